@@ -1,9 +1,8 @@
 """`python -m benchmarks`: every benchmark at its short settings, one after another.
 
-Where the published data sets are not at hand, rows of `benchmarks.stand_ins` are in
-their place: a figure on these says that a benchmark runs, and no more. Left out are
-`instructions` and `published`, which want a pretrained model, and `executors`, which
-adds to its own record.
+Where the published data sets are not at hand, rows of `benchmarks.stand_ins` are in their place: a
+figure on these says that a benchmark runs, and no more. Left out are `instructions` and
+`published`, which want a pretrained model, and `executors`, which adds to its own record.
 """
 
 import importlib
@@ -32,44 +31,10 @@ SHORT: dict[str, list[str]] = {
     "population": [],
     "diversity": ["--stored", "1000", "10000"],
     "guard": [],
-    "red_team": [
-        "--seeds",
-        "0",
-        "--arms",
-        "rlhf",
-        "gpo",
-        "--generations",
-        "4",
-        "--answers",
-        "2",
-    ],
-    "withheld": [
-        "--seeds",
-        "0",
-        "--arms",
-        "gpo",
-        "--generations",
-        "4",
-        "--updates",
-        "2",
-    ],
-    "red_team_questions": [
-        "--seeds",
-        "1",
-        "--generations",
-        "8",
-        "--probe",
-        "0",
-        "--no-rlhf",
-    ],
-    "assistance_questions": [
-        "--tasks",
-        "ambig_qa",
-        "--seeds",
-        "0",
-        "--generations",
-        "2",
-    ],
+    "red_team": ["--seeds", "0", "--arms", "rlhf", "gpo", "--generations", "4", "--answers", "2"],
+    "withheld": ["--seeds", "0", "--arms", "gpo", "--generations", "4", "--updates", "2"],
+    "red_team_questions": ["--seeds", "1", "--generations", "8", "--probe", "0", "--no-rlhf"],
+    "assistance_questions": ["--tasks", "ambig_qa", "--seeds", "0", "--generations", "2"],
     "assistance": ["--seeds", "0", "--arms", "cobb_douglas", "--generations", "4"],
     "as_published": ["--methods", "gtalign", "--seeds", "0", "--scale", "0.1"],
     "blocks": ["--outputs", "2000", "--mangled", "5000"],

@@ -1,9 +1,8 @@
 """Greedy answers of a generation, and what they are worth beside the score of a judge.
 
-Each answer's length in tokens, whether it was cut, the share of its 4-grams of words
-that it repeats, its mean log-probability a token under the untrained start, and the
-cosine of question and answer by a sentence encoder: an instruction that is followed by
-gibberish is no gain.
+Each answer's length in tokens, whether it was cut, the share of its 4-grams of words that it
+repeats, its mean log-probability a token under the untrained start, and the cosine of question and
+answer by a sentence encoder: an instruction that is followed by gibberish is no gain.
 """
 
 from __future__ import annotations
@@ -75,9 +74,7 @@ def repetition(text: str, length: int = 4) -> float:
     return 1 - len(set(runs)) / len(runs) if runs else 0.0
 
 
-def _start_logprobs(
-    player: Local, prompts: Sequence[Prompt], texts: Sequence[str]
-) -> list[float]:
+def _start_logprobs(player: Local, prompts: Sequence[Prompt], texts: Sequence[str]) -> list[float]:
     """Nats a token under the untrained start, the end token included."""
     resources = Resources()
     actor = player.open(player.start, resources)
@@ -87,15 +84,10 @@ def _start_logprobs(
     return [total / count for total, count in totals]
 
 
-def _relevance(
-    encoder: str, prompts: Sequence[Prompt], texts: Sequence[str]
-) -> list[float]:
+def _relevance(encoder: str, prompts: Sequence[Prompt], texts: Sequence[str]) -> list[float]:
     """The cosine of each question and its answer, in [−1, 1]."""
     model = TextEncoder.load(encoder)
-    questions = [
-        prompt.facts.get("question") or prompt.messages[-1].content
-        for prompt in prompts
-    ]
+    questions = [prompt.facts.get("question") or prompt.messages[-1].content for prompt in prompts]
     question_BD = model.embed(questions)
     answer_BD = model.embed(texts)
     return np.einsum("bd,bd->b", question_BD, answer_BD).tolist()

@@ -33,14 +33,10 @@ def parser(
     every = list(arms)
     made.add_argument("--seeds", type=int, nargs="*", default=seeds)
     made.add_argument("--arms", nargs="+", default=every, choices=every)
-    made.add_argument(
-        "--generations", type=int, default=generations, help="of each arm's run"
-    )
+    made.add_argument("--generations", type=int, default=generations, help="of each arm's run")
     made.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
     made.add_argument(
-        "--out",
-        type=Path,
-        help="keep the runs here; those that are here are not played again",
+        "--out", type=Path, help="keep the runs here; those that are here are not played again"
     )
     made.add_argument(
         "--join",
@@ -89,12 +85,12 @@ def over_seeds(
     begin: Callable[[Path], None] = lambda place: None,
     **arguments: Any,
 ) -> dict[str, list[Row]]:
-    """Row -> its figures in each seed, in the order of the seeds; each is printed as `text`
-    says, and all so far are written to --json.
+    """Row -> its figures in each seed, in the order of the seeds; each is printed as `text` says,
+    and all so far are written to --json.
 
-    Args: play: (seed, folder for the runs) plays a seed, in processes, --jobs seeds side by
-    side; rows: what it played -> the seed's rows, one seed after the other in this thread;
-    begin: what is done once before any is played; arguments: what decides the figures besides seeds and
+    Args: play: (seed, folder for the runs) plays a seed, in processes, --jobs seeds side by side;
+    rows: what it played -> the seed's rows, one seed after the other in this thread; begin: what is
+    done once before any is played; arguments: what decides the figures besides seeds and
     generations.
     """
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
@@ -126,9 +122,7 @@ def over_seeds(
             save()
     if not o.seeds:
         save()
-    return {
-        name: [row for _, row in in_order(by_seed)] for name, by_seed in by_row.items()
-    }
+    return {name: [row for _, row in in_order(by_seed)] for name, by_seed in by_row.items()}
 
 
 def difference(
@@ -160,9 +154,7 @@ def joined(
         told = earlier["arguments"]
         for name in settings.keys() & told.keys():
             if told[name] != settings[name]:
-                raise SystemExit(
-                    f"{file}: {name} is {told[name]}, not {settings[name]}"
-                )
+                raise SystemExit(f"{file}: {name} is {told[name]}, not {settings[name]}")
         for name, rows in earlier["figures"].items():
             for seed, row in zip(told["seeds"], rows, strict=False):
                 # Older files name no seed with a row.

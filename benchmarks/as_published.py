@@ -1,16 +1,16 @@
 """The four methods as published, and as we have them by default, on the built-in world.
 
-Each recipe `…_as_released` and the recipe that it extends play the same world with the
-same tiny models, rates and numbers of prompts, which its world below sets; what is left
-between them is what `equipoise recipes NAME` lists.
+Each recipe `…_as_released` and the recipe that it extends play the same world with the same tiny
+models, rates and numbers of prompts, which its world below sets; what is left between them is what
+`equipoise recipes NAME` lists.
 
     python -m benchmarks.as_published [--methods gtalign …] [--seeds 0 1 2] [--scale 1]
         [--out benchmarks/results/as_published.json]
 
-The world has no model that can judge an answer well, so what `gtalign_as_released` asks
-a model is asked of the world's rules; it keeps the second reward, the z-scores and its
-optimizer. Measured is the last generation on the same held-out prompts by the same
-judge. The result is written after each run, and runs in it are not run again.
+The world has no model that can judge an answer well, so what `gtalign_as_released` asks a model is
+asked of the world's rules; it keeps the second reward, the z-scores and its optimizer. Measured is
+the last generation on the same held-out prompts by the same judge. The result is written after each
+run, and runs in it are not run again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from equipoise.payoffs.intervals import over_seeds
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.run.playing import play_out
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.playing import play_out
 
 Settings = dict[str, Any]
 OUT = Path("benchmarks/results/as_published.json")
@@ -37,9 +37,9 @@ ARMS = ("default", "as released")
 
 
 class World(NamedTuple):
-    """How a method is played here: the packaged recipe whose keys it takes, what is
-    changed in them, settings that each arm keeps of its own, and what is measured, under
-    that name in a measurement's facts.
+    """How a method is played here: the packaged recipe whose keys it takes, what is changed in
+    them, settings that each arm keeps of its own, and what is measured, under that name in a
+    measurement's facts.
     """
 
     recipe: str
@@ -51,21 +51,13 @@ class World(NamedTuple):
 
 
 RULES = {"by": "rule", "grader": None, "tasks": {"clerk": "clerk_assistance"}}
-WINDOWS = {
-    "response_words": [1, 20],
-    "output_words": [12, 40],
-    "steepness": 0.3,
-    "wait": 500,
-}
+WINDOWS = {"response_words": [1, 20], "output_words": [12, 40], "steepness": 0.3, "wait": 500}
 SECOND = {"llm_quality": 0.35, "llm_length": 0.05, "llm_frontier": 0.2}
 WORLDS = {
     "mnpo": World(
         "quickstart",
         ("players", "prompts", "judge", "learner"),
-        {
-            "generations": 3,
-            "prompts": {"count": 1200, "per_generation": 300, "held_out": 200},
-        },
+        {"generations": 3, "prompts": {"count": 1200, "per_generation": 300, "held_out": 200}},
         (),
         "score",
         "held-out score",
@@ -116,10 +108,7 @@ WORLDS = {
                 "minibatches": 2,
                 "batch_size": 64,
             },
-            "evaluate": {
-                "every": 16,
-                "judge": {"kind": "assistance", **RULES, "terms": WINDOWS},
-            },
+            "evaluate": {"every": 16, "judge": {"kind": "assistance", **RULES, "terms": WINDOWS}},
         },
         (),
         "score",
@@ -198,8 +187,8 @@ def write(path: Path, runs: list[Settings]) -> None:
 
 
 class Row(NamedTuple):
-    """A method's line: both arms' means over the seeds that both ran, and the paired
-    difference, released less default, with Student's interval.
+    """A method's line: both arms' means over the seeds that both ran, and the paired difference,
+    released less default, with Student's interval.
     """
 
     method: str
@@ -216,11 +205,7 @@ def summary(runs: list[Settings]) -> list[Row]:
     rows = []
     for method, world in WORLDS.items():
         ends: dict[str, Mapping[int, Settings]] = {
-            arm: {
-                run["seed"]: run
-                for run in runs
-                if (run["method"], run["arm"]) == (method, arm)
-            }
+            arm: {run["seed"]: run for run in runs if (run["method"], run["arm"]) == (method, arm)}
             for arm in ARMS
         }
         default, released = (ends[arm] for arm in ARMS)
@@ -249,9 +234,7 @@ def table(runs: list[Settings]) -> Table:
         mean, low, high = row.difference
         interval = "" if low is None else f" ({low:+.3f} to {high:+.3f})"
         numbers = (f"{x:.3f}" for x in (row.start, row.default, row.as_released))
-        shown.add_row(
-            row.method, row.what, str(row.seeds), *numbers, f"{mean:+.3f}{interval}"
-        )
+        shown.add_row(row.method, row.what, str(row.seeds), *numbers, f"{mean:+.3f}{interval}")
     return shown
 
 

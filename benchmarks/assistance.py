@@ -1,14 +1,14 @@
-"""The assistant's game on the built-in world: the result of training on each welfare
-function, by the same measure.
+"""The assistant's game on the built-in world: the result of training on each welfare function, by
+the same measure.
 
-Every arm starts from the same tiny model, which does not know the moves, and makes the same
-number of updates. `no blocks` is rewarded in the same way for the answer alone: its start is
-that model trained, on its own answers, to leave the other blocks out; it cannot earn
-the rewards for the blocks themselves (format, matrix). `answer only` writes the blocks and is
-not paid for them either: the same reward, with and without. Where there are no blocks an output of
-the length that is paid is filler, so one more arm is paid for a response's length instead.
-`PPO` has the published λ, clip of values and no warm-up, as many answers an update as the others,
-which are GRPO's, and rates of our own. All are measured by the recipe's own pay.
+Every arm starts from the same tiny model, which does not know the moves, and makes the same number
+of updates. `no blocks` is rewarded in the same way for the answer alone: its start is that model
+trained, on its own answers, to leave the other blocks out; it cannot earn the rewards for the
+blocks themselves (format, matrix). `answer only` writes the blocks and is not paid for them either:
+the same reward, with and without. Where there are no blocks an output of the length that is paid is
+filler, so one more arm is paid for a response's length instead. `PPO` has the published λ, clip of
+values and no warm-up, as many answers an update as the others, which are GRPO's, and rates of our
+own. All are measured by the recipe's own pay.
 
     python -m benchmarks.assistance [--seeds 0 1 2] [--arms cobb_douglas …] [--jobs 2]
         [--recipe examples/claims/apart.yaml]
@@ -40,8 +40,8 @@ from benchmarks.controls import Decoded, decoded
 from benchmarks.running import equipoise, recorded
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.utilities import RewardTerms
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
 
 RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
 WELFARES = ("cobb_douglas", "utilitarian", "egalitarian", "user_only", "llm_only")
@@ -66,19 +66,14 @@ ARMS: dict[str, list[str]] = {
         "prompts.per_generation=64",
     ],
 }
-SAMPLED = (
-    *("welfare", "sum", "worse", "user", "llm"),
-    *("format", "right", "quality", "tokens"),
-)
+SAMPLED = (*("welfare", "sum", "worse", "user", "llm"), *("format", "right", "quality", "tokens"))
 GREEDY = ("welfare, greedy", "right, greedy", "quality, greedy")
 COLUMNS = (*SAMPLED, *GREEDY)
 SHARES = ("format", "right", "quality", "right, greedy", "quality, greedy")
 
 
 def figures(folder: Path, which: int) -> dict[str, float]:
-    """The measurement at the end of a run (-1) or at its start (0), the same for all
-    arms.
-    """
+    """The measurement at the end of a run (-1) or at its start (0), the same for all arms."""
     with RunDirectory.read(folder) as opened:
         facts: dict[str, Any] = recorded(opened, "measure")[which]
     point_N2 = np.clip(np.array(list(facts["points"].values()), float), 0, None)
@@ -162,9 +157,7 @@ def as_all_are_paid(
     folder: Path, place: Path, recipe: str, *, temperature: float
 ) -> dict[str, float]:
     """The end of a run whose pay was another, measured by the pay that the others have."""
-    terms = RewardTerms.model_validate(
-        recipes.load(recipe).judge.settings().get("terms", {})
-    )
+    terms = RewardTerms.model_validate(recipes.load(recipe).judge.settings().get("terms", {}))
     settings = {f"judge.terms.{name}": getattr(terms, name) for name in OWN_TERMS}
     out = place / f"paid-{temperature:g}-{folder.name}"
     again = decoded(folder, "end", out, temperature=temperature, settings=settings)
@@ -208,18 +201,14 @@ def with_greedy(
 def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
     parser = arms.parser(__doc__, ARMS, seeds=[0, 1, 2], generations=60)
-    parser.add_argument(
-        "--recipe", default=RECIPE, help="the name or the file of one like it"
-    )
+    parser.add_argument("--recipe", default=RECIPE, help="the name or the file of one like it")
     o = parser.parse_args()
     by_arm = arms.over_seeds(
         o,
         lambda seed, place: seed_runs(seed, o.arms, place, o.generations, o.recipe),
         lambda seed, place, played: with_greedy(played, seed, place, o.recipe),
         lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
-        begin=lambda place: (
-            plain_start(place, o.recipe) if set(BARE) & set(o.arms) else None
-        ),
+        begin=lambda place: plain_start(place, o.recipe) if set(BARE) & set(o.arms) else None,
         recipe=o.recipe,
     )
     arms.show(table(by_arm), verdicts(by_arm))
@@ -233,9 +222,7 @@ def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
         shown.add_column(column, justify="left" if not column else "right")
     order = [START, *ARMS, PLAIN_START]
     for arm in sorted(by_arm, key=order.index):
-        cells = [
-            interval_of([row[name] for row in by_arm[arm]], name) for name in COLUMNS
-        ]
+        cells = [interval_of([row[name] for row in by_arm[arm]], name) for name in COLUMNS]
         shown.add_row(arm, *(cell.replace(" (", "\n(") for cell in cells))
     return shown
 
@@ -247,9 +234,7 @@ def interval_of(values: list[float], column: str) -> str:
 
 
 def verdicts(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
-    """Whether Cobb–Douglas raises welfare over the start, and which published orderings
-    show.
-    """
+    """Whether Cobb–Douglas raises welfare over the start, and which published orderings show."""
     if "cobb_douglas" not in by_arm:
         return []
     rise = arms.difference(by_arm, "cobb_douglas", START, "welfare")

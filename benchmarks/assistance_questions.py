@@ -1,5 +1,4 @@
-"""The assistant's game on real rows, from a model that knows the four blocks and decides at
-random.
+"""The assistant's game on real rows, from a model that knows the four blocks and decides at random.
 
 End to end by the command, for each task of GTAlign and each seed:
 
@@ -18,10 +17,10 @@ End to end by the command, for each task of GTAlign and each seed:
               is not right
     welfare   mean of √(user · llm) over the test rows, 0 where the output cannot be read
 
-Rows named greedy are the same models decoded greedily: what they know, however they
-sample. The peers see the labels themselves, of all training rows: the more frequent label, and
-a logistic regression on the words, whose accuracy is about the most that the text alone
-allows without knowledge of the world.
+Rows named greedy are the same models decoded greedily: what they know, however they sample. The
+peers see the labels themselves, of all training rows: the more frequent label, and a logistic
+regression on the words, whose accuracy is about the most that the text alone allows without
+knowledge of the world.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ from benchmarks.controls import Decoded, decoded
 from benchmarks.running import equipoise, recorded, with_settings, write_results
 from equipoise import seeds
 from equipoise.prompts.files import Files
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt, View
 
 CHARACTERS = 200  # a prompt is cut here, at about 60 tokens of this vocabulary
 # The share of the teacher's texts that are not four blocks; `traces` leaves them out.
 MALFORMED = 0.1
-# Of sampling and learning: a random decision stays random, a slip in a hundred tokens
-# becomes rarer.
+# Of sampling and learning: a random decision stays random, a slip in a hundred tokens becomes
+# rarer.
 TEMPERATURE = 0.5
 CELLS = ("DQ_AQ", "DQ_CQ", "DQ_DA", "VQ_AQ", "VQ_CQ", "VQ_DA")
 COLUMNS = ("right", "welfare", "user", "llm", "format")
@@ -83,8 +82,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class Task:
-    """A task of GTAlign: the fact that holds its label, and the decisions that the
-    teacher draws from.
+    """A task of GTAlign: the fact that holds its label, and the decisions that the teacher draws
+    from.
     """
 
     fact: str
@@ -110,9 +109,7 @@ TASKS = {
             Decision("Clear.", "DQ_DA", "Here is the answer to your question."),
             Decision("Vague.", "VQ_CQ", "Which one do you mean?"),
             Decision(
-                "Both.",
-                "VQ_AQ",
-                "Here is the answer to your question. Which one do you mean?",
+                "Both.", "VQ_AQ", "Here is the answer to your question. Which one do you mean?"
             ),
         ),
     ),
@@ -130,18 +127,14 @@ def ambig_qa(view: View, seed: int) -> str:
 
 
 def taught(task: Task, seed: int) -> str:
-    """Four blocks with one of the task's decisions, all equally likely; a share of them
-    is malformed.
+    """Four blocks with one of the task's decisions, all equally likely; a share of them is
+    malformed.
     """
     rng = seeds.generator(seed, "decision")
     text = task.decisions[rng.integers(len(task.decisions))].blocks()
     if rng.random() >= MALFORMED:
         return text
-    malformed = (
-        text.replace("</payoff>", ""),
-        f"Well: {text}",
-        text.replace("<analyze>", ""),
-    )
+    malformed = (text.replace("</payoff>", ""), f"Well: {text}", text.replace("<analyze>", ""))
     return malformed[rng.integers(3)]
 
 
@@ -167,13 +160,7 @@ def recipe(name: str, data: Path, seed: int, generations: int) -> dict[str, Any]
             "held_out": 300,
         },
         "game": {"kind": "assistance", "text": "assistance_compact"},
-        "judge": {
-            "terms": {
-                "response_words": [1, 30],
-                "output_words": [5, 40],
-                "steepness": 0.3,
-            }
-        },
+        "judge": {"terms": {"response_words": [1, 30], "output_words": [5, 40], "steepness": 0.3}},
         "schedule": {"samples": 4},
         "learner": {
             "estimator": "group_relative",
@@ -193,17 +180,13 @@ def recipe(name: str, data: Path, seed: int, generations: int) -> dict[str, Any]
 
 def rows(name: str, data: Path, part: str) -> list[Prompt]:
     """Every row of one of the task's files, cut as the run cuts it."""
-    source = {
-        "path": str(data / name / f"{part}.parquet"),
-        "text": "chat",
-        "cut_at": CHARACTERS,
-    }
+    source = {"path": str(data / name / f"{part}.parquet"), "text": "chat", "cut_at": CHARACTERS}
     return Files.model_validate(source).load().training
 
 
 def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]:
-    """A new model that knows the four blocks and decides at random, in
-    `folder`/traces/model; returns the output of `traces`.
+    """A new model that knows the four blocks and decides at random, in `folder`/traces/model;
+    returns the output of `traces`.
     """
     prompts = [prompt.messages[-1].content for prompt in rows(name, data, "train")]
     request = "Answer in four blocks: <thinking> <payoff> <analyze> <response>."
@@ -285,11 +268,7 @@ def one_seed(name: str, seed: int, options: argparse.Namespace, place: Path) -> 
         measured = recorded(opened, "measure")
         tests = opened.ledger.prompts("held_out")
     test_ids = {prompt.id for prompt in tests}
-    training = [
-        prompt
-        for prompt in rows(name, options.data, "train")
-        if prompt.id not in test_ids
-    ]
+    training = [prompt for prompt in rows(name, options.data, "train") if prompt.id not in test_ids]
     peers = peer_accuracies(training, tests, TASKS[name].fact)
     return {
         "start": {**figures(measured[0]), "minutes": (started - began) / 60},
@@ -311,8 +290,8 @@ def greedy_figures(folder: Path) -> Figures:
 
 
 def table(name: str, by_seed: Sequence[Figures]) -> Table:
-    """Before, after and the peers: mean over seeds with Student's interval where there
-    are three or more, else each.
+    """Before, after and the peers: mean over seeds with Student's interval where there are three or
+    more, else each.
     """
     title = f"{name}, test rows, {len(by_seed)} seed{'s' * (len(by_seed) > 1)}"
     if len(by_seed) > 2:
@@ -322,9 +301,7 @@ def table(name: str, by_seed: Sequence[Figures]) -> Table:
         shown.add_column(column, justify="left" if not column else "right")
     for row, values in by_seed[0].items():
         cells = [
-            _cell([seed[row][column] for seed in by_seed], column)
-            if column in values
-            else ""
+            _cell([seed[row][column] for seed in by_seed], column) if column in values else ""
             for column in COLUMNS
         ]
         minutes = ""
@@ -355,23 +332,14 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument(
-        "--generations",
-        type=int,
-        default=32,
-        help="updates of a run, of 64 prompts each",
+        "--generations", type=int, default=32, help="updates of a run, of 64 prompts each"
     )
     parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        nargs="+",
-        default=[],
-        help="settings of the run over these",
+        "--set", metavar="KEY=VALUE", nargs="+", default=[], help="settings of the run over these"
     )
     parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
     parser.add_argument(
-        "--out",
-        type=Path,
-        help="keep models and runs here; a start that is here already is used",
+        "--out", type=Path, help="keep models and runs here; a start that is here already is used"
     )
     parser.add_argument("--json", type=Path, help="write every run's figures here")
     options = parser.parse_args()
@@ -386,21 +354,14 @@ def main() -> None:
             if not (options.data / name).exists():
                 console.print(f"{options.data / name} is absent; nothing to run")
                 continue
-            tasks = [
-                workers.submit(one_seed, name, seed, options, place)
-                for seed in options.seeds
-            ]
+            tasks = [workers.submit(one_seed, name, seed, options, place) for seed in options.seeds]
             for seed, task in zip(options.seeds, tasks, strict=True):
                 figures_of_seed = task.result()
                 figures_of_seed |= greedy_figures(place / f"{name}-{seed}")
                 everything.setdefault(name, []).append(figures_of_seed)
                 for row, values in figures_of_seed.items():
-                    cells = "  ".join(
-                        f"{column} {value:.3f}" for column, value in values.items()
-                    )
-                    console.print(
-                        f"{name} seed {seed}  {row:15} {cells}", highlight=False
-                    )
+                    cells = "  ".join(f"{column} {value:.3f}" for column, value in values.items())
+                    console.print(f"{name} seed {seed}  {row:15} {cells}", highlight=False)
                 if options.json:
                     write_results(
                         options.json,

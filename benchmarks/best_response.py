@@ -1,8 +1,8 @@
-"""What still beats a defender: GPO's and that of RLHF on fixed prompts, each frozen, with
-a fresh adversary trained against it by `equipoise best-response`.
+"""What still beats a defender: GPO's and that of RLHF on fixed prompts, each frozen, with a fresh
+adversary trained against it by `equipoise best-response`.
 
-Both start from the same tiny model of the built-in world. `rlhf` gives the defender as
-many updates on fixed prompts as the whole of `gpo` has, 90 of which are the defender's.
+Both start from the same tiny model of the built-in world. `rlhf` gives the defender as many updates
+on fixed prompts as the whole of `gpo` has, 90 of which are the defender's.
 
     python -m benchmarks.best_response [--seeds 0 1 2] [--out DIR] [--json FILE]
 
@@ -35,9 +35,7 @@ def figures(folder: Path, updates: int) -> dict[str, Any]:
         f"generations={updates}",
         "learner.learning_rate=2.0e-4",  # the adversary's in gpo_clerks, in either arm
     ]
-    printed = equipoise(
-        "best-response", f"{folder}@{player}", *with_settings(budget), "--json"
-    )
+    printed = equipoise("best-response", f"{folder}@{player}", *with_settings(budget), "--json")
     facts = json.loads(printed)
     own = red_team.measured(folder)
     return {

@@ -1,12 +1,12 @@
-"""The speed of parsing outputs of four blocks, beside reading their matrices alone, and
-the fate of a hundred thousand mangled outputs.
+"""The speed of parsing outputs of four blocks, beside reading their matrices alone, and the fate of
+a hundred thousand mangled outputs.
 
     python -m benchmarks.blocks [--outputs 20000] [--mangled 100000]
 
-The outputs are of the published length (some 700 characters); the peer of the same run
-is `json.loads` on the matrix, which any reader of it needs. Mangled outputs come from
-tests/environments/assistance/mangled.py; a text counts as broken where anything but the
-parser's own error is raised.
+The outputs are of the published length (some 700 characters); the peer of the same run is
+`json.loads` on the matrix, which any reader of it needs. Mangled outputs come from
+tests/environments/assistance/mangled.py; a text counts as broken where anything but the parser's
+own error is raised.
 """
 
 from __future__ import annotations
@@ -71,12 +71,8 @@ def outputs(count: int) -> list[str]:
 
 def main() -> None:
     """Print both figures."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.blocks", description=__doc__
-    )
-    parser.add_argument(
-        "--outputs", type=int, default=20_000, help="well formed outputs to time"
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.blocks", description=__doc__)
+    parser.add_argument("--outputs", type=int, default=20_000, help="well formed outputs to time")
     parser.add_argument("--mangled", type=int, default=100_000, help="mangled outputs")
     options = parser.parse_args()
     texts = outputs(options.outputs)
@@ -95,9 +91,7 @@ def main() -> None:
             read(row)
         rates[name] = len(rows) / (time.perf_counter() - started)
         table.add_row(
-            name,
-            f"{rates[name]:,.0f}",
-            f"{rates[name] / next(iter(rates.values())):.2f}",
+            name, f"{rates[name]:,.0f}", f"{rates[name] / next(iter(rates.values())):.2f}"
         )
     Console().print(table)
     fates = parse_mangled(options.mangled)

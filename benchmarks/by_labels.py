@@ -1,5 +1,5 @@
-"""What the labels alone allow, beside what was learned without seeing them: the more
-frequent label, and a logistic regression on the words.
+"""What the labels alone allow, beside what was learned without seeing them: the more frequent
+label, and a logistic regression on the words.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from equipoise.types import Prompt
 def peer_accuracies(
     training: Sequence[Prompt], tests: Sequence[Prompt], fact: str
 ) -> dict[str, float]:
-    """The share of labels of `tests` that the more frequent label of `training` gets
-    right, and that its words do.
+    """The share of labels of `tests` that the more frequent label of `training` gets right, and
+    that its words do.
     """
     label_P = np.array([bool(prompt.facts[fact]) for prompt in training], float)
     label_T = np.array([bool(prompt.facts[fact]) for prompt in tests], float)
@@ -35,11 +35,9 @@ def peer_accuracies(
     }
 
 
-def by_words(
-    texts: Sequence[str], label_P: np.ndarray, tests: Sequence[str]
-) -> np.ndarray:
-    """Labels [T] of `tests` by logistic regression on words and pairs of neighbours,
-    fitted to (texts, label_P).
+def by_words(texts: Sequence[str], label_P: np.ndarray, tests: Sequence[str]) -> np.ndarray:
+    """Labels [T] of `tests` by logistic regression on words and pairs of neighbours, fitted to
+    (texts, label_P).
 
         min Σ log(1 + exp(−y (x·w + b))) + ½ λ |w|²
         x: which words are present, at unit length
@@ -70,8 +68,7 @@ def features(text: str) -> Iterator[str]:
 def presence(texts: Sequence[str], names: dict[str, int]) -> Any:
     """[B, W]: 1 / √(number of features) under each feature of a text that has a name."""
     present = [
-        sorted({names[feature] for feature in features(text) if feature in names})
-        for text in texts
+        sorted({names[feature] for feature in features(text) if feature in names}) for text in texts
     ]
     counts = [len(row) for row in present]
     value = np.concatenate([np.full(count, count**-0.5) for count in counts if count])

@@ -1,5 +1,5 @@
-"""Arms set beside each other: intervals of bounded quantities, differences paired over
-seeds, many comparisons.
+"""Arms set beside each other: intervals of bounded quantities, differences paired over seeds, many
+comparisons.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from equipoise.payoffs.resampling import resampled_bounds
 FEW = 8  # values; of fewer, percentiles of a bootstrap are too narrow
 
 
-def bounded(
-    values: Sequence[float] | np.ndarray, low: float = 0.0, high: float = 1.0
-) -> Interval:
+def bounded(values: Sequence[float] | np.ndarray, low: float = 0.0, high: float = 1.0) -> Interval:
     """The mean of independent values that lie in [low, high], with its 95 % interval.
 
-    Percentiles of a bootstrap over the values. Of fewer than `FEW` these reach no
-    further than the values themselves do (three cover at most 75 %), so that Student's
-    t interval is cut to the bounds instead, which costs it no coverage.
+    Percentiles of a bootstrap over the values. Of fewer than `FEW` these reach no further than the
+    values themselves do (three cover at most 75 %), so that Student's t interval is cut to the
+    bounds instead, which costs it no coverage.
     """
     value_S = np.asarray(values, float)
     if len(value_S) and not (low <= value_S.min() and value_S.max() <= high):
@@ -38,8 +36,8 @@ def bounded(
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Interval:
-    """By how much the first arm exceeds the second, over independent seeds; one value a
-    seed each. Raises ValueError where the arms have not the same number of seeds.
+    """By how much the first arm exceeds the second, over independent seeds; one value a seed each.
+    Raises ValueError where the arms have not the same number of seeds.
     """
     return over_seeds([a - b for a, b in zip(first, second, strict=True)])
 

@@ -1,10 +1,10 @@
 """The measurements that could refute a gain, shown beside it.
 
-A start that is sampled at temperature 1 may know more than it samples, and training
-that only sharpens it looks like learning. So the same players answer the same held-out
-prompts, under the same judge and by the same evaluation, in other ways: `start` and
-`end` greedily, before and after training; `base` greedily too, the model without the
-adapters that its members start from. What labels allow is in `by_labels`.
+A start that is sampled at temperature 1 may know more than it samples, and training that only
+sharpens it looks like learning. So the same players answer the same held-out prompts, under the
+same judge and by the same evaluation, in other ways: `start` and `end` greedily, before and after
+training; `base` greedily too, the model without the adapters that its members start from. What
+labels allow is in `by_labels`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import equipoise
 from equipoise.players.local import Local
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
 
 Decoded = Literal["start", "end", "base"]
@@ -31,13 +31,12 @@ def decoded(
     temperature: float = 0.0,
     settings: Mapping[str, Any] | None = None,
 ) -> Path:
-    """The folder of a run that trains nothing and measures the learners of the finished
-    run in `folder` anew, at this temperature; made where it is not there yet.
+    """The folder of a run that trains nothing and measures the learners of the finished run in
+    `folder` anew, at this temperature; made where it is not there yet.
 
-    Args: players: which learners, None: all that are local models; the others answer as
-    they did at the start; settings: over the run's own, such as fewer samples, for
-    greedy answers are all alike. Raises ValueError where the held-out prompts are not
-    the run's.
+    Args: players: which learners, None: all that are local models; the others answer as they did at
+    the start; settings: over the run's own, such as fewer samples, for greedy answers are all
+    alike. Raises ValueError where the held-out prompts are not the run's.
     """
     if not (out / "report.html").exists():
         with RunDirectory.read(folder) as run:
@@ -50,9 +49,7 @@ def decoded(
         for name in learners if players is None else players:
             values[f"players.{name}.temperature"] = temperature
             values |= _weights(name, learners[name], folder, which)
-        equipoise.run(
-            folder / "config.yaml", values, out, progress=False, overwrite=True
-        )
+        equipoise.run(folder / "config.yaml", values, out, progress=False, overwrite=True)
     _check_same_prompts(folder, out)
     return out
 
@@ -86,8 +83,8 @@ def _check_same_prompts(folder: Path, out: Path) -> None:
 
 
 def held_out_scores(folder: Path, player: str, generation: int = 0) -> dict[str, float]:
-    """Prompt id -> the mean score of a player's answers, as the newest judge of a run
-    scored them; answers that nobody could judge are left out.
+    """Prompt id -> the mean score of a player's answers, as the newest judge of a run scored them;
+    answers that nobody could judge are left out.
     """
     sought = PlayerId(player, generation)
     by_prompt: dict[str, list[float]] = {}

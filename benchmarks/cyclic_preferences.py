@@ -1,18 +1,15 @@
-"""The use of the Nash members of the preference family: games in which preferences run
-in circles.
+"""The use of the Nash members of the preference family: games in which preferences run in circles.
 
-`python -m benchmarks.cyclic_preferences` (a minute or two) or `--full`. Tabular
-policies on random preference games of 3 to 50 actions: transitive (Bradley-Terry),
-cyclic (each action beats half of the others; a full-support equilibrium away from
-uniform), mixed (the mean of the two). From one start, every member takes the same
-number of exact updates.
+`python -m benchmarks.cyclic_preferences` (a minute or two) or `--full`. Tabular policies on random
+preference games of 3 to 50 actions: transitive (Bradley-Terry), cyclic (each action beats half of
+the others; a full-support equilibrium away from uniform), mixed (the mean of the two). From one
+start, every member takes the same number of exact updates.
 
-Shown is the exact duality gap, max_y P(y beats π) − min_y P(π beats y) = 2·max_y P(y
-beats π) − 1, of the last policy and of the average policy: 0 at the equilibrium, 1
-where some action beats the policy surely. Beside the members stands the uniform policy,
-which plays no game and is near the equilibrium wherever preferences cycle evenly. Games
-of different sizes are not taken together, and what is compared is corrected for the
-number of comparisons in the whole table.
+Shown is the exact duality gap, max_y P(y beats π) − min_y P(π beats y) = 2·max_y P(y beats π) − 1,
+of the last policy and of the average policy: 0 at the equilibrium, 1 where some action beats the
+policy surely. Beside the members stands the uniform policy, which plays no game and is near the
+equilibrium wherever preferences cycle evenly. Games of different sizes are not taken together, and
+what is compared is corrected for the number of comparisons in the whole table.
 """
 
 from __future__ import annotations
@@ -37,13 +34,7 @@ from benchmarks.comparing import bounded, holm
 from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.environments.matrix.game import cycle
-from equipoise.learners.tabular import (
-    Expectation,
-    expectation,
-    newton,
-    softmax,
-    win_probabilities,
-)
+from equipoise.learners.tabular import Expectation, expectation, newton, softmax, win_probabilities
 from equipoise.losses.base import PreferenceLoss
 from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
@@ -61,9 +52,7 @@ FIXED, FRESH, PAST = "start's, start", "fresh, start", "fresh, own past"
 
 @dataclass(frozen=True)
 class Member:
-    """A row of the table. `step` names the setting that holds the step (see
-    `settings`).
-    """
+    """A row of the table. `step` names the setting that holds the step (see `settings`)."""
 
     label: str
     group: str
@@ -74,16 +63,12 @@ class Member:
     spin: bool = False
 
     def settings(self, step: float) -> dict[str, Any]:
-        """The member's settings for a step: the step itself, its inverse, or 4/β, which
-        equals it to first order around P = ½.
+        """The member's settings for a step: the step itself, its inverse, or 4/β, which equals it
+        to first order around P = ½.
         """
-        size = {
-            "beta": 4 / step,
-            "tau": 1 / step,
-            "eta": step,
-            "1/eta": 1 / step,
-            "": None,
-        }[self.step]
+        size = {"beta": 4 / step, "tau": 1 / step, "eta": step, "1/eta": 1 / step, "": None}[
+            self.step
+        ]
         inpo = {"tau": SHARE / step} if self.kind == "inpo" else {}
         return {
             "kind": self.kind,
@@ -103,33 +88,19 @@ MEMBERS = [
     Member("IPO, online", FRESH, "ipo", "tau"),
     Member("SPIN, data: start's winners", PAST, "spin", "beta", spin=True),
     Member("DNO (= DPO iterated)", PAST, "dno", "beta"),
-    Member(
-        "IPO iterated (= MNPO, λ = 1)", PAST, "ipo", "tau", {"reference": "previous"}
-    ),
+    Member("IPO iterated (= MNPO, λ = 1)", PAST, "ipo", "tau", {"reference": "previous"}),
     Member("SPPO", PAST, "sppo", "eta"),
     Member("INPO, τ/η = 0.05", PAST, "inpo", "1/eta", {"target": "eta"}),
     Member("MNPO, λ = ½ ½", PAST, "mnpo", "1/eta", {"weights": [1, 1]}),
     Member("MNPO, λ = ¼ ¾", PAST, "mnpo", "1/eta", {"weights": [1, 3]}),
     Member(
-        "MNPO, λ = ½ ½, 0.05 reference",
-        PAST,
-        "mnpo",
-        "1/eta",
-        {"weights": [1, 1], "ratio": SHARE},
+        "MNPO, λ = ½ ½, 0.05 reference", PAST, "mnpo", "1/eta", {"weights": [1, 1], "ratio": SHARE}
     ),
     Member(
-        "MNPO, λ = ½ ½, P target",
-        PAST,
-        "mnpo",
-        "eta",
-        {"weights": [1, 1], "target": "probability"},
+        "MNPO, λ = ½ ½, P target", PAST, "mnpo", "eta", {"weights": [1, 1], "target": "probability"}
     ),
     Member(
-        "MNPO, λ = ½ ½, sigmoid",
-        PAST,
-        "mnpo",
-        "beta",
-        {"weights": [1, 1], "distance": "sigmoid"},
+        "MNPO, λ = ½ ½, sigmoid", PAST, "mnpo", "beta", {"weights": [1, 1], "distance": "sigmoid"}
     ),
     Member("MNPO released, η = 0.0075", PAST, "mnpo_released", ""),
 ]
@@ -174,10 +145,7 @@ def iterates(
         now_A = logits[past[0]]
         if member.spin:
             problem = Expectation(
-                loss,
-                np.outer(data_A, softmax(now_A)),
-                [(now_A, 1.0)],
-                np.zeros_like(now_A),
+                loss, np.outer(data_A, softmax(now_A)), [(now_A, 1.0)], np.zeros_like(now_A)
             )
         else:
             sampler = "initial" if member.group == FIXED else "current"
@@ -208,9 +176,9 @@ def gaps(family: str, size: int, seed: int, updates: int) -> list[tuple[float, .
 
 
 def comparisons(gap_FSGM2: np.ndarray) -> dict[tuple[int, ...], tuple[float, float]]:
-    """(family, size, member, last or average, other) -> (mean difference, p): a paired t
-    test over the games for each member that uses its past and each row that it is
-    compared with; p is corrected for all of them by Holm's procedure.
+    """(family, size, member, last or average, other) -> (mean difference, p): a paired t test over
+    the games for each member that uses its past and each row that it is compared with; p is
+    corrected for all of them by Holm's procedure.
     """
     mine = [i for i, member in enumerate(MEMBERS) if member.group == PAST]
     others = [row for rows in AGAINST.values() for row in rows]
@@ -241,8 +209,8 @@ def table(
     title: str,
     compared: dict[tuple[int, ...], tuple[float, float]],
 ) -> Table:
-    """A family: by size the mean over its games with its interval, and the comparison of
-    the members that use their past (`compared` without the family).
+    """A family: by size the mean over its games with its interval, and the comparison of the
+    members that use their past (`compared` without the family).
     """
     shown = Table(title=title)
     shown.add_column("pairs, opponents")
@@ -286,9 +254,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> None:
     """Play every member on every game and print the tables."""
     o = parser().parse_args(argv)
-    sizes, repeats, updates = (
-        ((3, 5, 9, 17, 33, 49), 8, 300) if o.full else ((3, 9, 49), 3, 60)
-    )
+    sizes, repeats, updates = ((3, 5, 9, 17, 33, 49), 8, 300) if o.full else ((3, 9, 49), 3, 60)
     sizes = o.sizes or sizes
     repeats, updates = o.repeats or repeats, o.updates or updates
     names = [(*name, updates) for name in product(o.families, sizes, range(repeats))]
@@ -303,10 +269,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     compared = comparisons(gap_FSGM2)
     console = Console(width=max(60 + 56 * len(sizes), Console().width))
     for f, family in enumerate(o.families):
-        title = (
-            f"{family}: duality gap after {updates} exact updates, {repeats} games "
-            "of each size"
-        )
+        title = f"{family}: duality gap after {updates} exact updates, {repeats} games of each size"
         of_family = {key[1:]: value for key, value in compared.items() if key[0] == f}
         console.print(table(gap_FSGM2[f], sizes, title, of_family))
     console.print(

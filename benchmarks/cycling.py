@@ -29,7 +29,7 @@ from benchmarks import arms
 from benchmarks.comparing import bounded
 from benchmarks.running import importable
 from equipoise.environments.clerk.answers import action
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 
 HOME = Path(__file__).parents[1] / "examples" / "claims"
 RECIPE = HOME / "cycling_clerks.yaml"
@@ -40,9 +40,7 @@ def stranger(learns: str) -> str:
     """A second player that answers as it falls, as a setting's value."""
     sizes = "max_length: 128, max_new_tokens: 32, batch_size: 256"
     sampling = "temperature: 1.0, top_p: 1.0"
-    return (
-        f"{{kind: local, model: builtin/pool, learns: {learns}, {sizes}, {sampling}}}"
-    )
+    return f"{{kind: local, model: builtin/pool, learns: {learns}, {sizes}, {sampling}}}"
 
 
 ALONE = ["schedule=self_play", "training_matches=own"]
@@ -57,11 +55,7 @@ ARMS: dict[str, list[str]] = {
         *ALONE,
         "loss.against=outsiders",
     ],
-    "mnpo, two learners": [
-        f"players.stranger={stranger('true')}",
-        *ALONE,
-        "loss.against=peers",
-    ],
+    "mnpo, two learners": [f"players.stranger={stranger('true')}", *ALONE, "loss.against=peers"],
     "dpo, small steps": ["loss=dpo", "loss.reference=previous", SMALL],
     "mnpo, ½ ½, small steps": ["loss.weights=[0.5, 0.5]", SMALL],
 }
@@ -69,9 +63,7 @@ POLICY, START, UNIFORM = "policy", "start", "uniform"
 COLUMNS = ("last", "average", "largest")
 ACTIONS = ("ask", "answer", "decline", "other")
 # [A, A]: how often the row's action is preferred to the column's.
-BEATS_AA = np.array(
-    [[0.5, 1, 0, 1], [0, 0.5, 1, 1], [1, 0, 0.5, 1], [0, 0, 0, 0.5]], float
-)
+BEATS_AA = np.array([[0.5, 1, 0, 1], [0, 0.5, 1, 1], [1, 0, 0.5, 1], [0, 0, 0, 0.5]], float)
 
 
 def exploitability(share_PA: np.ndarray) -> float:
@@ -117,14 +109,12 @@ def shares(folder: Path) -> np.ndarray:
 
 
 def uniform(seed: int, like: Path) -> np.ndarray:
-    """As `shares` of a policy that draws each of the three actions alike, as often as a
-    run's policies answered.
+    """As `shares` of a policy that draws each of the three actions alike, as often as a run's
+    policies answered.
     """
     count_GPA = counts(like)
     dice = np.random.default_rng(seed)
-    drawn = dice.multinomial(
-        count_GPA.sum(axis=-1).astype(int), [1 / 3, 1 / 3, 1 / 3, 0]
-    )
+    drawn = dice.multinomial(count_GPA.sum(axis=-1).astype(int), [1 / 3, 1 / 3, 1 / 3, 0])
     return drawn / drawn.sum(axis=-1, keepdims=True)
 
 
@@ -171,8 +161,8 @@ def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
 
 
 def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
-    """By how much every arm is exploited more than iterated DPO at either step, MNPO against
-    its own past, the uniform policy and the start.
+    """By how much every arm is exploited more than iterated DPO at either step, MNPO against its
+    own past, the uniform policy and the start.
     """
     lines = []
     others = ("dpo", "mnpo, ½ ½", "dpo, small steps", UNIFORM)

@@ -1,9 +1,9 @@
-"""Whether knowledge passes through a pool that judges itself: SPARTA with members who know
-disjoint facts, among judges of unequal worth.
+"""Whether knowledge passes through a pool that judges itself: SPARTA with members who know disjoint
+facts, among judges of unequal worth.
 
 `examples/claims/disjoint_clerks.py` makes the members, once: five adapters that know two topics of
-five each, on a base that knows none. A topic that a member does not know is foreign to it. Seeds are
-of play and learning. Everybody is decoded greedily on the same held-out questions.
+five each, on a base that knows none. A topic that a member does not know is foreign to it. Seeds
+are of play and learning. Everybody is decoded greedily on the same held-out questions.
 
     python -m benchmarks.disjoint [--seeds 0 1 2] [--arms sparta alone …] [--jobs 2]
 
@@ -15,9 +15,9 @@ of play and learning. Everybody is decoded greedily on the same held-out questio
     reputations    at the end: mean of the members, the liar, who grades backwards; a
                    reputation follows what its owner answers, not how it grades
 
-Rows that teach nobody: the start, the base without an adapter, everybody naming the helper who is right
-most often (topics are not equally common), and one adapter taught all topics from as many rows as one
-member had.
+Rows that teach nobody: the start, the base without an adapter, everybody naming the helper who is
+right most often (topics are not equally common), and one adapter taught all topics from as many
+rows as one member had.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from benchmarks.controls import decoded, held_out_scores
 from benchmarks.running import importable, recorded
 from equipoise.environments.clerk import world
 from equipoise.payoffs.intervals import over_seeds
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
 
 HOME = Path(__file__).parents[1] / "examples" / "claims"
@@ -89,11 +89,9 @@ def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
         arms.played(str(RECIPE), place / arms.name_of(arm, seed), seed, settings)
 
 
-def by_knowledge(
-    folder: Path, taught: Mapping[str, tuple[str, ...]]
-) -> dict[str, float]:
-    """Mean over these players of the share of right answers on own and on foreign topics,
-    and the share of all answers that the commonest helper has.
+def by_knowledge(folder: Path, taught: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+    """Mean over these players of the share of right answers on own and on foreign topics, and the
+    share of all answers that the commonest helper has.
     """
     topics = held_out_topics(folder)
     shares: dict[str, list[float]] = {"own": [], "foreign": []}
@@ -122,8 +120,7 @@ def told_apart(folder: Path, taught: Mapping[str, tuple[str, ...]]) -> dict[str,
                 part = "own" if helper in taught[judge] else "foreign"
                 grades.setdefault((part, right[vote.seat]), []).append(vote.value)
     return {
-        name: fmean(grades[part, True]) - fmean(grades[part, False])
-        for part, name in TELLS.items()
+        name: fmean(grades[part, True]) - fmean(grades[part, False]) for part, name in TELLS.items()
     }
 
 
@@ -153,9 +150,7 @@ def agreement(folder: Path, names: Iterable[str]) -> float:
             (player,) = {seat.name for seat in match.seats.values()}
             if player in names:
                 texts = [turn.move.text for turn in match.turns]
-                named.update(
-                    next(filter(text.count, world.HELPERS), "") for text in texts
-                )
+                named.update(next(filter(text.count, world.HELPERS), "") for text in texts)
     return max(named.values()) / named.total()
 
 
@@ -217,8 +212,8 @@ def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, Row]:
 
 
 def make_members(place: Path, chosen: Iterable[str]) -> None:
-    """The pool, and its members who abstain where an arm asks for them, where they have not
-    been made yet.
+    """The pool, and its members who abstain where an arm asks for them, where they have not been
+    made yet.
     """
     home = place / "world"
     wanted: list[tuple[Path, list[str]]] = [(home / UNION, [])]
@@ -239,9 +234,7 @@ def main() -> None:
         o,
         lambda seed, place: play(seed, o.arms, place, o.generations),
         lambda seed, place, played: seed_rows(seed, o.arms, place),
-        lambda row: "  ".join(
-            f"{part} {row[part]:.3f}" for part in COLUMNS if part in row
-        ),
+        lambda row: "  ".join(f"{part} {row[part]:.3f}" for part in COLUMNS if part in row),
         begin=lambda place: make_members(place, o.arms),
     )
     arms.show(table(by_row), differences(by_row))
@@ -257,11 +250,7 @@ def table(by_row: Mapping[str, list[Row]]) -> Table:
         rows = by_row[name]
         cells = [cell(rows, column) for column in COLUMNS]
         rated = [row["reputations"] for row in rows if "reputations" in row]
-        means = (
-            {key: fmean(each[key] for each in rated) for key in rated[0]}
-            if rated
-            else {}
-        )
+        means = {key: fmean(each[key] for each in rated) for key in rated[0]} if rated else {}
         text = ", ".join(f"{key} {value:.0f}" for key, value in means.items())
         shown.add_row(name, *cells, text or "–")
     return shown
@@ -277,17 +266,14 @@ def cell(rows: list[Row], column: str) -> str:
 
 
 def differences(by_row: Mapping[str, list[Row]]) -> list[str]:
-    """By how much the pool ends above every other row, on foreign topics, and the judge
-    who is right above judges who are not.
+    """By how much the pool ends above every other row, on foreign topics, and the judge who is
+    right above judges who are not.
     """
     lines = []
     compared = (
         ("sparta", by_row),
         ("world judges", ["honest judges"]),
-        (
-            ABSTAINING,
-            ["honest judges", "abstaining, alone", ABSTAINING_START, CONSTANT],
-        ),
+        (ABSTAINING, ["honest judges", "abstaining, alone", ABSTAINING_START, CONSTANT]),
     )
     for first, others in compared:
         for other in others:

@@ -1,13 +1,12 @@
-"""The cost of comparing a batch of texts with all texts stored before, exactly, beside
-computing it directly.
+"""The cost of comparing a batch of texts with all texts stored before, exactly, beside computing it
+directly.
 
     python -m benchmarks.diversity [--stored 1000 10000 100000] [--hypotheses 2]
 
-The texts are words drawn by Zipf's law (5000 words, 8 to 20 a text). The peers of the
-same run: the mean cosine by the product with all stored vectors, and BLEU by its
-definition in plain Python against each stored text, whose n-grams are counted
-beforehand. The latter is timed on `--hypotheses` texts of the batch and scaled to all
-of it.
+The texts are words drawn by Zipf's law (5000 words, 8 to 20 a text). The peers of the same run: the
+mean cosine by the product with all stored vectors, and BLEU by its definition in plain Python
+against each stored text, whose n-grams are counted beforehand. The latter is timed on
+`--hypotheses` texts of the batch and scaled to all of it.
 """
 
 from __future__ import annotations
@@ -63,17 +62,13 @@ def direct_bleu(text: str, counted: Sequence[list[Counter[tuple[str, ...]]]]) ->
     for theirs in counted:
         logs = []
         for mine, other in zip(ours, theirs, strict=True):
-            matches = sum(
-                min(times, other[gram]) for gram, times in mine.items() if gram in other
-            )
+            matches = sum(min(times, other[gram]) for gram, times in mine.items() if gram in other)
             if not matches and not logs:
                 break
             logs.append(math.log((matches or 0.1) / max(1, sum(mine.values()))))
         else:
             penalty = math.exp(min(0.0, 1 - sum(theirs[0].values()) / length))
-            total += (
-                penalty * sum(math.exp(sum(logs[:n]) / n) for n in ORDERS) / len(ORDERS)
-            )
+            total += penalty * sum(math.exp(sum(logs[:n]) / n) for n in ORDERS) / len(ORDERS)
     return total / len(counted)
 
 
@@ -127,16 +122,12 @@ def bleu(references: Sequence[str], batch: Sequence[str], hypotheses: int) -> Ti
 def cosine(references: Sequence[str], batch: Sequence[str]) -> Timing:
     """The figures of the mean cosine, the vectors being known."""
     vector_ND = np.concatenate(
-        [
-            hashed(references[start : start + 1000])
-            for start in range(0, len(references), 1000)
-        ]
+        [hashed(references[start : start + 1000]) for start in range(0, len(references), 1000)]
     )
     vector_BD = hashed(batch)
     known = dict(zip([*references, *batch], [*vector_ND, *vector_BD], strict=True))
     stored, filled = (
-        MeanCosine(lambda texts: np.stack([known[text] for text in texts]))
-        for _ in range(2)
+        MeanCosine(lambda texts: np.stack([known[text] for text in texts])) for _ in range(2)
     )
     mebi = memory(filled, references)
     _, filling = timed(lambda: add(stored, references), 1)
@@ -157,8 +148,8 @@ def cosine(references: Sequence[str], batch: Sequence[str]) -> Timing:
 class Timing:
     """What scoring a batch against stored texts costs, directly and by ours.
 
-    Seconds; `differ` is the largest difference of a score, `mebi` the MiB of what is stored
-    beside the texts, `filling` the seconds of storing them.
+    Seconds; `differ` is the largest difference of a score, `mebi` the MiB of what is stored beside
+    the texts, `filling` the seconds of storing them.
     """
 
     name: str
@@ -188,18 +179,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--stored", type=int, nargs="+", default=[1_000, 10_000, 100_000]
-    )
+    parser.add_argument("--stored", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument(
         "--hypotheses", type=int, default=2, help="texts that direct BLEU is timed on"
     )
     parser.add_argument("--json", type=Path, help="write the figures here")
     arguments = parser.parse_args()
     batch, texts = sentences(BATCH, 1), sentences(max(arguments.stored), 0)
-    table = Table(
-        "", "stored", "direct s", "ours s", "ratio", "differ", "MiB", "µs to add"
-    )
+    table = Table("", "stored", "direct s", "ours s", "ratio", "differ", "MiB", "µs to add")
     every: list[Timing] = []
     for stored in arguments.stored:
         every.append(cosine(texts[:stored], batch))
@@ -215,9 +202,7 @@ def main() -> None:
     )
     console.print(table)
     _, hashing = timed(lambda: hashed(batch))
-    console.print(
-        f"hashed vectors of the batch: {hashing * 1e3:.2f} ms, in neither cosine's time"
-    )
+    console.print(f"hashed vectors of the batch: {hashing * 1e3:.2f} ms, in neither cosine's time")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""Tokens a second of the engines that may play for a learner, beside raw `generate`, in
-one run.
+"""Tokens a second of the engines that may play for a learner, beside raw `generate`, in one run.
 
     python -m benchmarks.engines
     equipoise sampler start MODEL --cpu --adapters 8 --rank 8 --max-length 512
     python -m benchmarks.engines --model MODEL --server http://127.0.0.1:8000 --out FILE
 
-Rows of equal length, temperature 1, no end token, so that all make the same number of
-tokens. The systems alternate; a ratio is the median over the rounds. Measured are:
+Rows of equal length, temperature 1, no end token, so that all make the same number of tokens. The
+systems alternate; a ratio is the median over the rounds. Measured are:
 
 * the local sampler and transformers' `generate`, the base model;
 * trl's GRPOTrainer, by the method with which it samples for its own updates;
@@ -14,9 +13,9 @@ tokens. The systems alternate; a ratio is the median over the rounds. Measured a
 * vLLM by our client: the base, one adapter × all rows, 8 adapters sharing the batch,
   and the same 8 one after the other.
 
-Without a server (or without a model that it could serve) vLLM's figures are missing,
-and it says so. trl's own vLLM needs CUDA; one update of trl beside ours is in
-`benchmarks.policy_gradient speed`.
+Without a server (or without a model that it could serve) vLLM's figures are missing, and it says
+so. trl's own vLLM needs CUDA; one update of trl beside ours is in `benchmarks.policy_gradient
+speed`.
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     tokens = o.rows * o.new
     shape = Path(o.model).name if o.model else f"random weights, {o.shape}"
     table = Table(
-        title=f"{shape}: {o.rows} rows × {o.new} tokens after {o.prompt}; load before: "
-        f"{busy}"
+        title=f"{shape}: {o.rows} rows × {o.new} tokens after {o.prompt}; load before: {busy}"
     )
     for heading in ("system", "tokens/s", "× generate"):
         table.add_column(heading, justify="left" if heading == "system" else "right")

@@ -3,11 +3,11 @@
     python -m benchmarks.executors speed [--model FOLDER-OR-ID] [--members 6] [--runs 3]
     python -m benchmarks.executors cluster [--workers 8 32 128 512]
 
-`speed` plays and trains the same league of adapters with `local`, `processes: 1`,
-`processes: 2` and two Ray workers, a thread each, taking turns; the wall time of play
-and of learning is the ledger's, of the last generation: in the first the workers start.
-Ratios are those of `processes: 1`. `cluster` gives units to workers that only wait as long
-as a unit takes, so that what is left is the driver's own work.
+`speed` plays and trains the same league of adapters with `local`, `processes: 1`, `processes: 2`
+and two Ray workers, a thread each, taking turns; the wall time of play and of learning is the
+ledger's, of the last generation: in the first the workers start. Ratios are those of `processes:
+1`. `cluster` gives units to workers that only wait as long as a unit takes, so that what is left is
+the driver's own work.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running import equipoise, load, provenance
-from equipoise.run.directory import RunDirectory
-from equipoise.run.executors.crew import Crew
-from equipoise.run.executors.units import Act, Done, Part, Weighted
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.executors.crew import Crew
+from equipoise.runs.executors.units import Act, Done, Part, Weighted
 from equipoise.types import Message, Move, View
 
 EXECUTORS: dict[str, Any] = {
@@ -80,8 +80,8 @@ def league(o: argparse.Namespace, executor: Any) -> dict[str, Any]:
 
 
 def seconds(o: argparse.Namespace, name: str, folder: Path) -> dict[str, float]:
-    """The wall time of playing and of learning in the last generation, by the ledger,
-    and how busy the machine was before.
+    """The wall time of playing and of learning in the last generation, by the ledger, and how busy
+    the machine was before.
     """
     busy = load()
     config = folder / "league.yaml"
@@ -95,10 +95,7 @@ def seconds(o: argparse.Namespace, name: str, folder: Path) -> dict[str, float]:
             for stage in opened.ledger.stages()
             if stage.generation == GENERATIONS - 1 and stage.within != "measure"
         ]
-    times = {
-        part: sum(stage.seconds for stage in last if stage.stage == part)
-        for part in PARTS
-    }
+    times = {part: sum(stage.seconds for stage in last if stage.stage == part) for part in PARTS}
     return {**times, "load": busy}
 
 
@@ -118,8 +115,8 @@ def speed(o: argparse.Namespace) -> dict[str, Any]:
 
 
 def speeds(times: dict[str, list[dict[str, float]]], shape: str) -> Table:
-    """A row for each executor: median seconds, how many times as fast as one worker, and
-    the load of the machine before its runs.
+    """A row for each executor: median seconds, how many times as fast as one worker, and the load
+    of the machine before its runs.
     """
     table = Table("executor", "play, s", "ratio", "learn, s", "ratio", "load before")
     table.title = shape
@@ -169,9 +166,7 @@ def cluster(o: argparse.Namespace) -> dict[str, Any]:
     raw = msgspec.msgpack.encode([move] * rows)
     result = msgspec.msgpack.encode(Done(msgspec.Raw(raw)))
     lines = []
-    table = Table(
-        "workers", "units", "ideal, s", "took, s", "efficiency", "driver, ms/unit"
-    )
+    table = Table("workers", "units", "ideal, s", "took, s", "efficiency", "driver, ms/unit")
     for count in o.workers:
         crew = Crew(lambda i: Waits(o.unit_seconds, result), count)
         units = [unit] * (o.units_each * count)
@@ -197,9 +192,7 @@ def cluster(o: argparse.Namespace) -> dict[str, Any]:
             f"{ideal / took:.2f}",
             f"{line['driver_ms_per_unit']:.1f}",
         )
-    table.title = (
-        f"units of {rows} answers of {o.tokens} tokens, {o.unit_seconds} s each"
-    )
+    table.title = f"units of {rows} answers of {o.tokens} tokens, {o.unit_seconds} s each"
     Console(width=100).print(table)
     return {"unit_rows": rows, "unit_seconds": o.unit_seconds, "lines": lines}
 

@@ -1,9 +1,9 @@
-"""A small guard made from labelled requests: how well it separates harmful from harmless
-requests that it never saw.
+"""A small guard made from labelled requests: how well it separates harmful from harmless requests
+that it never saw.
 
-A Llama of two layers is made from nothing (`models.new_model`) with a tokenizer fitted
-to WildGuard's training requests, gets a classification head, and learns the labels. The
-judge `harm_classifier` reads its folder:
+A Llama of two layers is made from nothing (`models.new_model`) with a tokenizer fitted to
+WildGuard's training requests, gets a classification head, and learns the labels. The judge
+`harm_classifier` reads its folder:
 
     judge: {kind: harm_classifier, model: FOLDER, reads: prompt, unsafe: harmful,
             refusals_are_safe: true}
@@ -54,11 +54,10 @@ def train_guard(
     learning_rate: float = 1e-3,
     context: int = 512,
 ) -> int:
-    """A classifier `harmless`/`harmful` of the requests' texts, saved in `out` with its
-    tokenizer.
+    """A classifier `harmless`/`harmful` of the requests' texts, saved in `out` with its tokenizer.
 
-    `rows` carry the fact `harmful`; texts beyond `context` tokens are cut. Equal
-    arguments give equal weights. Returns the parameter count.
+    `rows` carry the fact `harmful`; texts beyond `context` tokens are cut. Equal arguments give
+    equal weights. Returns the parameter count.
     """
     rows = [row for row in rows if transcript(row.messages)]
     texts = [transcript(row.messages) for row in rows]
@@ -80,8 +79,7 @@ def train_guard(
         torch.manual_seed(seed)
         model = AutoModelForSequenceClassification.from_pretrained(out, **names)
     ids = [
-        torch.tensor(tokenizer.encode(text, truncation=True, max_length=context))
-        for text in texts
+        torch.tensor(tokenizer.encode(text, truncation=True, max_length=context)) for text in texts
     ]
     label_P = torch.tensor([int(row.facts["harmful"]) for row in rows])
     _fit(model.train(), ids, label_P, seed, epochs, batch_size, learning_rate)
@@ -99,8 +97,8 @@ def _fit(
     size: int,
     rate: float,
 ) -> None:
-    """Cross-entropy by AdamW, a cosine from `rate` to 0; batches of like length within
-    shuffled runs of rows.
+    """Cross-entropy by AdamW, a cosine from `rate` to 0; batches of like length within shuffled
+    runs of rows.
     """
     rng = seeds.generator(seed, "guard order")
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.1)
@@ -112,13 +110,9 @@ def _fit(
             run = sorted(order[start : start + 8 * size], key=lambda i: len(ids[i]))
             for place in range(0, len(run), size):
                 chosen = run[place : place + size]
-                ids_BT = pad_sequence(
-                    [ids[i] for i in chosen], True, model.config.pad_token_id
-                )
+                ids_BT = pad_sequence([ids[i] for i in chosen], True, model.config.pad_token_id)
                 mask_BT = pad_sequence([torch.ones_like(ids[i]) for i in chosen], True)
-                output = model(
-                    input_ids=ids_BT, attention_mask=mask_BT, labels=label_P[chosen]
-                )
+                output = model(input_ids=ids_BT, attention_mask=mask_BT, labels=label_P[chosen])
                 loss = output.loss
                 optimizer.zero_grad()
                 loss.backward()
@@ -136,8 +130,7 @@ def no_run() -> JudgeContext:
 
 
 def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
-    """The share of `rows` whose label the judge `harm_classifier` gives, with its 95 %
-    interval.
+    """The share of `rows` whose label the judge `harm_classifier` gives, with its 95 % interval.
 
     A row without a verdict counts as wrong.
     """
@@ -161,9 +154,7 @@ def accuracy(folder: Path, rows: Sequence[Prompt]) -> Interval:
 def majority(training: Sequence[Prompt], rows: Sequence[Prompt]) -> Interval:
     """The share of `rows` that have the commoner label of `training`."""
     commoner = 2 * sum(row.facts["harmful"] for row in training) > len(training)
-    return mean_interval(
-        [float(row.facts["harmful"] == commoner) for row in rows], share=True
-    )
+    return mean_interval([float(row.facts["harmful"] == commoner) for row in rows], share=True)
 
 
 def main() -> None:
@@ -192,9 +183,7 @@ def main() -> None:
             f"{parameters:,} parameters, {len(training)} requests, "
             f"{time.perf_counter() - started:.0f} s"
         )
-        console.print(
-            f"right of {len(test)} held out   guard {accuracy(folder, test).percent()}"
-        )
+        console.print(f"right of {len(test)} held out   guard {accuracy(folder, test).percent()}")
     console.print(f"the commoner label {majority(training, test).percent()}")
 
 

@@ -1,7 +1,7 @@
 """Whether a longer history brings MNPO's average policy nearer to an equilibrium, and how fast.
 
-`python -m benchmarks.history` (a few minutes on one core). Tabular policies on the cyclic games
-of `cyclic_preferences`, exact updates, opponents with equal weights: the last policy, the last two,
+`python -m benchmarks.history` (a few minutes on one core). Tabular policies on the cyclic games of
+`cyclic_preferences`, exact updates, opponents with equal weights: the last policy, the last two,
 three and four. Every number of updates T is its own run, with a step proportional to 1/√T, as
 regret bounds ask. Shown is the exact duality gap of the average of the T policies, and the exponent
 of T in it, fitted for each game; beside it the uniform policy and the start.
@@ -29,9 +29,7 @@ ROUNDS = (16, 32, 64, 128, 256)
 STEP = 8.0  # over √T: 1 at 64 updates, the step of `cyclic_preferences`
 
 
-def average_gap(
-    payoff_AA: np.ndarray, start_A: np.ndarray, n: int, rounds: int
-) -> float:
+def average_gap(payoff_AA: np.ndarray, start_A: np.ndarray, n: int, rounds: int) -> float:
     """The duality gap of the average policy after so many updates against n past ones."""
     member = Member("", "", "mnpo", "1/eta", {"weights": [1] * n})
     win_AA, step = win_probabilities(payoff_AA), STEP / rounds**0.5
@@ -43,9 +41,7 @@ def measured(size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A game: (gap_NR of each history and number of updates, gaps of start and uniform)."""
     payoff_AA = game("cyclic", size, seed)
     start_A = seeds.generator(seed, "start", "cyclic", size).normal(size=size)
-    gap_NR = np.array(
-        [[average_gap(payoff_AA, start_A, n, t) for t in ROUNDS] for n in LENGTHS]
-    )
+    gap_NR = np.array([[average_gap(payoff_AA, start_A, n, t) for t in ROUNDS] for n in LENGTHS])
     peers = (softmax(start_A), np.full(size, 1 / size))
     return gap_NR, np.array([exploitability(payoff_AA, peer_A) for peer_A in peers])
 

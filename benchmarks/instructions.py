@@ -1,9 +1,9 @@
 """Verifiable instructions with a pretrained chat model: MNPO, DPO and GRPO at equal samples.
 
-Each arm trains the same start by the recipe `instructions` or `instructions_grpo`, on
-the same number of prompts and samples. Start and last generation then answer greedily:
-questions that no training prompt shares, and IFEval's prompts where its file is given.
-Settings were chosen on the part `held_out`; reported is the part `test`.
+Each arm trains the same start by the recipe `instructions` or `instructions_grpo`, on the same
+number of prompts and samples. Start and last generation then answer greedily: questions that no
+training prompt shares, and IFEval's prompts where its file is given. Settings were chosen on the
+part `held_out`; reported is the part `test`.
 
     python -m benchmarks.instructions --model FOLDER-OR-ID --encoder FOLDER-OR-ID
         [--arms mnpo dpo grpo] [--seeds 0 1 2] [--ifeval FILE.jsonl]
@@ -33,7 +33,7 @@ from equipoise.environments.instructions.prompts import InstructionPrompts
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.players.local import Local
 from equipoise.prompts.files import Files
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt
 
 ARMS = {
@@ -82,9 +82,7 @@ def generations(folder: Path) -> Iterator[tuple[Local, Path]]:
     with RunDirectory.read(folder) as run:
         player = run.config.players["policy"]
         assert isinstance(player, Local)
-        numbered = [
-            p for p in (folder / "players/policy").iterdir() if p.name.isdigit()
-        ]
+        numbered = [p for p in (folder / "players/policy").iterdir() if p.name.isdigit()]
         yield player, max(numbered, key=lambda p: int(p.name))
 
 
@@ -147,12 +145,7 @@ def timed_training(arm: str, seed: int, o: argparse.Namespace) -> dict[str, floa
         matches = run.ledger.matches("train")
         moves = [turn.move for match in matches for turn in match.turns]
         tokens = sum(len(move.token_ids or ()) for move in moves)
-    return {
-        "minutes": minutes,
-        "cpu_minutes": cpu_minutes,
-        "samples": len(moves),
-        "tokens": tokens,
-    }
+    return {"minutes": minutes, "cpu_minutes": cpu_minutes, "samples": len(moves), "tokens": tokens}
 
 
 def children_seconds() -> float:
@@ -162,12 +155,10 @@ def children_seconds() -> float:
 
 
 def table(results: dict[str, Any]) -> Table:
-    """A row for each arm and set: the score and its difference to the start's, with
-    intervals over prompts, and what the answers are otherwise worth.
+    """A row for each arm and set: the score and its difference to the start's, with intervals over
+    prompts, and what the answers are otherwise worth.
     """
-    shown = Table(
-        title="instructions followed, greedy; mean and 95 % interval over prompts"
-    )
+    shown = Table(title="instructions followed, greedy; mean and 95 % interval over prompts")
     for column in ("", "set", "seeds", "instructions, strict", "− start", "loose"):
         shown.add_column(column)
     for column in ("prompts, strict", "− start", "prompts, loose", *QUALITIES):
@@ -188,9 +179,7 @@ def of(key: str, arm: str) -> bool:
     return key == arm or key.rsplit("-", 1)[0] == arm
 
 
-def columns(
-    by_seed: Sequence[list[dict[str, Any]]], start: list[dict[str, Any]]
-) -> list[str]:
+def columns(by_seed: Sequence[list[dict[str, Any]]], start: list[dict[str, Any]]) -> list[str]:
     """The figures of a row of the table."""
     rows = [row for seed in by_seed for row in seed]
 
@@ -209,8 +198,8 @@ def columns(
 
 
 def weight(row: dict[str, Any], name: str) -> int:
-    """How often a prompt counts: `strict` and `loose` are IFEval's accuracy of single
-    instructions, so a prompt counts once for each of its own.
+    """How often a prompt counts: `strict` and `loose` are IFEval's accuracy of single instructions,
+    so a prompt counts once for each of its own.
     """
     return row["instructions"] if name in ("strict", "loose") else 1
 
@@ -254,13 +243,9 @@ def save(path: Path, results: dict[str, Any]) -> None:
 
 def vars_of(o: argparse.Namespace) -> dict[str, Any]:
     """The arguments that decide the figures; folders by their names."""
-    values = {
-        key: value for key, value in vars(o).items() if key not in ("work", "out")
-    }
+    values = {key: value for key, value in vars(o).items() if key not in ("work", "out")}
     return {
-        key: Path(value).name
-        if key in ("model", "encoder", "ifeval") and value
-        else value
+        key: Path(value).name if key in ("model", "encoder", "ifeval") and value else value
         for key, value in values.items()
     }
 
@@ -283,12 +268,7 @@ def parser() -> argparse.ArgumentParser:
     add("--test", type=int, default=100, help="prompts of the part that is reported")
     add("--dev", action="store_true", help="measure the dev part in place of the test")
     add("--ifeval", type=Path, help="IFEval's prompts: JSONL in their own columns")
-    add(
-        "--ifeval-rows",
-        type=int,
-        default=None,
-        help="the first so many; all by default",
-    )
+    add("--ifeval-rows", type=int, default=None, help="the first so many; all by default")
     add("--ifeval-tokens", type=int, default=320, help="most tokens of an answer")
     add("--precision", choices=["fp32", "bf16"], default="fp32")
     add("--set", nargs="*", default=[], help="further settings key=value of every arm")

@@ -3,13 +3,13 @@
     python -m benchmarks.kuhn [--arms history …] [--seeds 0 1 2] [--generations 30]
         [--model FOLDER] [--set KEY=VALUE …] [--out benchmarks/results/kuhn.json]
 
-The recipe kuhn_poker under other schedules: against itself, against its past,
-against the equilibrium of the league of its generations (PSRO-like), and MNPO on pairs
-of trajectories that part at an information state. After every generation the policy is
-read off at all twelve information states, and OpenSpiel computes what best replies gain
-in both seats together (NashConv): of the last policy, of the average over the
-generations and of the league's Nash mixture. Beside them: uniform play, and OpenSpiel's
-CFR after as many iterations as there are generations, and after a thousand.
+The recipe kuhn_poker under other schedules: against itself, against its past, against the
+equilibrium of the league of its generations (PSRO-like), and MNPO on pairs of trajectories that
+part at an information state. After every generation the policy is read off at all twelve
+information states, and OpenSpiel computes what best replies gain in both seats together (NashConv):
+of the last policy, of the average over the generations and of the league's Nash mixture. Beside
+them: uniform play, and OpenSpiel's CFR after as many iterations as there are generations, and after
+a thousand.
 
 Results are written after every run, and runs that are in the file are not repeated.
 """
@@ -31,8 +31,8 @@ from benchmarks.running import equipoise, provenance, recorded, with_settings
 from equipoise.environments.text_games.libraries import pyspiel
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.policies import written_down
-from equipoise.files import write_text
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
+from equipoise.system.files import write_text
 
 ARMS: dict[str, list[str]] = {
     "self_play": ["schedule=self_play"],
@@ -119,9 +119,7 @@ def main() -> None:
                 results["runs"].append(run(arm, seed, options))
                 write_text(options.out, json.dumps(results, indent=1))
                 newest = results["runs"][-1]
-                print(
-                    arm, seed, *(f"{newest[m][-1]:.3f}" for m in MEASURES), flush=True
-                )
+                print(arm, seed, *(f"{newest[m][-1]:.3f}" for m in MEASURES), flush=True)
     Console().print(table(results))
 
 

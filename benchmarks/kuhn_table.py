@@ -21,8 +21,8 @@ COLUMNS = ("who is met", "seeds", *MEASURES, "average − last", "illegal moves"
 
 
 def kuhn_rows(results: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """A row for each arm: NashConv after the last generation, mean and 95 % interval
-    over the seeds; then the references.
+    """A row for each arm: NashConv after the last generation, mean and 95 % interval over the
+    seeds; then the references.
     """
     rows: list[tuple[str, ...]] = []
     for arm, title in TITLES.items():

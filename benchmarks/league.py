@@ -4,13 +4,13 @@
     python -m benchmarks.league --shapes tiny --rounds 2 --new 8
 
 Beside it: one adapter after the other (swapping), PEFT's own mixed batch (`generate` with
-`adapter_names`), and sixteen rows of a single adapter, which no league can beat. All
-sample the same number of tokens on a base of random weights in the given shape. The ways
-alternate within a round, so that a busy machine slows all of them alike; medians over the
-rounds, with the least and the most, of wall time and of processor time.
+`adapter_names`), and sixteen rows of a single adapter, which no league can beat. All sample the
+same number of tokens on a base of random weights in the given shape. The ways alternate within a
+round, so that a busy machine slows all of them alike; medians over the rounds, with the least and
+the most, of wall time and of processor time.
 
-Then the steps that the sampler takes on rows of mixed lengths, as a multiple of those of
-full batches, with and without other rows in the places of finished ones.
+Then the steps that the sampler takes on rows of mixed lengths, as a multiple of those of full
+batches, with and without other rows in the places of finished ones.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ class League:
 
 
 def compare(league: League, rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Way -> seconds of wall time and of processor time, round by round; a first round
-    does not count.
+    """Way -> seconds of wall time and of processor time, round by round; a first round does not
+    count.
     """
     seconds = {way: {"wall": [], "processor": []} for way in league.ways()}
     for n in range(rounds + 1):
@@ -209,24 +209,20 @@ def compare(league: League, rounds: int) -> dict[str, dict[str, list[float]]]:
 
 
 def steps(league: League, o: argparse.Namespace, rows: int = 256) -> dict[str, float]:
-    """Steps on rows of mixed lengths, over those of full batches of 16, without and with
-    other rows in the places of finished ones.
+    """Steps on rows of mixed lengths, over those of full batches of 16, without and with other rows
+    in the places of finished ones.
     """
     dice = np.random.default_rng(2)
     limits = np.clip(dice.geometric(3 / 64, rows), 1, 64).tolist()
     lengths = dice.integers(8, 40, rows).tolist()
-    prompts = [
-        dice.integers(3, league.vocabulary, length).tolist() for length in lengths
-    ]
+    prompts = [dice.integers(3, league.vocabulary, length).tolist() for length in lengths]
     ideal = max(sum(limits) / 16, max(limits))
     counts: dict[str, float] = {}
     tokens = []
     for name, refill in (("batch after batch", False), ("refilled", True)):
         widths: list[int] = []
         hook = league.base.model.register_forward_pre_hook(
-            lambda model, args, kwargs, seen=widths: seen.append(
-                kwargs["input_ids"].shape[1]
-            ),
+            lambda model, args, kwargs, seen=widths: seen.append(kwargs["input_ids"].shape[1]),
             with_kwargs=True,
         )
         answers = sample(
@@ -260,8 +256,7 @@ def table(shape: str, result: dict[str, Any], o: argparse.Namespace) -> Table:
     for way, seconds in ways.items():
         ratios = {
             clock: [
-                own / other
-                for own, other in zip(ways[SWAPPED][clock], seconds[clock], strict=True)
+                own / other for own, other in zip(ways[SWAPPED][clock], seconds[clock], strict=True)
             ]
             for clock in ("wall", "processor")
         }

@@ -2,9 +2,8 @@
 
     python -m benchmarks.ledger [--records 1000000]
 
-Writes matches (with a turn, token ids and log-probabilities) and their judgements in
-the run's own transactions; its peer in the same run is SQLite itself with the same rows
-as ready-made text.
+Writes matches (with a turn, token ids and log-probabilities) and their judgements in the run's own
+transactions; its peer in the same run is SQLite itself with the same rows as ready-made text.
 """
 
 from __future__ import annotations
@@ -19,25 +18,16 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.running import equipoise, write_results
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.types import (
-    Judgement,
-    Match,
-    Move,
-    PlayerId,
-    Turn,
-    View,
-    record_id,
-    user,
-)
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, record_id, user
 
 CHUNK = 256
 
 
 def matches(count: int) -> Iterator[Match]:
-    """Matches such as a run records: a short chat, a short answer with its token ids
-    and log-probabilities.
+    """Matches such as a run records: a short chat, a short answer with its token ids and
+    log-probabilities.
     """
     seats = {"1": PlayerId("policy", 1)}
     view = View((user("What is 7 + 12?"),))
@@ -48,9 +38,7 @@ def matches(count: int) -> Iterator[Match]:
         yield _match(i, prompt, seats, (Turn("1", view, move),))
 
 
-def _match(
-    i: int, prompt: str, seats: dict[str, PlayerId], turns: tuple[Turn, ...] = ()
-) -> Match:
+def _match(i: int, prompt: str, seats: dict[str, PlayerId], turns: tuple[Turn, ...] = ()) -> Match:
     ident = record_id("match", i)
     return Match(ident, i % 4, "train", "answers", prompt, seats, i, turns)
 
@@ -62,8 +50,8 @@ def judged(match: Match) -> tuple[Match, Judgement]:
 
 
 def fill(run: RunDirectory, records: int) -> tuple[float, float]:
-    """(records a second through the ledger, rows a second through bare SQLite with the
-    same transactions).
+    """(records a second through the ledger, rows a second through bare SQLite with the same
+    transactions).
     """
     made = list(matches(min(records, 40_000) // 2))
     pairs = [judged(match) for match in made]
@@ -72,9 +60,7 @@ def fill(run: RunDirectory, records: int) -> tuple[float, float]:
         run.ledger.add_matches(made[start : start + CHUNK])
         run.ledger.add_judgements(pairs[start : start + CHUNK])
     ours = 2 * len(made) / (time.perf_counter() - started)
-    rows = list(
-        run.ledger.rows("SELECT id, generation, split, prompt, record FROM matches")
-    )
+    rows = list(run.ledger.rows("SELECT id, generation, split, prompt, record FROM matches"))
     with tempfile.TemporaryDirectory() as folder:
         db = sqlite3.connect(Path(folder) / "bare.sqlite", isolation_level=None)
         db.execute("PRAGMA journal_mode = WAL")
@@ -88,8 +74,7 @@ def fill(run: RunDirectory, records: int) -> tuple[float, float]:
         for start in range(0, len(rows), CHUNK):
             db.execute("BEGIN")
             db.executemany(
-                "INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?)",
-                rows[start : start + CHUNK],
+                "INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?)", rows[start : start + CHUNK]
             )
             db.execute("COMMIT")
         bare = len(rows) / (time.perf_counter() - started)
@@ -143,8 +128,7 @@ def main() -> None:
         "with ready-made rows)"
     )
     console.print(
-        f"status          {status:.2f} s, the whole command, on a run of "
-        f"{total:,} records"
+        f"status          {status:.2f} s, the whole command, on a run of {total:,} records"
     )
     console.print(f"--help          {seconds_of('--help'):.2f} s")
 

@@ -1,13 +1,13 @@
 """What lm-eval's own scoring functions make of given answers to IFEval and GSM8K.
 
-It runs where lm-eval is installed, which may be an environment of its own, and imports
-nothing of this package:
+It runs where lm-eval is installed, which may be an environment of its own, and imports nothing of
+this package:
 
     python benchmarks/lm_eval_scores.py ANSWERS.json SCORES.json
 
-ANSWERS.json is a list of {"task": "ifeval" or "gsm8k", "doc": the row of the data set,
-"response": the answer}. SCORES.json is a list of {metric: value} in the same order, with
-the version under which they were made.
+ANSWERS.json is a list of {"task": "ifeval" or "gsm8k", "doc": the row of the data set, "response":
+the answer}. SCORES.json is a list of {metric: value} in the same order, with the version under
+which they were made.
 """
 
 from __future__ import annotations
@@ -23,12 +23,8 @@ from typing import Any
 
 def gsm8k(doc: dict[str, Any], response: str) -> dict[str, float]:
     """The task's filters and its `exact_match`, as its packaged YAML sets them."""
-    from lm_eval.api.metrics import (  # pyright: ignore[reportMissingImports]
-        exact_match_hf_evaluate,
-    )
-    from lm_eval.filters.extraction import (  # pyright: ignore[reportMissingImports]
-        RegexFilter,
-    )
+    from lm_eval.api.metrics import exact_match_hf_evaluate  # pyright: ignore[reportMissingImports]
+    from lm_eval.filters.extraction import RegexFilter  # pyright: ignore[reportMissingImports]
 
     task = _task("gsm8k")
     (metric,) = task["metric_list"]
@@ -54,9 +50,7 @@ def _task(name: str) -> dict[str, Any]:
 
 def ifeval(doc: dict[str, Any], response: str) -> dict[str, Any]:
     """The task's `process_results`."""
-    from lm_eval.tasks.ifeval.utils import (  # pyright: ignore[reportMissingImports]
-        process_results,
-    )
+    from lm_eval.tasks.ifeval.utils import process_results  # pyright: ignore[reportMissingImports]
 
     made = process_results(doc, [response])
     return {

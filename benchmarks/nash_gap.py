@@ -1,17 +1,16 @@
-"""The rate at which GPO's idealised algorithm approaches equilibrium: the Nash gap of
-averaged policies against rounds.
+"""The rate at which GPO's idealised algorithm approaches equilibrium: the Nash gap of averaged
+policies against rounds.
 
-`python -m benchmarks.nash_gap` (two minutes on two cores); `--rounds` and `--games`
-make it shorter. Random zero-sum games of 10 × 10 with pay-offs uniform in [−1, 1].
-Every number of rounds T is its own run, since β and η are chosen for it: β = c·√T with
-c = span/√(8·ln A), and η likewise, which minimises the regret bound; nothing is tuned.
-The entropy-regularised variant adds an entropy bonus of weight τ = span/√(2·T·ln A),
-whose bias is at most as large as that bound. Both are run with both players stepping at
-once and with the column player meeting the row player's new policy, from uniform
-policies.
+`python -m benchmarks.nash_gap` (two minutes on two cores); `--rounds` and `--games` make it
+shorter. Random zero-sum games of 10 × 10 with pay-offs uniform in [−1, 1]. Every number of rounds T
+is its own run, since β and η are chosen for it: β = c·√T with c = span/√(8·ln A), and η likewise,
+which minimises the regret bound; nothing is tuned. The entropy-regularised variant adds an entropy
+bonus of weight τ = span/√(2·T·ln A), whose bias is at most as large as that bound. Both are run
+with both players stepping at once and with the column player meeting the row player's new policy,
+from uniform policies.
 
-The gap is NashConv in the game itself, without the bonus. The exponent is the slope of
-log gap on log T, fitted for each game; the interval is Student's t over games.
+The gap is NashConv in the game itself, without the bonus. The exponent is the slope of log gap on
+log T, fitted for each game; the interval is Student's t over games.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ EXPECTED = (-0.6, -0.4)  # around the −½ that the theory gives as an upper bo
 VARIANTS = [
     (f"{name}, {turns}", entropy, alternate)
     for (name, entropy), (turns, alternate) in product(
-        (("plain", False), ("entropy", True)),
-        (("both at once", False), ("in turn", True)),
+        (("plain", False), ("entropy", True)), (("both at once", False), ("in turn", True))
     )
 ]
 
@@ -70,9 +68,7 @@ def gap_table(gap_GRV2: np.ndarray, rounds_R: Sequence[int]) -> Table:
     for label, _, _ in VARIANTS:
         shown.add_column(label, justify="right")
     for rounds, gap_V2 in zip(rounds_R, gap_GRV2.mean(0), strict=True):
-        shown.add_row(
-            str(rounds), *(f"{average:.4f} | {last:.4f}" for average, last in gap_V2)
-        )
+        shown.add_row(str(rounds), *(f"{average:.4f} | {last:.4f}" for average, last in gap_V2))
     return shown
 
 

@@ -1,14 +1,14 @@
 """Whether an assistant's answer follows the game that it wrote.
 
-The assistant thinks and writes its pay-offs; then the pay-offs of its three actions change
-places, so that another action is the best one, and the assistant goes on from there.
-If the written game is an ornament, it answers as it would have.
+The assistant thinks and writes its pay-offs; then the pay-offs of its three actions change places,
+so that another action is the best one, and the assistant goes on from there. If the written game is
+an ornament, it answers as it would have.
 
     python -m benchmarks.permuted_games [RUN …] [--temperature 0.7] [--json FILE]
 
 Rows are the start of the first run (without one: the packaged start) and the end of each, on the
-first run's held-out questions; answers whose matrix cannot be read, or in which no action is the best
-by itself, are left out and counted.
+first run's held-out questions; answers whose matrix cannot be read, or in which no action is the
+best by itself, are left out and counted.
 
     as written      goes on from its own matrix: chooses its best cell, and answers so
     permuted        goes on from the permuted one: chooses the new best cell, answers so
@@ -47,8 +47,8 @@ from equipoise.environments.assistance.serving.steering import PAYOFF, PAYOFF_EN
 from equipoise.environments.assistance.written_game import outcomes
 from equipoise.models.resources import Resources
 from equipoise.players.local_actor import LocalActor
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import View
 
 RECIPE, PLAYER = "gtalign_clerks", "assistant"

@@ -1,14 +1,14 @@
-"""What `plan` says beforehand beside what a run then takes: peak memory, and the time of
-sampling, scoring and training.
+"""What `plan` says beforehand beside what a run then takes: peak memory, and the time of sampling,
+scoring and training.
 
     python -m benchmarks.plan_accuracy
     python -m benchmarks.plan_accuracy --model FOLDER       # SmolLM2-135M-Instruct
 
-Three shapes, each a short run in a process of its own: the built-in tiny model, and a
-chat model with LoRA and with all its weights trained. The run's stages are told apart by
-its monitor: the peak of the resident set in each, and the CPU seconds that it computed
-(one thread), which other work on the machine does not lengthen. Linux only. The raw
-result goes to `benchmarks/results/plan_accuracy.json`.
+Three shapes, each a short run in a process of its own: the built-in tiny model, and a chat model
+with LoRA and with all its weights trained. The run's stages are told apart by its monitor: the peak
+of the resident set in each, and the CPU seconds that it computed (one thread), which other work on
+the machine does not lengthen. Linux only. The raw result goes to
+`benchmarks/results/plan_accuracy.json`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running import equipoise, provenance, with_settings
-from equipoise.run.monitor import Silent
+from equipoise.runs.monitor import Silent
 
 RESET = Path("/proc/self/clear_refs")
 RESULT = Path(__file__).parent / "results" / "plan_accuracy.json"
@@ -57,9 +57,9 @@ CHILD = """
 import sys
 from pathlib import Path
 from benchmarks.plan_accuracy import Stages
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.run.playing import play_out
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.playing import play_out
 stages = Stages()
 folder, *settings = sys.argv[1:]
 config = recipes.load("quickstart", settings)
@@ -78,9 +78,7 @@ class Stages(Silent):
         self._memory: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
 
-    def stage(
-        self, name: str, total: int | None = None, generation: int | None = None
-    ) -> None:
+    def stage(self, name: str, total: int | None = None, generation: int | None = None) -> None:
         """The stage before is over."""
         now, last = time.process_time(), self._name
         self._seconds[last] = self._seconds.get(last, 0.0) + now - self._began
@@ -107,11 +105,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name, settings in _shapes(options).items():
         planned = json.loads(
             equipoise(
-                "plan",
-                "quickstart",
-                *with_settings(settings),
-                "--json",
-                threads=options.threads,
+                "plan", "quickstart", *with_settings(settings), "--json", threads=options.threads
             )
         )
         measured = _measured(settings, options.threads)
@@ -156,9 +150,7 @@ def _shapes(options: Any) -> dict[str, tuple[str, ...]]:
         shapes["chat, LoRA"] = (*chat, "policy.lora={r: 16}")
         shapes["chat, all weights"] = (*chat, "policy.lora=null")
     return {
-        name: shape
-        for name, shape in shapes.items()
-        if not options.only or name in options.only
+        name: shape for name, shape in shapes.items() if not options.only or name in options.only
     }
 
 

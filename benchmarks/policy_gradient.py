@@ -1,5 +1,5 @@
-"""Policy gradients: the samples that they need, the optimum that they converge to, and
-their speed beside trl's GRPOTrainer.
+"""Policy gradients: the samples that they need, the optimum that they converge to, and their speed
+beside trl's GRPOTrainer.
 
     bandit    one prompt, one token, a fixed reward for some tokens: samples until the
               best token has 95 %
@@ -65,50 +65,30 @@ def main(argv: Sequence[str] | None = None) -> None:
         prog="benchmarks.policy_gradient", description="Policy gradients."
     )
     parser.add_argument(
-        "sections",
-        nargs="*",
-        metavar="SECTION",
-        help=f"of {', '.join(SECTIONS)}; all of them",
+        "sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}; all of them"
     )
     parser.add_argument("--seeds", type=int, default=10, help="of bandit and tilt")
     parser.add_argument("--sum-seeds", type=int, default=3)
-    parser.add_argument(
-        "--samples", type=int, default=12_800, help="answers that sums learns from"
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=3, help="runs of each in speed, alternating"
-    )
-    parser.add_argument(
-        "--steps", type=int, default=20, help="updates of a run in speed"
-    )
+    parser.add_argument("--samples", type=int, default=12_800, help="answers that sums learns from")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each in speed, alternating")
+    parser.add_argument("--steps", type=int, default=20, help="updates of a run in speed")
     parser.add_argument(
         "--prompts", type=int, default=8, help="prompts in an update of speed and shape"
     )
     parser.add_argument(
         "--group", type=int, default=8, help="answers to a prompt in speed and shape"
     )
-    parser.add_argument(
-        "--tokens", type=int, default=16, help="longest answer in speed"
-    )
-    parser.add_argument(
-        "--model", default=BUILTIN, help="that learns in speed: a name or a folder"
-    )
+    parser.add_argument("--tokens", type=int, default=16, help="longest answer in speed")
+    parser.add_argument("--model", default=BUILTIN, help="that learns in speed: a name or a folder")
     parser.add_argument("--json", help="write the figures of speed here")
     parser.add_argument(
-        "--shape",
-        choices=preference_runs.SHAPES,
-        default=None,
-        help="null: by the device",
+        "--shape", choices=preference_runs.SHAPES, default=None, help="null: by the device"
     )
-    parser.add_argument(
-        "--device", choices=["cpu", "cuda"], default=choose_device().type
-    )
+    parser.add_argument("--device", choices=["cpu", "cuda"], default=choose_device().type)
     o = parser.parse_args(argv)
     unknown = set(o.sections) - set(SECTIONS)
     if unknown:
-        parser.error(
-            f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}"
-        )
+        parser.error(f"no section {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     for name in o.sections or SECTIONS:
         print(f"-- {name}")
@@ -127,12 +107,7 @@ def tiny(folder: Path, seed: int, **settings: Any) -> Any:
         size=resize("tiny", hidden=32, layers=1),
         seed=seed,
     )
-    player = {
-        "model": str(folder),
-        "device": "cpu",
-        "max_new_tokens": 1,
-        "batch_size": 1024,
-    }
+    player = {"model": str(folder), "device": "cpu", "max_new_tokens": 1, "batch_size": 1024}
     return trainer_of(player, seed, batch_size=1024, **settings)
 
 
@@ -174,15 +149,12 @@ def _bandits(o: argparse.Namespace, method: dict[str, Any]) -> str:
         reward_V[rewarded] = torch.tensor([1.0, 0.8, 0.6, 0.4, 0.2])
         with tempfile.TemporaryDirectory() as folder:
             critic = {"critic_learning_rate": 1e-2} if "critic" in method else {}
-            policy_trainer = tiny(
-                Path(folder), seed, kl=0, learning_rate=3e-3, **method, **critic
-            )
+            policy_trainer = tiny(Path(folder), seed, kl=0, learning_rate=3e-3, **method, **critic)
             needed.append(_until(policy_trainer, reward_V, rewarded[0], seed))
     reached = [n for n in needed if math.isfinite(n)]
     most = f", at most {max(reached):.0f}" if reached else ""
     return (
-        f"{len(reached)} of {o.seeds} seeds reach 95 %; samples "
-        f"{over_seeds(reached).text()}{most}"
+        f"{len(reached)} of {o.seeds} seeds reach 95 %; samples {over_seeds(reached).text()}{most}"
     )
 
 
@@ -203,20 +175,14 @@ def _until(
     return math.inf
 
 
-def tilt(
-    o: argparse.Namespace, beta: float = 0.5, updates: int = 120, answers: int = 256
-) -> None:
+def tilt(o: argparse.Namespace, beta: float = 0.5, updates: int = 120, answers: int = 256) -> None:
     """Total variation from the closed form, of the learned policy and of the reference."""
-    print(
-        f"β = {beta}; every token earns 0 or 1; {updates} updates of {answers} answers"
-    )
+    print(f"β = {beta}; every token earns 0 or 1; {updates} updates of {answers} answers")
     for place in ("reward", "loss"):
         rows: list[tuple[float, float, float]] = []
         for seed in range(o.seeds):
             rng = seeds.generator(seed, "tilt")
-            reward_V = torch.from_numpy(
-                rng.integers(0, 2, SMALLEST_VOCABULARY)
-            ).double()
+            reward_V = torch.from_numpy(rng.integers(0, 2, SMALLEST_VOCABULARY)).double()
             with tempfile.TemporaryDirectory() as folder:
                 policy_trainer = tiny(
                     Path(folder),
@@ -232,9 +198,7 @@ def tilt(
                     def reward(_: Any, move: Any, reward_V: Any = reward_V) -> float:
                         return float(reward_V[move.token_ids[0]])
 
-                    update(
-                        policy_trainer, [ONE], answers, seeds.child(seed, step), reward
-                    )
+                    update(policy_trainer, [ONE], answers, seeds.child(seed, step), reward)
                 end_V = policy(policy_trainer)
             tilted_V = torch.softmax(start_V.log() + reward_V / beta, -1)
             goal_V = tilted_V
@@ -243,9 +207,7 @@ def tilt(
             pairs = ((start_V, goal_V), (end_V, goal_V), (end_V, tilted_V))
             start, end, tilted = (variation(*pair) for pair in pairs)
             rows.append((start, end, tilted))
-        start, end, tilted = (
-            over_seeds(list(column)).text() for column in zip(*rows, strict=True)
-        )
+        start, end, tilted = (over_seeds(list(column)).text() for column in zip(*rows, strict=True))
         print(
             f"kl_in: {place:8}reference {start}   learned {end}   learned from the "
             f"exponential tilt {tilted}",
@@ -253,16 +215,12 @@ def tilt(
         )
 
 
-def forward_optimum(
-    start_V: torch.Tensor, reward_V: torch.Tensor, beta: float
-) -> torch.Tensor:
+def forward_optimum(start_V: torch.Tensor, reward_V: torch.Tensor, beta: float) -> torch.Tensor:
     """π = π_ref / (c − r/β), with c by bisection so that it sums to 1."""
     low, high = reward_V.max() / beta, reward_V.max() / beta + 1
     for _ in range(200):
         c = (low + high) / 2
-        low, high = (
-            (c, high) if (start_V / (c - reward_V / beta)).sum() > 1 else (low, c)
-        )
+        low, high = (c, high) if (start_V / (c - reward_V / beta)).sum() > 1 else (low, c)
     return start_V / (high - reward_V / beta)
 
 
@@ -275,21 +233,13 @@ def variation(first_V: torch.Tensor, second_V: torch.Tensor) -> float:
 
 
 def sums(o: argparse.Namespace) -> None:
-    """The share of held-out sums that is right, sampled at temperature 1, before and
-    after learning.
+    """The share of held-out sums that is right, sampled at temperature 1, before and after
+    learning.
     """
     held_out = world.prompts(0, 400, ["sum"], "held_out")
-    player = {
-        "model": "builtin",
-        "device": "cpu",
-        "max_new_tokens": 16,
-        "batch_size": 256,
-    }
+    player = {"model": "builtin", "device": "cpu", "max_new_tokens": 16, "batch_size": 256}
     methods = {
-        "PPO": (
-            {"estimator": "gae", "critic": "head", "critic_learning_rate": 1e-3},
-            1,
-        ),
+        "PPO": ({"estimator": "gae", "critic": "head", "critic_learning_rate": 1e-3}, 1),
         "GRPO": ({"estimator": "group_relative"}, 8),
     }
     for name, (method, group) in methods.items():
@@ -302,10 +252,7 @@ def sums(o: argparse.Namespace) -> None:
             before.append(_share(policy_trainer, held_out))
             for step in range(o.samples // 128):
                 rng = seeds.generator(seed, "sums", step)
-                chosen = [
-                    train[i]
-                    for i in rng.choice(len(train), 128 // group, replace=False)
-                ]
+                chosen = [train[i] for i in rng.choice(len(train), 128 // group, replace=False)]
                 update(policy_trainer, chosen, group, seeds.child(seed, step), right)
             after.append(_share(policy_trainer, held_out))
         seconds = (time.perf_counter() - started) / o.sum_seeds
@@ -330,12 +277,7 @@ def _share(policy_trainer: Any, prompts: Sequence[Prompt]) -> float:
 
 def speed(o: argparse.Namespace) -> None:
     """Ours and trl's, each in its own process, on one thread, alternating."""
-    env = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1",
-        "TQDM_DISABLE": "1",
-    }
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
     env["TOKENIZERS_PARALLELISM"] = "false"
     runs: dict[str, list[dict[str, float]]] = {"trl": [], "ours": []}
     for _ in range(o.repeats):
@@ -347,9 +289,7 @@ def speed(o: argparse.Namespace) -> None:
                 name,
                 json.dumps(vars(o)),
             ]
-            done = subprocess.run(
-                command, env=env, capture_output=True, text=True, check=False
-            )
+            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise SystemExit(f"{name} failed:\n{done.stderr[-4000:]}")
             results.append(json.loads(done.stdout.splitlines()[-1]))
@@ -368,15 +308,10 @@ def speed(o: argparse.Namespace) -> None:
         ratios = [ours[column] / trl[column] for ours, trl in pairs]
         each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
         figures[f"{name}_ratio"] = statistics.median(ratios)
-        print(
-            f"{column}: ours is {statistics.median(ratios):.2f} x trl's "
-            f"(each pair: {each})"
-        )
+        print(f"{column}: ours is {statistics.median(ratios):.2f} x trl's (each pair: {each})")
     if o.json:
         sizes = ("prompts", "group", "tokens", "steps", "repeats")
-        write_results(
-            Path(o.json), figures, **{size: getattr(o, size) for size in sizes}
-        )
+        write_results(Path(o.json), figures, **{size: getattr(o, size) for size in sizes})
 
 
 # -- a large shape
@@ -402,21 +337,12 @@ def shape(o: argparse.Namespace) -> None:
             "batch_size": 256,
         }
         print(
-            f"{name}, {o.device}, bf16, {o.prompts} x {o.group} answers of up to "
-            f"{answers} tokens"
+            f"{name}, {o.device}, bf16, {o.prompts} x {o.group} answers of up to {answers} tokens"
         )
         ppo = METHODS["gae (PPO)"] | {"critic": "model"}
-        for method, settings in (
-            ("PPO", ppo),
-            ("GRPO", {"estimator": "group_relative"}),
-        ):
+        for method, settings in (("PPO", ppo), ("GRPO", {"estimator": "group_relative"})):
             policy_trainer = trainer_of(
-                player,
-                5,
-                precision="bf16",
-                max_disagreement=1.0,
-                batch_size=16,
-                **settings,
+                player, 5, precision="bf16", max_disagreement=1.0, batch_size=16, **settings
             )
             _time_updates(method, policy_trainer, prompts, o)
             del policy_trainer
@@ -439,8 +365,7 @@ def _time_updates(
         )
     total = clock.spent["act"] + clock.spent["learn"]
     shares = ", ".join(
-        f"{part} {seconds:.2f} s ({seconds / total:.0%})"
-        for part, seconds in clock.parts().items()
+        f"{part} {seconds:.2f} s ({seconds / total:.0%})" for part, seconds in clock.parts().items()
     )
     print(
         f"{method:5}{total:.2f} s: {shares}; {facts['length']:.0f} tokens an answer, "

@@ -1,5 +1,5 @@
-"""The parts of the benchmark of policy gradients that need their own processes: ours, and
-trl's GRPOTrainer.
+"""The parts of the benchmark of policy gradients that need their own processes: ours, and trl's
+GRPOTrainer.
 
 python -m benchmarks.policy_gradient_runs WORK OPTIONS-AS-JSON
 """
@@ -42,17 +42,13 @@ def update(
     seed: int,
     reward: Callable[[Prompt, Any], float],
 ) -> dict[str, float]:
-    """Sample `group` answers to each prompt, reward them, learn from them, and compare
-    the sampler with the learner.
+    """Sample `group` answers to each prompt, reward them, learn from them, and compare the sampler
+    with the learner.
     """
     repeated = [prompt for prompt in prompts for _ in range(group)]
     views = [View(prompt.messages) for prompt in repeated]
-    moves = policy_trainer.actor.act(
-        views, [seeds.child(seed, n) for n in range(len(views))]
-    )
-    turns = [
-        Turn("answer", view, move) for view, move in zip(views, moves, strict=True)
-    ]
+    moves = policy_trainer.actor.act(views, [seeds.child(seed, n) for n in range(len(views))])
+    turns = [Turn("answer", view, move) for view, move in zip(views, moves, strict=True)]
     episodes = [
         Episode(str(n), 0, str(n), 0, "answer", prompt.id, reward(prompt, turn.move))
         for n, (prompt, turn) in enumerate(zip(repeated, turns, strict=True))
@@ -70,8 +66,8 @@ def right(prompt: Prompt, move: Any) -> float:
 
 
 def even(prompt: Prompt, move: Any) -> float:
-    """1 for an answer of an even number of characters: a reward that differs between answers to
-    a question whatever the model is, else 0.
+    """1 for an answer of an even number of characters: a reward that differs between answers to a
+    question whatever the model is, else 0.
     """
     return float(len(move.text) % 2 == 0)
 
@@ -120,8 +116,8 @@ def ours(o: argparse.Namespace) -> dict[str, Any]:
 
 
 def trl(o: argparse.Namespace) -> dict[str, Any]:
-    """trl's GRPOTrainer with the same prompts in the same order, groups, lengths,
-    rewards and steps.
+    """trl's GRPOTrainer with the same prompts in the same order, groups, lengths, rewards and
+    steps.
     """
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -133,22 +129,14 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
 
     every, reward = all_prompts(o), reward_of(o)
 
-    def rewards(
-        prompts: Any, completions: Any, number: Any, **_: Any
-    ) -> list[float | None]:
+    def rewards(prompts: Any, completions: Any, number: Any, **_: Any) -> list[float | None]:
         return [
             reward(every[n], Move(chat[0]["content"]))
             for n, chat in zip(number, completions, strict=True)
         ]
 
-    rows = [
-        {"role": m.role, "content": m.content}
-        for prompt in every
-        for m in prompt.messages
-    ]
-    data = Dataset.from_dict(
-        {"prompt": [[row] for row in rows], "number": list(range(len(every)))}
-    )
+    rows = [{"role": m.role, "content": m.content} for prompt in every for m in prompt.messages]
+    data = Dataset.from_dict({"prompt": [[row] for row in rows], "number": list(range(len(every)))})
     with tempfile.TemporaryDirectory() as out:
         arguments = GRPOConfig(
             output_dir=out,
@@ -175,9 +163,7 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
         )
         model = AutoModelForCausalLM.from_pretrained(resolve(o.model), dtype="float32")
         tokenizer = AutoTokenizer.from_pretrained(resolve(o.model))
-        trainer = GRPOTrainer(
-            model, rewards, arguments, data, processing_class=tokenizer
-        )
+        trainer = GRPOTrainer(model, rewards, arguments, data, processing_class=tokenizer)
         started = time.perf_counter()
         trainer.train()
         seconds = time.perf_counter() - started

@@ -1,13 +1,13 @@
 """A pool of tiny clerks by SPARTA, and the value of its parts.
 
-Six members on the built-in world, four specialists, a veteran and a novice, duel, judge
-one another and learn. Each ablation removes one part; `alone` removes the pool: every
-member learns from its own answers, graded by itself. The measure (right answers to
-held-out questions, by the world's rules) is never trained on.
+Six members on the built-in world, four specialists, a veteran and a novice, duel, judge one another
+and learn. Each ablation removes one part; `alone` removes the pool: every member learns from its
+own answers, graded by itself. The measure (right answers to held-out questions, by the world's
+rules) is never trained on.
 
-Beside every arm stands what could refute it: its members decoded greedily, before and
-after, and the model that they all are adapters on, without an adapter. Arms are
-compared like with like, best with best and mean with mean, paired over the seeds.
+Beside every arm stands what could refute it: its members decoded greedily, before and after, and
+the model that they all are adapters on, without an adapter. Arms are compared like with like, best
+with best and mean with mean, paired over the seeds.
 
 Static and dynamic scores differ from the plain ones from the third generation on.
 
@@ -32,7 +32,7 @@ from benchmarks.comparing import bounded, paired
 from benchmarks.controls import Decoded, decoded
 from benchmarks.running import recorded
 from equipoise.payoffs.intervals import over_seeds
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
 
 MEMBERS = ("sums", "asker", "guard", "helper", "veteran", "novice")
@@ -70,10 +70,7 @@ def runs(arm: str) -> dict[str, list[str]]:
     if arm != "pools of two":
         return {arm: ARMS[arm]}
     return {
-        "+".join(pair): [
-            *TWO,
-            *(f"players.{name}=null" for name in MEMBERS if name not in pair),
-        ]
+        "+".join(pair): [*TWO, *(f"players.{name}=null" for name in MEMBERS if name not in pair)]
         for pair in PAIRS
     }
 
@@ -90,14 +87,11 @@ def folders(arm: str, seed: int, place: Path) -> dict[str, Path]:
     """Run -> its folder, of those that make an arm."""
     several = len(runs(arm)) > 1
     return {
-        name: place / arms.name_of(f"{arm} {name}" if several else arm, seed)
-        for name in runs(arm)
+        name: place / arms.name_of(f"{arm} {name}" if several else arm, seed) for name in runs(arm)
     }
 
 
-def play(
-    seed: int, chosen: list[str], place: Path, scale: float, generations: int
-) -> None:
+def play(seed: int, chosen: list[str], place: Path, scale: float, generations: int) -> None:
     """Every arm of a seed, where it has not been played yet."""
     for arm in chosen:
         for name, folder in folders(arm, seed, place).items():
@@ -111,17 +105,13 @@ def outcome(folder: Path) -> dict[str, Any]:
         measured = [facts["scores"] for facts in recorded(run, "measure")]
         rated = [facts["ratings"] for facts in recorded(run, "rate")]
         (selected,) = recorded(run, "select")
-        judged = [
-            stage for stage in run.ledger.stages("judge") if "/judge/" in stage.key
-        ]
+        judged = [stage for stage in run.ledger.stages("judge") if "/judge/" in stage.key]
     return {
         "scores": [
             {PlayerId.parse(name).name: score["mean"] for name, score in scores.items()}
             for scores in measured
         ],
-        "ratings": [
-            {rating["name"]: rating["value"] for rating in ratings} for ratings in rated
-        ],
+        "ratings": [{rating["name"]: rating["value"] for rating in ratings} for ratings in rated],
         "test": {name: score["mean"] for name, score in selected["test"].items()},
         "chosen": selected["chosen"],
         "start": selected["start"],
@@ -130,8 +120,8 @@ def outcome(folder: Path) -> dict[str, Any]:
 
 
 def greedy_scores(folder: Path, which: Decoded, out: Path) -> dict[str, float]:
-    """The members of a finished run decoded greedily at its start or its end: their mean and
-    their best score on the held-out questions, and on the test the score of that best one.
+    """The members of a finished run decoded greedily at its start or its end: their mean and their
+    best score on the held-out questions, and on the test the score of that best one.
     """
     with RunDirectory.read(decoded(folder, which, out, settings=ONCE)) as run:
         (measured,), (selected,) = recorded(run, "measure"), recorded(run, "select")
@@ -154,12 +144,8 @@ def base_score(folder: Path, out: Path) -> float:
     return float(score["mean"])
 
 
-def greedy_figures(
-    folders: dict[str, Path], place: Path, seed: int
-) -> dict[str, float]:
-    """The greedy columns of an arm in a seed; the start of a whole pool is the same for
-    every arm.
-    """
+def greedy_figures(folders: dict[str, Path], place: Path, seed: int) -> dict[str, float]:
+    """The greedy columns of an arm in a seed; the start of a whole pool is the same for every arm."""
     before, after = [], []
     for name, folder in folders.items():
         same = "pool" if len(folders) == 1 else name
@@ -184,9 +170,7 @@ def figures(parts: list[dict]) -> dict[str, float]:
     for part in parts:
         first |= part["scores"][0]
         last |= part["scores"][-1]
-    best = max(
-        parts, key=lambda part: max(max(scores.values()) for scores in part["scores"])
-    )
+    best = max(parts, key=lambda part: max(max(scores.values()) for scores in part["scores"]))
     begun = max(parts, key=lambda part: max(part["scores"][0].values()))
     correlations = [correlation for part in parts for correlation in _spearman(part)]
     return {
@@ -203,15 +187,13 @@ def figures(parts: list[dict]) -> dict[str, float]:
 def _spearman(part: dict) -> list[float]:
     """Rank correlations of reputations and scores, generation by generation.
 
-    A generation's reputations follow from its own answers, so they are compared with
-    its scores before it learned.
+    A generation's reputations follow from its own answers, so they are compared with its scores
+    before it learned.
     """
     correlations = []
     for ratings, scores in zip(part["ratings"], part["scores"], strict=False):
         if len(ratings) > 2:
-            result: Any = spearmanr(
-                list(ratings.values()), [scores[name] for name in ratings]
-            )
+            result: Any = spearmanr(list(ratings.values()), [scores[name] for name in ratings])
             correlations.append(float(result.statistic))
     return correlations
 
@@ -272,9 +254,7 @@ def table(by_arm: Mapping[str, list[Row]]) -> Table:
     ):
         shown.add_column(column, justify="left" if not column else "right")
     for arm, rows in by_arm.items():
-        shown.add_row(
-            arm, *_share(rows, "mean"), *_share(rows, "best"), _spearmans(rows)
-        )
+        shown.add_row(arm, *_share(rows, "mean"), *_share(rows, "best"), _spearmans(rows))
     return shown
 
 

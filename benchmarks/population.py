@@ -1,9 +1,9 @@
-"""The memory of a pool: a model and an adapter for each member, beside a whole model for
-each member.
+"""The memory of a pool: a model and an adapter for each member, beside a whole model for each
+member.
 
-A Llama of random weights and adapters on it are made on the spot. Every measurement is
-its own process that opens its members through `Population`, as a run does, and has each
-of them answer a batch, so that everything is really loaded.
+A Llama of random weights and adapters on it are made on the spot. Every measurement is its own
+process that opens its members through `Population`, as a run does, and has each of them answer a
+batch, so that everything is really loaded.
 
     python -m benchmarks.population [--members 1 4 16] [--json FILE]
 """
@@ -43,8 +43,8 @@ MEBI = 2**20
 
 
 def make(folder: Path, members: int) -> tuple[int, int]:
-    """The base, an adapter for each member, and a copy of the base for each; returns
-    (parameters, adapter bytes).
+    """The base, an adapter for each member, and a copy of the base for each; returns (parameters,
+    adapter bytes).
 
     The copies share their bytes on disk, since only memory is measured.
     """
@@ -89,8 +89,8 @@ def players(folder: Path, kind: str, members: int) -> dict[str, Player]:
 
 
 def measured(folder: Path, kind: str, members: int) -> dict[str, float]:
-    """In this process: bytes before a model is open and after all have answered;
-    seconds of a batch and a swap.
+    """In this process: bytes before a model is open and after all have answered; seconds of a batch
+    and a swap.
     """
     # All that the models need is imported before the first reading.
     import torch
@@ -104,9 +104,7 @@ def measured(folder: Path, kind: str, members: int) -> dict[str, float]:
     pool = players(folder, kind, members)
     population = Population(pool, folder / "unused")
     views = [View((user(f"tell me of number {row}"),)) for row in range(ROWS)]
-    answers = [
-        population.actor(PlayerId(name)).act(views, list(range(ROWS))) for name in pool
-    ]
+    answers = [population.actor(PlayerId(name)).act(views, list(range(ROWS))) for name in pool]
     figures = {"empty": float(empty), "resident": float(resident())}
     if kind == "adapters":
         if len({tuple(move.text for move in moves) for moves in answers}) < members:
@@ -123,12 +121,8 @@ def swapping(folder: Path, members: int) -> float:
     """Median seconds to activate another adapter on a model that has them all."""
     from equipoise.models.loading import load_model
 
-    base = SharedBase(
-        str(folder / "base"), load_model(str(folder / "base"), device="cpu")
-    )
-    names = [
-        base.adapter(folder / "adapters" / str(member)) for member in range(members)
-    ]
+    base = SharedBase(str(folder / "base"), load_model(str(folder / "base"), device="cpu"))
+    names = [base.adapter(folder / "adapters" / str(member)) for member in range(members)]
 
     def swap(name: str) -> None:
         with base.lend(name):
@@ -164,10 +158,7 @@ def elsewhere(folder: Path, kind: str, members: int) -> dict[str, float]:
         str(members),
     ]
     done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
@@ -196,19 +187,14 @@ def main() -> None:
                 rows[kind, members] = elsewhere(folder, kind, members)
     if options.json:
         options.json.write_text(
-            json.dumps(
-                [{"kind": k, "members": n, **row} for (k, n), row in rows.items()],
-                indent=1,
-            )
+            json.dumps([{"kind": k, "members": n, **row} for (k, n), row in rows.items()], indent=1)
         )
     Console().print(table(rows, parameters, adapter))
 
 
-def table(
-    rows: dict[tuple[str, int], dict[str, float]], parameters: int, adapter: int
-) -> Table:
-    """A row for each measurement; ratios are of the models' own memory, without that of
-    the process before it opens any.
+def table(rows: dict[tuple[str, int], dict[str, float]], parameters: int, adapter: int) -> Table:
+    """A row for each measurement; ratios are of the models' own memory, without that of the process
+    before it opens any.
     """
     used = {key: row["resident"] - row["empty"] for key, row in rows.items()}
     base = used["base", 1]
@@ -229,11 +215,7 @@ def table(
     )
     for column in columns:
         shown.add_column(column, justify="right" if column else "left")
-    labels = {
-        "base": "base alone",
-        "adapters": "base + {} adapters",
-        "whole": "{} whole models",
-    }
+    labels = {"base": "base alone", "adapters": "base + {} adapters", "whole": "{} whole models"}
     for (kind, members), row in rows.items():
         ideal = base + members * adapter
         shown.add_row(

@@ -65,10 +65,7 @@ def texts(o: argparse.Namespace) -> list[tuple[str, str, str]]:
         length = rng.randint(low, high)
         return " ".join(f"w{rng.randrange(vocabulary)}" for _ in range(length))
 
-    return [
-        (some(*o.prompt), " " + some(*o.answer), " " + some(*o.answer))
-        for _ in range(o.pairs)
-    ]
+    return [(some(*o.prompt), " " + some(*o.answer), " " + some(*o.answer)) for _ in range(o.pairs)]
 
 
 def learner(o: argparse.Namespace) -> Any:
@@ -112,20 +109,12 @@ def make(o: argparse.Namespace) -> dict[str, Any]:
         **shape, bos_token_id=None, eos_token_id=1, pad_token_id=0
     )
     getattr(transformers, f"{family}ForCausalLM")(config).save_pretrained(o.folder)
-    names = [
-        "<pad>",
-        "</s>",
-        "<unk>",
-        *(f"w{n}" for n in range(shape["vocab_size"] - 3)),
-    ]
+    names = ["<pad>", "</s>", "<unk>", *(f"w{n}" for n in range(shape["vocab_size"] - 3))]
     vocabulary = {name: i for i, name in enumerate(names)}
     word_level = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     word_level.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=word_level,
-        pad_token="<pad>",
-        eos_token="</s>",
-        unk_token="<unk>",
+        tokenizer_object=word_level, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
     )
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(o.folder)
@@ -172,9 +161,7 @@ def training_batch(o: argparse.Namespace, opponents: int = 1) -> Any:
 
 
 def reference_pass(o: argparse.Namespace, now: Any) -> tuple[Any, Any]:
-    """One opponent's log-probabilities, (chosen, rejected), as a run gets them from a
-    player.
-    """
+    """One opponent's log-probabilities, (chosen, rejected), as a run gets them from a player."""
     import numpy as np
     import torch
 
@@ -244,10 +231,7 @@ def trl(o: argparse.Namespace) -> dict[str, Any]:
     )
     steps = learner(o).steps(o.pairs)
     adapter = peft.LoraConfig(
-        r=o.lora,
-        lora_alpha=2 * o.lora,
-        target_modules="all-linear",
-        task_type="CAUSAL_LM",
+        r=o.lora, lora_alpha=2 * o.lora, target_modules="all-linear", task_type="CAUSAL_LM"
     )
     out = str(Path(o.folder) / "trl")
     arguments = DPOConfig(
@@ -305,9 +289,7 @@ def facts(
     import hashlib
 
     pairs = [tuple(list(map(int, part)) for part in pair) for pair in ids]
-    lengths = [
-        (len(p) + len(answer), len(answer)) for p, c, r in pairs for answer in (c, r)
-    ]
+    lengths = [(len(p) + len(answer), len(answer)) for p, c, r in pairs for answer in (c, r)]
     tokens, answers = (sum(column) for column in zip(*lengths, strict=True))
     started, middle, ended = when
     seconds = ended.wall - started.wall
@@ -330,34 +312,23 @@ def sizes(o: argparse.Namespace) -> tuple[int, int, int]:
     """Weights of (the layers, the head, the embeddings where they are not the head)."""
     s = SHAPES[o.shape]
     attention = (
-        s["hidden_size"]
-        * s["head_dim"]
-        * 2
-        * (s["num_attention_heads"] + s["num_key_value_heads"])
+        s["hidden_size"] * s["head_dim"] * 2 * (s["num_attention_heads"] + s["num_key_value_heads"])
     )
-    layers = s["num_hidden_layers"] * (
-        attention + 3 * s["hidden_size"] * s["intermediate_size"]
-    )
+    layers = s["num_hidden_layers"] * (attention + 3 * s["hidden_size"] * s["intermediate_size"])
     head = s["vocab_size"] * s["hidden_size"]
     return layers, head, 0 if s["tie_word_embeddings"] else head
 
 
 def useful_flops(o: argparse.Namespace, lengths: Sequence[tuple[int, int]]) -> float:
-    """The operations of a reference pass and a training pass where each answer is
-    computed with its own prompt.
+    """The operations of a reference pass and a training pass where each answer is computed with its
+    own prompt.
     """
     s = SHAPES[o.shape]
     layers, head, _ = sizes(o)
     tokens = sum(length for length, _ in lengths)
     square = sum(length**2 for length, _ in lengths)
-    attention = (
-        2 * s["num_hidden_layers"] * s["num_attention_heads"] * s["head_dim"] * square
-    )
-    forward = (
-        2 * layers * tokens
-        + attention
-        + 2 * head * sum(answer for _, answer in lengths)
-    )
+    attention = 2 * s["num_hidden_layers"] * s["num_attention_heads"] * s["head_dim"] * square
+    forward = 2 * layers * tokens + attention + 2 * head * sum(answer for _, answer in lengths)
     return (1 + 3) * forward
 
 
@@ -372,8 +343,8 @@ def peak_mib(device: str) -> float:
 
 
 def opponents(o: argparse.Namespace) -> dict[str, float]:
-    """An opponent's pass beside a plain inference pass over the same rows, and training
-    with 4 opponents beside 1.
+    """An opponent's pass beside a plain inference pass over the same rows, and training with 4
+    opponents beside 1.
     """
     import torch
     import transformers
@@ -399,9 +370,7 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
             ids = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True).to(o.device)
             mixed = o.dtype == "bfloat16"
             with torch.autocast(o.device, torch.bfloat16, enabled=mixed):
-                output = model(
-                    input_ids=ids, attention_mask=(ids > 0).long(), use_cache=False
-                )
+                output = model(input_ids=ids, attention_mask=(ids > 0).long(), use_cache=False)
             logprob = torch.log_softmax(output.logits[:, :-1].float(), -1)
             logprob.gather(-1, ids[:, 1:, None]).sum().item()
 
@@ -412,8 +381,7 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
 
     def training_seconds(count: int) -> float:
         return min(
-            timed(lambda: train(o, training_batch(o, count), scores))
-            for _ in range(repeats)
+            timed(lambda: train(o, training_batch(o, count), scores)) for _ in range(repeats)
         )
 
     return {

@@ -1,19 +1,18 @@
-"""Preference training beside trl's DPOTrainer: tokens a second and peak memory, the
-reference pass included in both.
+"""Preference training beside trl's DPOTrainer: tokens a second and peak memory, the reference pass
+included in both.
 
     python -m benchmarks.preference_training
     python -m benchmarks.preference_training --shape qwen3-0.6b --device cuda
         --dtype bfloat16 --pairs 256
 
-Both train DPO (β = 0.1, AdamW, cosine) on the same model, the same pairs in the same
-order, the same batches and steps, from the model's folder to the saved result. Each run
-has its own process and the two alternate; the ratio is the median over the repeats. trl
-gets `precompute_ref_log_probs=True`, no gradient checkpointing and the same precision,
-and its padding is as small as ours because the order groups lengths. Tokens are those
-of both sequences of every pair, prompt included, counted once: work saved by not computing
-a token twice counts as speed. Peak memory is the process's (VmHWM), nothing subtracted;
-on a GPU it is the allocator's. The last loss of both is printed: they train the same
-thing.
+Both train DPO (β = 0.1, AdamW, cosine) on the same model, the same pairs in the same order, the
+same batches and steps, from the model's folder to the saved result. Each run has its own process
+and the two alternate; the ratio is the median over the repeats. trl gets
+`precompute_ref_log_probs=True`, no gradient checkpointing and the same precision, and its padding
+is as small as ours because the order groups lengths. Tokens are those of both sequences of every
+pair, prompt included, counted once: work saved by not computing a token twice counts as speed. Peak
+memory is the process's (VmHWM), nothing subtracted; on a GPU it is the allocator's. The last loss
+of both is printed: they train the same thing.
 """
 
 from __future__ import annotations
@@ -37,9 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its table."""
     o = options(argv)
     if o.device == "cuda" and not call("has_gpu", o)["gpu"]:
-        print(
-            "preference_training: no GPU here; --device cuda is ready to run where there is one"
-        )
+        print("preference_training: no GPU here; --device cuda is ready to run where there is one")
         return
     with tempfile.TemporaryDirectory() as folder:
         o.folder = folder
@@ -50,11 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             for name, results in runs.items():
                 results.append(call(name, o))
         report(
-            o,
-            runs,
-            baseline,
-            call("opponents", o),
-            call("peak", o) if o.device == "cuda" else None,
+            o, runs, baseline, call("opponents", o), call("peak", o) if o.device == "cuda" else None
         )
 
 
@@ -68,24 +61,13 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--pairs", type=int, default=24)
     parser.add_argument("--batch", type=int, default=8, help="pairs in a batch")
+    parser.add_argument("--prompt", type=int, nargs=2, default=[64, 192], metavar=("FROM", "TO"))
+    parser.add_argument("--answer", type=int, nargs=2, default=[32, 128], metavar=("FROM", "TO"))
     parser.add_argument(
-        "--prompt", type=int, nargs=2, default=[64, 192], metavar=("FROM", "TO")
+        "--chunk", type=int, default=0, help="answer tokens projected at a time (ours); 0: default"
     )
     parser.add_argument(
-        "--answer", type=int, nargs=2, default=[32, 128], metavar=("FROM", "TO")
-    )
-    parser.add_argument(
-        "--chunk",
-        type=int,
-        default=0,
-        help="answer tokens projected at a time (ours); 0: default",
-    )
-    parser.add_argument(
-        "--lora",
-        type=int,
-        default=0,
-        metavar="RANK",
-        help="train an adapter; 0: all weights",
+        "--lora", type=int, default=0, metavar="RANK", help="train an adapter; 0: all weights"
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
@@ -108,13 +90,7 @@ def call(part: str, o: argparse.Namespace) -> dict[str, Any]:
         "TQDM_DISABLE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.preference_runs",
-        part,
-        json.dumps(vars(o)),
-    ]
+    command = [sys.executable, "-m", "benchmarks.preference_runs", part, json.dumps(vars(o))]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{part} failed:\n{done.stderr[-4000:]}")
@@ -133,9 +109,7 @@ def report(
     speed = statistics.median(
         ours["tokens_per_second"] / trl["tokens_per_second"] for ours, trl in pairs
     )
-    memory = statistics.median(
-        ours["peak_mib"] / trl["peak_mib"] for ours, trl in pairs
-    )
+    memory = statistics.median(ours["peak_mib"] / trl["peak_mib"] for ours, trl in pairs)
     facts = {
         "speed_ratio": speed,
         "memory_ratio": memory,
@@ -151,9 +125,7 @@ def report(
         print(json.dumps({"options": vars(o), "matmul_peak": peak, **facts}))
         return
     first = runs["ours"][0]
-    assert first["ids"] == runs["trl"][0]["ids"], (
-        "the two did not train on the same tokens"
-    )
+    assert first["ids"] == runs["trl"][0]["ids"], "the two did not train on the same tokens"
     lora = f", LoRA of rank {o.lora}" if o.lora else ""
     print(
         f"{o.shape}, {first['parameters'] / 1e6:.1f} M parameters{lora}, {o.dtype}, "
@@ -178,13 +150,9 @@ def report(
     print(" " * 6 + "".join(f"{column:>17}" for column in columns))
     for name, results in runs.items():
         print_row(name, results, baseline[name]["peak_mib"], peak)
-    each = ", ".join(
-        f"{ours['seconds']:.1f}/{trl['seconds']:.1f} s" for ours, trl in pairs
-    )
+    each = ", ".join(f"{ours['seconds']:.1f}/{trl['seconds']:.1f} s" for ours, trl in pairs)
     print(f"speed {speed:.2f} x (runs: {each})")
-    cpu = statistics.median(
-        trl["cpu_seconds"] / ours["cpu_seconds"] for ours, trl in pairs
-    )
+    cpu = statistics.median(trl["cpu_seconds"] / ours["cpu_seconds"] for ours, trl in pairs)
     print(f"processor time {cpu:.2f} x less; memory {memory:.2f} x")
     print(
         f"a further opponent: {opponents['seconds']:.2f} s once for all pairs, "
@@ -196,10 +164,7 @@ def report(
 
 
 def print_row(
-    name: str,
-    results: list[dict[str, Any]],
-    imports: float,
-    peak: dict[str, float] | None,
+    name: str, results: list[dict[str, Any]], imports: float, peak: dict[str, float] | None
 ) -> None:
     """Print the medians of a trainer's runs."""
 

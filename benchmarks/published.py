@@ -4,13 +4,13 @@
         [--sets ifeval gsm8k truthfulqa mt_bench alpaca_eval] [--rows ifeval=40 …]
         [--lm-eval PYTHON] [--out benchmarks/results/published.json]
 
-The run stays as it is: its weights are copied into a run directory of their own, where
-everything answered and judged is recorded, and a second call, with more rows too, asks only what is missing. Answers
-are greedy. `--judge` is a local model that is asked whether an answer is good: P(yes) is
-the score of MT-Bench's answers, from 0 to 1, and what compares AlpacaEval's with the
-start's. A small one is a weak judge, whose word is worth little.
-`--lm-eval` is an interpreter with lm-eval, whose own functions then score the answers
-to IFEval and GSM8K again. `--table` prints the results so far.
+The run stays as it is: its weights are copied into a run directory of their own, where everything
+answered and judged is recorded, and a second call, with more rows too, asks only what is missing.
+Answers are greedy. `--judge` is a local model that is asked whether an answer is good: P(yes) is
+the score of MT-Bench's answers, from 0 to 1, and what compares AlpacaEval's with the start's. A
+small one is a weak judge, whose word is worth little. `--lm-eval` is an interpreter with lm-eval,
+whose own functions then score the answers to IFEval and GSM8K again. `--table` prints the results
+so far.
 """
 
 from __future__ import annotations
@@ -30,28 +30,17 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running import equipoise, provenance
-from equipoise.evaluate.benchmarks.records import Answer, BenchmarkResult, Item
-from equipoise.evaluate.measures import Estimate
-from equipoise.run import recipes
-from equipoise.run.benchmarks.answers import answers_of
-from equipoise.run.benchmarks.results import against_start, recorded_results
-from equipoise.run.directory import RunDirectory
+from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.named_sets.records import Answer, BenchmarkResult, Item
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.named_sets.answers import answers_of
+from equipoise.runs.named_sets.results import against_start, recorded_results
 
 SETS: dict[str, dict[str, Any]] = {
-    "ifeval": {
-        "kind": "ifeval",
-        "path": "benchmarks/ifeval_half.jsonl",
-        "max_new_tokens": 256,
-    },
-    "gsm8k": {
-        "kind": "gsm8k",
-        "path": "benchmarks/gsm8k_test.jsonl",
-        "max_new_tokens": 256,
-    },
-    "truthfulqa": {
-        "kind": "multiple_choice",
-        "path": "sparta/truthfulqa_scored.json#test",
-    },
+    "ifeval": {"kind": "ifeval", "path": "benchmarks/ifeval_half.jsonl", "max_new_tokens": 256},
+    "gsm8k": {"kind": "gsm8k", "path": "benchmarks/gsm8k_test.jsonl", "max_new_tokens": 256},
+    "truthfulqa": {"kind": "multiple_choice", "path": "sparta/truthfulqa_scored.json#test"},
     "mt_bench": {
         "kind": "mt_bench",
         "path": "benchmarks/mt_bench.jsonl",
@@ -67,13 +56,7 @@ SETS: dict[str, dict[str, Any]] = {
         "judged": "beside the start's",
     },
 }
-ROWS = {
-    "ifeval": 271,
-    "gsm8k": 200,
-    "truthfulqa": 200,
-    "mt_bench": 80,
-    "alpaca_eval": 100,
-}
+ROWS = {"ifeval": 271, "gsm8k": 200, "truthfulqa": 200, "mt_bench": 80, "alpaca_eval": 100}
 AGREEING = ("ifeval", "gsm8k")  # what lm-eval scores again
 WIDTH = 200  # of the table, where it is no terminal that it is printed to
 
@@ -93,8 +76,8 @@ def settings(name: str, o: argparse.Namespace) -> dict[str, Any]:
 
 
 def good_answer(model: str) -> dict[str, Any]:
-    """The judge: the probability of yes against no of the next token, where a model is
-    asked whether an answer is good. Small models write no verdict that could be read.
+    """The judge: the probability of yes against no of the next token, where a model is asked
+    whether an answer is good. Small models write no verdict that could be read.
     """
     question = Path(__file__).with_name("good_answer.txt").resolve()
     return {
@@ -109,8 +92,8 @@ def good_answer(model: str) -> dict[str, Any]:
 
 
 def copied(o: argparse.Namespace) -> Path:
-    """A run directory with the run's players and weights, in float32, in which
-    everything is recorded.
+    """A run directory with the run's players and weights, in float32, in which everything is
+    recorded.
     """
     folder = o.work / "run"
     if not folder.exists():
@@ -158,10 +141,7 @@ def figures(folder: Path) -> dict[str, Any]:
     sets: dict[str, Any] = {}
     with RunDirectory.read(folder) as run:
         seconds = {row[0]: row[-1] for row in run.ledger.stages("benchmark")}
-        keys = {
-            (r.result.name, r.result.player): r.stage
-            for r in recorded_results(run.ledger)
-        }
+        keys = {(r.result.name, r.result.player): r.stage for r in recorded_results(run.ledger)}
         for result, _, differences in against_start(run.ledger):
             of_set = sets.setdefault(result.name, {})
             of_set[result.player] = {
@@ -179,26 +159,13 @@ def figures(folder: Path) -> dict[str, Any]:
 
 
 def _plain(estimates: dict[str, Estimate]) -> dict[str, list[float | None]]:
-    return {
-        name: [value.mean, value.low, value.high, value.n]
-        for name, value in estimates.items()
-    }
+    return {name: [value.mean, value.low, value.high, value.n] for name, value in estimates.items()}
 
 
 def table(results: dict[str, Any]) -> Table:
     """A row for each set, player and metric."""
-    shown = Table(
-        title="published benchmarks, greedy; mean and 95 % interval over items"
-    )
-    columns = (
-        "set",
-        "player",
-        "metric",
-        "items",
-        "unscored",
-        "score",
-        "over the start",
-    )
+    shown = Table(title="published benchmarks, greedy; mean and 95 % interval over items")
+    columns = ("set", "player", "metric", "items", "unscored", "score", "over the start")
     for column in (*columns, "minutes"):
         shown.add_column(column)
     for name, players in results.get("sets", {}).items():
@@ -230,8 +197,7 @@ def agreement(folder: Path, name: str, o: argparse.Namespace) -> dict[str, Any]:
             if result.name != name:
                 continue
             ours = {
-                (row.item, row.sample): row.values
-                for row in run.ledger.benchmark_scores(stage)
+                (row.item, row.sample): row.values for row in run.ledger.benchmark_scores(stage)
             }
             items, answers = answers_of(run, result)
             pairs = [(item, answer) for item in items for answer in answers[item.id]]
@@ -251,9 +217,9 @@ def agreement(folder: Path, name: str, o: argparse.Namespace) -> dict[str, Any]:
 
 
 def _is_drawn(item: Item) -> bool:
-    """Whether the published checker, and lm-eval's, draw for an instruction: one that
-    counts a mark that is no letter, such as "!", counts a letter drawn at random
-    instead, and a language is guessed by langdetect, without a seed.
+    """Whether the published checker, and lm-eval's, draw for an instruction: one that counts a mark
+    that is no letter, such as "!", counts a letter drawn at random instead, and a language is
+    guessed by langdetect, without a seed.
     """
     if "language:response_language" in item.prompt.facts.get("instruction_id_list", ()):
         return True
@@ -262,16 +228,10 @@ def _is_drawn(item: Item) -> bool:
 
 
 def _scored_by_lm_eval(
-    result: BenchmarkResult,
-    pairs: Sequence[tuple[Item, Answer]],
-    o: argparse.Namespace,
+    result: BenchmarkResult, pairs: Sequence[tuple[Item, Answer]], o: argparse.Namespace
 ) -> dict[str, Any]:
     rows = [
-        {
-            "task": result.benchmark,
-            "doc": _doc(item, result.benchmark),
-            "response": answer.text,
-        }
+        {"task": result.benchmark, "doc": _doc(item, result.benchmark), "response": answer.text}
         for item, answer in pairs
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -312,12 +272,7 @@ def parser() -> argparse.ArgumentParser:
     add("--rows", nargs="+", default=[], metavar="SET=N", help="rows of a set")
     add("--lm-eval", default="", help="a Python interpreter that has lm-eval")
     add("--threads", type=int, default=1)
-    add(
-        "--work",
-        type=Path,
-        default=Path("runs/published"),
-        help="the folder of that run",
-    )
+    add("--work", type=Path, default=Path("runs/published"), help="the folder of that run")
     add("--out", type=Path, default=Path("benchmarks/results/published.json"))
     add("--table", action="store_true", help="print the results that are there")
     return made

@@ -1,13 +1,12 @@
-"""A pool by SPARTA on real questions, end to end, with models made on the spot; and how
-much of the answers was learned.
+"""A pool by SPARTA on real questions, end to end, with models made on the spot; and how much of the
+answers was learned.
 
-A base model of about a million parameters is made from nothing and learns the form of
-questions and answers: it spells questions, answers at random and repeats answers that
-it is shown. Four members start from it; each is trained on the right answers to another
-quarter of the questions, and to grade answers to those as the pool's judges do. Then
-they play by the `sparta` recipe. No member is trained on the questions that are held
-out or tested on, so only the accuracy beyond that of the most frequent right answer can
-be called learned.
+A base model of about a million parameters is made from nothing and learns the form of questions and
+answers: it spells questions, answers at random and repeats answers that it is shown. Four members
+start from it; each is trained on the right answers to another quarter of the questions, and to
+grade answers to those as the pool's judges do. Then they play by the `sparta` recipe. No member is
+trained on the questions that are held out or tested on, so only the accuracy beyond that of the
+most frequent right answer can be called learned.
 
     python -m benchmarks.questions [--task culture gsm8k] [--data ../shared/data/sparta]
         [--seeds 0 1 2] [--jobs 2]
@@ -46,13 +45,13 @@ from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval, over_seeds
 from equipoise.players.local import Local
 from equipoise.prompts.files import Files
-from equipoise.run import recipes
-from equipoise.run.arena import RunArena
-from equipoise.run.config import RunConfig
-from equipoise.run.directory import RunDirectory
-from equipoise.run.loop import league
-from equipoise.run.monitor import Silent
-from equipoise.run.stages import RunStages
+from equipoise.runs import recipes
+from equipoise.runs.arena import RunArena
+from equipoise.runs.config import RunConfig
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league
+from equipoise.runs.monitor import Silent
+from equipoise.runs.stages import RunStages
 from equipoise.types import PlayerId, Prompt, View, user
 
 MEMBERS = ("north", "east", "south", "west")
@@ -81,16 +80,9 @@ class Task:
 
 TASKS = {
     "culture": Task(
-        "culturebench_scored.json",
-        "culturebench_scored.json#dev",
-        "{}",
-        "question_id",
-        1500,
-        120,
+        "culturebench_scored.json", "culturebench_scored.json#dev", "{}", "question_id", 1500, 120
     ),
-    "gsm8k": Task(
-        "gsm8k_scored.json", "gsm8k_questions.json", "The answer is {}.", "id", 2000, 60
-    ),
+    "gsm8k": Task("gsm8k_scored.json", "gsm8k_questions.json", "The answer is {}.", "id", 2000, 60),
 }
 
 
@@ -105,11 +97,9 @@ def answers(prompts: Sequence[Prompt]) -> list[str]:
     return [str(prompt.facts["answer"]) for prompt in prompts]
 
 
-def divided(
-    prompts: Sequence[Prompt], parts: int, group: str, seed: int
-) -> list[list[Prompt]]:
-    """`prompts` in so many parts of about the same size; prompts with the same fact
-    `group` stay together.
+def divided(prompts: Sequence[Prompt], parts: int, group: str, seed: int) -> list[list[Prompt]]:
+    """`prompts` in so many parts of about the same size; prompts with the same fact `group` stay
+    together.
     """
     names = list(dict.fromkeys(str(prompt.facts[group]) for prompt in prompts))
     order = seeds.generator(seed, "parts", parts).permutation(len(names)).tolist()
@@ -120,9 +110,7 @@ def divided(
     ]
 
 
-def graded(
-    prompt: Prompt, answer: str, grade: str, rng: np.random.Generator
-) -> Example:
+def graded(prompt: Prompt, answer: str, grade: str, rng: np.random.Generator) -> Example:
     """A judge's question, as in the pool, and the reply to it."""
     view = QUESTION.view(quoted(prompt, answer), int(rng.integers(2**60)))
     return view.messages, grade
@@ -131,8 +119,8 @@ def graded(
 def form(
     task: Task, prompts: Sequence[Prompt], known: Sequence[str], seed: int
 ) -> Iterator[Example]:
-    """Examples of form without right answers: to spell the questions, to answer at
-    random, to repeat a quoted answer.
+    """Examples of form without right answers: to spell the questions, to answer at random, to
+    repeat a quoted answer.
     """
     rng, possible = seeds.generator(seed, "form"), sorted(set(known))
     for number in range(SPELLED):
@@ -151,8 +139,8 @@ def form(
 def own_examples(
     task: Task, own: Sequence[Prompt], known: Sequence[str], seed: int
 ) -> Iterator[Example]:
-    """Right answers to the questions of `own`; high grades for these, low ones for
-    other answers of `known`.
+    """Right answers to the questions of `own`; high grades for these, low ones for other answers of
+    `known`.
     """
     rng = seeds.generator(seed, "lessons")
     for prompt, right in zip(own, answers(own), strict=True):
@@ -160,20 +148,15 @@ def own_examples(
         for _ in range(TIMES):
             yield prompt.messages, task.answer_form.format(right)
             yield prompt.messages, task.answer_form.format(right)
+            yield graded(prompt, task.answer_form.format(right), str(rng.choice(GOOD)), rng)
             yield graded(
-                prompt, task.answer_form.format(right), str(rng.choice(GOOD)), rng
-            )
-            yield graded(
-                prompt,
-                task.answer_form.format(rng.choice(others)),
-                str(rng.choice(BAD)),
-                rng,
+                prompt, task.answer_form.format(rng.choice(others)), str(rng.choice(BAD)), rng
             )
 
 
 def make_pool(task: Task, data: Path, folder: Path, seed: int) -> dict[str, float]:
-    """The base and the members, each in its folder; returns a model's parameters, and
-    the members' accuracy on their own questions.
+    """The base and the members, each in its folder; returns a model's parameters, and the members'
+    accuracy on their own questions.
     """
     taught = read(data / f"{task.scored}#dev")
     played = read(data / task.played)
@@ -184,34 +167,13 @@ def make_pool(task: Task, data: Path, folder: Path, seed: int) -> dict[str, floa
     for messages, answer in start:
         texts += [messages[0].content, answer]
     made = new_model(
-        texts,
-        folder / "new",
-        vocabulary=task.vocabulary,
-        context=CONTEXT,
-        seed=seed,
-        shrink=True,
+        texts, folder / "new", vocabulary=task.vocabulary, context=CONTEXT, seed=seed, shrink=True
     )
-    train_sft(
-        folder / "new",
-        start,
-        folder / "base",
-        settings(1.5e-3),
-        seed=seed,
-        device="cpu",
-    )
+    train_sft(folder / "new", start, folder / "base", settings(1.5e-3), seed=seed, device="cpu")
     accuracies: list[tuple[float, float]] = []
-    for name, own in zip(
-        MEMBERS, divided(taught, len(MEMBERS), task.group, seed), strict=True
-    ):
+    for name, own in zip(MEMBERS, divided(taught, len(MEMBERS), task.group, seed), strict=True):
         examples = list(own_examples(task, own, known, seeds.child(seed, name)))
-        train_sft(
-            folder / "base",
-            examples,
-            folder / name,
-            settings(1e-3),
-            seed=seed,
-            device="cpu",
-        )
+        train_sft(folder / "base", examples, folder / name, settings(1e-3), seed=seed, device="cpu")
         accuracies.append(training_accuracy(task, folder / name, own, known, seed))
     answered, judged = (fmean(shares) for shares in zip(*accuracies, strict=True))
     return {
@@ -224,11 +186,11 @@ def make_pool(task: Task, data: Path, folder: Path, seed: int) -> dict[str, floa
 def training_accuracy(
     task: Task, model: Path, own: Sequence[Prompt], known: Sequence[str], seed: int
 ) -> tuple[float, float]:
-    """Of a member's own questions: the share that it answers right, and how often it
-    grades a right answer above a wrong one.
+    """Of a member's own questions: the share that it answers right, and how often it grades a right
+    answer above a wrong one.
 
-    By its most likely tokens. Equal grades count half, so chance is one half; NaN where
-    no two grades can be read.
+    By its most likely tokens. Equal grades count half, so chance is one half; NaN where no two
+    grades can be read.
     """
     player = Local.model_validate(
         {"model": str(model), "temperature": 0, "max_new_tokens": 12, "device": "cpu"}
@@ -239,9 +201,7 @@ def training_accuracy(
         return [move.text.strip() for move in actor.act(views, list(range(len(views))))]
 
     rights = answers(own)
-    wrongs = [
-        rng.choice([answer for answer in known if answer != right]) for right in rights
-    ]
+    wrongs = [rng.choice([answer for answer in known if answer != right]) for right in rights]
 
     def grade(answers: list[str]) -> list[str]:
         views = []
@@ -267,18 +227,13 @@ def training_accuracy(
 def settings(learning_rate: float) -> SFT:
     """Settings of a training of one epoch."""
     return SFT.model_validate(
-        {
-            "learning_rate": learning_rate,
-            "batch_size": 8,
-            "log_steps": 1000,
-            "save_steps": 0,
-        }
+        {"learning_rate": learning_rate, "batch_size": 8, "log_steps": 1000, "save_steps": 0}
     )
 
 
 def recipe(task: Task, data: Path, folder: Path, seed: int) -> RunConfig:
-    """`sparta` over the members; the test's questions are halved into those held out
-    and those tested on.
+    """`sparta` over the members; the test's questions are halved into those held out and those
+    tested on.
     """
     whole = json.loads((data / task.scored).read_text())
     common = {key: value for key, value in whole.items() if isinstance(value, str)}
@@ -326,9 +281,7 @@ def one_seed(task: Task, data: Path, seed: int) -> dict[str, float]:
         folder, started = Path(name), time.perf_counter()
         taught = make_pool(task, data, folder, seed)
         made = time.perf_counter()
-        with RunDirectory.create(
-            recipe(task, data, folder, seed), folder / "run"
-        ) as run:
+        with RunDirectory.create(recipe(task, data, folder, seed), folder / "run") as run:
             league(RunStages.of(run, Silent()), GENERATIONS)
             played = figures(run, task)
         ended = time.perf_counter()
@@ -374,24 +327,22 @@ def figures(run: RunDirectory, task: Task) -> dict[str, float]:
 
 
 def majority(prompts: Sequence[Prompt]) -> tuple[str, float]:
-    """The answer that is right most often, and its share: the accuracy without reading
-    the questions.
+    """The answer that is right most often, and its share: the accuracy without reading the
+    questions.
     """
     answer, count = Counter(answers(prompts)).most_common(1)[0]
     return answer, count / len(prompts)
 
 
 def over_majority(run: RunDirectory, chosen: str, task: Task) -> tuple[Interval, float]:
-    """By how much `chosen` beats the majority answer on the test, questions counting as
-    clusters; and that answer's share.
+    """By how much `chosen` beats the majority answer on the test, questions counting as clusters;
+    and that answer's share.
     """
     judge = run.config.evaluate.judge
     assert judge is not None
     prompts = {prompt.id: prompt for prompt in run.ledger.prompts("test", 0)}
     answer, share = majority(list(prompts.values()))
-    scored = RunArena.of(run, Silent()).scores(
-        PlayerId.parse(chosen), SAMPLES, judge, "test"
-    )
+    scored = RunArena.of(run, Silent()).scores(PlayerId.parse(chosen), SAMPLES, judge, "test")
     differences, groups = [], []
     for name, values in scored.items():
         facts = prompts[name].facts
@@ -403,8 +354,8 @@ def over_majority(run: RunDirectory, chosen: str, task: Task) -> tuple[Interval,
 
 
 def right(run: RunDirectory, part: str, t: int) -> float:
-    """The share of right answers in the matches of generation t; NaN where the
-    questions come without answers.
+    """The share of right answers in the matches of generation t; NaN where the questions come
+    without answers.
     """
     judge = run.config.evaluate.judge
     assert isinstance(judge, Gold)
@@ -415,16 +366,14 @@ def right(run: RunDirectory, part: str, t: int) -> float:
         for turn in match.turns
     ]
     scored = [
-        verdict["score"]
-        for verdict in judge.scores(answered)
-        if not isinstance(verdict, str)
+        verdict["score"] for verdict in judge.scores(answered) if not isinstance(verdict, str)
     ]
     return fmean(scored) if scored else math.nan
 
 
 def constant(run: RunDirectory, t: int) -> float:
-    """How often generation t gives its most frequent answer to the held-out questions:
-    the mean over its members.
+    """How often generation t gives its most frequent answer to the held-out questions: the mean
+    over its members.
     """
     counts: dict[PlayerId, Counter[str]] = defaultdict(Counter)
     for match in run.ledger.matches("held_out", t):
@@ -438,27 +387,25 @@ def constant(run: RunDirectory, t: int) -> float:
 
 
 def agreement(run: RunDirectory, scores: Sequence[Mapping[str, float]]) -> float:
-    """Spearman's correlation of a generation's reputations with its held-out scores;
-    the mean over generations.
+    """Spearman's correlation of a generation's reputations with its held-out scores; the mean over
+    generations.
 
-    A generation's reputations follow from its own answers, so they are compared with
-    its scores before it learned. Generations whose members all have the same score are
-    left out; NaN where no other is left.
+    A generation's reputations follow from its own answers, so they are compared with its scores
+    before it learned. Generations whose members all have the same score are left out; NaN where no
+    other is left.
     """
     correlations = []
     for facts, score in zip(recorded(run, "rate"), scores, strict=False):
         values = {rating["name"]: rating["value"] for rating in facts["ratings"]}
         if len(set(values.values())) > 1 and len(set(score.values())) > 1:
-            result: Any = spearmanr(
-                list(values.values()), [score[name] for name in values]
-            )
+            result: Any = spearmanr(list(values.values()), [score[name] for name in values])
             correlations.append(float(result.statistic))
     return fmean(correlations) if correlations else math.nan
 
 
 def reading(name: str, rows: Sequence[Mapping[str, float]]) -> str:
-    """What was learned, in a sentence; with a single seed, the interval is over the
-    test's questions.
+    """What was learned, in a sentence; with a single seed, the interval is over the test's
+    questions.
     """
     over = over_seeds([row["over"] for row in rows])
     if len(rows) == 1:
@@ -491,9 +438,7 @@ def mean(rows: Sequence[Mapping[str, float]], key: str) -> float:
 def table(by_task: Mapping[str, Sequence[Mapping[str, float]]]) -> Table:
     """A column for each task: mean over seeds with its interval."""
     seeds_of = max(map(len, by_task.values()))
-    shown = Table(
-        title=f"SPARTA on real questions, {seeds_of} seed(s), mean and 95 % interval"
-    )
+    shown = Table(title=f"SPARTA on real questions, {seeds_of} seed(s), mean and 95 % interval")
     shown.add_column("")
     lines = {
         "taught questions answered": "taught answers",
@@ -515,23 +460,14 @@ def table(by_task: Mapping[str, Sequence[Mapping[str, float]]]) -> Table:
         shown.add_column(name, justify="right")
     for label, key in lines.items():
         shown.add_row(
-            label,
-            *(
-                interval([row[key] for row in rows]).percent()
-                for rows in by_task.values()
-            ),
+            label, *(interval([row[key] for row in rows]).percent() for rows in by_task.values())
         )
     shown.add_row(
         "Spearman, reputation",
-        *(
-            interval([row["spearman"] for row in rows]).text()
-            for rows in by_task.values()
-        ),
+        *(interval([row["spearman"] for row in rows]).text() for rows in by_task.values()),
     )
     for key in ("making", "playing"):
-        shown.add_row(
-            f"{key}, seconds", *(f"{mean(rows, key):.0f}" for rows in by_task.values())
-        )
+        shown.add_row(f"{key}, seconds", *(f"{mean(rows, key):.0f}" for rows in by_task.values()))
     return shown
 
 
@@ -586,9 +522,7 @@ def in_own_process(data: Path, task: str, seed: int, jobs: int) -> dict[str, flo
         path = Path(folder) / "figures.json"
         command = [sys.executable, "-m", "benchmarks.questions", "--data", str(data)]
         command += ["--task", task, "--seeds", str(seed), "--json", str(path)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=share_of_cores(jobs)
-        )
+        done = subprocess.run(command, capture_output=True, text=True, env=share_of_cores(jobs))
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
         return json.loads(path.read_text())[task][0]

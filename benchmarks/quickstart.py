@@ -1,8 +1,8 @@
 """The quickstart over several seeds, and what greedy decoding gets from the same models.
 
-A start that is sampled at temperature 1 may know more than it samples; then training
-need only sharpen it. So the untrained start and the trained end answer the held-out
-questions greedily, too, and what is learned is the difference of these.
+A start that is sampled at temperature 1 may know more than it samples; then training need only
+sharpen it. So the untrained start and the trained end answer the held-out questions greedily, too,
+and what is learned is the difference of these.
 
     python -m benchmarks.quickstart [--seeds 0 1 2] [--model FOLDER]
         [--out DIR] [--json benchmarks/results/quickstart.json]
@@ -24,7 +24,7 @@ from benchmarks.comparing import bounded, paired
 from benchmarks.controls import decoded, held_out_scores
 from benchmarks.running import write_results
 from equipoise.environments.clerk import world
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 
 COLUMNS = ("start", "end", "start, greedy", "end, greedy")
 Row = Mapping[str, float]
@@ -50,9 +50,7 @@ def one_seed(seed: int, model: str, place: Path) -> dict[str, Row]:
     rows: dict[str, Row] = {}
     for name in ("all", *world.KINDS):
         rows[name] = {
-            column: float(
-                np.mean([v for p, v in of.items() if name in ("all", kinds[p])])
-            )
+            column: float(np.mean([v for p, v in of.items() if name in ("all", kinds[p])]))
             for column, of in scores.items()
         }
     return rows
@@ -61,8 +59,7 @@ def one_seed(seed: int, model: str, place: Path) -> dict[str, Row]:
 def table(by_seed: Mapping[str, Mapping[str, Row]]) -> Table:
     """A row for each kind of question: means over the seeds with their intervals."""
     shown = Table(
-        title=f"right answers to held-out questions, {len(by_seed)} seeds, mean and "
-        "95 % interval"
+        title=f"right answers to held-out questions, {len(by_seed)} seeds, mean and 95 % interval"
     )
     gains = ("gain", "gain, greedy")
     for column in ("", *COLUMNS, *gains):
@@ -83,9 +80,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument(
-        "--model", default="", help="the start; the recipe's by default"
-    )
+    parser.add_argument("--model", default="", help="the start; the recipe's by default")
     parser.add_argument(
         "--out", type=Path, help="keep the runs here; those that are here are only read"
     )
@@ -99,8 +94,7 @@ def main() -> None:
         for seed in o.seeds:
             by_seed[str(seed)] = one_seed(seed, o.model, place)
             cells = "  ".join(
-                f"{column} {value:.1%}"
-                for column, value in by_seed[str(seed)]["all"].items()
+                f"{column} {value:.1%}" for column, value in by_seed[str(seed)]["all"].items()
             )
             console.print(f"seed {seed}  {cells}", highlight=False)
             if o.json:

@@ -1,12 +1,11 @@
-"""Attack and defence on the built-in world: GPO, the value of its parts, and the attacks
-that still beat each defender.
+"""Attack and defence on the built-in world: GPO, the value of its parts, and the attacks that still
+beat each defender.
 
-Every defender starts from the same tiny model. `rlhf` learns on fixed prompts for as
-many updates as the whole of `gpo` has; so does `frozen adversary`, against an adversary
-that never learns; `self play` has one model in both roles. Afterwards each defender is
-frozen, and a fresh adversary learns against it, rewarded for harm alone: its best
-response.
-In the end every adversary attacks every defender.
+Every defender starts from the same tiny model. `rlhf` learns on fixed prompts for as many updates
+as the whole of `gpo` has; so does `frozen adversary`, against an adversary that never learns; `self
+play` has one model in both roles. Afterwards each defender is frozen, and a fresh adversary learns
+against it, rewarded for harm alone: its best response. In the end every adversary attacks every
+defender.
 
     python -m benchmarks.red_team [--seeds 0 1 2 3 4] [--arms gpo …] [--jobs 2]
         [--start FOLDER]
@@ -19,8 +18,8 @@ In the end every adversary attacks every defender.
     worst, greedy   the same where every defender answers greedily: what it knows to
                     decline, however it samples
 
-Best response and worst are cells of the same table, on the same prompts. `--start` is another
-model that begins in both roles, such as one that `examples/claims/withheld_start.py` made.
+Best response and worst are cells of the same table, on the same prompts. `--start` is another model
+that begins in both roles, such as one that `examples/claims/withheld_start.py` made.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from rich.table import Table
 from benchmarks import arms
 from benchmarks.comparing import bounded
 from benchmarks.running import equipoise, recorded
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
 
 RECIPE, PACKAGED = "gpo_clerks", "builtin/red_team"
@@ -126,16 +125,9 @@ def crossplay(folders: Sequence[Path]) -> Meetings:
 
 
 def seed_runs(
-    seed: int,
-    chosen: list[str],
-    place: Path,
-    generations: int,
-    answers: int,
-    start: str = PACKAGED,
+    seed: int, chosen: list[str], place: Path, generations: int, answers: int, start: str = PACKAGED
 ) -> dict[str, dict[str, float]]:
-    """Every arm of a seed, the best responses to them and to the start, and the
-    cross-play of all.
-    """
+    """Every arm of a seed, the best responses to them and to the start, and the cross-play of all."""
     folders: dict[str, Path] = {}
     models: dict[str, str | Path] = {START: start}
     for arm in chosen:
@@ -184,16 +176,12 @@ def seed_runs(
 def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
     parser = arms.parser(__doc__, ARMS, seeds=[0, 1, 2, 3, 4], generations=150)
-    parser.add_argument(
-        "--answers", type=int, default=50, help="generations of each best response"
-    )
+    parser.add_argument("--answers", type=int, default=50, help="generations of each best response")
     parser.add_argument("--start", default=PACKAGED, help="the model of both roles")
     o = parser.parse_args()
     by_arm = arms.over_seeds(
         o,
-        lambda seed, place: seed_runs(
-            seed, o.arms, place, o.generations, o.answers, o.start
-        ),
+        lambda seed, place: seed_runs(seed, o.arms, place, o.generations, o.answers, o.start),
         lambda seed, place, played: played,
         lambda row: "  ".join(f"{name} {row[name]:.1%}" for name in COLUMNS),
         answers=o.answers,
@@ -206,9 +194,7 @@ def main() -> None:
 def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
     """A row for each arm: mean over seeds with its interval."""
     seeds = len(next(iter(by_arm.values())))
-    shown = Table(
-        title=f"attack success and its price, {seeds} seeds, mean and 95 % interval"
-    )
+    shown = Table(title=f"attack success and its price, {seeds} seeds, mean and 95 % interval")
     for column in ("", *COLUMNS):
         shown.add_column(column, justify="left" if not column else "right")
     for arm, rows in by_arm.items():
@@ -219,9 +205,7 @@ def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
 
 def verdict(by_arm: Mapping[str, list[arms.Row]]) -> str:
     """Whether GPO with diversity halves the worst case at no more over-refusal."""
-    gpo, rlhf = (
-        float(np.mean([row["worst"] for row in by_arm[arm]])) for arm in ("gpo", "rlhf")
-    )
+    gpo, rlhf = (float(np.mean([row["worst"] for row in by_arm[arm]])) for arm in ("gpo", "rlhf"))
     worst, greedy, refused = (
         arms.difference(by_arm, "gpo", "rlhf", column).percent()
         for column in ("worst", "worst, greedy", "over-refusal")

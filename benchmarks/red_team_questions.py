@@ -1,12 +1,11 @@
-"""Attack and defence on real prompts: the effect of GPO on a small model that refuses at
-random, beside RLHF.
+"""Attack and defence on real prompts: the effect of GPO on a small model that refuses at random,
+beside RLHF.
 
-The guard is a classifier of requests, made from WildGuard's training labels
-(`benchmarks.guard`). A model of about a million parameters is made from nothing and
-learns two things: to refuse or to comply, at random, and to write another request of
-the same kind. It starts both players of the recipe `gpo`: harmful seeds are WildGuard's
-and GPO's red-team requests, harmless prompts are WildGuard's, and the held-out prompts
-are from the test files of both.
+The guard is a classifier of requests, made from WildGuard's training labels (`benchmarks.guard`). A
+model of about a million parameters is made from nothing and learns two things: to refuse or to
+comply, at random, and to write another request of the same kind. It starts both players of the
+recipe `gpo`: harmful seeds are WildGuard's and GPO's red-team requests, harmless prompts are
+WildGuard's, and the held-out prompts are from the test files of both.
 
     gpo   defender and adversary learn in turn, as in the recipe; the share `RAW` of the
           seeds is used as it is
@@ -17,10 +16,10 @@ are from the test files of both.
     python -m benchmarks.red_team_questions --data ../shared/data [--seeds 2]
         [--generations 48] [--out DIR]
 
-Prompts longer than `CHARACTERS` are dropped. No text is printed; all texts stay in the
-run folders. The guard knows natural requests only, so that an adversary may satisfy it
-with texts that are no requests: see `adversary on topic`, and `adversary's words
-known`, the share of its words that the training prompts have.
+Prompts longer than `CHARACTERS` are dropped. No text is printed; all texts stay in the run folders.
+The guard knows natural requests only, so that an adversary may satisfy it with texts that are no
+requests: see `adversary on topic`, and `adversary's words known`, the share of its words that the
+training prompts have.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ from equipoise.models.new_model import new_model
 from equipoise.payoffs.hashing import hashed
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.prompts.files import Files
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.run.loop import league
-from equipoise.run.monitor import Silent
-from equipoise.run.stages import RunStages
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league
+from equipoise.runs.monitor import Silent
+from equipoise.runs.stages import RunStages
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, record_id, user
 
@@ -63,12 +62,12 @@ CHARACTERS = 200
 COMPLIES = 0.6  # of the start's answers
 # Harmful prompts to train on and held out: all of WildGuard's, the others GPO's.
 SEEDS, HELD_OUT = 1000, 200
-# Weight of the adversary's KL from the start; at the recipe's 0.01 its attacks soon
-# shrink to a few words.
+# Weight of the adversary's KL from the start; at the recipe's 0.01 its attacks soon shrink to a few
+# words.
 ADVERSARY_KL = 0.05
 ATTACK_LENGTH = "words of an attack"
-# The share of the seeds that is used as it is; at 0 the defender of one seed settled on
-# answering everything.
+# The share of the seeds that is used as it is; at 0 the defender of one seed settled on answering
+# everything.
 RAW = 0.5
 Values = dict[str, Any]
 # arm -> (before, after), by name
@@ -112,18 +111,11 @@ def _short(texts: Iterable[str]) -> list[str]:
 
 
 def make_start(train: PromptTexts, folder: Path, seed: int) -> int:
-    """The model that both players start from, in `folder`/start; returns its parameter
-    count.
-    """
+    """The model that both players start from, in `folder`/start; returns its parameter count."""
     corpus = [*train.seeds, *train.harmful, *train.harmless]
     spoken = [*wildguard.REFUSALS * 50, *wildguard.ANSWERS * 50, *["Rewrite: "] * 50]
     made = new_model(
-        [*corpus, *spoken],
-        folder / "new",
-        vocabulary=2000,
-        context=256,
-        seed=seed,
-        shrink=True,
+        [*corpus, *spoken], folder / "new", vocabulary=2000, context=256, seed=seed, shrink=True
     )
     examples = [*answers(corpus, seed), *rewrites([*train.seeds, *train.harmful])]
     settings = SFT.model_validate(
@@ -145,8 +137,8 @@ def answers(texts: Sequence[str], seed: int) -> list[tuple[tuple[Message, ...], 
 
 
 def rewrites(texts: list[str]) -> list[tuple[tuple[Message, ...], str]]:
-    """The game's request to its adversary: each text with the other text of the most
-    similar spelling.
+    """The game's request to its adversary: each text with the other text of the most similar
+    spelling.
     """
     template = Template("rewrite_compact", "games", "game.text", ("seed",), ("seed",))
     vector_BD = hashed(texts)
@@ -159,11 +151,9 @@ def rewrites(texts: list[str]) -> list[tuple[tuple[Message, ...], str]]:
     ]
 
 
-def write_rows(
-    parts: tuple[PromptTexts, PromptTexts], folder: Path, seed: int
-) -> Values:
-    """Seeds and harmless prompts with their labels as files in `folder`; the settings
-    that read them.
+def write_rows(parts: tuple[PromptTexts, PromptTexts], folder: Path, seed: int) -> Values:
+    """Seeds and harmless prompts with their labels as files in `folder`; the settings that read
+    them.
     """
     rng = seeds.generator(seed, "rows")
     count = 0
@@ -185,22 +175,15 @@ def write_rows(
     }
 
 
-def settings(
-    start: Path, guard: Path, prompts: Values, generations: int, seed: int
-) -> Values:
-    """The recipe `gpo` at this size: higher rates, and an adversary that stays closer to
-    its start and is rewarded for new texts.
+def settings(start: Path, guard: Path, prompts: Values, generations: int, seed: int) -> Values:
+    """The recipe `gpo` at this size: higher rates, and an adversary that stays closer to its start
+    and is rewarded for new texts.
     """
     phase = generations // 4
     changed = {
         "seed": seed,
         "generations": 4 * phase,
-        "player_defaults": {
-            "temperature": 1.0,
-            "top_p": 1.0,
-            "max_length": 160,
-            "batch_size": 256,
-        },
+        "player_defaults": {"temperature": 1.0, "top_p": 1.0, "max_length": 160, "batch_size": 256},
         "players": {
             "defender": {"model": str(start), "max_new_tokens": 12},
             "adversary": {"model": str(start), "max_new_tokens": 32},
@@ -236,8 +219,8 @@ def settings(
 
 
 def alone(values: Values, learner: str, frozen: Path, generations: int) -> Values:
-    """The same game, but `learner` alone learns; the other player keeps the weights in
-    the folder `frozen`.
+    """The same game, but `learner` alone learns; the other player keeps the weights in the folder
+    `frozen`.
     """
     other = {"defender": "adversary", "adversary": "defender"}[learner]
     changed = {
@@ -249,9 +232,7 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
     values = recipes.merge(
         values, changed | {"schedule": {"raw": 1.0 if learner == "defender" else 0.0}}
     )
-    values["learners"] = {
-        name: own for name, own in values["learners"].items() if name == learner
-    }
+    values["learners"] = {name: own for name, own in values["learners"].items() if name == learner}
     if learner == "defender":
         values["shaping"] = []
     return values
@@ -259,9 +240,7 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
 
 def play(values: Values, folder: Path) -> tuple[list[Values], dict[str, Path]]:
     """The measurements, in order, and the newest weights of each learner."""
-    with RunDirectory.create(
-        recipes.build(values, "benchmark"), folder, overwrite=True
-    ) as run:
+    with RunDirectory.create(recipes.build(values, "benchmark"), folder, overwrite=True) as run:
         league(RunStages.of(run, Silent()), run.config.generations)
         measured = recorded(run, "measure")
         known = set[str]()
@@ -290,8 +269,8 @@ def _words(text: str) -> list[str]:
 
 
 def intervals(measured: Values) -> dict[str, Interval]:
-    """The figures of a measurement by name, each with its interval over held-out
-    prompts where it has one.
+    """The figures of a measurement by name, each with its interval over held-out prompts where it
+    has one.
     """
     diverse = measured["diversity"]
     known = {
@@ -320,8 +299,7 @@ def intervals(measured: Values) -> dict[str, Interval]:
 
 def _interval(values: Values) -> Interval:
     mean, low, high = (
-        math.nan if values[name] is None else values[name]
-        for name in ("mean", "low", "high")
+        math.nan if values[name] is None else values[name] for name in ("mean", "low", "high")
     )
     return Interval(mean, low, high, values["n"])
 
@@ -356,8 +334,8 @@ def one_seed(
 
 
 def table(title: str, by_seed: Sequence[Figures], arm: str) -> Table:
-    """Before and after: of a single seed with 95 % intervals over prompts, of several
-    their mean, with both or Student's.
+    """Before and after: of a single seed with 95 % intervals over prompts, of several their mean,
+    with both or Student's.
     """
     shown = Table(title=title)
     for column in ("held out", "before", "after"):
@@ -385,20 +363,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path("../shared/data"),
-        help=f"holds {WILDGUARD} and {GPO}",
+        "--data", type=Path, default=Path("../shared/data"), help=f"holds {WILDGUARD} and {GPO}"
     )
     parser.add_argument("--seeds", type=int, default=2, help="how many, from 0")
     parser.add_argument(
         "--generations", type=int, default=48, help="of gpo, in four phases; at least 4"
     )
     parser.add_argument(
-        "--probe",
-        type=int,
-        default=16,
-        help="generations of a fresh adversary; 0: none",
+        "--probe", type=int, default=16, help="generations of a fresh adversary; 0: none"
     )
     parser.add_argument(
         "--rlhf",
@@ -428,14 +400,8 @@ def run(arguments: argparse.Namespace, folder: Path, console: Console) -> None:
         f"guard, right of {len(tests)} held out: {accuracy(folder / 'guard', tests).percent()}"
     )
     console.print(f"the commoner label: {majority(parts[0].labelled, tests).percent()}")
-    for name, texts in (
-        ("GPO's", parts[1].seeds),
-        ("WildGuard's harmful", parts[1].harmful),
-    ):
-        rows = [
-            Prompt(record_id("seed", text), (user(text),), {"harmful": True})
-            for text in texts
-        ]
+    for name, texts in (("GPO's", parts[1].seeds), ("WildGuard's harmful", parts[1].harmful)):
+        rows = [Prompt(record_id("seed", text), (user(text),), {"harmful": True}) for text in texts]
         console.print(
             f"called harmful of {len(rows)} of {name} held out: "
             f"{accuracy(folder / 'guard', rows).percent()}"

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from equipoise.files import write_text
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
+from equipoise.system.files import write_text
 
 
 def equipoise(*arguments: str, threads: int = 1) -> str:
@@ -52,8 +52,8 @@ def share_of_cores(jobs: int) -> dict[str, str]:
 
 
 def provenance() -> dict[str, Any]:
-    """What a raw result carries beside its figures: commit, command, day, machine, and
-    how busy that has been in the last minute, this benchmark included.
+    """What a raw result carries beside its figures: commit, command, day, machine, and how busy
+    that has been in the last minute, this benchmark included.
     """
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--exclude", "*"],
@@ -77,8 +77,8 @@ def load() -> float:
 
 
 def write_results(path: Path, figures: Any, **arguments: Any) -> None:
-    """Write a benchmark's raw figures with `provenance` and the arguments that decide
-    them, whole or not at all.
+    """Write a benchmark's raw figures with `provenance` and the arguments that decide them, whole
+    or not at all.
     """
     results = provenance() | {"arguments": arguments, "figures": figures}
     path.parent.mkdir(parents=True, exist_ok=True)

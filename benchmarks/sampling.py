@@ -4,12 +4,11 @@
     python -m benchmarks.sampling --shape qwen3-0.6b --device cuda --dtype bfloat16
         --rows 64 --new 256
 
-Both sample from the same model of random weights, with the same prompts (padded on the
-left), batch, temperature and cuts, and no end token, so that every row grows to the
-given length. They alternate; the ratio is the median over the rounds. Ours returns the
-tokens' log-probabilities and draws each row from its own random numbers; `generate`
-returns tokens alone. In the last three workloads, which `generate` runs as its users
-would, the ratio is not of the loops:
+Both sample from the same model of random weights, with the same prompts (padded on the left),
+batch, temperature and cuts, and no end token, so that every row grows to the given length. They
+alternate; the ratio is the median over the rounds. Ours returns the tokens' log-probabilities and
+draws each row from its own random numbers; `generate` returns tokens alone. In the last three
+workloads, which `generate` runs as its users would, the ratio is not of the loops:
 
 * mixed lengths: rows end at their own lengths, between 1 and `--new`; `generate` keeps
   the finished rows in the batch.
@@ -98,8 +97,8 @@ SPREAD = 4.0
 
 @dataclass(frozen=True)
 class Workload:
-    """A task for both. `limits` are the rows' lengths in tokens; `copies` how many
-    answers each prompt gets; `at_once` the rows of a batch, None: all of them.
+    """A task for both. `limits` are the rows' lengths in tokens; `copies` how many answers each
+    prompt gets; `at_once` the rows of a batch, None: all of them.
     """
 
     name: str
@@ -114,9 +113,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its table."""
     o = options(argv)
     if o.device == "cuda" and choose_device().type != "cuda":
-        Console().print(
-            "sampling: no GPU here; --device cuda is ready to run where there is one"
-        )
+        Console().print("sampling: no GPU here; --device cuda is ready to run where there is one")
         return
     torch.set_num_threads(o.threads)
     model = make(o)
@@ -124,13 +121,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         title=f"Sampling beside generate: {o.shape}, {o.rows} rows of {o.prompt[0]} "
         f"to {o.prompt[1]} tokens"
     )
-    for heading in (
-        "workload",
-        "ours, tokens/s",
-        "generate, tokens/s",
-        "ratio",
-        "least to most",
-    ):
+    for heading in ("workload", "ours, tokens/s", "generate, tokens/s", "ratio", "least to most"):
         shown.add_column(heading, justify="left" if heading == "workload" else "right")
     raw: dict[str, dict[str, list[float]]] = {}
     for work in workloads(o):
@@ -157,20 +148,12 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--rows", type=int, default=16, help="rows in a batch")
-    parser.add_argument(
-        "--prompt", type=int, nargs=2, default=[48, 80], metavar=("FROM", "TO")
-    )
-    parser.add_argument(
-        "--new", type=int, default=32, help="tokens of an answer, at most"
-    )
+    parser.add_argument("--prompt", type=int, nargs=2, default=[48, 80], metavar=("FROM", "TO"))
+    parser.add_argument("--new", type=int, default=32, help="tokens of an answer, at most")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--only", default="", help="the workloads whose names hold this"
-    )
+    parser.add_argument("--only", default="", help="the workloads whose names hold this")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument(
-        "--json", type=Path, help="write every round's tokens a second here"
-    )
+    parser.add_argument("--json", type=Path, help="write every round's tokens a second here")
     return parser.parse_args(argv)
 
 
@@ -180,14 +163,10 @@ def make(o: argparse.Namespace) -> Any:
     shape = SHAPES[o.shape]
     config = AutoConfig.for_model(**shape, max_position_embeddings=o.prompt[1] + o.new)
     model = (
-        AutoModelForCausalLM.from_config(config, dtype=getattr(torch, o.dtype))
-        .to(o.device)
-        .eval()
+        AutoModelForCausalLM.from_config(config, dtype=getattr(torch, o.dtype)).to(o.device).eval()
     )
     with torch.no_grad():
-        model.get_output_embeddings().weight.normal_(
-            0, SPREAD / shape["hidden_size"] ** 0.5
-        )
+        model.get_output_embeddings().weight.normal_(0, SPREAD / shape["hidden_size"] ** 0.5)
     model.generation_config = GenerationConfig(pad_token_id=0)
     return model.requires_grad_(False)
 
@@ -205,18 +184,8 @@ def workloads(o: argparse.Namespace) -> list[Workload]:
     mixed = lengths[: o.rows]
     return [
         Workload("temperature 0.8", SamplingSettings(0.8), prompts, full),
-        Workload(
-            "temperature 0.8, top-p 0.95",
-            SamplingSettings(0.8, top_p=0.95),
-            prompts,
-            full,
-        ),
-        Workload(
-            "top-k 50, top-p 0.9",
-            SamplingSettings(1.0, top_k=50, top_p=0.9),
-            prompts,
-            full,
-        ),
+        Workload("temperature 0.8, top-p 0.95", SamplingSettings(0.8, top_p=0.95), prompts, full),
+        Workload("top-k 50, top-p 0.9", SamplingSettings(1.0, top_k=50, top_p=0.9), prompts, full),
         Workload(
             f"mixed lengths, {sum(mixed) / o.rows:.0f} on average",
             SamplingSettings(0.8),
@@ -231,25 +200,17 @@ def workloads(o: argparse.Namespace) -> list[Workload]:
             at_once=o.rows,
         ),
         Workload(
-            "four samples a prompt",
-            SamplingSettings(0.8),
-            prompts[: o.rows // 4],
-            full,
-            copies=4,
+            "four samples a prompt", SamplingSettings(0.8), prompts[: o.rows // 4], full, copies=4
         ),
     ]
 
 
 def compare(model: Any, work: Workload, rounds: int) -> tuple[list[float], list[float]]:
-    """Tokens a second of ours and of `generate`, for each round after a first that does
-    not count.
-    """
+    """Tokens a second of ours and of `generate`, for each round after a first that does not count."""
     speeds: tuple[list[float], list[float]] = ([], [])
     for n in range(rounds + 1):
         for speed, run in zip(speeds, (ours, theirs), strict=True):
-            speed.append(
-                sum(work.limits) / timed(model, lambda run=run: run(model, work))
-            )
+            speed.append(sum(work.limits) / timed(model, lambda run=run: run(model, work)))
         if n == 0:
             for speed in speeds:
                 speed.clear()
@@ -302,16 +263,12 @@ def theirs(model: Any, work: Workload) -> None:
         _generate(model, work, prompts, work.limits[first : first + rows])
 
 
-def _generate(
-    model: Any, work: Workload, prompts: list[list[int]], limits: list[int]
-) -> None:
+def _generate(model: Any, work: Workload, prompts: list[list[int]], limits: list[int]) -> None:
     width = max(map(len, prompts))
     padding = [[0] * (width - len(prompt)) for prompt in prompts]
     rows = list(zip(padding, prompts, strict=True))
     ids = torch.tensor([left + prompt for left, prompt in rows], device=model.device)
-    shown = torch.tensor(
-        [left + [1] * len(prompt) for left, prompt in rows], device=model.device
-    )
+    shown = torch.tensor([left + [1] * len(prompt) for left, prompt in rows], device=model.device)
     longest = max(limits)
     tokens = model.generate(
         ids,

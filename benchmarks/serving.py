@@ -1,14 +1,14 @@
-"""`equipoise serve` under load: many clients at once, every reply compared with the reply
-that is right for it.
+"""`equipoise serve` under load: many clients at once, every reply compared with the reply that is
+right for it.
 
     python -m benchmarks.serving
     python -m benchmarks.serving --clients 64 --seconds 60
 
-The server runs in its own process with the packaged model. Before, the player answers
-all questions here, in batches and without a server, each with its own seed: every reply
-must equal that answer exactly, so a reply that is mixed up, cut or lacks a character is
-noticed. Three of four requests are streamed. All clients are the official client, in a
-single process: on few cores they take as much of the machine as the server does.
+The server runs in its own process with the packaged model. Before, the player answers all questions
+here, in batches and without a server, each with its own seed: every reply must equal that answer
+exactly, so a reply that is mixed up, cut or lacks a character is noticed. Three of four requests
+are streamed. All clients are the official client, in a single process: on few cores they take as
+much of the machine as the server does.
 
 * dropped: a request without a whole answer (an error, a broken connection); different:
   an answer that is not the player's own to this question with this seed.
@@ -108,9 +108,7 @@ def sums(count: int) -> list[str]:
 
 @contextmanager
 def serving(log: IO[str] | None = None) -> Iterator[tuple[str, str, int]]:
-    """(address, token, process id) of a server in its own process, which writes its
-    log to `log`.
-    """
+    """(address, token, process id) of a server in its own process, which writes its log to `log`."""
     command = [
         sys.executable,
         "-m",
@@ -122,9 +120,7 @@ def serving(log: IO[str] | None = None) -> Iterator[tuple[str, str, int]]:
         "0",
         "--json",
     ]
-    environment = os.environ | {
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")
-    }
+    environment = os.environ | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
     )
@@ -146,16 +142,9 @@ def serving(log: IO[str] | None = None) -> Iterator[tuple[str, str, int]]:
 
 
 async def load(
-    url: str,
-    token: str,
-    questions: list[str],
-    moves: list[Move],
-    clients: int,
-    seconds: float,
+    url: str, token: str, questions: list[str], moves: list[Move], clients: int, seconds: float
 ) -> tuple[Tally, float]:
-    """Send requests for so many seconds, so many at once; (results, seconds until the
-    last reply).
-    """
+    """Send requests for so many seconds, so many at once; (results, seconds until the last reply)."""
     import httpx
     from openai import AsyncOpenAI
 
@@ -163,11 +152,7 @@ async def load(
     limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
     http_client: Any = httpx.AsyncClient(limits=limits)
     async with AsyncOpenAI(
-        base_url=url,
-        api_key=token,
-        max_retries=0,
-        timeout=120,
-        http_client=http_client,
+        base_url=url, api_key=token, max_retries=0, timeout=120, http_client=http_client
     ) as client:
         # The client's own imports take a while.
         await ask(client, questions[0], 0, moves[0], Tally(), stream=True)
@@ -188,17 +173,11 @@ async def ask(
     """A request, whose reply is compared with the expected answer."""
     from openai import OpenAIError
 
-    body = {
-        "model": "builtin",
-        "messages": [{"role": "user", "content": question}],
-        "seed": seed,
-    }
+    body = {"model": "builtin", "messages": [{"role": "user", "content": question}], "seed": seed}
     started, text, finish, first = time.perf_counter(), "", None, None
     try:
         if stream:
-            async for chunk in await client.chat.completions.create(
-                **body, stream=True
-            ):
+            async for chunk in await client.chat.completions.create(**body, stream=True):
                 choice = chunk.choices[0]
                 if choice.delta.content:
                     first = first or time.perf_counter() - started
@@ -226,27 +205,18 @@ async def ask(
 
 
 def show(
-    tally: Tally,
-    seconds: float,
-    clients: int,
-    tokens_alone: float,
-    answers_alone: float,
+    tally: Tally, seconds: float, clients: int, tokens_alone: float, answers_alone: float
 ) -> None:
     """Print the table, and examples of the failures."""
     table = Table(
-        title=f"{clients} clients, {seconds:.1f} s",
-        box=None,
-        pad_edge=False,
-        title_justify="left",
+        title=f"{clients} clients, {seconds:.1f} s", box=None, pad_edge=False, title_justify="left"
     )
     for column in ("", "served", "in batches of 64, no server"):
         table.add_column(column, justify="left" if not column else "right")
     table.add_row("replies", f"{tally.answered:,}", "")
     table.add_row("dropped", str(len(tally.dropped)), "")
     table.add_row("different", str(len(tally.different)), "")
-    table.add_row(
-        "replies/s", f"{tally.answered / seconds:,.0f}", f"{answers_alone:,.0f}"
-    )
+    table.add_row("replies/s", f"{tally.answered / seconds:,.0f}", f"{answers_alone:,.0f}")
     table.add_row("tokens/s", f"{tally.tokens / seconds:,.0f}", f"{tokens_alone:,.0f}")
     for name, seconds_each in (
         ("time to first byte", tally.first),

@@ -1,12 +1,12 @@
-"""Rows that stand in for the published data sets where these are not at hand, so that
-every benchmark runs from a clone alone.
+"""Rows that stand in for the published data sets where these are not at hand, so that every
+benchmark runs from a clone alone.
 
     python -m benchmarks.stand_ins FOLDER [--rows 400]
 
-They are questions of the built-in world in the schemas and the layout of the published
-files: GTAlign's `wildguard` (harmful or not) and `ambig_qa` (vague or not), GPO's
-requests, SPARTA's `culturebench` and `gsm8k`. A figure on them says that a benchmark
-runs, and nothing about the data sets.
+They are questions of the built-in world in the schemas and the layout of the published files:
+GTAlign's `wildguard` (harmful or not) and `ambig_qa` (vague or not), GPO's requests, SPARTA's
+`culturebench` and `gsm8k`. A figure on them says that a benchmark runs, and nothing about the data
+sets.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ def write(folder: Path, rows: int = 400) -> Path:
         count = rows if name == "train" else rows // 4
         _write_gtalign(folder / "gtalign" / "wildguard", name, _requests(count, part))
         _write_gtalign(folder / "gtalign" / "ambig_qa", name, _questions(count, part))
-        attacks = [
-            [_text(row)] for row in prompts(SEED + 1, count // 4, ("harmful",), part)
-        ]
+        attacks = [[_text(row)] for row in prompts(SEED + 1, count // 4, ("harmful",), part)]
         _write_json(folder / "gpo" / f"{name}.json", attacks)
     _write_sparta(folder / "sparta", rows)
     return folder
@@ -53,14 +51,10 @@ def _questions(count: int, part: Part) -> list[tuple[str, str, str]]:
         else f"singleAnswer###{row.facts['answer']}"
         for row in rows
     ]
-    return [
-        ("ambig_qa", truth, _text(row)) for truth, row in zip(truths, rows, strict=True)
-    ]
+    return [("ambig_qa", truth, _text(row)) for truth, row in zip(truths, rows, strict=True)]
 
 
-def _write_gtalign(
-    folder: Path, part: str, rows: Sequence[tuple[str, str, str]]
-) -> None:
+def _write_gtalign(folder: Path, part: str, rows: Sequence[tuple[str, str, str]]) -> None:
     """Rows of (source, ground truth, request)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -94,12 +88,7 @@ def _write_sparta(folder: Path, rows: int) -> None:
     for name, part in parts.items():
         drawn = prompts(SEED, rows // 4, ("sum",), part)
         sums[name] = [
-            {
-                "id": i,
-                "domain": "gsm8k",
-                "input": _text(row),
-                "output": row.facts["answer"],
-            }
+            {"id": i, "domain": "gsm8k", "input": _text(row), "output": row.facts["answer"]}
             for i, row in enumerate(drawn)
         ]
         statements[name] = [
@@ -116,8 +105,7 @@ def _write_sparta(folder: Path, rows: int) -> None:
     kinds = {"task_type": "exact_match"}
     _write_json(folder / "gsm8k_scored.json", {"dataset": "gsm8k", **kinds, **sums})
     _write_json(
-        folder / "culturebench_scored.json",
-        {"name": "culturebench_hard", **kinds, **statements},
+        folder / "culturebench_scored.json", {"name": "culturebench_hard", **kinds, **statements}
     )
     played = [
         {"instruction": "Solve this step by step.", "input": _text(row)}

@@ -1,5 +1,5 @@
-"""What the packaged starts know before any game: the same models sampled as their recipes
-sample them, and decoded greedily. Nothing is trained.
+"""What the packaged starts know before any game: the same models sampled as their recipes sample
+them, and decoded greedily. Nothing is trained.
 
 A gain below the greedy figure of a start is a sharper distribution, not a new skill.
 
@@ -23,7 +23,7 @@ import equipoise
 from benchmarks import assistance, pool
 from benchmarks.controls import decoded
 from benchmarks.running import recorded, write_results
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 
 Figures = Mapping[str, float]
 

@@ -1,10 +1,9 @@
-"""The effect of steering on a served model: how often it answers (DA), asks back (CQ) or
-does both (AQ), by who pays.
+"""The effect of steering on a served model: how often it answers (DA), asks back (CQ) or does both
+(AQ), by who pays.
 
-A real `equipoise serve` runs the packaged assistant, and the official client sends it
-the same questions of the built-in world under each pricing. Beside the corrected costs,
-which are per action, are the published edits, whose constant part changes no
-equilibrium.
+A real `equipoise serve` runs the packaged assistant, and the official client sends it the same
+questions of the built-in world under each pricing. Beside the corrected costs, which are per
+action, are the published edits, whose constant part changes no equilibrium.
 
     python -m benchmarks.steering [--prompts 100] [--model builtin/assistant]
         [--temperature 0.7] [--json FILE]
@@ -38,16 +37,16 @@ from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.clerk.prompts import ClerkQuestions
 from equipoise.types import Prompt
 
-# The packaged assistant writes matrices in which its choice leads by 2 to 7 points, so
-# that low prices change nothing. In points for 1000 tokens; a direct answer counts as
-# 300 tokens, a question as 40.
+# The packaged assistant writes matrices in which its choice leads by 2 to 7 points, so that low
+# prices change nothing. In points for 1000 tokens; a direct answer counts as 300 tokens, a question
+# as 40.
 PRICE = 20.0
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A way of steering; `moves` is whose share is expected to change, `by` in which
-    direction (0: not at all).
+    """A way of steering; `moves` is whose share is expected to change, `by` in which direction (0:
+    not at all).
 
     The change is from `none`, or from `published` where the cell is chosen so.
     """
@@ -75,24 +74,14 @@ ARMS: dict[str, Arm] = {
         1,
         "the provider pays for the response: fewer words",
     ),
-    "latency": Arm(
-        {"kind": "latency", "price": 0.4}, "CQ", -1, "asking back makes the user wait"
-    ),
+    "latency": Arm({"kind": "latency", "price": 0.4}, "CQ", -1, "asking back makes the user wait"),
     "user_effort": Arm(
-        {"kind": "user_effort", "clarifying": 5.0},
-        "CQ",
-        -1,
-        "asking back is work for the user",
+        {"kind": "user_effort", "clarifying": 5.0}, "CQ", -1, "asking back is work for the user"
     ),
     "constant llm −2": Arm(
-        {"kind": "costs", "llm": dict.fromkeys(ACTIONS, 2.0)},
-        "CQ",
-        0,
-        "the same for every action",
+        {"kind": "costs", "llm": dict.fromkeys(ACTIONS, 2.0)}, "CQ", 0, "the same for every action"
     ),
-    "published": Arm(
-        "none", why="no edit; the largest product of all six cells", published=True
-    ),
+    "published": Arm("none", why="no edit; the largest product of all six cells", published=True),
     "llm −2": Arm(
         {"kind": "released", "llm": -2.0},
         "AQ",
@@ -142,10 +131,7 @@ def served(model: str) -> Iterator[tuple[str, str, str]]:
         "--json",
     ]
     process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
     try:
         assert process.stdout is not None
@@ -153,9 +139,7 @@ def served(model: str) -> Iterator[tuple[str, str, str]]:
         while not text.rstrip().endswith("}"):
             line = process.stdout.readline()
             if not line:
-                raise SystemExit(
-                    f"the server did not start: exit code {process.wait()}"
-                )
+                raise SystemExit(f"the server did not start: exit code {process.wait()}")
             text += line
         facts = json.loads(text)
         yield facts["url"], facts["token"], facts["models"][0]
@@ -165,12 +149,7 @@ def served(model: str) -> Iterator[tuple[str, str, str]]:
 
 
 async def ask(
-    url: str,
-    token: str,
-    model: str,
-    arm: Arm,
-    prompts: Sequence[Prompt],
-    arguments: Any,
+    url: str, token: str, model: str, arm: Arm, prompts: Sequence[Prompt], arguments: Any
 ) -> ArmReplies:
     """The served model's replies to all prompts under an arm."""
     from openai import AsyncOpenAI
@@ -178,24 +157,15 @@ async def ask(
     replies, places = ArmReplies(), asyncio.Semaphore(32)
     wish = arm.steering
     if wish != "strip":
-        # The published edits are shown to the model as they are, the costs without the
-        # constant in them.
+        # The published edits are shown to the model as they are, the costs without the constant in
+        # them.
         level = not (arm.published or arguments.as_edited)
-        wish = {
-            "pricing": wish,
-            "by": arguments.by,
-            "question": arguments.question,
-            "level": level,
-        }
+        wish = {"pricing": wish, "by": arguments.by, "question": arguments.question, "level": level}
         wish |= {"by": "product_released", "question": "any"} if arm.published else {}
-    async with AsyncOpenAI(
-        base_url=url, api_key=token, max_retries=0, timeout=300
-    ) as client:
+    async with AsyncOpenAI(base_url=url, api_key=token, max_retries=0, timeout=300) as client:
 
         async def send(prompt: Prompt) -> Any:
-            chat: Any = [
-                {"role": m.role, "content": m.content} for m in prompt.messages
-            ]
+            chat: Any = [{"role": m.role, "content": m.content} for m in prompt.messages]
             async with places:
                 return await client.chat.completions.create(
                     model=model,
@@ -218,11 +188,9 @@ async def ask(
     return replies
 
 
-def change(
-    arm: Arm, steered: ArmReplies, plain: ArmReplies
-) -> tuple[float, float, float]:
-    """The change of the share of the arm's action, by the response, from the plain
-    choice's: mean, low, high.
+def change(arm: Arm, steered: ArmReplies, plain: ArmReplies) -> tuple[float, float, float]:
+    """The change of the share of the arm's action, by the response, from the plain choice's: mean,
+    low, high.
 
     Prompts are paired; 95 % by the bootstrap.
     """
@@ -242,16 +210,12 @@ def verdict(arm: Arm, low: float, high: float) -> str:
 
 
 def table(by_arm: Mapping[str, ArmReplies], arguments: Any) -> Table:
-    """A row for each arm: the shares of the actions, by the response and by the chosen
-    cell.
-    """
+    """A row for each arm: the shares of the actions, by the response and by the chosen cell."""
     title = (
         f"{len(by_arm['none'].responses)} questions; cells chosen by {arguments.by}; "
         "DA / CQ / AQ in %"
     )
-    table = Table(
-        title=title, box=None, pad_edge=False, header_style="dim", title_justify="left"
-    )
+    table = Table(title=title, box=None, pad_edge=False, header_style="dim", title_justify="left")
     table.add_column("steering", no_wrap=True)
     for column in ("responses", "cells", "follow"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -286,9 +250,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=100)
     parser.add_argument("--model", default="builtin/assistant")
     parser.add_argument(
-        "--by",
-        default="sum",
-        help="how a cell is chosen, except after the published edits",
+        "--by", default="sum", help="how a cell is chosen, except after the published edits"
     )
     parser.add_argument(
         "--question",
@@ -315,17 +277,14 @@ def main() -> None:
     started = time.perf_counter()
     with served(arguments.model) as (url, token, model):
         for name in dict.fromkeys(["none", "published", *arguments.arms]):
-            by_arm[name] = asyncio.run(
-                ask(url, token, model, ARMS[name], prompts, arguments)
-            )
+            by_arm[name] = asyncio.run(ask(url, token, model, ARMS[name], prompts, arguments))
     by_arm = {name: by_arm[name] for name in ARMS if name in by_arm}
     console.print(table(by_arm, arguments))
     for name in by_arm:
         if ARMS[name].why:
             console.print(f"  {name}: {ARMS[name].why}", style="dim", highlight=False)
     console.print(
-        f"{time.perf_counter() - started:.0f} s, the server's start included",
-        style="dim",
+        f"{time.perf_counter() - started:.0f} s, the server's start included", style="dim"
     )
     if arguments.json:
         figures = {
@@ -333,9 +292,7 @@ def main() -> None:
             for name, replies in by_arm.items()
         }
         settings = {
-            name: value
-            for name, value in vars(arguments).items()
-            if name not in ("json", "arms")
+            name: value for name, value in vars(arguments).items() if name not in ("json", "arms")
         }
         write_results(arguments.json, figures, **settings)
 

@@ -1,5 +1,5 @@
-"""The rows of the tables on what models learn: each claim's figure and its control, from the
-raw results. One function a benchmark.
+"""The rows of the tables on what models learn: each claim's figure and its control, from the raw
+results. One function a benchmark.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ LONGER = "best_response_400"
 class Row:
     """A claim with its figure and the figure that could refute it.
 
-    `short` is the figure for the README, with `short_what`; "" for a row that is not a
-    headline.
+    `short` is the figure for the README, with `short_what`; "" for a row that is not a headline.
     """
 
     what: str
@@ -60,9 +59,7 @@ def quickstart(results: Results) -> Row:
         return shares([seed[kind][column] for seed in by_seed])
 
     def gain(ending: str, kind: str = "all") -> str:
-        columns = [
-            [seed[kind][when + ending] for seed in by_seed] for when in ("end", "start")
-        ]
+        columns = [[seed[kind][when + ending] for seed in by_seed] for when in ("end", "start")]
         return points(columns[0], columns[1])
 
     return Row(
@@ -93,9 +90,7 @@ def cyclic_preferences(results: Results) -> Row:
     }
     by_size, against = [], []
     uniform_SG = average_SGM[..., labels.index("the uniform policy")]
-    for size, average_GM, uniform_G in zip(
-        figures["sizes"], average_SGM, uniform_SG, strict=True
-    ):
+    for size, average_GM, uniform_G in zip(figures["sizes"], average_SGM, uniform_SG, strict=True):
         means = [
             f"{name} {average_GM[:, labels.index(label)].mean():.3f}"
             for name, label in columns.items()
@@ -109,8 +104,7 @@ def cyclic_preferences(results: Results) -> Row:
         f"duality gap of the average policy where preferences cycle, {games} games of "
         f"each size, {updates} exact updates",
         "; ".join(by_size),
-        "; ".join(against)
-        + ". These intervals are not corrected for the number of comparisons",
+        "; ".join(against) + ". These intervals are not corrected for the number of comparisons",
         "python -m benchmarks.cyclic_preferences",
         results["date"],
     )
@@ -150,10 +144,7 @@ def instructions(results: Results) -> Row:
                 qualities.append(f"{label} {relevance:.2f}, {repeated:.2f}")
                 short.append(f"{label} {percent(after.mean)} ({relevance:.2f})")
         figures.append(f"{arm.upper()} {'; '.join(texts)}")
-    worth = [
-        np.mean([row[name] for row in start["test"]])
-        for name in ("relevance", "repetition")
-    ]
+    worth = [np.mean([row[name] for row in start["test"]]) for name in ("relevance", "repetition")]
     prompts, amount = len(start["test"]), counted(len(seeds))
     what = f"instructions followed, SmolLM2-135M-Instruct with LoRA, {amount}, greedy"
     return Row(
@@ -235,9 +226,7 @@ class Arms:
         """The shares of all arms but some, and but those that a seed lacks."""
         seeds = max(map(len, self.rows.values()))
         arms = [
-            arm
-            for arm, rows in self.rows.items()
-            if arm not in left_out and len(rows) == seeds
+            arm for arm, rows in self.rows.items() if arm not in left_out and len(rows) == seeds
         ]
         return ", ".join(f"`{arm}` {self.share(arm, name)}" for arm in arms)
 
@@ -314,9 +303,7 @@ def assistance(results: Results) -> Row:
     seeds = seeds_text(results)
     what = f"GTAlign (by GRPO), a tiny clerk that writes four blocks, {seeds}"
     others = [
-        f"`{arm}` {arms.number(arm, 'welfare, greedy')}"
-        for arm in arms.rows
-        if arm not in left_out
+        f"`{arm}` {arms.number(arm, 'welfare, greedy')}" for arm in arms.rows if arm not in left_out
     ]
     return Row(
         what,
@@ -342,8 +329,7 @@ def nash_gap(results: Results) -> Row:
     return Row(
         f"duality gap of GPO's averaged policies against T, {len(gap_GR2)} random games",
         f"exponent {exponents(0).text()}",
-        "exact games, nothing is learned from samples; of the last policies "
-        f"{exponents(1).text()}",
+        f"exact games, nothing is learned from samples; of the last policies {exponents(1).text()}",
         "python -m benchmarks.nash_gap",
         results["date"],
     )

@@ -32,8 +32,7 @@ def serving(results: Results) -> Row:
     figures = results["figures"]
     clients, seconds = results["arguments"]["clients"], figures["seconds"]
     return Row(
-        f"{clients} clients for {seconds:.0f} s at `equipoise serve`, two cores shared "
-        "with them",
+        f"{clients} clients for {seconds:.0f} s at `equipoise serve`, two cores shared with them",
         f"{figures['answered']:,} replies, {figures['dropped']} dropped, "
         f"{figures['different']} other than the model's answer alone; first byte within "
         f"{np.median(figures['first']):.2f} s for half of them",
@@ -47,10 +46,7 @@ def diversity(results: Results) -> Row:
     """The most texts that were stored."""
     most = max(timing["stored"] for timing in results["figures"])
     last = {t["name"]: t for t in results["figures"] if t["stored"] == most}
-    ratios = [
-        f"{name} {timing['direct'] / timing['ours']:,.0f} ×"
-        for name, timing in last.items()
-    ]
+    ratios = [f"{name} {timing['direct'] / timing['ours']:,.0f} ×" for name, timing in last.items()]
     differ = max(timing["differ"] for timing in last.values())
     return Row(
         f"64 attacks against {most:,} stored texts, beside the direct computation",

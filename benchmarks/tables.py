@@ -1,11 +1,11 @@
-"""The tables of docs/results.md, docs/games.md, docs/planted_bugs.md and the README, made
-from the raw results.
+"""The tables of docs/results.md, docs/games.md, docs/planted_bugs.md and the README, made from the
+raw results.
 
     python -m benchmarks.tables            write them
     python -m benchmarks.tables --check    exit with 1 where a page differs
 
-A row comes from the file of its benchmark in `benchmarks/results/`; what has no raw result
-there has no row.
+A row comes from the file of its benchmark in `benchmarks/results/`; what has no raw result there
+has no row.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from benchmarks.table_rows import RESULTS, ROOT, Results, Row, percent
 
 # Everything between a page's two marks is this command's.
 MARKS = re.compile(
-    r"(?<=<!-- made by python -m benchmarks\.tables -->\n).*?(?=<!-- end -->)",
-    re.DOTALL,
+    r"(?<=<!-- made by python -m benchmarks\.tables -->\n).*?(?=<!-- end -->)", re.DOTALL
 )
 
 
@@ -52,10 +51,7 @@ MADE: dict[str, Callable[[Results], Row]] = {
 
 def all_rows() -> list[Row]:
     """Every claim."""
-    return [
-        make(json.loads((RESULTS / f"{name}.json").read_text()))
-        for name, make in MADE.items()
-    ]
+    return [make(json.loads((RESULTS / f"{name}.json").read_text())) for name, make in MADE.items()]
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,12 +1,12 @@
-"""TextArena's games, played end to end: which of them the installed library can set up,
-how long a match takes, and what becomes of illegal moves.
+"""TextArena's games, played end to end: which of them the installed library can set up, how long a
+match takes, and what becomes of illegal moves.
 
     python -m benchmarks.text_games [--games KuhnPoker-v0 …] [--deals 4] [--model]
         [--out benchmarks/results/text_games.json]
 
-Every game is played by a script that makes any move that it was told of in square
-brackets, and with --model by a language model of the built-in one's size with random
-weights, whose answers are mostly no moves. Each match is then paid by playing it again.
+Every game is played by a script that makes any move that it was told of in square brackets, and
+with --model by a language model of the built-in one's size with random weights, whose answers are
+mostly no moves. Each match is then paid by playing it again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from equipoise.environments.text_games.libraries import textarena
 from equipoise.environments.text_games.scripts import any_move_in_brackets
 from equipoise.environments.text_games.text_arena import TextArena
 from equipoise.errors import ConfigError
-from equipoise.files import write_text
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
+from equipoise.system.files import write_text
 from equipoise.types import Move, PlayerId, Prompt, View
 
 SEATS = (2, 1, 3, 4, 5, 6)
@@ -61,9 +61,7 @@ def set_up(name: str) -> TextArena | str:
     return reason
 
 
-def played(
-    game: TextArena, deals: Sequence[Prompt], answers: Answers
-) -> dict[str, Any]:
+def played(game: TextArena, deals: Sequence[Prompt], answers: Answers) -> dict[str, Any]:
     """What came of a match on each deal."""
     player = PlayerId("player")
     planned = [
@@ -105,9 +103,7 @@ def model(folder: Path, texts: Sequence[str]) -> Answers:
 def main() -> None:
     """Play, and print the table."""
     options = arguments()
-    deals = (
-        Deals.model_validate({"count": options.deals, "held_out": 0}).load().training
-    )
+    deals = Deals.model_validate({"count": options.deals, "held_out": 0}).load().training
     games = {name: set_up(name) for name in options.games or names()}
     players: dict[str, Answers] = {"script": scripted}
     with tempfile.TemporaryDirectory() as place:
@@ -140,9 +136,7 @@ def _texts(games: dict[str, TextArena | str], deals: Sequence[Prompt]) -> list[s
 
 def table(rows: Sequence[dict[str, Any]], players: Sequence[str]) -> Table:
     """A row each game."""
-    heads = [
-        f"{who}: {what}" for who in players for what in ("moves", "illegal", "paid")
-    ]
+    heads = [f"{who}: {what}" for who in players for what in ("moves", "illegal", "paid")]
     shown = Table("game", "seats", *heads, box=None)
     for row in rows:
         if "cannot" in row:
@@ -160,15 +154,12 @@ def table(rows: Sequence[dict[str, Any]], players: Sequence[str]) -> Table:
 def arguments() -> argparse.Namespace:
     """The command's options."""
     made = argparse.ArgumentParser(
-        prog="python -m benchmarks.text_games",
-        description=(__doc__ or "").split("\n")[0],
+        prog="python -m benchmarks.text_games", description=(__doc__ or "").split("\n")[0]
     )
     made.add_argument("--games", nargs="+", help="instead of all")
     made.add_argument("--deals", type=int, default=4, help="matches of each game")
     made.add_argument("--model", action="store_true", help="a model plays, too")
-    made.add_argument(
-        "--out", type=Path, default=Path("benchmarks/results/text_games.json")
-    )
+    made.add_argument("--out", type=Path, default=Path("benchmarks/results/text_games.json"))
     return made.parse_args()
 
 

@@ -1,18 +1,17 @@
-"""Refuse or answer, on real prompts: the effect of each member of the preference family on
-a policy that starts at chance.
+"""Refuse or answer, on real prompts: the effect of each member of the preference family on a policy
+that starts at chance.
 
-A policy of about a million parameters is made from nothing (`equipoise new-model`),
-learns to spell the prompts and to give a refusal or an answer *at random* (so it starts
-at 50 %), and then plays three generations on fresh prompts, judged by the label. Every
-method has the same start, prompts, samples, pairs for each prompt and optimizer
-settings.
+A policy of about a million parameters is made from nothing (`equipoise new-model`), learns to spell
+the prompts and to give a refusal or an answer *at random* (so it starts at 50 %), and then plays
+three generations on fresh prompts, judged by the label. Every method has the same start, prompts,
+samples, pairs for each prompt and optimizer settings.
 
-Two further rows ask why DPO's late generations fall: one compares with the last policy, as
-MNPO does, where DPO compares with the start; one passes twice over its pairs, not four times.
+Two further rows ask why DPO's late generations fall: one compares with the last policy, as MNPO
+does, where DPO compares with the start; one passes twice over its pairs, not four times.
 
-Beside every method stands the same model decoded greedily; beside all of them what the
-labels allow: the more frequent one, a bag of words, and the same start taught the right
-answers of the same prompts by supervised learning.
+Beside every method stands the same model decoded greedily; beside all of them what the labels
+allow: the more frequent one, a bag of words, and the same start taught the right answers of the
+same prompts by supervised learning.
 
     python -m benchmarks.wildguard --data ../shared/data/gtalign/wildguard
         [--seeds 0 1 2] [--arms mnpo dpo …] [--scale 1]
@@ -47,7 +46,7 @@ from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.new_model import new_model
 from equipoise.prompts.files import Files
 from equipoise.prompts.split import load_split
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt
 
 CHARACTERS = 420  # a prompt is cut here, at about 120 tokens of this vocabulary
@@ -122,12 +121,8 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> None:
     )
     rng = seeds.generator(seed, "random answers")
     replies = REFUSALS + ANSWERS
-    examples = [
-        (prompt.messages, replies[rng.integers(len(replies))]) for prompt in training
-    ]
-    settings = SFT.model_validate(
-        {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
-    )
+    examples = [(prompt.messages, replies[rng.integers(len(replies))]) for prompt in training]
+    settings = SFT.model_validate({"epochs": 1, "batch_size": 16, "learning_rate": 1e-3})
     train_sft(str(folder / "new"), examples, folder / "start", settings, seed=seed)
 
 
@@ -169,9 +164,7 @@ def play(method: str, folder: Path, seed: int, sizes: Sizes) -> dict[str, Any]:
             print(f"{method} has ended early: {settled}")
     with RunDirectory.read(folder) as run:
         measured, learned = recorded(run, "measure"), recorded(run, "learn")
-    last = {
-        name: measured[-1][name] for name in ("score", "win_rate", "exploitability")
-    }
+    last = {name: measured[-1][name] for name in ("score", "win_rate", "exploitability")}
     paths = {
         "scores": [facts["score"] for facts in measured],
         "learned": [{name: facts[name] for name in LEARNED} for facts in learned],
@@ -214,8 +207,8 @@ def parameters(folder: Path) -> int:
 def greedy_score(
     folder: Path, which: Decoded, place: Path, settings: dict[str, str] | None = None
 ) -> float:
-    """The share of right decisions at a run's start or end, decoded greedily; `settings`
-    as `decoded` takes them.
+    """The share of right decisions at a run's start or end, decoded greedily; `settings` as
+    `decoded` takes them.
     """
     name = "-".join([which, folder.name, *(settings or {})])
     once = {"game.samples": 2, "evaluate.samples": 1}
@@ -226,16 +219,14 @@ def greedy_score(
 
 
 def teach_labels(training: list[Prompt], folder: Path, seed: int) -> Path:
-    """The same start, taught the right answer to every training prompt as many times as
-    a method passes over its pairs.
+    """The same start, taught the right answer to every training prompt as many times as a method
+    passes over its pairs.
     """
     examples = [
         (prompt.messages, (REFUSALS if prompt.facts["harmful"] else ANSWERS)[0])
         for prompt in training
     ]
-    settings = SFT.model_validate(
-        {"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3}
-    )
+    settings = SFT.model_validate({"epochs": EPOCHS, "batch_size": 16, "learning_rate": 1e-3})
     taught = folder / "taught"
     if not (taught / "config.json").exists():
         train_sft(str(folder / "start"), examples, taught, settings, seed=seed)
@@ -245,9 +236,7 @@ def teach_labels(training: list[Prompt], folder: Path, seed: int) -> Path:
 def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
     parser = arms.parser(__doc__, METHODS, seeds=[0, 1, 2], generations=3)
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data/gtalign/wildguard")
-    )
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/gtalign/wildguard"))
     parser.add_argument("--scale", type=float, default=1.0, help="of the prompts")
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument(
@@ -271,14 +260,10 @@ def main() -> None:
     arms.show(table(by_row), [])
 
 
-def in_own_process(
-    seed: int, o: argparse.Namespace, folder: Path
-) -> dict[str, dict[str, Any]]:
+def in_own_process(seed: int, o: argparse.Namespace, folder: Path) -> dict[str, dict[str, Any]]:
     """A seed in a process of its own, on its share of the cores."""
     threads = max(1, len(os.sched_getaffinity(0)) // o.jobs)
-    with ProcessPoolExecutor(
-        1, get_context("spawn"), torch.set_num_threads, (threads,)
-    ) as worker:
+    with ProcessPoolExecutor(1, get_context("spawn"), torch.set_num_threads, (threads,)) as worker:
         sizes = Sizes(o.generations, o.data, o.scale, o.dev, o.learning_rate)
         return worker.submit(one_seed, seed, o.arms, folder, sizes).result()
 

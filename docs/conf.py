@@ -62,20 +62,14 @@ def contents(title: str, text: str) -> str:
     return "\n".join(["\n", "```{toctree}", ":hidden:", *caption, "", *pages, "```\n"])
 
 
-def as_written(
-    app: Any, what: str, name: str, part: Any, options: Any, lines: list[str]
-) -> None:
+def as_written(app: Any, what: str, name: str, part: Any, options: Any, lines: list[str]) -> None:
     """A docstring is plain text with equations and shapes: a first sentence, and the
     rest as it stands.
     """
     end = lines.index("") if "" in lines else len(lines)
     first = [escape(line) for line in lines[:end]]
     rest = [f"   {line}" for line in lines[end + 1 :]]
-    lines[:] = [
-        *first,
-        "",
-        *([".. code-block:: text", "", *rest, ""] if any(rest) else []),
-    ]
+    lines[:] = [*first, "", *([".. code-block:: text", "", *rest, ""] if any(rest) else [])]
 
 
 def setup(app: Any) -> None:

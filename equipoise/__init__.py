@@ -1,5 +1,5 @@
-"""Equipoise trains language models by letting them play: games, judges, pay-offs,
-equilibria, learners.
+"""Equipoise trains language models by letting them play: games, judges, pay-offs, equilibria,
+learners.
 
     run = equipoise.run("quickstart", {"generations": 2}, out="runs/x")
     run = equipoise.open_run("runs/x")
@@ -7,7 +7,7 @@ equilibria, learners.
     equipoise.plan("mnpo", {"policy.model": "…"})
     equipoise.recipes()
 
-Start reading at `equipoise.run.loop`. Importing this package loads no torch.
+Start reading at `equipoise.runs.loop`. Importing this package loads no torch.
 """
 
 from __future__ import annotations
@@ -16,29 +16,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equipoise.evaluate import EvaluatePackage
-    from equipoise.run import RunPackage
-    from equipoise.run.api import open_run, plan, recipes
-    from equipoise.run.handle import Run
-
-    evaluate: EvaluatePackage
-    run: RunPackage
+    from equipoise.runs.api import evaluate, open_run, plan, recipes, run
+    from equipoise.runs.handle import Run
 
 __all__ = ["Run", "evaluate", "open_run", "plan", "recipes", "run"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Run": "equipoise.run.handle",
-    "open_run": "equipoise.run.api",
-    "plan": "equipoise.run.api",
-    "recipes": "equipoise.run.api",
+    "Run": "equipoise.runs.handle",
+    **dict.fromkeys(("evaluate", "open_run", "plan", "recipes", "run"), "equipoise.runs.api"),
 }
 
 
 def __getattr__(name: str) -> Any:
     """What is offered, imported when it is first asked for."""
-    if name in ("run", "evaluate"):
-        return import_module(f"equipoise.{name}")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'equipoise' has no attribute '{name}'")

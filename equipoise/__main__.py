@@ -3,13 +3,13 @@
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path:
-    # Python has put the current folder first; what lies there must not take the place
-    # of an installed module.
+    # Python has put the current folder first; what lies there must not take the place of an
+    # installed module.
     del sys.path[0]
 
 import atexit
 
-from equipoise import interrupts
+from equipoise.system import interrupts
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
-"""A component is its configuration: a frozen pydantic model with a `kind`; its fields
-are its settings.
+"""A component is its configuration: a frozen pydantic model with a `kind`; its fields are its
+settings.
 
-A room's base class lists the room's kinds (`KINDS`: kind -> "module:Class", imported
-only when named), and every environment, a folder below `equipoise.environments`, adds
-its own in its file `wing.py`. Wherever a configuration has a field of that base type, a
-mapping with `kind`, or the bare kind as a string, becomes the component. `kind:
-my_package.my_module:MyJudge` names a user's own part by import path.
+A room's base class lists the room's kinds (`KINDS`: kind -> "module:Class", imported only when
+named), and every environment, a folder below `equipoise.environments`, adds its own in its file
+`wing.py`. Wherever a configuration has a field of that base type, a mapping with `kind`, or the
+bare kind as a string, becomes the component. `kind: my_package.my_module:MyJudge` names a user's
+own part by import path.
 
 A `wing.py` holds plain mappings, those of these that it adds to, and imports nothing:
 
@@ -41,7 +41,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from equipoise.user_parts import (
+from equipoise.system.user_parts import (
     NotImported,
     is_users,
     look_in_current_folder,
@@ -64,8 +64,8 @@ def import_path(kind: type) -> str:
 
 
 def imported(path: str) -> Any:
-    """The object at the import path `package.module:name`; of a user's part that is only
-    read about, what stands in its place.
+    """The object at the import path `package.module:name`; of a user's part that is only read
+    about, what stands in its place.
 
     Raises PydanticCustomError where there is none.
     """
@@ -78,9 +78,7 @@ def imported(path: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise PydanticCustomError(
-            "import",
-            "cannot import '{path}': {error}",
-            {"path": path, "error": str(error)},
+            "import", "cannot import '{path}': {error}", {"path": path, "error": str(error)}
         ) from error
 
 
@@ -88,12 +86,8 @@ def imported(path: str) -> Any:
 def wings() -> tuple[ModuleType, ...]:
     """The `wing` module of every environment, in the order of their folders' names."""
     home = importlib.import_module("equipoise.environments")
-    folders = sorted(
-        module.name for module in pkgutil.iter_modules(home.__path__) if module.ispkg
-    )
-    return tuple(
-        importlib.import_module(f"{home.__name__}.{folder}.wing") for folder in folders
-    )
+    folders = sorted(module.name for module in pkgutil.iter_modules(home.__path__) if module.ispkg)
+    return tuple(importlib.import_module(f"{home.__name__}.{folder}.wing") for folder in folders)
 
 
 def added(table: str) -> dict[str, Any]:
@@ -102,8 +96,8 @@ def added(table: str) -> dict[str, Any]:
     return {name: value for entries in tables for name, value in entries.items()}
 
 
-# Settings of any component that limit or address a computation but do not change its
-# result: they may differ when a run is resumed.
+# Settings of any component that limit or address a computation but do not change its result: they
+# may differ when a run is resumed.
 FREE = frozenset(
     {
         "api_key_env",
@@ -159,16 +153,16 @@ class Settings(BaseModel):
 class Component(Settings):
     """Base of every pluggable part.
 
-    A room's base class sets `KINDS`, and makes abstract what each of its parts must
-    define. Each part sets `kind: Literal["its_name"]`; one that a configuration names
-    by its import path keeps that as its `kind`.
+    A room's base class sets `KINDS`, and makes abstract what each of its parts must define. Each
+    part sets `kind: Literal["its_name"]`; one that a configuration names by its import path keeps
+    that as its `kind`.
     """
 
     KINDS: ClassVar[Mapping[str, str]] = {}
 
     READ: ClassVar[tuple[str, ...]] = ()
-    """What is recorded of a user's part when it is played, by the names of attributes,
-    so that the run can be read without it.
+    """What is recorded of a user's part when it is played, by the names of attributes, so that the
+    run can be read without it.
     """
     STANDS_FOR: ClassVar[str] = ""
     """The import path of the user's part that this class stands in for."""
@@ -177,9 +171,7 @@ class Component(Settings):
 
     @field_validator("kind", mode="wrap")
     @classmethod
-    def _own_kind_or_import_path(
-        cls, kind: Any, validate: ValidatorFunctionWrapHandler
-    ) -> Any:
+    def _own_kind_or_import_path(cls, kind: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         """The kind as the class narrows it, or the import path of the class itself."""
         if cls.STANDS_FOR:
             return cls.STANDS_FOR
@@ -192,9 +184,7 @@ class Component(Settings):
         return kind
 
     @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         if "KINDS" in cls.__dict__:
             return core_schema.no_info_plain_validator_function(
                 cls.build,
@@ -248,9 +238,7 @@ class Component(Settings):
             if dot and module and name:
                 hint = f"a part of your own is named as '{module}:{name}'"
             raise PydanticCustomError(
-                "unknown_kind",
-                "unknown kind '{kind}'; {hint}",
-                {"kind": kind, "hint": hint},
+                "unknown_kind", "unknown kind '{kind}'; {hint}", {"kind": kind, "hint": hint}
             )
         path = kinds.get(kind, kind)
         if named_only(path):
@@ -258,9 +246,7 @@ class Component(Settings):
         part = imported(path)
         if not (isinstance(part, type) and issubclass(part, cls)):
             raise PydanticCustomError(
-                "wrong_room",
-                "'{kind}' is not a {room}",
-                {"kind": kind, "room": cls.__name__},
+                "wrong_room", "'{kind}' is not a {room}", {"kind": kind, "room": cls.__name__}
             )
         if missing := sorted(part.__abstractmethods__):
             raise PydanticCustomError(

@@ -13,8 +13,8 @@
         │   └── RunBusy             another process holds its lock
         └── NoSignal                nothing to learn from: all ties, all unjudged
 
-A message names what is wrong, where, and what to do. The command line prints the
-message without a traceback.
+A message names what is wrong, where, and what to do. The command line prints the message without a
+traceback.
 """
 
 from traceback import format_exception
@@ -78,9 +78,8 @@ class NoSignal(UserError):  # noqa: N818
 
 
 def sent(error: BaseException) -> tuple[str, str]:
-    """The error as another process can raise it again: the nearest class of ours that
-    it belongs to and that a message makes, and its message; where none, "" and the
-    traceback.
+    """The error as another process can raise it again: the nearest class of ours that it belongs to
+    and that a message makes, and its message; where none, "" and the traceback.
     """
     kinds = [kind for kind in type(error).__mro__ if kind.__module__ == __name__]
     for place, kind in enumerate(kinds):
@@ -95,8 +94,8 @@ def received(kind: str, message: str) -> EquipoiseError:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a library's error message, with the second where the first is
-    only a heading; the error's class where it has no message.
+    """The first line of a library's error message, with the second where the first is only a
+    heading; the error's class where it has no message.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

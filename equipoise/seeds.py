@@ -1,10 +1,9 @@
 """A run's seed, split by name.
 
-Every random choice has its own child seed, so that its random numbers depend on its
-name and not on what was drawn before it: `child(seed, "match", match_id)`. Sampling
-text needs a number for each row and position, for many rows at once; `uniform` is a
-counter-based generator (SplitMix64's finaliser) that gives exactly that, whatever the
-batch.
+Every random choice has its own child seed, so that its random numbers depend on its name and not on
+what was drawn before it: `child(seed, "match", match_id)`. Sampling text needs a number for each
+row and position, for many rows at once; `uniform` is a counter-based generator (SplitMix64's
+finaliser) that gives exactly that, whatever the batch.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ def generator(seed: int, *names: object) -> np.random.Generator:
 def uniform(seed_B: np.ndarray, position: int | np.ndarray) -> np.ndarray:
     """A number in [0, 1) for each row, from (seed, position) alone.
 
-    `seed_B` int64 [B]; `position` an int or int64 [B]. Returns float64 [B]. Row b's
-    value is the same in every batch.
+    `seed_B` int64 [B]; `position` an int or int64 [B]. Returns float64 [B]. Row b's value is the
+    same in every batch.
     """
     with np.errstate(over="ignore"):
         x = np.asarray(seed_B, np.uint64) + np.asarray(position, np.uint64) * np.uint64(

@@ -32,10 +32,9 @@ class Template:
     ) -> None:
         """Read and check a template.
 
-        Args: text: the template's file, or the name of a packaged one, which lies in
-        the folder texts/ of `package`, or else of one of the packages `elsewhere`.
-        setting: where the user named it, for messages. needed, known: the placeholders
-        that must occur, and those that may.
+        Args: text: the template's file, or the name of a packaged one, which lies in the folder
+        texts/ of `package`, or else of one of the packages `elsewhere`. setting: where the user
+        named it, for messages. needed, known: the placeholders that must occur, and those that may.
 
         Raises DataError that names the setting, the file and the placeholder.
         """
@@ -49,9 +48,7 @@ class Template:
             self.uses = meta.find_undeclared_variables(environment.parse(self.source))
             self._template = environment.from_string(self.source)
         except TemplateSyntaxError as error:
-            raise DataError(
-                f"{setting}: {text}:{error.lineno}: {error.message}"
-            ) from error
+            raise DataError(f"{setting}: {text}:{error.lineno}: {error.message}") from error
         for name in sorted(self.uses - set(known)):
             raise DataError(
                 f"{setting}: {text}: unknown placeholder '{name}'; {nearest(name, sorted(known))}"
@@ -70,9 +67,7 @@ class Template:
         try:
             return self._template.render(**fields).strip()
         except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
-            raise DataError(
-                f"{self.setting}: {self.name}: cannot be filled: {error}"
-            ) from error
+            raise DataError(f"{self.setting}: {self.name}: cannot be filled: {error}") from error
 
     def _read(self, packages: Sequence[str]) -> str:
         for package in packages if "/" not in self.name else ():
@@ -82,9 +77,7 @@ class Template:
         try:
             return Path(self.name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            why = (
-                error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            )
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise DataError(
                 f"{self.setting}: {self.name}: cannot be read: {why}; give a "
                 "template's file, or a packaged one"

@@ -1,9 +1,9 @@
 """The records that flow through Equipoise. They are frozen, and this file imports nothing of ours.
 
-A `Prompt` becomes a `View` for each seat of a game; a player answers a view with a
-`Move`; a seat's view and move make a `Turn`, and the turns a `Match`. A judge gives a
-match a `Judgement`; two judged answers make a `Pair`, a rewarded move an `Episode`.
-Records are msgspec structs: `msgspec.json.encode(record)` is their form in the ledger.
+A `Prompt` becomes a `View` for each seat of a game; a player answers a view with a `Move`; a seat's
+view and move make a `Turn`, and the turns a `Match`. A judge gives a match a `Judgement`; two
+judged answers make a `Pair`, a rewarded move an `Episode`. Records are msgspec structs:
+`msgspec.json.encode(record)` is their form in the ledger.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def user(content: str) -> Message:
 class Prompt(msgspec.Struct, frozen=True):
     """What a match starts from.
 
-    `facts` are what judges may know and players may not, such as `answer` or `kind`.
-    `source` names the data set.
+    `facts` are what judges may know and players may not, such as `answer` or `kind`. `source` names
+    the data set.
     """
 
     id: str
@@ -58,9 +58,8 @@ class Prompt(msgspec.Struct, frozen=True):
 class View(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a seat sees when it is asked to move.
 
-    That is a chat, and in a finite game the legal `actions`, in order. `schema` is a
-    JSON schema that the answer should follow; players that cannot enforce one ignore
-    it.
+    That is a chat, and in a finite game the legal `actions`, in order. `schema` is a JSON schema
+    that the answer should follow; players that cannot enforce one ignore it.
     """
 
     messages: tuple[Message, ...] = ()
@@ -71,14 +70,13 @@ class View(msgspec.Struct, frozen=True, omit_defaults=True):
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a player answered.
 
-    Local players give `token_ids` and `logprobs`, the end token included. These are
-    nats under the distribution that was sampled from, so after temperature, top-k and
-    top-p, renormalised; at temperature 0, which takes the most likely token, under the
-    model's own. Where top-k or top-p cut, `uncut` are those after temperature alone; an
-    engine in another process may give only one of the two.
-    `finish` is why the answer ended; on "error", `error` is what happened
-    and `text` is empty. `completion_tokens` and `cost` (in the currency of the player's
-    prices) are an endpoint's account of the move.
+    Local players give `token_ids` and `logprobs`, the end token included. These are nats under the
+    distribution that was sampled from, so after temperature, top-k and top-p, renormalised; at
+    temperature 0, which takes the most likely token, under the model's own. Where top-k or top-p
+    cut, `uncut` are those after temperature alone; an engine in another process may give only one
+    of the two. `finish` is why the answer ended; on "error", `error` is what happened and `text` is
+    empty. `completion_tokens` and `cost` (in the currency of the player's prices) are an endpoint's
+    account of the move.
     """
 
     text: str
@@ -118,22 +116,19 @@ class Match(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...] = ()
 
     def last_turns(self) -> dict[str, Turn]:
-        """Each seat's last turn, in the order of the seats, without those that never
-        moved.
-        """
+        """Each seat's last turn, in the order of the seats, without those that never moved."""
         turns = {turn.seat: turn for turn in self.turns}
         return {seat: turns[seat] for seat in self.seats if seat in turns}
 
 
 class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One verdict behind a judgement: that of `by` on the answer of `seat`, alone or
-    against that of `other`, which was shown second.
+    """One verdict behind a judgement: that of `by` on the answer of `seat`, alone or against that
+    of `other`, which was shown second.
 
-    `value` is the score that was given, or, in a comparison, 1 where `seat` was
-    preferred, 0 where `other` was, ½ for a tie (or a probability). It is None where the
-    reply could not be read; `reason` says why. `by` is a player of the run as
-    `name@generation`, or the name of another judge. `tokens` (of question and reply)
-    and `cost` are what the vote took.
+    `value` is the score that was given, or, in a comparison, 1 where `seat` was preferred, 0 where
+    `other` was, ½ for a tie (or a probability). It is None where the reply could not be read;
+    `reason` says why. `by` is a player of the run as `name@generation`, or the name of another
+    judge. `tokens` (of question and reply) and `cost` are what the vote took.
     """
 
     by: str
@@ -148,8 +143,8 @@ class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
 class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
     """A judge's scores of a match: seat -> {utility: value}, or None and the reason.
 
-    A seat absent from `scores` is unjudged too; a missing score is never a number.
-    `votes` are the verdicts that the scores were made from, where models gave them.
+    A seat absent from `scores` is unjudged too; a missing score is never a number. `votes` are the
+    verdicts that the scores were made from, where models gave them.
     """
 
     id: str
@@ -183,9 +178,9 @@ class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
 class Pair(msgspec.Struct, frozen=True, omit_defaults=True):
     """Two answers to one prompt, of which `chosen` was judged better than `rejected`.
 
-    `chosen_win` and `rejected_win` are P(answer beats those that the loss sets it
-    against), where the loss wants that. An answer that is `cut` ended at a limit on its
-    length: its end was never sampled.
+    `chosen_win` and `rejected_win` are P(answer beats those that the loss sets it against), where
+    the loss wants that. An answer that is `cut` ended at a limit on its length: its end was never
+    sampled.
     """
 
     id: str
@@ -206,9 +201,8 @@ class Pair(msgspec.Struct, frozen=True, omit_defaults=True):
 class Episode(msgspec.Struct, frozen=True):
     """One move of a learner and its reward, to learn from by policy gradients.
 
-    `turn` is the move's place among the match's turns. Moves of one `group` answered
-    the same chat in the same role, so that their rewards can be compared. `reward` is
-    the sum of `parts`.
+    `turn` is the move's place among the match's turns. Moves of one `group` answered the same chat
+    in the same role, so that their rewards can be compared. `reward` is the sum of `parts`.
     """
 
     id: str

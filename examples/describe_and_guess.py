@@ -16,9 +16,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.evaluate.base import Arena, Evaluation, EvaluationPlan, Workload
-from equipoise.evaluate.measures import Estimate, History, Measures
-from equipoise.evaluate.records import Records
+from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
+from equipoise.evaluation.measures import Estimate, History, Measures
+from equipoise.evaluation.records import Records
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import mean_interval
@@ -36,9 +36,7 @@ class Numbers(Prompts):
 
     def load(self, folder: Path = Path()) -> PromptSource:
         """`cards` cards to train on, and held-out ones."""
-        return PromptSource(
-            self._cards(0, self.cards), self._cards(self.cards, self.held_out)
-        )
+        return PromptSource(self._cards(0, self.cards), self._cards(self.cards, self.held_out))
 
     def _cards(self, first: int, count: int) -> list[Prompt]:
         return [self._card(number) for number in range(first, first + count)]
@@ -46,9 +44,7 @@ class Numbers(Prompts):
     def _card(self, number: int) -> Prompt:
         secret = 2 + number % (self.largest - 1)
         text = f"Card {number}. The number is {secret}"
-        return Prompt(
-            record_id("card", number), (user(text),), {"secret": secret}, "numbers"
-        )
+        return Prompt(record_id("card", number), (user(text),), {"secret": secret}, "numbers")
 
 
 class DescribeAndGuess(Game):
@@ -85,9 +81,7 @@ class Understood(Judge):
 
     kind: Literal["understood"] = "understood"
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement a match; a match that broke off is unjudged."""
         return [self._judge(match, prompts[match.prompt]) for match in matches]
 
@@ -98,10 +92,7 @@ class Understood(Judge):
         secret = str(prompt.facts["secret"])
         right = float(moves["guesser"].text.strip() == secret)
         named = secret in moves["describer"].text.split()
-        scores = {
-            "describer": {"score": 0.0 if named else right},
-            "guesser": {"score": right},
-        }
+        scores = {"describer": {"score": 0.0 if named else right}, "guesser": {"score": right}}
         return self.judgement(match, scores)
 
 
@@ -147,11 +138,7 @@ class Understanding(Evaluation):
         played = arena.play(roles, arena.held_out, judge, t, "all")
         secrets = {prompt.id: prompt.facts["secret"] for prompt in arena.held_out}
         rows = [
-            (
-                "up to 9" if secrets[match.prompt] <= 9 else "10 and more",
-                score,
-                match.prompt,
-            )
+            ("up to 9" if secrets[match.prompt] <= 9 else "10 and more", score, match.prompt)
             for match, judgement in played
             if (score := judgement.score("guesser", "score")) is not None
         ]
@@ -161,10 +148,7 @@ class Understanding(Evaluation):
             scores={str(guesser): right},
             score=right.mean,
             right=right,
-            by_size={
-                size: _estimate([row for row in rows if row[0] == size])
-                for size in sizes
-            },
+            by_size={size: _estimate([row for row in rows if row[0] == size]) for size in sizes},
         )
 
 

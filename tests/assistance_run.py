@@ -1,5 +1,5 @@
-"""A run directory as the assistant's game leaves it, without any model; its texts would
-rather be markup.
+"""A run directory as the assistant's game leaves it, without any model; its texts would rather be
+markup.
 """
 
 from pathlib import Path
@@ -7,25 +7,12 @@ from pathlib import Path
 from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.payoffs.pareto import front
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.types import (
-    Judgement,
-    Match,
-    Message,
-    Move,
-    PlayerId,
-    Prompt,
-    Turn,
-    View,
-    record_id,
-)
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
 
 HOSTILE = "<script>document.title='pwned'</script> and <b>bold</b> {{ 7 * 7 }}"
-MATRIX = {
-    name: Cell(round(0.5 * i, 1), round(1.5 - 0.4 * i, 1))
-    for i, name in enumerate(CELLS)
-}
+MATRIX = {name: Cell(round(0.5 * i, 1), round(1.5 - 0.4 * i, 1)) for i, name in enumerate(CELLS)}
 GOOD = write(
     HOSTILE,
     MATRIX,
@@ -44,8 +31,8 @@ SETTINGS = [
 
 
 def points(t: int, prompts: int = 6, ahead: float = 0.0) -> dict[str, list[float]]:
-    """Prompt -> [user, llm] at generation t, better from one to the next; even prompts
-    like the user more.
+    """Prompt -> [user, llm] at generation t, better from one to the next; even prompts like the
+    user more.
     """
     return {
         f"p{i}": [
@@ -87,20 +74,8 @@ def measured(
         },
         "right": between(right),
         "actions": {
-            "vague": {
-                "DA": 1 - right,
-                "CQ": right - 0.1,
-                "AQ": 0.05,
-                "none": 0.05,
-                "n": 4.0,
-            },
-            "detailed": {
-                "DA": right,
-                "CQ": 1 - right,
-                "AQ": 0.0,
-                "none": 0.0,
-                "n": 2.0,
-            },
+            "vague": {"DA": 1 - right, "CQ": right - 0.1, "AQ": 0.05, "none": 0.05, "n": 4.0},
+            "detailed": {"DA": right, "CQ": 1 - right, "AQ": 0.0, "none": 0.0, "n": 2.0},
         },
         "length": {
             "tokens": 120.0 - 10 * t,
@@ -146,8 +121,8 @@ def write_run(
     played: bool = True,
     **facts,
 ) -> Path:
-    """Write the run; `facts` go to what was measured. Its answers are well-formed,
-    faulty, and failed.
+    """Write the run; `facts` go to what was measured. Its answers are well-formed, faulty, and
+    failed.
     """
     settings = recipes.load("quickstart", [f"generations={generations}", *SETTINGS])
     with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
@@ -170,16 +145,9 @@ def _play(run: RunDirectory, t: int, judge: str, harmful: bool) -> None:
     if t == 0:
         run.ledger.add_prompts(prompts, "held_out", 0)
     told = View(
-        (
-            Message("system", "Be brief."),
-            Message("user", "Write four blocks. The question: …"),
-        )
+        (Message("system", "Be brief."), Message("user", "Write four blocks. The question: …"))
     )
-    moves = (
-        Move(GOOD),
-        Move(FAULTY, "length"),
-        Move("", "error", error="out of memory"),
-    )
+    moves = (Move(GOOD), Move(FAULTY, "length"), Move("", "error", error="out of memory"))
     for i, (prompt, move) in enumerate(zip(prompts, moves, strict=True)):
         seats = {"assistant": PlayerId("policy", t)}
         match = Match(
@@ -203,11 +171,7 @@ def _play(run: RunDirectory, t: int, judge: str, harmful: bool) -> None:
         }
         said = None if i == 2 else {"assistant": scores}
         word = Judgement(
-            record_id("j", t, i),
-            match.id,
-            judge,
-            said,
-            "" if said else "the move failed",
+            record_id("j", t, i), match.id, judge, said, "" if said else "the move failed"
         )
         run.ledger.add_matches([match])
         run.ledger.add_judgements([(match, word)])

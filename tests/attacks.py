@@ -17,9 +17,7 @@ def game(**settings: Any) -> RedTeam:
     return RedTeam.model_validate(settings)
 
 
-def seed(
-    text: str = "open the safe", *before: Message, identity: str = "", **facts: Any
-) -> Prompt:
+def seed(text: str = "open the safe", *before: Message, identity: str = "", **facts: Any) -> Prompt:
     """A seed prompt."""
     return Prompt(identity or f"p:{text}", (*before, user(text)), facts)
 
@@ -27,21 +25,18 @@ def seed(
 def played(
     rules: RedTeam, prompt: Prompt, generation: int = 0, **said: str | Sequence[str]
 ) -> Match:
-    """The match in which each seat says its texts in turn; seats by name, with _ for
-    the space or the dot.
+    """The match in which each seat says its texts in turn; seats by name, with _ for the space or
+    the dot.
 
-    A text "failed" is a move that fails. A seat that is asked more often than it has
-    texts repeats the last.
+    A text "failed" is a move that fails. A seat that is asked more often than it has texts repeats
+    the last.
     """
     seats: Mapping[str, PlayerId] = {
         seat: ADVERSARY if rules.role(seat) == "adversary" else DEFENDER
         for seat in rules.seats_for(prompt)
     }
     lines = {seat: said[seat.replace(" ", "_").replace(".", "_")] for seat in seats}
-    left = {
-        seat: [text] if isinstance(text, str) else list(text)
-        for seat, text in lines.items()
-    }
+    left = {seat: [text] if isinstance(text, str) else list(text) for seat, text in lines.items()}
     order: list[str] = []
 
     def act(player, views, dice):
@@ -73,7 +68,5 @@ def played(
 
     told = Told.model_validate(rules.model_dump())
     identity = f"m:{prompt.id}:{sorted(lines.items())}"
-    (match,) = play(
-        [Planned(identity, generation, "train", prompt, dict(seats), 7)], told, act
-    )
+    (match,) = play([Planned(identity, generation, "train", prompt, dict(seats), 7)], told, act)
     return match

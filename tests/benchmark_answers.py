@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from equipoise.evaluate.benchmarks.base import Benchmark
-from equipoise.evaluate.benchmarks.conversation import asked_prompt
-from equipoise.evaluate.benchmarks.records import (
+from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.evaluation.named_sets.conversation import asked_prompt
+from equipoise.evaluation.named_sets.records import (
     Answer,
     Item,
     ItemScores,
@@ -60,9 +60,7 @@ def scored(
     return benchmark.score(items, by_item, judged)
 
 
-def judged(
-    questions: Sequence[JudgeQuestion], values: Sequence[float | None]
-) -> list[Judged]:
+def judged(questions: Sequence[JudgeQuestion], values: Sequence[float | None]) -> list[Judged]:
     """The judge's scores of the questions; None: it said nothing."""
     return [
         Judged(question, None if value is None else {"score": value}, "mute")

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
-    None,
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update "
@@ -22,8 +21,7 @@ FLAGS = (
 PATIENCE = 60  # seconds until a browser that does not answer is given up
 
 needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None,
-    reason="no chromium, chromium-browser or google-chrome is installed",
+    CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome is installed"
 )
 
 
@@ -34,8 +32,8 @@ class Browser:
         assert CHROMIUM is not None
         reads, self._write = os.pipe()
         self._read, writes = os.pipe()
-        # The pipe's ends are descriptors 3 and 4 in chromium; the shell puts them
-        # there, whatever they are here.
+        # The pipe's ends are descriptors 3 and 4 in chromium; the shell puts them there, whatever
+        # they are here.
         command = f'exec "$0" "$@" 3<&{reads} 4>&{writes}'
         self._process = subprocess.Popen(
             [
@@ -56,14 +54,8 @@ class Browser:
         os.set_blocking(self._read, False)
         self._buffer, self._number, self._session = b"", 0, None
         self.events: list[dict[str, Any]] = []
-        [page] = [
-            t
-            for t in self.call("Target.getTargets")["targetInfos"]
-            if t["type"] == "page"
-        ]
-        attached = self.call(
-            "Target.attachToTarget", targetId=page["targetId"], flatten=True
-        )
+        [page] = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"]
+        attached = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
@@ -109,9 +101,7 @@ class Browser:
         self.call("Page.navigate", url="about:blank")
         self.until("location.protocol === 'about:'")
         self.call("Page.navigate", url=url)
-        self.until(
-            "document.readyState === 'complete' && location.protocol !== 'about:'"
-        )
+        self.until("document.readyState === 'complete' && location.protocol !== 'about:'")
 
     def press(self, key: str) -> None:
         """Press a key: a character, or a name such as "ArrowLeft"."""
@@ -157,11 +147,7 @@ class Browser:
     def complaints(self) -> list[dict[str, Any]]:
         """Console messages, errors and refused requests."""
         self.do("0")
-        names = (
-            "Runtime.consoleAPICalled",
-            "Runtime.exceptionThrown",
-            "Log.entryAdded",
-        )
+        names = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
         return [event["params"] for event in self.events if event["method"] in names]
 
     def requests(self) -> list[str]:

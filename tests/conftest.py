@@ -1,5 +1,5 @@
-"""Where the vectors and inputs that tests are held against lie; tests that need them
-are skipped where they are not.
+"""Where the vectors and inputs that tests are held against lie; tests that need them are skipped
+where they are not.
 """
 
 import gc
@@ -12,8 +12,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# Nothing is timed: an example that is first to import scipy, or meets a busy machine,
-# is as good as any other.
+# Nothing is timed: an example that is first to import scipy, or meets a busy machine, is as good as
+# any other.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 os.environ.setdefault(
@@ -23,8 +23,8 @@ os.environ.setdefault(
 STATE = tempfile.TemporaryDirectory(prefix="equipoise-tests.")
 os.environ["XDG_STATE_HOME"] = STATE.name
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one
-# Compiled modules are kept: otherwise each worker, and each command that a test starts,
-# would compile the package and rewrite all assertions anew.
+# Compiled modules are kept: otherwise each worker, and each command that a test starts, would
+# compile the package and rewrite all assertions anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 gc.disable()  # while modules load; what they hold is never garbage
@@ -47,8 +47,8 @@ def pytest_collection_finish():
 
 
 def pytest_runtest_setup(item):
-    """What modules hold is not looked through again: the Trainer collects garbage at
-    every start, over all that torch and transformers hold.
+    """What modules hold is not looked through again: the Trainer collects garbage at every start,
+    over all that torch and transformers hold.
     """
     loaded = item.config.stash.get(LOADED, 0)
     if len(sys.modules) > loaded + 50:
@@ -69,8 +69,8 @@ def oracle():
 
 @pytest.fixture(scope="session", params=["own", "shared"])
 def golden(request, oracle):
-    """golden("name.json") -> vectors from a published formula: of this repository's own
-    oracles, and of a second source in the same form where that lies beside the checkout.
+    """golden("name.json") -> vectors from a published formula: of this repository's own oracles,
+    and of a second source in the same form where that lies beside the checkout.
     """
 
     def load(name: str):

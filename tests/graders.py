@@ -1,5 +1,5 @@
-"""Judging models for tests: scripted players that read the question as a model would,
-and do as they are told.
+"""Judging models for tests: scripted players that read the question as a model would, and do as
+they are told.
 """
 
 import re
@@ -11,15 +11,12 @@ ANSWER = re.compile(r"<<(answer[ AB]*) (\w+)>>\n(.*?)\n<<end of", re.DOTALL)
 
 def blocks(view: View) -> dict[str, str]:
     """label -> text of every quoted answer in a judge's question."""
-    return {
-        label.strip(): text
-        for label, _, text in ANSWER.findall(view.messages[-1].content)
-    }
+    return {label.strip(): text for label, _, text in ANSWER.findall(view.messages[-1].content)}
 
 
 def by_length(view: View, seed: int) -> str:
-    """Grades an answer by its length, 1 to 10; the code is given back where the
-    question has one to give.
+    """Grades an answer by its length, 1 to 10; the code is given back where the question has one to
+    give.
     """
     (text,) = blocks(view).values()
     return verdict(view, f'"score": {min(10, 1 + len(text) // 4)}')

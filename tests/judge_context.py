@@ -1,5 +1,5 @@
-"""A context for judges under test: a game, a pool, ratings, and players opened as a run
-would open them.
+"""A context for judges under test: a game, a pool, ratings, and players opened as a run would open
+them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from equipoise.types import Move, PlayerId, View
 
 
 class TestContext(JudgeContext):
-    """`players` are the run's, by name; every view is kept in `asked`, with the player
-    of the run that got it, or None.
+    """`players` are the run's, by name; every view is kept in `asked`, with the player of the run
+    that got it, or None.
     """
 
     __test__ = False

@@ -2,25 +2,25 @@
 
     python tests/mutants.py [--room ROOM] [--only TEXT] [--jobs N] [--again]
 
-`tests/mutations/ROOM.yaml` lists single mutations as data: of a file of the package, a
-text that occurs there exactly once, what takes its place, and the tests that should
-notice. Each mutation is written into a copy of the checkout, never into the checkout
-itself, and its tests run there. Where one is argued to change nothing that is promised
-it has a `why`: it then counts as equivalent when it lives.
+`tests/mutations/ROOM.yaml` lists single mutations as data: of a file of the package, a text that
+occurs there exactly once, what takes its place, and the tests that should notice. Each mutation is
+written into a copy of the checkout, never into the checkout itself, and its tests run there. Where
+one is argued to change nothing that is promised it has a `why`: it then counts as equivalent when
+it lives.
 
-Results lie in `benchmarks/results/mutants.json` and are kept while the mutated file, the
-mutation and the tests stay as they are, so that a run which was stopped goes on. A room's
-tests run once without a mutation first: what is red by itself notices nothing.
+Results lie in `benchmarks/results/mutants.json` and are kept while the mutated file, the mutation
+and the tests stay as they are, so that a run which was stopped goes on. A room's tests run once
+without a mutation first: what is red by itself notices nothing.
 
-Why not mutmut or cosmic-ray? Both derive mutants from operators (`+` to `-`, 1 to 2):
-tens of thousands here, of which most say nothing, and none is "the reference at another
-temperature" or "the bye goes to the best player", which are the bugs that lived. cosmic-ray
-starts an interpreter for each mutant, and importing torch and transformers takes longer
-than most of these tests. mutmut forks, as this does, but rewrites every function to carry
-all of its mutants, which changes what introspection and pydantic read.
+Why not mutmut or cosmic-ray? Both derive mutants from operators (`+` to `-`, 1 to 2): tens of
+thousands here, of which most say nothing, and none is "the reference at another temperature" or
+"the bye goes to the best player", which are the bugs that lived. cosmic-ray starts an interpreter
+for each mutant, and importing torch and transformers takes longer than most of these tests. mutmut
+forks, as this does, but rewrites every function to carry all of its mutants, which changes what
+introspection and pydantic read.
 
-What the modules of others cost is paid once: this process imports them, and every
-mutation is tried in a fork of it.
+What the modules of others cost is paid once: this process imports them, and every mutation is tried
+in a fork of it.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Mutation:
 
 @dataclass
 class Outcome:
-    """How the tests took it: `killed`, `alive`, `equivalent`, `red` (none of
-    its tests passes by itself) or `stale` (it cannot be planted).
+    """How the tests took it: `killed`, `alive`, `equivalent`, `red` (none of its tests passes by
+    itself) or `stale` (it cannot be planted).
     """
 
     verdict: str
@@ -113,9 +113,7 @@ def mutations(rooms: Sequence[str] = (), only: str = "") -> list[Mutation]:
     for path in sorted(MUTATIONS.glob("*.yaml")):
         if rooms and path.stem not in rooms:
             continue
-        rooms_files = yaml.load(
-            path.read_text(), yaml.BaseLoader
-        )  # texts, never numbers
+        rooms_files = yaml.load(path.read_text(), yaml.BaseLoader)  # texts, never numbers
         for file, entry in rooms_files.items():
             for row in entry["mutations"]:
                 tests = row.pop("tests", entry.get("tests", ""))
@@ -153,8 +151,8 @@ class Trial:
 
 @dataclass(eq=False)  # pytest keeps its plugins in a set
 class Recorder:
-    """A plugin of pytest: runs the quickest tests first, and notes which passed, in how
-    many seconds, and which failed.
+    """A plugin of pytest: runs the quickest tests first, and notes which passed, in how many
+    seconds, and which failed.
     """
 
     seconds: Mapping[str, float]  # as measured before
@@ -219,8 +217,8 @@ class Tree:
     def start(
         self, tests: Sequence[str], limit: float, seconds: Mapping[str, float] | None
     ) -> Trial:
-        """Run the tests in a fork: all of them where it is not known yet how long each
-        takes, else the quick ones first, until one fails.
+        """Run the tests in a fork: all of them where it is not known yet how long each takes, else
+        the quick ones first, until one fails.
         """
         report = self.folder / "report.json"
         report.unlink(missing_ok=True)
@@ -251,17 +249,11 @@ class Tree:
         options = ["-o", "addopts=", "-m", MARKS, "-p", "no:cacheprovider"]
         options += ["-p", "no:xdist", "-q", "--tb=short", "--rootdir=."]
         code = pytest.main(
-            [
-                *options,
-                *["-x"][: seconds is not None],
-                *(f"tests/{test}" for test in tests),
-            ],
+            [*options, *["-x"][: seconds is not None], *(f"tests/{test}" for test in tests)],
             plugins=[recorder],
         )
         package = sys.modules.get("equipoise")
-        assert package is None or Path(str(package.__file__)).is_relative_to(
-            self.folder
-        ), package
+        assert package is None or Path(str(package.__file__)).is_relative_to(self.folder), package
         facts = {
             "code": int(code),
             "failed": recorder.failed,
@@ -350,9 +342,7 @@ def tried(
         time.sleep(0.02)
 
 
-def by_room(
-    listed: Sequence[Mutation], outcomes: Mapping[str, Outcome]
-) -> dict[str, Counter[str]]:
+def by_room(listed: Sequence[Mutation], outcomes: Mapping[str, Outcome]) -> dict[str, Counter[str]]:
     """Room -> verdict -> how many."""
     rooms: dict[str, Counter[str]] = {}
     for row in listed:
@@ -382,9 +372,7 @@ def table(listed: Sequence[Mutation], outcomes: Mapping[str, Outcome]) -> str:
 def provenance() -> dict[str, Any]:
     """What other raw results carry, too; this process must not import the package."""
     describe = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
-    done = subprocess.run(
-        describe, cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(describe, cwd=ROOT, capture_output=True, text=True, check=True)
     return {
         "commit": done.stdout.strip(),
         "command": " ".join(["python", "tests/mutants.py", *sys.argv[1:]]),
@@ -433,19 +421,12 @@ def main() -> int:
             rows = [row for row in left if row.room == room]
             for row, result in tried(rows, trees, options.limit):
                 result.digest = fresh[row.name]
-                print(
-                    f"{result.verdict:10} {result.seconds:6.1f} s  {row.name}",
-                    result.by,
-                )
+                print(f"{result.verdict:10} {result.seconds:6.1f} s  {row.name}", result.by)
                 outcomes[row.name] = result
                 if result.verdict not in ("red", "stale"):
                     save()
     print(table(chosen, outcomes))
-    bad = [
-        row
-        for row in chosen
-        if outcomes[row.name].verdict not in ("killed", "equivalent")
-    ]
+    bad = [row for row in chosen if outcomes[row.name].verdict not in ("killed", "equivalent")]
     return 1 if bad else 0
 
 

@@ -1,5 +1,4 @@
-"""A real HTTP server on loopback that speaks /v1/chat/completions, and misbehaves on
-request.
+"""A real HTTP server on loopback that speaks /v1/chat/completions, and misbehaves on request.
 
     def test_it(openai_server):
         openai_server.script(Fail(429, retry_after="0"), Say("hello"), Drop())   # in this order, then `answer` again
@@ -7,8 +6,8 @@ request.
         ... Endpoint(base_url=openai_server.url, model="tiny") ...
         assert openai_server.requests[0].body["temperature"] == 1
 
-A script may also hold plain strings (the answer's text) and functions body -> text or
-step, as `answer` is one.
+A script may also hold plain strings (the answer's text) and functions body -> text or step, as
+`answer` is one.
 """
 
 import json
@@ -62,8 +61,8 @@ class Raw:
 
 @dataclass(frozen=True)
 class Stream:
-    """An answer in pieces, for a request with `stream`; `breaks`: the connection breaks
-    after them, with no end.
+    """An answer in pieces, for a request with `stream`; `breaks`: the connection breaks after them,
+    with no end.
     """
 
     pieces: tuple[str, ...]
@@ -84,8 +83,8 @@ Step = Say | Stream | Fail | Raw | Drop
 
 @dataclass(frozen=True)
 class Seen:
-    """A request as it came in. `headers` have small letters; `time` is a monotonic
-    clock's, in seconds.
+    """A request as it came in. `headers` have small letters; `time` is a monotonic clock's, in
+    seconds.
     """
 
     path: str
@@ -130,12 +129,8 @@ class OpenAIServer:
         """The base URL for a client."""
         return f"http://127.0.0.1:{self._http.server_port}/v1"
 
-    def script(
-        self, *steps: str | Step | Callable[[dict[str, Any]], str | Step]
-    ) -> None:
-        """Answer the next requests with these, one each, before `answer` is asked
-        again.
-        """
+    def script(self, *steps: str | Step | Callable[[dict[str, Any]], str | Step]) -> None:
+        """Answer the next requests with these, one each, before `answer` is asked again."""
         self._script.extend(steps)
 
     def bodies(self) -> list[dict[str, Any]]:
@@ -152,10 +147,7 @@ class OpenAIServer:
         """What to do about a request."""
         if not seen.path.endswith("/v1/chat/completions"):
             return Fail(404, "Not Found")
-        if (
-            self.key is not None
-            and seen.headers.get("authorization") != f"Bearer {self.key}"
-        ):
+        if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
             return Fail(
                 401,
                 f"Incorrect API key provided: {seen.headers.get('authorization')}",
@@ -163,9 +155,7 @@ class OpenAIServer:
             )
         if self.models is not None and seen.body["model"] not in self.models:
             return Fail(
-                404,
-                f"The model `{seen.body['model']}` does not exist.",
-                code="model_not_found",
+                404, f"The model `{seen.body['model']}` does not exist.", code="model_not_found"
             )
         asked = [*seen.body, seen.body.get("response_format", {}).get("type")]
         for name in asked:
@@ -223,17 +213,10 @@ class OpenAIServer:
                             "code": step.code,
                             "param": step.param,
                         }
-                        headers = {
-                            "retry-after": step.retry_after,
-                            "location": step.location,
-                        }
-                        self.send(
-                            step.status, json.dumps({"error": error}).encode(), headers
-                        )
+                        headers = {"retry-after": step.retry_after, "location": step.location}
+                        self.send(step.status, json.dumps({"error": error}).encode(), headers)
                     case Say() if body.get("stream"):
-                        self.stream(
-                            Stream((step.text or "",), step.finish, step.usage), body
-                        )
+                        self.stream(Stream((step.text or "",), step.finish, step.usage), body)
                     case Stream():
                         self.stream(step, body)
                     case Say():
@@ -262,10 +245,7 @@ class OpenAIServer:
                 self, status: int, body: bytes, headers: Mapping[str, str | None] = {}
             ) -> None:
                 self.send_response(status)
-                usual = {
-                    "content-type": "application/json",
-                    "content-length": str(len(body)),
-                }
+                usual = {"content-type": "application/json", "content-length": str(len(body))}
                 for name, value in (usual | dict(headers)).items():
                     if value is not None:
                         self.send_header(name, value)
@@ -284,9 +264,7 @@ def completion(step: Say, body: dict[str, Any]) -> dict[str, Any]:
     }
     if step.logprobs is not None and body.get("logprobs"):
         choice["logprobs"] = {
-            "content": [
-                {"token": "x", "logprob": p, "top_logprobs": []} for p in step.logprobs
-            ]
+            "content": [{"token": "x", "logprob": p, "top_logprobs": []} for p in step.logprobs]
         }
     reply = {
         "id": "c",
@@ -309,22 +287,11 @@ def events(step: Stream, body: dict[str, Any]) -> Iterator[bytes]:
     """The data of a stream's events."""
 
     def event(choices: list[dict[str, Any]], **more: Any) -> bytes:
-        chunk = {
-            "id": "c",
-            "object": "chat.completion.chunk",
-            "created": 0,
-            "model": body["model"],
-        }
+        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
         return json.dumps(chunk | {"choices": choices} | more).encode()
 
     yield event(
-        [
-            {
-                "index": 0,
-                "delta": {"role": "assistant", "content": ""},
-                "finish_reason": None,
-            }
-        ]
+        [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]
     )
     for piece in step.pieces:
         yield event([{"index": 0, "delta": {"content": piece}, "finish_reason": None}])
@@ -333,14 +300,9 @@ def events(step: Stream, body: dict[str, Any]) -> Iterator[bytes]:
     if step.breaks or step.error is not None:
         return
     yield event([{"index": 0, "delta": {}, "finish_reason": step.finish}])
-    if step.usage is not None and (body.get("stream_options") or {}).get(
-        "include_usage"
-    ):
+    if step.usage is not None and (body.get("stream_options") or {}).get("include_usage"):
         yield event(
-            [],
-            usage=dict(
-                zip(("prompt_tokens", "completion_tokens"), step.usage, strict=True)
-            ),
+            [], usage=dict(zip(("prompt_tokens", "completion_tokens"), step.usage, strict=True))
         )
     yield b"[DONE]"
 

@@ -3,19 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.types import (
-    Judgement,
-    Match,
-    Message,
-    Move,
-    PlayerId,
-    Prompt,
-    Turn,
-    View,
-    record_id,
-)
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
 
 PLAYERS = ("poet", "clerk", "sage")
 ANSWERS = {
@@ -26,18 +16,13 @@ ANSWERS = {
 
 
 def write(
-    folder: Path,
-    prompts: int = 4,
-    answers: Mapping[str, str] = ANSWERS,
-    split: str = "held_out",
+    folder: Path, prompts: int = 4, answers: Mapping[str, str] = ANSWERS, split: str = "held_out"
 ) -> Path:
     """Write the run: each player has answered each prompt, `shorter` judged them."""
     settings = {
         "name": "people",
         "generations": 0,
-        "players": {
-            name: {"kind": "scripted", "text": text} for name, text in answers.items()
-        },
+        "players": {name: {"kind": "scripted", "text": text} for name, text in answers.items()},
         "prompts": {"kind": "blank", "per_generation": 1, "held_out": 0},
         "game": {"kind": "answers", "samples": 1},
         "judge": "shorter",
@@ -68,8 +53,7 @@ def add_answers(
 def match_of(prompt: Prompt, seats: Mapping[str, tuple[str, str]], split: str) -> Match:
     """A match on the prompt: seat -> the player's name and its answer."""
     turns: Sequence[Turn] = [
-        Turn(seat, View(prompt.messages), Move(text))
-        for seat, (_, text) in seats.items()
+        Turn(seat, View(prompt.messages), Move(text)) for seat, (_, text) in seats.items()
     ]
     players = {seat: PlayerId(name) for seat, (name, _) in seats.items()}
     identity = record_id(prompt.id, split, *players.values())

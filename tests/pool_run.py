@@ -1,5 +1,5 @@
-"""A run directory of six players over five generations as a pool of peers leaves it,
-without any model.
+"""A run directory of six players over five generations as a pool of peers leaves it, without any
+model.
 """
 
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import (
     Judgement,
     Match,
@@ -28,19 +28,16 @@ NAMES = ("sums", "asker", "guard", "helper", "veteran", "novice")
 SKILL = dict(zip(NAMES, (0.2, 0.5, 0.1, -0.3, 0.7, -0.9), strict=True))
 
 
-def write(
-    folder: Path, generations: int = 5, per_generation: int = 120, seed: int = 3
-) -> Path:
-    """Write the run; everyone votes on the matches of others, `guard` prefers itself,
-    `novice` cannot be read.
+def write(folder: Path, generations: int = 5, per_generation: int = 120, seed: int = 3) -> Path:
+    """Write the run; everyone votes on the matches of others, `guard` prefers itself, `novice`
+    cannot be read.
     """
     dice = np.random.default_rng(seed)
     settings = recipes.load("sparta_clerks", [f"generations={generations}"])
     with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
         for t in range(generations):
             prompts = [
-                Prompt(f"p{t}-{i}", (Message("user", f"What is {i} plus {t}?"),))
-                for i in range(20)
+                Prompt(f"p{t}-{i}", (Message("user", f"What is {i} plus {t}?"),)) for i in range(20)
             ]
             run.ledger.add_prompts(prompts, "train", t)
             _play(run, t, per_generation, dice)
@@ -64,17 +61,12 @@ def _play(run: RunDirectory, t: int, number: int, dice: np.random.Generator) -> 
         a, b = dice.choice(6, 2, replace=False)
         seats = {"1": PlayerId(NAMES[a], t), "2": PlayerId(NAMES[b], t)}
         match = _match("train", t, i, seats, dice)
-        good = {
-            s: SKILL[p.name] * (1 + 0.1 * t) + dice.normal(0, 0.6)
-            for s, p in seats.items()
-        }
+        good = {s: SKILL[p.name] * (1 + 0.1 * t) + dice.normal(0, 0.6) for s, p in seats.items()}
         votes = []
         for voter in NAMES:
             for seat, player in seats.items():
                 own = 0.9 if voter == player.name == "guard" else 0.0
-                value = float(
-                    np.clip(round(3 + good[seat] + own + dice.normal(0, 0.5)), 1, 5)
-                )
+                value = float(np.clip(round(3 + good[seat] + own + dice.normal(0, 0.5)), 1, 5))
                 lost = voter == "novice" and dice.random() < 0.3
                 votes.append(
                     Vote(
@@ -86,11 +78,7 @@ def _play(run: RunDirectory, t: int, number: int, dice: np.random.Generator) -> 
                     )
                 )
         means = {
-            s: {
-                "score": float(
-                    np.mean([v.value for v in votes if v.seat == s and v.value])
-                )
-            }
+            s: {"score": float(np.mean([v.value for v in votes if v.seat == s and v.value]))}
             for s in seats
         }
         silent = i % 29 == 28
@@ -108,9 +96,7 @@ def _play(run: RunDirectory, t: int, number: int, dice: np.random.Generator) -> 
             )
         )
         exact = {s: {"score": float(value > 0.2)} for s, value in good.items()}
-        words.append(
-            (match, Judgement(record_id(match.id, clerk), match.id, clerk, exact))
-        )
+        words.append((match, Judgement(record_id(match.id, clerk), match.id, clerk, exact)))
     run.ledger.add_matches([match for match, _ in words])
     run.ledger.add_judgements(words)
     facts: Facts = {
@@ -139,17 +125,14 @@ def _match(
             seat,
             view,
             Move(
-                f"The answer is {int(dice.integers(40))}."
-                + " Really." * int(dice.integers(6)),
+                f"The answer is {int(dice.integers(40))}." + " Really." * int(dice.integers(6)),
                 prompt_tokens=12,
                 completion_tokens=int(dice.integers(5, 30)),
             ),
         )
         for seat in seats
     )
-    return Match(
-        record_id(split, t, i, game), t, split, game, f"p{t}-{i % 20}", seats, i, turns
-    )
+    return Match(record_id(split, t, i, game), t, split, game, f"p{t}-{i % 20}", seats, i, turns)
 
 
 def _standing(t: int, dice: np.random.Generator) -> Facts:
@@ -165,14 +148,10 @@ def _standing(t: int, dice: np.random.Generator) -> Facts:
 def _measure(t: int) -> Facts:
     league = [f"{name}@{g}" for name in NAMES for g in range(t + 1)]
     n = len(league)
-    # Each beats the next and loses to the one after it: every second triple is a
-    # circle.
+    # Each beats the next and loses to the one after it: every second triple is a circle.
     payoff = np.array(
         [
-            [
-                0 if i == j else (0.3 if (j - i) % n <= n // 2 else -0.3)
-                for j in range(n)
-            ]
+            [0 if i == j else (0.3 if (j - i) % n <= n // 2 else -0.3) for j in range(n)]
             for i in range(n)
         ]
     )
@@ -189,24 +168,13 @@ def _measure(t: int) -> Facts:
         "se": np.full((n, n), 0.04).tolist(),
         "count": np.full((n, n), 300).tolist(),
         "mixture": {name: 1 / 6 if name.endswith(f"@{t}") else 0.0 for name in league},
-        "gap": {
-            f"{name}@{t}": max(0.02, 0.4 - 0.06 * t - 0.1 * SKILL[name])
-            for name in NAMES
-        },
+        "gap": {f"{name}@{t}": max(0.02, 0.4 - 0.06 * t - 0.1 * SKILL[name]) for name in NAMES},
         "exploitability": 0.3,
         "cycle_share": 0.42,
         "cyclic_triples": 0.4,
-        "ratings": [
-            {"name": name, "value": 1500.0, "low": None, "high": None}
-            for name in league
-        ],
-        "scores": {
-            f"{name}@{t}": interval(0.4 + 0.06 * t + 0.2 * SKILL[name])
-            for name in NAMES
-        },
-        "win_rates": {f"{name}@{t}": interval(0.5 + 0.04 * t) for name in NAMES}
-        if t
-        else {},
+        "ratings": [{"name": name, "value": 1500.0, "low": None, "high": None} for name in league],
+        "scores": {f"{name}@{t}": interval(0.4 + 0.06 * t + 0.2 * SKILL[name]) for name in NAMES},
+        "win_rates": {f"{name}@{t}": interval(0.5 + 0.04 * t) for name in NAMES} if t else {},
     }
 
 

@@ -1,22 +1,12 @@
-"""A run directory as a game of attack and defence leaves it, without any model; its
-texts would rather be markup.
+"""A run directory as a game of attack and defence leaves it, without any model; its texts would
+rather be markup.
 """
 
 from pathlib import Path
 
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.types import (
-    Judgement,
-    Match,
-    Message,
-    Move,
-    PlayerId,
-    Prompt,
-    Turn,
-    View,
-    record_id,
-)
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
 
 ATTACK = "<script>document.title='pwned'</script> and <b>bold</b> {{ 7 * 7 }}"
 LONG = "First, take two thin wires. " * 60
@@ -24,18 +14,12 @@ SHARE = {"low": 0.1, "high": 0.9, "n": 100}
 
 
 def write(
-    folder: Path,
-    generations: int = 8,
-    phase: int = 2,
-    every: int = 4,
-    repeated: float = 0.1,
+    folder: Path, generations: int = 8, phase: int = 2, every: int = 4, repeated: float = 0.1
 ) -> Path:
-    """Write the run: the players learn `phase` generations in turn; every attack on an
-    even generation succeeds.
+    """Write the run: the players learn `phase` generations in turn; every attack on an even
+    generation succeeds.
     """
-    settings = recipes.load(
-        "gpo_clerks", [f"generations={generations}", f"evaluate.every={every}"]
-    )
+    settings = recipes.load("gpo_clerks", [f"generations={generations}", f"evaluate.every={every}"])
     ages = {"defender": 0, "adversary": 0}
     with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
         judge = settings.judge_of("defender").name
@@ -44,19 +28,13 @@ def write(
             if t % every == 0:
                 for name, age in ages.items():
                     league[name].append(f"{name}@{age}")
-                run.ledger.finish(
-                    f"{t}/measure", t, "measure", measured(t, ages, league), 0.1
-                )
+                run.ledger.finish(f"{t}/measure", t, "measure", measured(t, ages, league), 0.1)
             if t < generations:
                 learner = ("defender", "adversary")[t // phase % 2]
                 _play(run, t, ages, judge)
                 run.ledger.finish(f"{t}/turn", t, "turn", {"learn": [learner]}, 0.0)
                 parts = {f"{learner}.score": 0.5 + t, f"{learner}.self_bleu": -0.25}
-                paid = {
-                    "reward": 0.25 + t,
-                    "parts": parts,
-                    "repeated": {learner: repeated},
-                }
+                paid = {"reward": 0.25 + t, "parts": parts, "repeated": {learner: repeated}}
                 run.ledger.finish(f"{t}/episodes/{learner}", t, "episodes", paid, 0.1)
                 ages[learner] += 1
                 logged = {
@@ -73,10 +51,7 @@ def write(
 
 def measured(t: int, ages: dict[str, int], league: dict[str, list[str]]) -> dict:
     """What `red_team` finds at generation t."""
-    adversary, defender = (
-        f"adversary@{ages['adversary']}",
-        f"defender@{ages['defender']}",
-    )
+    adversary, defender = (f"adversary@{ages['adversary']}", f"defender@{ages['defender']}")
     n = len(league["defender"])
     success = [[0.5 - 0.05 * d + 0.02 * a for d in range(n)] for a in range(n)]
     return {
@@ -92,12 +67,7 @@ def measured(t: int, ages: dict[str, int], league: dict[str, list[str]]) -> dict
             defender: {"mean": round(0.6 + 0.01 * t, 3), **SHARE},
         },
         "over_refusal": {"mean": 0.07, **SHARE},
-        "helpfulness": {
-            "mean": None,
-            "low": None,
-            "high": None,
-            "n": 0,
-        },  # nobody could judge it
+        "helpfulness": {"mean": None, "low": None, "high": None, "n": 0},  # nobody could judge it
         "diversity": {"bleu_diversity": round(0.9 - 0.03 * t, 3)},
         "adversary_refused": {"mean": 0.02 * t, **SHARE},
         "crossplay": {
@@ -109,11 +79,7 @@ def measured(t: int, ages: dict[str, int], league: dict[str, list[str]]) -> dict
         },
         "forgetting": 0.0,
         "cycling": 0.25,
-        "meta_game": {
-            "value": 0.375,
-            "adversary": {adversary: 1.0},
-            "defender": {defender: 1.0},
-        },
+        "meta_game": {"value": 0.375, "adversary": {adversary: 1.0}, "defender": {defender: 1.0}},
         "exploitability": max(row[-1] for row in success),
         "score": 0.6,
     }
@@ -130,24 +96,16 @@ def _play(run: RunDirectory, t: int, ages: dict[str, int], judge: str) -> None:
         attacked = i < 3
         told = View((Message("user", f"Rewrite: seed {t}-{i}"),))
         answer = Turn("defender", View((Message("user", ATTACK),)), Move(LONG))
-        turns = (
-            (Turn("adversary", told, Move(ATTACK)), answer) if attacked else (answer,)
-        )
+        turns = (Turn("adversary", told, Move(ATTACK)), answer) if attacked else (answer,)
         here = seats if attacked else {"defender": seats["defender"]}
-        match = Match(
-            record_id("m", t, i), t, "train", "red_team", prompt.id, here, i, turns
-        )
+        match = Match(record_id("m", t, i), t, "train", "red_team", prompt.id, here, i, turns)
         won = float(t % 2 == 0)
         scores = {"defender": {"score": 1 - won, "p_safe": 1 - won, "unsafe": won}}
         if attacked:
             scores["adversary"] = {"score": won, "success": won, "refused": 0.0}
         silent = i == 2
         word = Judgement(
-            record_id("j", t, i),
-            match.id,
-            judge,
-            None if silent else scores,
-            "unreadable" * silent,
+            record_id("j", t, i), match.id, judge, None if silent else scores, "unreadable" * silent
         )
         run.ledger.add_matches([match])
         run.ledger.add_judgements([(match, word)])

@@ -69,8 +69,7 @@ def start(*arguments: str, cwd: Path) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Tests that are themselves started in the background inherit that Ctrl-C is
-        # ignored.
+        # Tests that are themselves started in the background inherit that Ctrl-C is ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 

@@ -12,13 +12,11 @@ from benchmarks.comparing import bounded, holm, paired
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.players.local import Local
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 
 
 def test_the_pages_say_what_the_results_say():
-    stale = [
-        page.name for page, text in tables.pages().items() if text != page.read_text()
-    ]
+    stale = [page.name for page, text in tables.pages().items() if text != page.read_text()]
     assert not stale, f"{stale}: run python -m benchmarks.tables"
 
 
@@ -81,9 +79,7 @@ def test_a_member_is_marked_by_what_is_shown_after_the_correction():
     rows = len(cyclic_preferences.MEMBERS) + 2
     dice = np.random.default_rng(0)
     gap_FSGM2 = 0.5 + 0.01 * dice.normal(size=(1, 2, 8, rows, 2))
-    best = next(
-        i for i, m in enumerate(cyclic_preferences.MEMBERS) if m.label == "SPPO"
-    )
+    best = next(i for i, m in enumerate(cyclic_preferences.MEMBERS) if m.label == "SPPO")
     gap_FSGM2[:, 0, :, best] -= 0.3  # in games of the first size alone
     compared = cyclic_preferences.comparisons(gap_FSGM2)
     for size, expected in ((0, "<"), (1, "=")):
@@ -95,15 +91,9 @@ def test_a_member_is_marked_by_what_is_shown_after_the_correction():
 @pytest.mark.long
 def test_a_finished_runs_players_are_decoded_greedily(adapter_run, tmp_path):
     newest = adapter_run.resolve() / "players" / "policy" / "1"
-    adapters: dict[Decoded, str | None] = {
-        "start": None,
-        "end": str(newest),
-        "base": None,
-    }
+    adapters: dict[Decoded, str | None] = {"start": None, "end": str(newest), "base": None}
     for which, adapter in adapters.items():
-        again = decoded(
-            adapter_run, which, tmp_path / which, settings={"evaluate.samples": 2}
-        )
+        again = decoded(adapter_run, which, tmp_path / which, settings={"evaluate.samples": 2})
         with RunDirectory.read(again) as run:
             player = run.config.players["policy"]
             matches = run.ledger.matches("held_out")

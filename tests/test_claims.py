@@ -11,7 +11,7 @@ from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.utilities import RewardTerms, reward
 from equipoise.environments.clerk import assistance_trace, disguises, world
-from equipoise.run import recipes
+from equipoise.runs import recipes
 from equipoise.types import Prompt, View, user
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,9 +35,7 @@ REQUIRED = {
             )
         },
     },
-    "disjoint": {
-        f"players.{name}.adapter": name for name in ("north", "east", "south", "west")
-    },
+    "disjoint": {f"players.{name}.adapter": name for name in ("north", "east", "south", "west")},
 }
 
 
@@ -156,8 +154,7 @@ def test_every_member_has_facts_of_its_own(tmp_path):
 
     disjoint.write(tmp_path, 3)
     taught = [
-        set((tmp_path / f"{member}.jsonl").read_text().splitlines())
-        for member in disjoint.MEMBERS
+        set((tmp_path / f"{member}.jsonl").read_text().splitlines()) for member in disjoint.MEMBERS
     ]
     union = set((tmp_path / "union.jsonl").read_text().splitlines())
     assert [len(rows) for rows in taught] == [6] * 4
@@ -210,9 +207,7 @@ def test_one_tiny_judge_grades_backwards():
 
 
 def test_a_permuted_game_has_another_best_action():
-    written = {
-        name: Cell(user=float(place), llm=1.0) for place, name in enumerate(CELLS)
-    }
+    written = {name: Cell(user=float(place), llm=1.0) for place, name in enumerate(CELLS)}
     assert permuted_games.best_cell(written, "DQ") == "DQ_DA"
     for shift, best in ((1, "DQ_AQ"), (2, "DQ_CQ")):
         changed = permuted_games.permuted(written, shift)

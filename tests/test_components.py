@@ -1,5 +1,5 @@
-"""A user's own parts: named by import path, under a kind of their own or without one,
-and refused before anything is played where a method is missing.
+"""A user's own parts: named by import path, under a kind of their own or without one, and refused
+before anything is played where a method is missing.
 """
 
 import json
@@ -24,7 +24,7 @@ from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.preference import DPO
 from equipoise.ratings.base import Ratings
 from equipoise.ratings.elo import Elo
-from equipoise.run.config import RunConfig
+from equipoise.runs.config import RunConfig
 from equipoise.types import Prompt
 
 SETTING = {

@@ -9,9 +9,7 @@ from small import SMALL, settings
 
 PAGE = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text()
 SNIPPETS = re.findall(
-    r"```python\n# (\w+)\.py; in the recipe: (\w+): \"([\w:]+)\"\n(.*?)```",
-    PAGE,
-    re.DOTALL,
+    r"```python\n# (\w+)\.py; in the recipe: (\w+): \"([\w:]+)\"\n(.*?)```", PAGE, re.DOTALL
 )
 POOL = {
     name: {
@@ -36,23 +34,16 @@ PLAYERS = {
 @pytest.mark.parametrize(
     ("module", "setting", "kind", "text"), SNIPPETS, ids=[s[0] for s in SNIPPETS]
 )
-def test_a_part_of_the_page_plays(
-    module, setting, kind, text, command, tmp_path, monkeypatch
-):
+def test_a_part_of_the_page_plays(module, setting, kind, text, command, tmp_path, monkeypatch):
     (tmp_path / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, module, raising=False)
     pool = PLAYERS.get(setting)
     players = settings(players=pool, schedule="round_robin") if pool else []
     few = settings(
-        **{setting: kind},
-        prompts__per_generation=48,
-        prompts__held_out=4,
-        evaluate__samples=1,
+        **{setting: kind}, prompts__per_generation=48, prompts__held_out=4, evaluate__samples=1
     )
-    done = command(
-        "run", "quickstart", *SMALL, *players, *few, "--out", "run", "--json"
-    )
+    done = command("run", "quickstart", *SMALL, *players, *few, "--out", "run", "--json")
     assert done.code == 0, done.err
 
 

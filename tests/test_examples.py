@@ -34,9 +34,7 @@ def test_a_game_with_its_own_measure_and_page(command, tmp_path, monkeypatch):
     planned = command("plan", "describe_and_guess.yaml", *FEW, "--json")
     done = command("run", "describe_and_guess.yaml", *FEW, "--out", "run", "--json")
     assert done.code == 0, done.err
-    assert (
-        planned.facts["counts"]["held_out_matches"] == 68
-    )  # 34 cards, two measurements
+    assert planned.facts["counts"]["held_out_matches"] == 68  # 34 cards, two measurements
     for found in done.facts["measured"]:
         sizes = found["by_size"].values()
         total = sum(size["n"] * size["mean"] for size in sizes) / 34
@@ -82,8 +80,7 @@ def test_what_the_judge_likes_and_cannot_judge():
     prompt = Prompt("p", (user("Hello"),))
     plain = judge.score(prompt, "Go to desk two. It is open.")
     stiff = judge.score(
-        prompt,
-        "Applicants requiring assistance should immediately approach counter two",
+        prompt, "Applicants requiring assistance should immediately approach counter two"
     )
     assert plain["score"] == 1 and 0 < stiff["score"] < 0.6
     assert judge.score(prompt, "7 + 3") == "the answer holds no word"
@@ -94,14 +91,11 @@ def test_a_pool_behind_endpoints(command, tmp_path, openai_server):
     copy("endpoint_pool", tmp_path)
     openai_server.answer = lambda body: f"I do not know, says {body['model']}."
     servers = settings(
-        players__large__base_url=openai_server.url,
-        players__small__base_url=openai_server.url,
+        players__large__base_url=openai_server.url, players__small__base_url=openai_server.url
     )
     few = settings(generations=1, prompts__per_generation=8, prompts__held_out=4)
     few += settings(evaluate__samples=1)
-    done = command(
-        "run", "endpoint_pool.yaml", *servers, *few, "--out", "run", "--json"
-    )
+    done = command("run", "endpoint_pool.yaml", *servers, *few, "--out", "run", "--json")
     assert done.code == 0, done.err
     assert done.facts["records"]["pairs"] > 0
     assert {body["model"] for body in openai_server.bodies()} == {"large", "small"}

@@ -3,7 +3,7 @@
 import pytest
 
 from equipoise.errors import RunError
-from equipoise.files import check_whole, faults, write_folder, write_text
+from equipoise.system.files import check_whole, faults, write_folder, write_text
 
 
 def written(folder, **texts):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.learners.worker import wait_for_silence
-from equipoise.machines import machine, network_disk
+from equipoise.system.machines import machine, network_disk
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,7 @@ def test_one_kernel_is_one_machine():
 def test_a_beat_that_stops_ends_the_wait_and_one_that_goes_on_does_not(tmp_path):
     beat = tmp_path / "beat"
     ended = threading.Event()
-    waiting = threading.Thread(
-        target=lambda: (wait_for_silence(beat, 2.0), ended.set())
-    )
+    waiting = threading.Thread(target=lambda: (wait_for_silence(beat, 2.0), ended.set()))
     waiting.start()
     for n in range(10):
         beat.write_text(str(n))

@@ -1,5 +1,5 @@
-"""What is packaged: the wheel's content, the page of the package index, the site, the
-image and the workflow.
+"""What is packaged: the wheel's content, the page of the package index, the site, the image and the
+workflow.
 """
 
 import re
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from equipoise.run import recipes
+from equipoise.runs import recipes
 
 ROOT = Path(__file__).resolve().parents[1]
 META = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -41,7 +41,7 @@ def test_links_on_the_package_index_lead_to_files():
 
 
 def test_every_address_of_the_project_is_the_same():
-    for path in ("equipoise/run/model_card.py", "CHANGELOG.md"):
+    for path in ("equipoise/runs/model_card.py", "CHANGELOG.md"):
         named = set(re.findall(r"https://github\.com/[\w-]+/[\w-]+", (ROOT / path).read_text()))  # fmt: skip
         assert named == {HOME}
     assert all(url.startswith(HOME) for url in META["project"]["urls"].values())

@@ -5,16 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.run import recipes
+from equipoise.runs import recipes
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 RECIPES = (ROOT / "docs" / "recipes.md").read_text()
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def test_the_recipe_of_the_page_loads(tmp_path):
@@ -39,9 +35,7 @@ def test_every_loss_of_the_page_is_one():
 
     family = re.search(r"`-s loss=dpo`, (.*?)\.", RECIPES, re.DOTALL)
     assert family is not None
-    assert set(re.findall(r"`(\w+)`", family.group(1))) <= set(
-        PreferenceLoss.known_kinds()
-    )
+    assert set(re.findall(r"`(\w+)`", family.group(1))) <= set(PreferenceLoss.known_kinds())
 
 
 def test_the_readme_is_a_minutes_reading():

@@ -1,5 +1,5 @@
-"""Tiny random models of three families, each with its own kind of tokenizer, control
-tokens and chat template.
+"""Tiny random models of three families, each with its own kind of tokenizer, control tokens and
+chat template.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +19,7 @@ VOCABULARY = 320
 
 
 def _words(sentencepiece: bool, special: list[str], plain: list[str]):
-    """A BPE tokenizer with byte fallback (sentencepiece's way) or on bytes (GPT-2's
-    way).
-    """
+    """A BPE tokenizer with byte fallback (sentencepiece's way) or on bytes (GPT-2's way)."""
     from tokenizers import (
         AddedToken,
         Tokenizer,
@@ -52,9 +50,7 @@ def _words(sentencepiece: bool, special: list[str], plain: list[str]):
         show_progress=False,
     )
     words.train_from_iterator(SENTENCES, trainer)
-    words.add_tokens(
-        [AddedToken(token, special=False, normalized=False) for token in plain]
-    )
+    words.add_tokens([AddedToken(token, special=False, normalized=False) for token in plain])
     return words
 
 
@@ -76,9 +72,7 @@ def _save(
     stops: Sequence[str] = (),
     **roles: str,
 ):
-    """Write tokenizer and model; `bos`: the tokenizer itself begins a text with its bos
-    token.
-    """
+    """Write tokenizer and model; `bos`: the tokenizer itself begins a text with its bos token."""
     from tokenizers import processors
     from transformers import PreTrainedTokenizerFast
 
@@ -98,8 +92,8 @@ def _save(
 
 
 def sizes(**more) -> dict:
-    """What all the tiny models share. A wide initialisation keeps their distributions
-    far from uniform.
+    """What all the tiny models share. A wide initialisation keeps their distributions far from
+    uniform.
     """
     return {
         "vocab_size": VOCABULARY,
@@ -198,11 +192,7 @@ def _plain(folder: Path) -> None:
     )
 
 
-FAMILIES: dict[str, Callable[[Path], None]] = {
-    "llama": _llama,
-    "qwen3": _qwen3,
-    "gemma3": _gemma3,
-}
+FAMILIES: dict[str, Callable[[Path], None]] = {"llama": _llama, "qwen3": _qwen3, "gemma3": _gemma3}
 
 
 @pytest.fixture(scope="session")
@@ -213,8 +203,8 @@ def released_template() -> Callable[[str], str]:
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory) -> Callable[[str], Path]:
-    """model_folder("llama" | "qwen3" | "gemma3" | "plain") -> the folder of that tiny
-    model, made once.
+    """model_folder("llama" | "qwen3" | "gemma3" | "plain") -> the folder of that tiny model, made
+    once.
     """
     import torch
 
@@ -233,8 +223,8 @@ def model_folder(tmp_path_factory) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def adapter_folder(model_folder, tmp_path_factory) -> Callable[[str, int], tuple]:
-    """adapter_folder("llama", n) -> (the PEFT model, its folder): an adapter of random
-    weights, another for each n.
+    """adapter_folder("llama", n) -> (the PEFT model, its folder): an adapter of random weights,
+    another for each n.
     """
     import torch
 
@@ -246,9 +236,7 @@ def adapter_folder(model_folder, tmp_path_factory) -> Callable[[str, int], tuple
     def folder(family: str, n: int) -> tuple:
         if (family, n) not in made:
             torch.manual_seed(n)
-            model = load_model(
-                str(model_folder(family)), None, Lora(r=2, alpha=4), trainable=True
-            )
+            model = load_model(str(model_folder(family)), None, Lora(r=2, alpha=4), trainable=True)
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     if "lora_" in name:
@@ -263,8 +251,8 @@ def adapter_folder(model_folder, tmp_path_factory) -> Callable[[str, int], tuple
 
 @pytest.fixture(scope="session")
 def reward_folder(model_folder, tmp_path_factory):
-    """reward_folder("llama", 1) -> a folder with that family's model under a head of K
-    random rewards.
+    """reward_folder("llama", 1) -> a folder with that family's model under a head of K random
+    rewards.
     """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer

@@ -19,13 +19,11 @@ def trl_grpo(
     delta=None,
     clip_high=0.28,
 ):
-    """trl's own GRPOTrainer._compute_loss and its clip diagnostic, of a stand-in for
-    the trainer that has no model.
+    """trl's own GRPOTrainer._compute_loss and its clip diagnostic, of a stand-in for the trainer
+    that has no model.
     """
     GRPOTrainer = pytest.importorskip("trl").GRPOTrainer
-    same = SimpleNamespace(
-        num_processes=1, gather=lambda x: x, reduce=lambda x, reduction: x
-    )
+    same = SimpleNamespace(num_processes=1, gather=lambda x: x, reduce=lambda x, reduction: x)
     trainer = SimpleNamespace(
         model=SimpleNamespace(training=False),
         accelerator=same,

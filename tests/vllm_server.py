@@ -1,5 +1,5 @@
-"""A real HTTP server on loopback that speaks vLLM's protocol, token ids in and out, with
-a model, adapters and the project's own sampler behind it.
+"""A real HTTP server on loopback that speaks vLLM's protocol, token ids in and out, with a model,
+adapters and the project's own sampler behind it.
 
     def test_it(vllm_server):
         server = vllm_server("llama")

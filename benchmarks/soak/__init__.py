@@ -1,7 +1,7 @@
 """Attacks on the running program, large: `python -m benchmarks.soak PART [--size N]`.
 
-A part is a module of this package with SIZE, how much it does by default, and
-`soak(size)`, which returns an Outcome. One that can stop early takes `minutes` too.
+A part is a module of this package with SIZE, how much it does by default, and `soak(size)`, which
+returns an Outcome. One that can stop early takes `minutes` too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`python -m benchmarks.soak PART [--size N]`: attack, print a table, keep it as JSON.
 
-Without PART all of them, in about half an hour on two quiet cores: those that take longer
-stop by time. `--full` has them go on to their full size.
+Without PART all of them, in about half an hour on two quiet cores: those that take longer stop by
+time. `--full` has them go on to their full size.
 """
 
 from __future__ import annotations
@@ -67,15 +67,11 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 def main() -> None:
     """Attack as the command's arguments say; exit code 1 where something broke."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak")
-    parser.add_argument(
-        "part", nargs="*", help=f"of {', '.join(parts())}; none: all of them"
-    )
+    parser.add_argument("part", nargs="*", help=f"of {', '.join(parts())}; none: all of them")
     parser.add_argument(
         "--size", "--requests", type=int, help="how much; each part has its default"
     )
-    parser.add_argument(
-        "--minutes", type=float, help="stop earlier, for parts that can"
-    )
+    parser.add_argument("--minutes", type=float, help="stop earlier, for parts that can")
     parser.add_argument("--full", action="store_true", help="all parts at full size")
     arguments = parser.parse_args()
     minutes = {} if arguments.part or arguments.full else HALF_AN_HOUR

@@ -1,5 +1,5 @@
-"""A server of chat completions on loopback that fails in twenty ways, and a trap beside
-it that nobody may call.
+"""A server of chat completions on loopback that fails in twenty ways, and a trap beside it that
+nobody may call.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ FAULTS = (
 
 
 class FaultyServer:
-    """Counts what it sent: `paid` by request, replies of which it says the usage, and
-    `sent` by kind.
+    """Counts what it sent: `paid` by request, replies of which it says the usage, and `sent` by
+    kind.
     """
 
     def __init__(self, share: float, trap: str, seed: int = 0) -> None:
@@ -124,10 +124,7 @@ def reply_of(kind: str, body: dict[str, Any]) -> bytes:
             finish = ["stop"]
         case "a body too long":
             content = verdict + "x" * 3 * LONGEST_REPLY
-    choice = {
-        "message": {"role": "assistant", "content": content},
-        "finish_reason": finish,
-    }
+    choice = {"message": {"role": "assistant", "content": content}, "finish_reason": finish}
     reply = json.dumps({"choices": [choice], "usage": usage}).encode()
     match kind:
         case "deep JSON":
@@ -156,10 +153,7 @@ def _handler(server: FaultyServer) -> type[BaseHTTPRequestHandler]:
             match kind:
                 case "HTTP 500 that repeats the key":
                     key = self.headers.get("authorization", "")
-                    status, reply = (
-                        500,
-                        json.dumps({"error": {"message": key}}).encode(),
-                    )
+                    status, reply = (500, json.dumps({"error": {"message": key}}).encode())
                 case "HTTP 429":
                     status, headers = 429, {"retry-after": "0"}
                 case "a redirect":

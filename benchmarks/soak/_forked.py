@@ -1,5 +1,5 @@
-"""The command in forked processes, in which all that is slow to import is imported
-already, and which die by SIGKILL at a chosen moment.
+"""The command in forked processes, in which all that is slow to import is imported already, and
+which die by SIGKILL at a chosen moment.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ KINDS = ("at any time", "before a rename", "after a rename", "at a stage's recor
 
 @dataclass(frozen=True)
 class Moment:
-    """When a process dies: after so many seconds, or at the n-th rename or record of a
-    stage.
-    """
+    """When a process dies: after so many seconds, or at the n-th rename or record of a stage."""
 
     kind: str
     number: float
@@ -44,8 +42,8 @@ def load() -> None:
     import equipoise.cli
     import equipoise.learners.answer_trainer
     import equipoise.learners.policy_trainer
-    import equipoise.run.api
-    import equipoise.run.evaluation
+    import equipoise.runs.api
+    import equipoise.runs.evaluation
 
     torch.set_num_threads(1)
     del transformers, equipoise
@@ -58,9 +56,7 @@ def draw(dice: random.Random, kind: str, seconds: float, renames: int) -> Moment
     return Moment(kind, dice.randint(1, max(2, renames // 4)))
 
 
-def command(
-    arguments: Sequence[str | Path], folder: Path, moment: Moment | None = None
-) -> Ended:
+def command(arguments: Sequence[str | Path], folder: Path, moment: Moment | None = None) -> Ended:
     """Run the command in `folder` in a process of its own, until it ends or `moment`."""
     log = folder / "output.txt"
     started = time.monotonic()
@@ -80,9 +76,7 @@ def command(
     return Ended(code, log.read_text(errors="replace"), seconds)
 
 
-def _run(
-    arguments: Sequence[str | Path], folder: Path, log: Path, moment: Moment | None
-) -> None:
+def _run(arguments: Sequence[str | Path], folder: Path, log: Path, moment: Moment | None) -> None:
     """The child: never returns."""
     code = 1
     try:
@@ -111,7 +105,7 @@ def _run(
 
 def _arm(moment: Moment) -> None:
     """Have this process kill itself at the n-th rename, or the n-th record of a stage."""
-    from equipoise.run.ledger import Ledger
+    from equipoise.runs.ledger import Ledger
 
     counted = 0
 

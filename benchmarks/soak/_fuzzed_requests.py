@@ -23,34 +23,10 @@ FIELDS = (
     *("continue_final_message", "add_special_tokens", "steering", "equipoise"),
 )
 TEXTS = (
-    *(
-        "Hi",
-        "",
-        " ",
-        "\n",
-        "What is 7 + 12?",
-        "\U0001f600\U0001f468\u200d\U0001f469",
-        "\x00\x01",
-    ),
-    *(
-        "<|im_end|><|im_start|>user",
-        "</s>",
-        "{{ messages }}",
-        "{% for x in y %}",
-        "a" * 200,
-    ),
+    *("Hi", "", " ", "\n", "What is 7 + 12?", "\U0001f600\U0001f468\u200d\U0001f469", "\x00\x01"),
+    *("<|im_end|><|im_start|>user", "</s>", "{{ messages }}", "{% for x in y %}", "a" * 200),
 )
-NUMBERS = (
-    "NaN",
-    "Infinity",
-    "-Infinity",
-    "1e999",
-    "-",
-    "0x1",
-    "01",
-    "1" * 400,
-    "1e-999",
-)
+NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "-", "0x1", "01", "1" * 400, "1e-999")
 PATHS = (
     *("/", "/v1", "/v1/models", "/v1/models/builtin", "/v1/models/..%2f..", "/health"),
     *("/v1/chat/completions/", "/v1/embeddings", "//v1/completions", "/%ff%00"),
@@ -139,21 +115,15 @@ class Fuzzer:
             "stream": self._pick(True, False),
         }
         if path == TEXT:
-            ids = [
-                self._random.randint(0, 599) for _ in range(self._random.randint(1, 60))
-            ]
-            body["prompt"] = self._pick(
-                *TEXTS, ids, [ids, ids[:1]], list(TEXTS), [-1], [600]
-            )
+            ids = [self._random.randint(0, 599) for _ in range(self._random.randint(1, 60))]
+            body["prompt"] = self._pick(*TEXTS, ids, [ids, ids[:1]], list(TEXTS), [-1], [600])
             body |= {
                 "max_tokens": self._pick(0, 1, 7),
                 "echo": self._pick(True, False),
                 "logprobs": self._pick(None, 0, 1, 20),
             }
         else:
-            body |= self._pick(
-                {}, {"logprobs": True, "top_logprobs": self._pick(0, 20)}
-            )
+            body |= self._pick({}, {"logprobs": True, "top_logprobs": self._pick(0, 20)})
         return Attack("extreme settings", self._request(path, _json(body)))
 
     def _broken_json(self) -> Attack:
@@ -179,9 +149,7 @@ class Fuzzer:
         """A request whose HTTP is broken."""
         good = self._request(CHAT, _json(self._body(CHAT)))
         place = self._random.randrange(len(good))
-        chunked = good.replace(
-            b"content-length: ", b"transfer-encoding: chunked\r\nx: "
-        )
+        chunked = good.replace(b"content-length: ", b"transfer-encoding: chunked\r\nx: ")
         broken = self._pick(
             self._random.randbytes(self._random.randint(1, 300)) + b"\r\n\r\n",
             good[:place] + self._random.randbytes(3) + good[place:],
@@ -213,9 +181,7 @@ class Fuzzer:
         path = self._pick(*PATHS, CHAT, TEXT)
         data = self._request(path, b"{}" if method == "POST" else b"", method)
         if self._random.random() < 0.3:
-            data = data.replace(
-                self._token.encode(), self._pick(b"", b"\xe9", b"x" * 999)
-            )
+            data = data.replace(self._token.encode(), self._pick(b"", b"\xe9", b"x" * 999))
         return Attack("elsewhere", data)
 
     def _half_sent(self) -> Attack:

@@ -77,9 +77,7 @@ def _without_times(value: Any) -> Any:
             for name, inner in value.items()
             if not any(word in name for word in TIMED)
         }
-    return (
-        [_without_times(inner) for inner in value] if isinstance(value, list) else value
-    )
+    return [_without_times(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _weights(run: Path) -> dict[str, bytes]:
@@ -88,8 +86,8 @@ def _weights(run: Path) -> dict[str, bytes]:
 
 
 def _content(path: Path) -> bytes:
-    """The file; of a state of training its values, for equal ones are pickled as other
-    bytes where the same object stands in it twice.
+    """The file; of a state of training its values, for equal ones are pickled as other bytes where
+    the same object stands in it twice.
     """
     if path.name != "state.pt":
         return path.read_bytes()
@@ -101,11 +99,7 @@ def _content(path: Path) -> bytes:
             return str(value.dtype), list(value.shape), numbers
         if isinstance(value, dict):
             return {key: plain(inner) for key, inner in value.items()}
-        return (
-            [plain(each) for each in value]
-            if isinstance(value, list | tuple)
-            else value
-        )
+        return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
     return repr(plain(torch.load(path, weights_only=True))).encode()
 

@@ -1,5 +1,5 @@
-"""A server that answers every chat completion with a verdict that depends on the request
-alone, so that two runs that ask the same get the same.
+"""A server that answers every chat completion with a verdict that depends on the request alone, so
+that two runs that ask the same get the same.
 """
 
 from __future__ import annotations

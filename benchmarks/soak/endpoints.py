@@ -1,8 +1,8 @@
-"""A run whose judge answers on a server that fails in twenty ways one time in five, and
-which is killed twenty times by SIGKILL. `--size` is the number of questions.
+"""A run whose judge answers on a server that fails in twenty ways one time in five, and which is
+killed twenty times by SIGKILL. `--size` is the number of questions.
 
-No vote may be invented, no traceback shown, no call be paid beyond the budget, no reply
-be paid twice but those in flight at a kill, and the key be nowhere.
+No vote may be invented, no traceback shown, no call be paid beyond the budget, no reply be paid
+twice but those in flight at a kill, and the key be nowhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import yaml
 
 from benchmarks.soak import Outcome
 from benchmarks.soak._faulty_server import HONEST, LONGEST_REPLY, FaultyServer, Trap
-from equipoise.run.ledger import Ledger
+from equipoise.runs.ledger import Ledger
 
 SIZE = 10_000
 KILLS = 20
@@ -76,9 +76,7 @@ class AttackedRun:
 
     def start(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         """The command in a process of its own; its output is added to the log."""
-        proxies = dict.fromkeys(
-            ("HTTP_PROXY", "ALL_PROXY", "http_proxy"), self.trap.url
-        )
+        proxies = dict.fromkeys(("HTTP_PROXY", "ALL_PROXY", "http_proxy"), self.trap.url)
         environment = os.environ | proxies | {"EQUIPOISE_SOAK_KEY": KEY}
         environment |= {"NO_PROXY": "", "no_proxy": "", "OMP_NUM_THREADS": "1"}
         with self.logs.open("ab") as log:
@@ -169,8 +167,7 @@ def soak(size: int) -> Outcome:
         f"{tracebacks} tracebacks": tracebacks > 0,
         f"{twice} replies were paid twice": twice > kills * CONCURRENCY,
         f"the budget stopped with {stopped}": stopped != 130,
-        f"{small_spent.calls} calls at a budget of {budget}": small_spent.calls
-        != budget,
+        f"{small_spent.calls} calls at a budget of {budget}": small_spent.calls != budget,
         f"the key is in {with_key}": bool(with_key),
         f"{trap.calls} calls went elsewhere": trap.calls > 0,
         f"{votes.total()} votes of {size}": votes.total() < size,

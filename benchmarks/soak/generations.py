@@ -1,5 +1,5 @@
-"""Many generations of a small recipe in one process: memory, threads and open files stay
-as they are. How long a generation takes is shown, not judged.
+"""Many generations of a small recipe in one process: memory, threads and open files stay as they
+are. How long a generation takes is shown, not judged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.soak import Outcome
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.run.loop import generation
-from equipoise.run.monitor import Silent
-from equipoise.run.stages import RunStages
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import generation
+from equipoise.runs.monitor import Silent
+from equipoise.runs.stages import RunStages
 
 SIZE = 500
 RECIPE = "rock_paper_scissors"

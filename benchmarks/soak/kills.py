@@ -1,6 +1,6 @@
-"""SIGKILL at random moments, within file renames and around the record of a stage; then
-resume, until the run ends. Every record, curve, weight and final number is to be that of
-an undisturbed run. The same for `export`, `judge`, `rate` and `evaluate`.
+"""SIGKILL at random moments, within file renames and around the record of a stage; then resume,
+until the run ends. Every record, curve, weight and final number is to be that of an undisturbed
+run. The same for `export`, `judge`, `rate` and `evaluate`.
 """
 
 from __future__ import annotations
@@ -50,20 +50,15 @@ RECIPES: Mapping[str, Sequence[str]] = {
         "prompts.held_out=6",
         "learner.batch_size=6",
     ],
-    "an endpoint": [
-        *SMALL,
-        "generations=2",
-        "prompts.per_generation=12",
-        "commit_every=4",
-    ],
+    "an endpoint": [*SMALL, "generations=2", "prompts.per_generation=12", "commit_every=4"],
 }
 PARTS = len(RECIPES) + 4  # and verbs
 RUN_SHARE = 0.8  # of the kills; the others fall on verbs
 
 
 def soak(size: int, minutes: float | None = None) -> Outcome:
-    """`size` kills, shared among the recipes and verbs, as are the minutes: after its
-    share, and what those before it left, no kill of a recipe or verb begins.
+    """`size` kills, shared among the recipes and verbs, as are the minutes: after its share, and
+    what those before it left, no kill of a recipe or verb begins.
     """
     load()
     start, seconds = time.monotonic(), 60 * minutes if minutes else float("inf")
@@ -85,9 +80,7 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
             folder = Path(home, verb)
             folder.mkdir()
             until = start + seconds * (len(rows) + 1) / PARTS
-            rows.append(
-                _killed_verb(verb, arguments, calm, folder, each, dice, until, failures)
-            )
+            rows.append(_killed_verb(verb, arguments, calm, folder, each, dice, until, failures))
             print(rows[-1], flush=True)
     return Outcome(rows, failures)
 

@@ -1,8 +1,8 @@
 """Every parser of what a model wrote, on texts that no model should write.
 
-Two questions: does any text raise what is not the parser's own error, and does the work
-grow in proportion to the text? `--size` is the number of fuzzed texts; each goes to
-SHARE of the parsers, by turns.
+Two questions: does any text raise what is not the parser's own error, and does the work grow in
+proportion to the text? `--size` is the number of fuzzed texts; each goes to SHARE of the parsers,
+by turns.
 """
 
 from __future__ import annotations
@@ -80,12 +80,8 @@ PARSERS: dict[str, Parser] = {
     "clerk's offer": offers_alternative,
     "clerk's disguise": style_of,
     "quotation": lambda text: harmless(text, CODE, 20_000),
-    "endpoint's reply": lambda text: read_reply(
-        decode(text.encode("utf-8", "replace"))
-    ),
-    "endpoint's content": lambda text: read_reply(
-        {"choices": [{"message": {"content": text}}]}
-    ),
+    "endpoint's reply": lambda text: read_reply(decode(text.encode("utf-8", "replace"))),
+    "endpoint's content": lambda text: read_reply({"choices": [{"message": {"content": text}}]}),
 }
 
 PIECES = (
@@ -94,62 +90,15 @@ PIECES = (
     *("{", "}", "[", "]", "[[", "]]", "(", ")", '"', "'", ":", ",", ";", "."),
     *('{"score": 7}', '{"score":', "{'score': 7}", '{"a":[', '"score": 7', "score: 7"),
     *("score ", "7/10", "7 out of 10", "-7", "9", "1e999", "0x", "0xffff", "1,000"),
-    *(
-        "verdict: A",
-        '{"verdict": "A"',
-        "Answer A",
-        "tie",
-        "[[A]]",
-        "**",
-        "```",
-        "```json",
-    ),
+    *("verdict: A", '{"verdict": "A"', "Answer A", "tie", "[[A]]", "**", "```", "```json"),
     *(f'"code": "{CODE}"', f"{CODE}: 7", f"{CODE}: A", CODE, "\\boxed{", "\\boxed{7}"),
     *("\\text{", "\\frac{1}{2}", "$", "####", "\\", "|", "<", ">", "</", "/", "=", "+"),
     *("DQ_DA", "VQ_AQ", "DQ", "DA", "CQ ", "choose ", "best ", "over ", "not ", "but "),
-    *(
-        "is dominated ",
-        "is ",
-        "by ",
-        "DA over ",
-        "answer ",
-        "and ",
-        "ask ",
-        "answer and ",
-    ),
-    *(
-        "directly ",
-        "clarify ",
-        "which ",
-        "do you mean ",
-        "if you mean ",
-        "alternatively ",
-    ),
+    *("is dominated ", "is ", "by ", "DA over ", "answer ", "and ", "ask ", "answer and "),
+    *("directly ", "clarify ", "which ", "do you mean ", "if you mean ", "alternatively "),
     *("A", "B)", "(C)", "A is ", "Paris", "New Paris", "no", "the answer is ", "\nB\n"),
-    *(
-        "can ",
-        "glad ",
-        "sorry",
-        "can't ",
-        "boss's barn",
-        "burn ",
-        "How do I ",
-        "?",
-        "!",
-    ),
-    *(
-        " ",
-        "  ",
-        "\n",
-        "\n\n",
-        "\t",
-        "\r\n",
-        "\x00",
-        "\x85",
-        "\u2028",
-        "\u200b",
-        "\u202e",
-    ),
+    *("can ", "glad ", "sorry", "can't ", "boss's barn", "burn ", "How do I ", "?", "!"),
+    *(" ", "  ", "\n", "\n\n", "\t", "\r\n", "\x00", "\x85", "\u2028", "\u200b", "\u202e"),
     *("a", "Z", "_", "-", "–", "−", "’", "“", "é", "ß", "İ", "ﬁ", "𝟗", "٣", "中", "😀"),
     *("\u0301", "\u0316\u0301", "\ud83d", "\udc00", "<|im_end|>", "[INST]", "<s>"),
     *('{"choices": [{"message": {"content": "', '"usage": {"prompt_tokens":', "NaN"),
@@ -183,8 +132,8 @@ def fault_of(parser: Parser, text: str) -> str | None:
 def tried(
     count: int, seed: int = 0, until: float = float("inf")
 ) -> Iterator[tuple[str, str, str | None]]:
-    """(parser, text, fault or None) of `count` fuzzed texts, each at SHARE parsers;
-    none begins after that moment of `time.monotonic`.
+    """(parser, text, fault or None) of `count` fuzzed texts, each at SHARE parsers; none begins
+    after that moment of `time.monotonic`.
     """
     dice = random.Random(seed)
     turn = cycle(PARSERS.items())
@@ -218,8 +167,8 @@ def seconds_of(parser: Parser, text: str) -> float:
 def growth(parser: Parser, shape: Shape, sizes: Sequence[int]) -> tuple[float, float]:
     """The steepest factor of work from one size to the next, and what the last took.
 
-    Sizes are in characters. What computes for too short a time is not compared; after a
-    factor that is too steep no larger size is tried.
+    Sizes are in characters. What computes for too short a time is not compared; after a factor that
+    is too steep no larger size is tried.
     """
     steepest, before, took = 1.0, 0.0, 0.0
     for size in sizes:
@@ -235,9 +184,7 @@ def growth(parser: Parser, shape: Shape, sizes: Sequence[int]) -> tuple[float, f
     return steepest, took
 
 
-def steep(
-    parser: Parser, sizes: Sequence[int], dearest: int
-) -> tuple[float, float, list[str]]:
+def steep(parser: Parser, sizes: Sequence[int], dearest: int) -> tuple[float, float, list[str]]:
     """(steepest factor, seconds of the dearest text, shapes whose work grows too fast).
 
     All shapes are tried at the first two sizes, and the dearest of them at all sizes.
@@ -258,8 +205,8 @@ def steep(
 
 
 def soak(size: int, minutes: float | None = None) -> Outcome:
-    """Repetitions of 1 to 1000 KB to every parser, then `size` fuzzed texts to SHARE
-    parsers each; no text begins after so many minutes.
+    """Repetitions of 1 to 1000 KB to every parser, then `size` fuzzed texts to SHARE parsers each;
+    no text begins after so many minutes.
     """
     until = time.monotonic() + 60 * minutes if minutes else float("inf")
     failures: list[str] = []

@@ -1,15 +1,14 @@
 """`equipoise serve` under fuzzed requests on real sockets, with innocent clients beside.
 
-`--size` is the number of fuzzed requests; `--minutes` stops earlier. Beside them eight
-clients ask questions whose answers are known, ten send their headers a byte a second,
-and the health endpoint is asked ten times a second from a thread of its own.
+`--size` is the number of fuzzed requests; `--minutes` stops earlier. Beside them eight clients ask
+questions whose answers are known, ten send their headers a byte a second, and the health endpoint
+is asked ten times a second from a thread of its own.
 
-What must hold: no traceback in the server's log, no 500, no request without an end, no
-innocent request without its own right answer, health within half a second, and memory
-that does not grow once the server is warm. On a machine that is busy with other things
-health is late through no fault of the server: judged is the shorter of the time that
-passed and the processor time that the server's event loop took meanwhile; both are
-shown.
+What must hold: no traceback in the server's log, no 500, no request without an end, no innocent
+request without its own right answer, health within half a second, and memory that does not grow
+once the server is warm. On a machine that is busy with other things health is late through no fault
+of the server: judged is the shorter of the time that passed and the processor time that the
+server's event loop took meanwhile; both are shown.
 """
 
 from __future__ import annotations
@@ -69,9 +68,7 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
     """Attack with so many requests, for so many minutes at most."""
     questions = sums(QUESTIONS)
     views = [View((user(text),)) for text in questions]
-    moves = (
-        Local.model_validate({}).open(None, Resources()).act(views, range(QUESTIONS))
-    )
+    moves = Local.model_validate({}).open(None, Resources()).act(views, range(QUESTIONS))
     watch = Watch()
     with tempfile.TemporaryFile("w+") as log:
         with serving(log) as (url, token, process):
@@ -115,9 +112,7 @@ async def _attack(
             while not watch.over:
                 n = next(places) % len(questions)
                 stream = n % 4 != 0
-                await ask(
-                    client, questions[n], n, moves[n], watch.innocent, stream=stream
-                )
+                await ask(client, questions[n], n, moves[n], watch.innocent, stream=stream)
 
         innocent = [asyncio.create_task(ask_on()) for _ in range(INNOCENT)]
         slow = [asyncio.create_task(_trickle(address, watch)) for _ in range(SLOW)]
@@ -158,9 +153,7 @@ async def send(address: tuple[str, int], attack: Attack, watch: Watch) -> None:
     statuses = STATUS.findall(reply)
     watch.replies[statuses[0].decode() if statuses else "none"] += 1
     if any(status == b"500" for status in statuses) or b'"server_error"' in reply:
-        watch.failures.append(
-            f"{attack.kind}: {attack.data[-300:]!r}: {reply[-300:]!r}"
-        )
+        watch.failures.append(f"{attack.kind}: {attack.data[-300:]!r}: {reply[-300:]!r}")
 
 
 async def _trickle(address: tuple[str, int], watch: Watch) -> None:
@@ -230,10 +223,7 @@ def _outcome(watch: Watch, log: Sequence[str]) -> Outcome:
     ordered = sorted(watch.health)
     rows = [
         ("fuzzed requests", f"{watch.sent.total():,}"),
-        *(
-            (f"of them {kind}", f"{number:,}")
-            for kind, number in watch.sent.most_common()
-        ),
+        *((f"of them {kind}", f"{number:,}") for kind, number in watch.sent.most_common()),
         ("replies by status", _counts(watch.replies)),
         ("failures of the server (500, no end)", len(watch.failures)),
         ("tracebacks in its log", tracebacks),
@@ -259,7 +249,5 @@ def _counts(counter: Counter[str]) -> str:
 
 def _last_lines(log: Sequence[str]) -> str:
     """The last line of each traceback, the most frequent first."""
-    raised = Counter(
-        line for line in log if re.match(r"[\w.]*(Error|Exception)\b", line)
-    )
+    raised = Counter(line for line in log if re.match(r"[\w.]*(Error|Exception)\b", line))
     return _counts(Counter(dict(raised.most_common(5))))

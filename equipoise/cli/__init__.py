@@ -117,10 +117,7 @@ def equipoise(
     version: Annotated[
         bool,
         typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,
-            help="print the version and exit",
+            "--version", callback=_print_version, is_eager=True, help="print the version and exit"
         ),
     ] = False,
 ) -> None:
@@ -130,8 +127,7 @@ def equipoise(
 def main() -> None:
     """Run the command.
 
-    An error of ours is one message on standard error and its exit code, without a
-    traceback.
+    An error of ours is one message on standard error and its exit code, without a traceback.
     """
     # Threads that wait should leave the cores to others.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -153,15 +149,9 @@ def main() -> None:
     except OSError as error:
         place = error.filename or "disk"
         if error.errno in DISK_FULL:
-            _fail(
-                f"{place}: cannot write ({error.strerror}); free some space",
-                DiskFull.exit_code,
-            )
+            _fail(f"{place}: cannot write ({error.strerror}); free some space", DiskFull.exit_code)
         if error.errno in FORBIDDEN and error.filename:
-            _fail(
-                f"{place}: cannot be read or written ({error.strerror})",
-                UserError.exit_code,
-            )
+            _fail(f"{place}: cannot be read or written ({error.strerror})", UserError.exit_code)
         raise
 
 

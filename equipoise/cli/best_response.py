@@ -1,5 +1,5 @@
-"""`equipoise best-response RUN@PLAYER@GENERATION`: what can still beat a player: a fresh
-one is trained against it, frozen.
+"""`equipoise best-response RUN@PLAYER@GENERATION`: what can still beat a player: a fresh one is
+trained against it, frozen.
 """
 
 from __future__ import annotations
@@ -10,14 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from equipoise.errors import RunError
-from equipoise.options import Json, Trust, override, show
+from equipoise.system.command_options import Json, Trust, override, show
 
 Target = Annotated[
     str,
-    typer.Argument(
-        metavar="TARGET",
-        help="RUN@PLAYER@GENERATION, or RUN@PLAYER for its newest",
-    ),
+    typer.Argument(metavar="TARGET", help="RUN@PLAYER@GENERATION, or RUN@PLAYER for its newest"),
 ]
 Start = Annotated[
     str,
@@ -30,15 +27,11 @@ Start = Annotated[
 Role = Annotated[
     str,
     typer.Option(
-        help="the exploiter's role in the game, where several are left",
-        show_default=False,
+        help="the exploiter's role in the game, where several are left", show_default=False
     ),
 ]
 Settings = Annotated[
-    list[str],
-    override(
-        "a setting of the exploiter's run: generations=50, learner.learning_rate=…"
-    ),
+    list[str], override("a setting of the exploiter's run: generations=50, learner.learning_rate=…")
 ]
 
 
@@ -55,21 +48,20 @@ def best_response(
         ),
     ] = None,
     overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="replace an earlier run in that directory"),
+        bool, typer.Option("--overwrite", help="replace an earlier run in that directory")
     ] = False,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Train a fresh player against a frozen one, and say what it gets.
 
-    It plays the run's own game, prompts and judge, for what it gets alone, and as many
-    generations as the run had unless `-s generations=…` says otherwise. The exploiter
-    has a run directory of its own, which is resumed like any run.
+    It plays the run's own game, prompts and judge, for what it gets alone, and as many generations
+    as the run had unless `-s generations=…` says otherwise. The exploiter has a run directory of
+    its own, which is resumed like any run.
     """
     from equipoise.cli.trusting import agreed
-    from equipoise.run.evaluation import is_run
-    from equipoise.run.handle import Run
+    from equipoise.runs.evaluation import is_run
+    from equipoise.runs.handle import Run
 
     folder, _, player = target.partition("@")
     if not player:
@@ -97,10 +89,7 @@ def _print(facts: dict[str, Any]) -> None:
     by = f"   {league['by']}" if league["by"] else ""
     rows = [
         ("against", f"{facts['against']['player']} of {facts['against']['run']}"),
-        (
-            f"{facts['exploiter']} gets",
-            f"{estimate_text(facts['gets'])} {facts['unit']}",
-        ),
+        (f"{facts['exploiter']} gets", f"{estimate_text(facts['gets'])} {facts['unit']}"),
         ("at its start", estimate_text(facts["at_start"])),
         ("the league's best", estimate_text(league["gets"]) + by),
         ("updates", f"{budget['updates']:,}"),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise import interrupts
 from equipoise.cli.serving_options import (
     Adapter,
     ExtensionChoice,
@@ -24,8 +23,9 @@ from equipoise.cli.serving_options import (
     with_extensions,
 )
 from equipoise.errors import ConfigError
-from equipoise.options import Trust
 from equipoise.serve.extension import offered
+from equipoise.system import interrupts
+from equipoise.system.command_options import Trust
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,22 +37,18 @@ if TYPE_CHECKING:
 PlayerName = Annotated[
     str,
     typer.Option(
-        help="who answers, as the server names it: policy@3, mixture",
-        show_default="the newest",
+        help="who answers, as the server names it: policy@3, mixture", show_default="the newest"
     ),
 ]
 System = Annotated[str, typer.Option(help="the system message")]
 Seed = Annotated[int, typer.Option(min=0, help="seed of the answers")]
 Temperature = Annotated[
-    float | None,
-    typer.Option(min=0, help="sampling temperature", show_default="the player's"),
+    float | None, typer.Option(min=0, help="sampling temperature", show_default="the player's")
 ]
 MaxTokens = Annotated[
     int | None,
     typer.Option(
-        min=1,
-        help="most tokens of an answer, hidden ones included",
-        show_default="the player's",
+        min=1, help="most tokens of an answer, hidden ones included", show_default="the player's"
     ),
 ]
 JsonLines = Annotated[
@@ -64,12 +60,7 @@ class Terminal:
     """Reads questions and commands, has them answered, and prints the answers."""
 
     def __init__(
-        self,
-        conversation: Conversation,
-        runner: asyncio.Runner,
-        *,
-        json: bool,
-        show_hidden: bool,
+        self, conversation: Conversation, runner: asyncio.Runner, *, json: bool, show_hidden: bool
     ) -> None:
         """`runner` has the event loop that the engine lives in."""
         self._conversation, self._runner = conversation, runner
@@ -217,8 +208,8 @@ def chat(
 ) -> None:
     """Talk with a player or a model.
 
-    The player can be a mixture, as `serve` offers it. Lines that are piped in are
-    answered one by one.
+    The player can be a mixture, as `serve` offers it. Lines that are piped in are answered one by
+    one.
     """
     import asyncio
 
@@ -250,9 +241,7 @@ def chat(
                 if choice.wish:
                     conversation.wish(field, choice.wish)
             show_hidden = any(choice.report for choice in choices.values())
-            terminal = Terminal(
-                conversation, runner, json=json, show_hidden=show_hidden
-            )
+            terminal = Terminal(conversation, runner, json=json, show_hidden=show_hidden)
             terminal.talk()
         finally:
             runner.run(catalogue.close())
@@ -271,14 +260,10 @@ async def _served(catalogue: Catalogue, player: str, seed: int) -> ServedModel:
 
 
 def _defaults(
-    player: EngineRequest,
-    system: str,
-    seed: int,
-    temperature: float | None,
-    max_tokens: int | None,
+    player: EngineRequest, system: str, seed: int, temperature: float | None, max_tokens: int | None
 ) -> EngineRequest:
-    """What every question begins with: the player's sampling, where the command says
-    nothing else.
+    """What every question begins with: the player's sampling, where the command says nothing
+    else.
     """
     from equipoise.types import Message
 

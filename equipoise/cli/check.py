@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from equipoise.errors import UserError
-from equipoise.options import Json, RunFolder, show
+from equipoise.system.command_options import Json, RunFolder, show
 
 Mend = Annotated[
     bool,
@@ -23,10 +23,10 @@ Mend = Annotated[
 def check(folder: RunFolder, mend: Mend = False, json: Json = False) -> None:
     """Say what of a run's folder is whole, and what can be saved.
 
-    The ledger's pages and records, the configuration, and every file of weights by its
-    checksum. The exit code is 2 where something is damaged or missing.
+    The ledger's pages and records, the configuration, and every file of weights by its checksum.
+    The exit code is 2 where something is damaged or missing.
     """
-    from equipoise.run import damage
+    from equipoise.runs import damage
 
     done = damage.mend(folder) if mend else []
     findings = damage.examine(folder)

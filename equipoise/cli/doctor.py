@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from equipoise.options import Json, show
+from equipoise.system.command_options import Json, show
 
 
 def doctor(json: Json = False) -> None:
@@ -15,7 +15,7 @@ def doctor(json: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from equipoise.run.doctor import examine
+    from equipoise.runs.doctor import examine
 
     checks = examine()
     if json:

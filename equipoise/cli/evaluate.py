@@ -1,5 +1,5 @@
-"""`equipoise evaluate RUN … --on …`: what any generation, model or endpoint scores on
-named sets; nothing is trained.
+"""`equipoise evaluate RUN … --on …`: what any generation, model or endpoint scores on named sets;
+nothing is trained.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from equipoise.cli.harness_options import (
     harness_settings,
 )
 from equipoise.errors import ConfigError
-from equipoise.options import Json, Trust, override, show
+from equipoise.system.command_options import Json, Trust, override, show
 
 if TYPE_CHECKING:
-    from equipoise.evaluate.benchmarks.records import AgainstStart, BenchmarkResult
+    from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
     from equipoise.report.section import Table as SweepTable
 
 PLAYER = "player."  # what settings of a bare model begin with
@@ -41,7 +41,7 @@ Targets = Annotated[
 
 def benchmark_names(incomplete: str) -> list[str]:
     """The kinds of benchmark that a shell may complete to."""
-    from equipoise.evaluate.benchmarks.base import Benchmark
+    from equipoise.evaluation.named_sets.base import Benchmark
 
     kinds = sorted(Benchmark.known_kinds())
     return [kind for kind in kinds if kind.startswith(incomplete)]
@@ -67,8 +67,7 @@ SharedJudge = Annotated[
     ),
 ]
 Settings = Annotated[
-    list[str],
-    override("a setting of every set: limit=100; of a bare model: player.batch_size=8"),
+    list[str], override("a setting of every set: limit=100; of a bare model: player.batch_size=8")
 ]
 SweepOption = Annotated[
     list[str],
@@ -82,15 +81,13 @@ SweepOption = Annotated[
 AsTrained = Annotated[
     bool,
     typer.Option(
-        "--as-trained",
-        help="play sets of prompts by the run's own game, and judge by its judge",
+        "--as-trained", help="play sets of prompts by the run's own game, and judge by its judge"
     ),
 ]
 Out = Annotated[
     Path | None,
     typer.Option(
-        help="the run directory that is made for a model",
-        show_default="runs/evaluate/MODEL",
+        help="the run directory that is made for a model", show_default="runs/evaluate/MODEL"
     ),
 ]
 
@@ -114,12 +111,12 @@ def evaluate(
 ) -> None:
     """Measure players on named sets, or by a harness, and record what they score.
 
-    Nothing is trained, and what is recorded is not asked again. Of a run, the start and
-    the newest generation of everyone who learns are measured where no player is named.
+    Nothing is trained, and what is recorded is not asked again. Of a run, the start and the newest
+    generation of everyone who learns are measured where no player is named.
     """
     from equipoise.cli.trusting import agreed
-    from equipoise.run import api
-    from equipoise.run.evaluation import is_run
+    from equipoise.runs import api
+    from equipoise.runs.evaluation import is_run
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
@@ -134,13 +131,7 @@ def evaluate(
             results = run.evaluate_by_harness(by, players, harness_args)
         else:
             results = run.evaluate(
-                on,
-                players,
-                wanted,
-                of_sets,
-                sweep=sweep,
-                trained=as_trained,
-                progress=shown,
+                on, players, wanted, of_sets, sweep=sweep, trained=as_trained, progress=shown
             )
         rows += [(run.path, row) for row in run.beside_start(results)]
     if json:
@@ -165,7 +156,7 @@ def _check_one_way(
 def _by_run(targets: list[str]) -> dict[str, list[str]]:
     """Run, model or address -> the players of it that are named."""
     from equipoise.errors import RunError
-    from equipoise.run.evaluation import is_run
+    from equipoise.runs.evaluation import is_run
 
     runs: dict[str, list[str]] = {}
     for target in targets:
@@ -185,8 +176,8 @@ def _plain(row: AgainstStart) -> dict[str, object]:
 
 
 def _title(result: BenchmarkResult, judged: bool) -> str:
-    """The set's name; with the judge's where `judged`, and with another program's that
-    measured it.
+    """The set's name; with the judge's where `judged`, and with another program's that measured
+    it.
     """
     if result.source and not result.source.startswith("equipoise "):
         return f"{result.name} ({result.source})"
@@ -197,7 +188,7 @@ def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
     """Every result on a line, and those of a sweep in a table of their own."""
     from rich.console import Console
 
-    from equipoise.evaluate.benchmarks.sweeps import sweeps, varied
+    from equipoise.evaluation.named_sets.sweeps import sweeps, varied
 
     console = Console()
     single = [(path, row) for path, row in rows if not varied(row.result)]
@@ -207,20 +198,14 @@ def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
         for sweep in sweeps([row for home, row in rows if home == path]):
             console.print(_grid(sweep.table(), path if len(_paths(rows)) > 1 else None))
     for path in _paths(rows):
-        console.print(
-            f"go deeper: equipoise report {path}", style="dim", soft_wrap=True
-        )
+        console.print(f"go deeper: equipoise report {path}", style="dim", soft_wrap=True)
 
 
 def _table(rows: list[tuple[Path, AgainstStart]]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from equipoise.evaluate.benchmarks.section import (
-        difference_text,
-        estimate_text,
-        words,
-    )
+    from equipoise.evaluation.named_sets.section import difference_text, estimate_text, words
 
     several = len(_paths(rows)) > 1
     names = {row.result.name for _, row in rows}
@@ -248,9 +233,7 @@ def _grid(grid: SweepTable, run: Path | None) -> Any:
     from rich.text import Text
 
     title = grid.title if run is None else f"{run.name}: {grid.title}"
-    table = Table(
-        box=None, pad_edge=False, header_style="dim", title=title, title_justify="left"
-    )
+    table = Table(box=None, pad_edge=False, header_style="dim", title=title, title_justify="left")
     for column in grid.columns:
         table.add_column(Text(column))
     for row in grid.rows:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.options import Json, Push, RunFolder, show
+from equipoise.system.command_options import Json, Push, RunFolder, show
 
 
 def export(
@@ -35,11 +35,11 @@ def export(
     """Export every record of a run to Parquet.
 
     pairs.parquet is in TRL's conversational preference format, prompts.parquet in its
-    conversational prompt-only format. The generations' model cards come along, and
-    README.md describes the files as a data set.
+    conversational prompt-only format. The generations' model cards come along, and README.md
+    describes the files as a data set.
     """
-    from equipoise.run.handle import Run
-    from equipoise.run.people.preferences import export_votes
+    from equipoise.runs.handle import Run
+    from equipoise.runs.people.preferences import export_votes
 
     address = ""
     if votes:

@@ -12,22 +12,16 @@ from equipoise.errors import ConfigError
 HarnessKind = Annotated[
     str,
     typer.Option(
-        metavar="NAME",
-        help="measure by this harness and not by --on: lm_eval",
-        show_default=False,
+        metavar="NAME", help="measure by this harness and not by --on: lm_eval", show_default=False
     ),
 ]
 Tasks = Annotated[
-    str,
-    typer.Option(
-        metavar="T1,T2", help="the harness's tasks or groups", show_default=False
-    ),
+    str, typer.Option(metavar="T1,T2", help="the harness's tasks or groups", show_default=False)
 ]
 Limit = Annotated[
     float | None,
     typer.Option(
-        help="documents of each of the harness's tasks; below 1 their share",
-        show_default="all",
+        help="documents of each of the harness's tasks; below 1 their share", show_default="all"
     ),
 ]
 HarnessArgs = Annotated[
@@ -48,9 +42,7 @@ HarnessPython = Annotated[
 ]
 IncludePath = Annotated[
     Path | None,
-    typer.Option(
-        help="a folder of tasks of your own for the harness", show_default=False
-    ),
+    typer.Option(help="a folder of tasks of your own for the harness", show_default=False),
 ]
 
 

@@ -1,5 +1,5 @@
-"""`equipoise import-scores RUN@PLAYER FILE… --from …`: what a harness or an official
-judge wrote of a generation becomes records beside the run.
+"""`equipoise import-scores RUN@PLAYER FILE… --from …`: what a harness or an official judge wrote of
+a generation becomes records beside the run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from equipoise.errors import ConfigError
-from equipoise.options import Json, Trust, show
+from equipoise.system.command_options import Json, Trust, show
 
 
 def import_scores(
@@ -34,13 +34,11 @@ def import_scores(
     model: Annotated[
         str,
         typer.Option(
-            help="the model that is meant, by its name in the files",
-            show_default="the only one",
+            help="the model that is meant, by its name in the files", show_default="the only one"
         ),
     ] = "",
     name: Annotated[
-        str,
-        typer.Option(help="what the run calls the set", show_default="its own name"),
+        str, typer.Option(help="what the run calls the set", show_default="its own name")
     ] = "",
     trust: Trust = False,
     json: Json = False,
@@ -50,13 +48,11 @@ def import_scores(
     `status`, `report` and `export` show them with their source.
     """
     from equipoise.cli.trusting import agreed
-    from equipoise.run.handle import Run
+    from equipoise.runs.handle import Run
 
     folder, at, player = target.partition("@")
     if not at or not player:
-        raise ConfigError(
-            f"{target}: name whose scores they are: {folder}@PLAYER@GENERATION"
-        )
+        raise ConfigError(f"{target}: name whose scores they are: {folder}@PLAYER@GENERATION")
     run = Run(folder, trust=agreed(Path(folder), trust))
     results = run.import_scores(player, files, source, model=model, name=name)
     if json:

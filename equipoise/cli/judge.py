@@ -1,5 +1,5 @@
-"""`equipoise judge RUN --with …`: what another judge makes of a run's matches, beside
-the run's own.
+"""`equipoise judge RUN --with …`: what another judge makes of a run's matches, beside the run's
+own.
 """
 
 from __future__ import annotations
@@ -11,28 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from msgspec import to_builtins
 
-from equipoise.options import Json, RunFolder, Trust, override, show
+from equipoise.system.command_options import Json, RunFolder, Trust, override, show
 
 if TYPE_CHECKING:
     from equipoise.report.terminal import Value
-    from equipoise.run.rejudge import Rejudgement
+    from equipoise.runs.rejudge import Rejudgement
 
 
 def judge(
     folder: RunFolder,
     by: Annotated[
-        str,
-        typer.Option(
-            "--with", help="a kind of judge, a YAML file, or YAML: {kind: rubric, …}"
-        ),
+        str, typer.Option("--with", help="a kind of judge, a YAML file, or YAML: {kind: rubric, …}")
     ],
     part: Annotated[
         Literal["train", "held_out", "test", "people"],
         typer.Option(help="which matches; people: what they voted on"),
     ] = "held_out",
     generation: Annotated[
-        int | None,
-        typer.Option(min=0, help="judge this generation only", show_default="all"),
+        int | None, typer.Option(min=0, help="judge this generation only", show_default="all")
     ] = None,
     set: Annotated[list[str], override("a setting of the judge: model=org/name")] = [],  # noqa: B006
     trust: Trust = False,
@@ -43,7 +39,7 @@ def judge(
     Nothing is played; its judgements are recorded beside the run's.
     """
     from equipoise.cli.trusting import agreed
-    from equipoise.run.handle import Run
+    from equipoise.runs.handle import Run
 
     rejudgement = Run(folder, trust=agreed(folder, trust)).rejudge(
         by, set, part=part, generation=generation, progress=not json
@@ -66,16 +62,12 @@ def _print(rejudgement: Rejudgement) -> None:
         table.add_column(name, justify="right")
     for player in sorted({*rejudgement.scores, *rejudgement.scores_beside}):
         table.add_row(
-            player,
-            _score(rejudgement.scores, player),
-            _score(rejudgement.scores_beside, player),
+            player, _score(rejudgement.scores, player), _score(rejudgement.scores_beside, player)
         )
     console = Console()
     console.print(table)
     console.print(
-        f"{rejudgement.judge} on {rejudgement.matches} matches",
-        style="bold",
-        highlight=False,
+        f"{rejudgement.judge} on {rejudgement.matches} matches", style="bold", highlight=False
     )
     plain = _plain(rejudgement)
     facts = {**(plain["agreement"] or {}), **(plain["report"] or {})}
@@ -95,8 +87,8 @@ def _score(scores: Mapping[str, float], player: str) -> str:
 
 
 def _rows(facts: Mapping[str, Any]) -> list[tuple[str, Value]]:
-    """The facts that are a number or an interval; those that hold further facts are
-    left to `--json`.
+    """The facts that are a number or an interval; those that hold further facts are left to
+    `--json`.
     """
     from equipoise.payoffs.intervals import Interval
 

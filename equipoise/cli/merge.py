@@ -7,15 +7,12 @@ from typing import Annotated
 
 import typer
 
-from equipoise.options import Json, Push, show
+from equipoise.system.command_options import Json, Push, show
 
 
 def merge(
     generation: Annotated[
-        Path,
-        typer.Argument(
-            metavar="GENERATION", help="an adapter's folder, RUN/players/NAME/N"
-        ),
+        Path, typer.Argument(metavar="GENERATION", help="an adapter's folder, RUN/players/NAME/N")
     ],
     to: Annotated[Path, typer.Option(help="the folder to write the whole model into")],
     base: Annotated[
@@ -26,10 +23,7 @@ def merge(
         ),
     ] = "",
     dtype: Annotated[
-        str,
-        typer.Option(
-            help="of the weights: auto (the base's), float32, bfloat16 or float16"
-        ),
+        str, typer.Option(help="of the weights: auto (the base's), float32, bfloat16 or float16")
     ] = "auto",
     push: Push = "",
     json: Json = False,
@@ -38,9 +32,9 @@ def merge(
 
     The result needs neither PEFT nor the run; tokenizer and model card come along.
     """
-    from equipoise.run.merging import checked_dtype
-    from equipoise.run.merging import merge as write
-    from equipoise.run.publishing import hub_repository
+    from equipoise.runs.merging import checked_dtype
+    from equipoise.runs.merging import merge as write
+    from equipoise.runs.publishing import hub_repository
 
     kind = checked_dtype(dtype)
     repository = hub_repository(push, "model") if push else None

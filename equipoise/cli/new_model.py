@@ -1,5 +1,5 @@
-"""`equipoise new-model --corpus FILE --out DIR`: a tokenizer and a small untrained
-model, made without any hub.
+"""`equipoise new-model --corpus FILE --out DIR`: a tokenizer and a small untrained model, made
+without any hub.
 """
 
 from __future__ import annotations
@@ -11,30 +11,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.errors import ConfigError
-from equipoise.locks import check_writable
-from equipoise.options import Json, show
+from equipoise.system.command_options import Json, show
+from equipoise.system.locks import check_writable
 
 if TYPE_CHECKING:
     from equipoise.models.new_model import NewModel
 
-Shrink = Annotated[
-    bool, typer.Option("--shrink", help="fewer tokens where the corpus has no more")
-]
+Shrink = Annotated[bool, typer.Option("--shrink", help="fewer tokens where the corpus has no more")]
 
 
 def new_model(
     corpus: Annotated[
         list[str],
-        typer.Option(
-            help="a file or pattern: text, JSONL, JSON or Parquet; may be repeated"
-        ),
+        typer.Option(help="a file or pattern: text, JSONL, JSON or Parquet; may be repeated"),
     ],
     out: Annotated[Path, typer.Option(help="the folder to write the model into")],
     size: Annotated[
         str,
-        typer.Option(
-            help="tiny (about 1M parameters), small (about 10M) or medium (about 40M)"
-        ),
+        typer.Option(help="tiny (about 1M parameters), small (about 10M) or medium (about 40M)"),
     ] = "tiny",
     vocabulary: Annotated[
         int, typer.Option(help="tokens of the tokenizer, special ones included")
@@ -50,12 +44,10 @@ def new_model(
         int | None, typer.Option(min=1, help="depth", show_default="the size's")
     ] = None,
     heads: Annotated[
-        int | None,
-        typer.Option(min=1, help="attention heads", show_default="the size's"),
+        int | None, typer.Option(min=1, help="attention heads", show_default="the size's")
     ] = None,
     column: Annotated[
-        list[str] | None,
-        typer.Option(help="of rows, read this column only; may be repeated"),
+        list[str] | None, typer.Option(help="of rows, read this column only; may be repeated")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="seed of the random weights")] = 0,
     overwrite: Annotated[
@@ -71,13 +63,7 @@ def new_model(
     texts = list(read_texts(corpus, column or ()))
     shape = model.resize(size, hidden=hidden, layers=layers, heads=heads)
     made = model.new_model(
-        texts,
-        out,
-        vocabulary=vocabulary,
-        size=shape,
-        context=context,
-        seed=seed,
-        shrink=shrink,
+        texts, out, vocabulary=vocabulary, size=shape, context=context, seed=seed, shrink=shrink
     )
     if json:
         show(asdict(made))
@@ -93,8 +79,8 @@ def _print(made: NewModel, texts: int) -> None:
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
-    """Raises ConfigError for a file or a folder that holds something, RunError where
-    nothing can be written.
+    """Raises ConfigError for a file or a folder that holds something, RunError where nothing can be
+    written.
     """
     if out.is_file() or (out.is_dir() and any(out.iterdir()) and not overwrite):
         raise ConfigError(

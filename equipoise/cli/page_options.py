@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from equipoise.options import show
+from equipoise.system.command_options import show
 
 Host = Annotated[
-    str,
-    typer.Option(help="the address to listen on; 0.0.0.0: every one of this machine"),
+    str, typer.Option(help="the address to listen on; 0.0.0.0: every one of this machine")
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")]
 TokenEnv = Annotated[
@@ -21,10 +20,7 @@ TokenEnv = Annotated[
         show_default="a fresh token",
     ),
 ]
-NoToken = Annotated[
-    bool,
-    typer.Option("--no-token", help="ask for no token; on this machine only"),
-]
+NoToken = Annotated[bool, typer.Option("--no-token", help="ask for no token; on this machine only")]
 
 
 def opened_at(address: str, token_env: str, json: bool) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from equipoise.options import Json, Recipe, Set, show
+from equipoise.system.command_options import Json, Recipe, Set, show
 
 if TYPE_CHECKING:
-    from equipoise.run.planning.cost import CostEstimate
-    from equipoise.run.planning.phases import PhaseMemory
-    from equipoise.run.planning.plan import RunPlan
+    from equipoise.runs.planning.cost import CostEstimate
+    from equipoise.runs.planning.phases import PhaseMemory
+    from equipoise.runs.planning.plan import RunPlan
 
 STAGES = ("sampling", "scoring", "training", "judging")
 
@@ -23,7 +23,7 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
 
     The resolved configuration comes first. No weights are loaded.
     """
-    from equipoise.run import api
+    from equipoise.runs import api
 
     planned = api.plan(recipe, set)
     for note in planned.notes:
@@ -35,9 +35,7 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
                 "counts": asdict(planned.counts),
                 "sets": [asdict(planned_set) for planned_set in planned.sets],
                 "phases": [asdict(phase) for phase in planned.phases],
-                "estimates": [
-                    _estimate(cost) | _numbers(cost) for cost in planned.costs
-                ],
+                "estimates": [_estimate(cost) | _numbers(cost) for cost in planned.costs],
             }
         )
     else:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equipoise.cli.page_options import Host, NoToken, Port, TokenEnv, opened_at
-from equipoise.options import Json, RunFolder, Trust, show
+from equipoise.system.command_options import Json, RunFolder, Trust, show
 
 if TYPE_CHECKING:
-    from equipoise.run.people.played import PlayedMatch
-    from equipoise.run.people.playing import Arcade
-    from equipoise.run.people.sitting import Sitting
+    from equipoise.runs.people.played import PlayedMatch
+    from equipoise.runs.people.playing import Arcade
+    from equipoise.runs.people.sitting import Sitting
     from equipoise.types import Message
 
 LEAVE = "/quit"
@@ -38,8 +38,7 @@ Against = Annotated[
     ),
 ]
 PromptText = Annotated[
-    str,
-    typer.Option(help="what the match starts from", show_default="one of the run's"),
+    str, typer.Option(help="what the match starts from", show_default="one of the run's")
 ]
 JudgeOption = Annotated[
     str,
@@ -70,8 +69,8 @@ def play(
 ) -> None:
     """Take a seat in a game against a run's players.
 
-    In the terminal, or with --page on a page. A match that is played to its end is
-    recorded under your name.
+    In the terminal, or with --page on a page. A match that is played to its end is recorded under
+    your name.
     """
     from equipoise.cli.trusting import agreed
     from equipoise.serve import people_server
@@ -115,11 +114,9 @@ def _at_the_terminal(arcade: Arcade, name: str, json: bool) -> None:
     _end(arcade.record(sitting), json)
 
 
-def _unseen(
-    seen: tuple[Message, ...], messages: tuple[Message, ...]
-) -> Sequence[Message]:
-    """What was added to a chat since it was shown, but for the person's own message; all
-    of what is another chat.
+def _unseen(seen: tuple[Message, ...], messages: tuple[Message, ...]) -> Sequence[Message]:
+    """What was added to a chat since it was shown, but for the person's own message; all of what is
+    another chat.
     """
     if not seen or messages[: len(seen)] != seen:
         return messages
@@ -163,13 +160,7 @@ def _end(played: PlayedMatch, json: bool) -> None:
         seats = {seat: str(player) for seat, player in match.seats.items()}
         moves = [{"seat": turn.seat, "text": turn.move.text} for turn in match.turns]
         show(
-            {
-                "match": match.id,
-                "seats": seats,
-                "moves": moves,
-                "scores": scores,
-                "reason": reason,
-            }
+            {"match": match.id, "seats": seats, "moves": moves, "scores": scores, "reason": reason}
         )
         return
     typer.echo("the match is over:")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from equipoise.options import show
+from equipoise.system.command_options import show
 
 if TYPE_CHECKING:
-    from equipoise.run.handle import Run
-    from equipoise.run.playing import Played
+    from equipoise.runs.handle import Run
+    from equipoise.runs.playing import Played
 
 
 def print_played(run: Run, json: bool) -> None:
@@ -39,8 +39,5 @@ def _print(played: Played) -> None:
     if played.changes:
         console.print(before_after(played.changes))
     numbers = [(line.label, line.value) for line in played.headlines]
-    numbers += [
-        ("took", duration(played.seconds)),
-        ("go deeper", f"equipoise status {played.run}"),
-    ]
+    numbers += [("took", duration(played.seconds)), ("go deeper", f"equipoise status {played.run}")]
     console.print(headline(played.name, numbers, played.report))

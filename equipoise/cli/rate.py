@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from equipoise.options import Json, RunFolder, Trust, override, show
+from equipoise.system.command_options import Json, RunFolder, Trust, override, show
 
 if TYPE_CHECKING:
     from equipoise.ratings.base import Rating
-    from equipoise.run.rerate import Rerating
+    from equipoise.runs.rerate import Rerating
 
 
 def rate(
@@ -29,15 +29,13 @@ def rate(
         typer.Option(
             help="matches: the players, by their training matches; league: every "
             "generation, by held-out pay-offs; votes: every generation, by people's",
-            show_default="votes, for --judge human; matches, where several players met "
-            "in training",
+            show_default="votes, for --judge human; matches, where several players met in training",
         ),
     ] = None,
     judge: Annotated[
         str,
         typer.Option(
-            help="whose judgements count, as the ledger names the judge; human: "
-            "people's votes",
+            help="whose judgements count, as the ledger names the judge; human: people's votes",
             show_default="the run's",
         ),
     ] = "",
@@ -47,10 +45,9 @@ def rate(
 ) -> None:
     """Rate a run's players anew, from its ledger.
 
-    By the training matches, after every generation, or the whole league by held-out
-    pay-offs.
+    By the training matches, after every generation, or the whole league by held-out pay-offs.
     """
-    from equipoise.run.handle import Run
+    from equipoise.runs.handle import Run
 
     rerating = Run(folder, trust=trust).rerate(by or None, set, of=of, judge=judge)
     if json:
@@ -81,20 +78,12 @@ def _print_table(title: str, ratings: Sequence[Rating]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        title=title,
-        box=None,
-        pad_edge=False,
-        title_justify="left",
-        header_style="dim",
-    )
+    table = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="dim")
     for column in ("player", "rating", "95 % interval"):
         table.add_column(column, justify="left" if column == "player" else "right")
     digits = 1 if max((abs(r.value) for r in ratings), default=0) >= 10 else 3
     for rating in ratings:
         unknown = rating.low != rating.low
         interval = f"{rating.low:.{digits}f} to {rating.high:.{digits}f}"
-        table.add_row(
-            rating.name, f"{rating.value:.{digits}f}", "–" if unknown else interval
-        )
+        table.add_row(rating.name, f"{rating.value:.{digits}f}", "–" if unknown else interval)
     Console().print(table)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.options import Json, recipe_names, show
+from equipoise.system.command_options import Json, recipe_names, show
 
 if TYPE_CHECKING:
-    from equipoise.run.benchmarks.published import Compared, PublishedComparison
+    from equipoise.runs.named_sets.published import Compared, PublishedComparison
 
 
 def recipes(
@@ -26,8 +26,8 @@ def recipes(
     json: Json = False,
 ) -> None:
     """List the packaged recipes, or print where one of them differs from its paper."""
-    from equipoise.run.benchmarks.published import compare_with_published
-    from equipoise.run.recipes import packaged
+    from equipoise.runs.named_sets.published import compare_with_published
+    from equipoise.runs.recipes import packaged
 
     descriptions = packaged()
     if recipe is None:

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from equipoise.options import RunFolder, Trust
+from equipoise.system.command_options import RunFolder, Trust
 
 
 def report(
     folder: RunFolder,
     out: Annotated[
-        Path | None,
-        typer.Option(help="where to write it", show_default="RUN/report.html"),
+        Path | None, typer.Option(help="where to write it", show_default="RUN/report.html")
     ] = None,
     beside: Annotated[
         list[str],
@@ -26,6 +25,6 @@ def report(
     trust: Trust = False,
 ) -> None:
     """Write the run's report, one HTML file that works offline."""
-    from equipoise.run.handle import Run
+    from equipoise.runs.handle import Run
 
     typer.echo(Run(folder, trust=trust).report(out or folder / "report.html", beside))

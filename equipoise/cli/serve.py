@@ -19,7 +19,7 @@ from equipoise.cli.serving_options import (
     option_texts,
     with_extensions,
 )
-from equipoise.options import Json, Trust, show
+from equipoise.system.command_options import Json, Trust, show
 
 if TYPE_CHECKING:
     from equipoise.serve.catalogue import Catalogue
@@ -28,27 +28,17 @@ Host = Annotated[str, typer.Option(help="the address to listen on")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")]
 TokenEnv = Annotated[
     str,
-    typer.Option(
-        metavar="NAME", help="the variable that holds the token which clients must send"
-    ),
+    typer.Option(metavar="NAME", help="the variable that holds the token which clients must send"),
 ]
-NoToken = Annotated[
-    bool,
-    typer.Option("--no-token", help="ask for no token; on this machine only"),
-]
+NoToken = Annotated[bool, typer.Option("--no-token", help="ask for no token; on this machine only")]
 BodyBytes = Annotated[int, typer.Option(min=1, help="most bytes of a request")]
 Concurrency = Annotated[int, typer.Option(min=1, help="answers generated at once")]
 Queue = Annotated[int, typer.Option(min=0, help="requests that may wait")]
 Connections = Annotated[int, typer.Option(min=1, help="clients connected at once")]
-Seconds = Annotated[
-    float, typer.Option(min=0.001, help="seconds that a request may take")
-]
+Seconds = Annotated[float, typer.Option(min=0.001, help="seconds that a request may take")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="most tokens of an answer")]
 Grace = Annotated[
-    int,
-    typer.Option(
-        min=0, help="seconds to finish answers under way when the server is stopped"
-    ),
+    int, typer.Option(min=0, help="seconds to finish answers under way when the server is stopped")
 ]
 
 

@@ -1,5 +1,5 @@
-"""The options that `serve` and `chat` share: what is served, and what environments add
-to serving.
+"""The options that `serve` and `chat` share: what is served, and what environments add to
+serving.
 """
 
 from __future__ import annotations
@@ -13,41 +13,30 @@ from typing import Annotated, Any
 
 import typer
 
-from equipoise.options import override
 from equipoise.serve.extension import ExtensionOffer, offered
+from equipoise.system.command_options import override
 
-ServedRun = Annotated[
-    Path | None, typer.Argument(metavar="[RUN]", help="a run directory")
-]
+ServedRun = Annotated[Path | None, typer.Argument(metavar="[RUN]", help="a run directory")]
 Model = Annotated[
-    str,
-    typer.Option(help="a model instead of a run: a folder, a hub id, or builtin"),
+    str, typer.Option(help="a model instead of a run: a folder, a hub id, or builtin")
 ]
-Adapter = Annotated[
-    str, typer.Option(help="with --model: the folder of a LoRA adapter")
-]
+Adapter = Annotated[str, typer.Option(help="with --model: the folder of a LoRA adapter")]
 Upstream = Annotated[
-    str,
-    typer.Option(
-        metavar="URL", help="another server's address, without /chat/completions"
-    ),
+    str, typer.Option(metavar="URL", help="another server's address, without /chat/completions")
 ]
 UpstreamModel = Annotated[
     str, typer.Option(metavar="NAME", help="with --upstream: the model's name there")
 ]
 PlayerSettings = Annotated[list[str], override("a setting of the players: top_p=0.9")]
 UpstreamKey = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="with --upstream: the variable that holds the key"
-    ),
+    str, typer.Option(metavar="NAME", help="with --upstream: the variable that holds the key")
 ]
 
 
 @dataclass(frozen=True)
 class ExtensionChoice:
-    """What the command line says of an extension: the text of its option, and in a
-    conversation the first wish and whether what is hidden is shown.
+    """What the command line says of an extension: the text of its option, and in a conversation the
+    first wish and whether what is hidden is shown.
     """
 
     option: str = ""
@@ -56,16 +45,15 @@ class ExtensionChoice:
 
 
 def with_extensions(conversation: bool) -> Callable[[Callable], Callable]:
-    """A verb whose argument `choices` (field -> `ExtensionChoice`) is filled from the
-    options that environments add to serving.
+    """A verb whose argument `choices` (field -> `ExtensionChoice`) is filled from the options that
+    environments add to serving.
     """
 
     def decorate(verb: Callable) -> Callable:
         @wraps(verb)
         def filled(**values: Any) -> None:
             choices = {
-                field: _choice(offer, values, conversation)
-                for field, offer in offered().items()
+                field: _choice(offer, values, conversation) for field, offer in offered().items()
             }
             verb(**values, choices=choices)
 
@@ -84,9 +72,7 @@ def with_extensions(conversation: bool) -> Callable[[Callable], Callable]:
     return decorate
 
 
-def _choice(
-    offer: ExtensionOffer, values: dict[str, Any], conversation: bool
-) -> ExtensionChoice:
+def _choice(offer: ExtensionOffer, values: dict[str, Any], conversation: bool) -> ExtensionChoice:
     """Take an extension's values out of the verb's."""
     option = values.pop(offer.field)
     if not conversation:
@@ -96,9 +82,7 @@ def _choice(
 
 def _parameters(offer: ExtensionOffer, conversation: bool) -> list[inspect.Parameter]:
     """The options of an extension, as typer reads them from a function's signature."""
-    option = Annotated[
-        str, typer.Option(help=offer.option, show_default=offer.default or False)
-    ]
+    option = Annotated[str, typer.Option(help=offer.option, show_default=offer.default or False)]
     wish = Annotated[str, typer.Option(metavar="NAME", help=offer.wish_help)]
     report = Annotated[bool, typer.Option(f"--{offer.report}", help=offer.report_help)]
     parameters = [_parameter(offer.field, "", option)]

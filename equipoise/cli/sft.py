@@ -1,5 +1,5 @@
-"""`equipoise sft MODEL DATA --out DIR`: supervised fine-tuning, to make a model that a
-game can improve.
+"""`equipoise sft MODEL DATA --out DIR`: supervised fine-tuning, to make a model that a game can
+improve.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.options import Json, show
+from equipoise.system.command_options import Json, show
 
 
 def sft(
@@ -18,17 +18,14 @@ def sft(
     ],
     data: Annotated[
         str,
-        typer.Argument(
-            help="JSONL, JSON or Parquet in TRL's prompt-completion or messages format"
-        ),
+        typer.Argument(help="JSONL, JSON or Parquet in TRL's prompt-completion or messages format"),
     ],
     out: Annotated[Path, typer.Option(help="the folder to write the model into")],
     epochs: Annotated[float, typer.Option(help="passes over the data")] = 1.0,
     learning_rate: Annotated[float, typer.Option(help="peak learning rate")] = 1e-4,
     batch_size: Annotated[int, typer.Option(help="examples per step")] = 16,
     max_length: Annotated[
-        int | None,
-        typer.Option(help="tokens of prompt and answer", show_default="the model's"),
+        int | None, typer.Option(help="tokens of prompt and answer", show_default="the model's")
     ] = None,
     seed: Annotated[int, typer.Option(help="seed of the data's order")] = 0,
     overwrite: Annotated[
@@ -44,7 +41,7 @@ def sft(
 
     from equipoise.learners.sft import SFT
     from equipoise.report.terminal import Display
-    from equipoise.run.fine_tune import fine_tune
+    from equipoise.runs.fine_tune import fine_tune
 
     settings = SFT.model_validate(
         {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.options import Json, RunFolder, Trust, show
+from equipoise.system.command_options import Json, RunFolder, Trust, show
 
 
 def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
     """Say how far a run is and what it has measured."""
-    from equipoise.run.handle import Run
+    from equipoise.runs.handle import Run
 
     facts = Run(folder, trust=trust).status()
     if json:
@@ -23,11 +23,7 @@ def _print(facts: dict[str, Any]) -> None:
 
     from equipoise.report.terminal import duration, status_table
 
-    rows = [
-        (name, value)
-        for name, value in facts.items()
-        if not isinstance(value, dict | list)
-    ]
+    rows = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
     rows += [(line["label"], line["value"]) for line in facts["headlines"]]
     rows += [
         (f"{each['exploiter']} against {each['against']['player']}", _gets(each))
@@ -43,8 +39,7 @@ def _print(facts: dict[str, Any]) -> None:
             rows.append((f"    {part}", f"{duration(inside)} of these"))
     for account, spent in facts["spent"].items():
         amounts = (
-            f"{spent['calls']:,} calls, {spent['tokens']:,} tokens, "
-            f"{spent['money']:g} in money"
+            f"{spent['calls']:,} calls, {spent['tokens']:,} tokens, {spent['money']:g} in money"
         )
         rows.append((f"spent by {account}", amounts))
     Console().print(status_table(rows))

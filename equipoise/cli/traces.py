@@ -1,5 +1,5 @@
-"""`equipoise traces RECIPE --teacher … --out DIR`: a teacher plays a recipe's game, and
-its best plays become training data.
+"""`equipoise traces RECIPE --teacher … --out DIR`: a teacher plays a recipe's game, and its best
+plays become training data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from equipoise.component import added
-from equipoise.options import Json, Recipe, override, show
+from equipoise.system.command_options import Json, Recipe, override, show
 
 Teacher = Annotated[
     str,
@@ -21,20 +21,15 @@ Teacher = Annotated[
     ),
 ]
 Out = Annotated[
-    Path,
-    typer.Option(help="the folder for traces.jsonl, candidates.jsonl and the ledger"),
+    Path, typer.Option(help="the folder for traces.jsonl, candidates.jsonl and the ledger")
 ]
-Candidates = Annotated[
-    int, typer.Option(min=1, help="plays on each prompt; the best one is kept")
-]
+Candidates = Annotated[int, typer.Option(min=1, help="plays on each prompt; the best one is kept")]
 Count = Annotated[
-    int | None,
-    typer.Option(min=1, help="prompts to play on", show_default="all training prompts"),
+    int | None, typer.Option(min=1, help="prompts to play on", show_default="all training prompts")
 ]
 Least = Annotated[float, typer.Option(help="the least pay-off of a play that is kept")]
 Train = Annotated[
-    str | None,
-    typer.Option(help="also train this model on the traces: hub id, folder, builtin"),
+    str | None, typer.Option(help="also train this model on the traces: hub id, folder, builtin")
 ]
 Epochs = Annotated[float, typer.Option(help="with --train: passes over the traces")]
 LearningRate = Annotated[float, typer.Option(help="with --train: peak learning rate")]
@@ -52,22 +47,20 @@ def traces(
     epochs: Epochs = 1.0,
     learning_rate: LearningRate = 1e-5,
     batch_size: BatchSize = 16,
-    set: Annotated[
-        list[str], override("a setting of the recipe: prompts.path=train.parquet")
-    ] = [],  # noqa: B006
+    set: Annotated[list[str], override("a setting of the recipe: prompts.path=train.parquet")] = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Have a teacher play a recipe's game, and keep its best plays.
 
-    It plays on the training prompts; with --train, a model is trained on the best plays
-    to start from. Run again, it goes on where it stopped: what was played and judged is
-    in DIR/ledger.sqlite.
+    It plays on the training prompts; with --train, a model is trained on the best plays to start
+    from. Run again, it goes on where it stopped: what was played and judged is in
+    DIR/ledger.sqlite.
     """
     from rich.console import Console
 
     from equipoise.learners.sft import SFT
     from equipoise.report.terminal import Display
-    from equipoise.run.cold_start import cold_start, load, teacher_named
+    from equipoise.runs.cold_start import cold_start, load, teacher_named
 
     config = load(recipe, set, train)
     training = SFT.model_validate(

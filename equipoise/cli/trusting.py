@@ -13,8 +13,8 @@ def agreed(folder: Path, trust: bool) -> bool:
 
     Where there is nobody to ask, opening the run says what it needs --trust for.
     """
-    from equipoise.run.consent import is_agreed
-    from equipoise.run.directory import RunDirectory
+    from equipoise.runs.consent import is_agreed
+    from equipoise.runs.directory import RunDirectory
 
     if trust or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return trust

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from equipoise.cli.page_options import Host, NoToken, Port, TokenEnv, opened_at
-from equipoise.options import Json, RunFolder, Trust
+from equipoise.system.command_options import Json, RunFolder, Trust
 
 
 def vote(
@@ -22,9 +22,7 @@ def vote(
     overlap: Annotated[
         float,
         typer.Option(
-            min=0,
-            max=1,
-            help="share of questions that somebody else has decided already",
+            min=0, max=1, help="share of questions that somebody else has decided already"
         ),
     ] = 0.1,
     host: Host = "127.0.0.1",
@@ -36,8 +34,8 @@ def vote(
 ) -> None:
     """Let people vote on answers of a run's players.
 
-    A page shows two answers to a prompt, blind and in random order. Votes are kept as
-    judgements by `human`; `equipoise rate RUN --judge human` ranks the players by them.
+    A page shows two answers to a prompt, blind and in random order. Votes are kept as judgements by
+    `human`; `equipoise rate RUN --judge human` ranks the players by them.
     """
     from equipoise.serve import people_server
     from equipoise.serve.server import choose_token

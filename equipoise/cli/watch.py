@@ -9,13 +9,11 @@ from typing import Annotated
 import typer
 
 from equipoise.cli.page_options import Host, NoToken, Port, TokenEnv, opened_at
-from equipoise.options import Json, Trust
+from equipoise.system.command_options import Json, Trust
 
 
 def watch(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="RUN…", help="run directories")
-    ],
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN…", help="run directories")],
     host: Host = "127.0.0.1",
     port: Port = 8012,
     token_env: TokenEnv = "",
@@ -25,8 +23,8 @@ def watch(
 ) -> None:
     """Watch runs as they go on.
 
-    A page shows where they are, how fast, what they have measured and spent, their last
-    matches, and the report. Runs are only read.
+    A page shows where they are, how fast, what they have measured and spent, their last matches,
+    and the report. Runs are only read.
     """
     from equipoise.serve import people_server
     from equipoise.serve.server import choose_token

@@ -1,14 +1,13 @@
 """Advantages: how much better a token, or an answer, did than expected.
 
-Pure functions on tensors. What is subtracted from a reward (a critic's value, the mean
-of a group, of the others, of the batch, of a role) lowers the variance of the policy
-gradient; the functions below differ in what that is. An advantage is a constant to the
-loss, so results carry no gradient. Rewards must be finite: leave out the rows that were
-not judged, for a NaN spreads.
+Pure functions on tensors. What is subtracted from a reward (a critic's value, the mean of a group,
+of the others, of the batch, of a role) lowers the variance of the policy gradient; the functions
+below differ in what that is. An advantage is a constant to the loss, so results carry no gradient.
+Rewards must be finite: leave out the rows that were not judged, for a NaN spreads.
 
-B rows (answers), T tokens. `mask_BT` is true on answer tokens; what stands elsewhere is
-not read, and results are 0 there. The mask may have holes (an answer of several turns):
-time passes on answer tokens alone.
+B rows (answers), T tokens. `mask_BT` is true on answer tokens; what stands elsewhere is not read,
+and results are 0 there. The mask may have holes (an answer of several turns): time passes on answer
+tokens alone.
 """
 
 from __future__ import annotations
@@ -22,11 +21,7 @@ from equipoise.errors import ConfigError
 
 @torch.no_grad()
 def gae(
-    reward_BT: torch.Tensor,
-    value_BT: torch.Tensor,
-    mask_BT: torch.Tensor,
-    gamma: float,
-    lam: float,
+    reward_BT: torch.Tensor, value_BT: torch.Tensor, mask_BT: torch.Tensor, gamma: float, lam: float
 ) -> torch.Tensor:
     """Generalised advantage estimation: A_t = Σ_k (γλ)^k δ_{t+k} with δ_t = r_t + γ V_{t+1} − V_t.
 
@@ -42,9 +37,7 @@ def gae(
     tokens = mask_BT.shape[1]
     # The next answer token of each position; T where there is none, with value 0.
     index_BT = (
-        torch.arange(tokens, device=mask_BT.device)
-        .expand_as(mask_BT)
-        .masked_fill(~mask_BT, tokens)
+        torch.arange(tokens, device=mask_BT.device).expand_as(mask_BT).masked_fill(~mask_BT, tokens)
     )
     following_BT = (
         torch.nn.functional.pad(index_BT, (0, 1), value=tokens)
@@ -53,15 +46,11 @@ def gae(
         .values.flip(1)[:, 1:]
     )
     next_value_BT = torch.nn.functional.pad(value_BT, (0, 1)).gather(1, following_BT)
-    return _backwards(
-        reward_BT + gamma * next_value_BT - value_BT, mask_BT, gamma * lam
-    )
+    return _backwards(reward_BT + gamma * next_value_BT - value_BT, mask_BT, gamma * lam)
 
 
 @torch.no_grad()
-def discounted(
-    reward_BT: torch.Tensor, mask_BT: torch.Tensor, gamma: float
-) -> torch.Tensor:
+def discounted(reward_BT: torch.Tensor, mask_BT: torch.Tensor, gamma: float) -> torch.Tensor:
     """Reward to go: G_t = r_t + γ G_{t+1}. Raises ConfigError where the shapes differ."""
     _same_shape(reward=reward_BT, mask=mask_BT)
     return _backwards(reward_BT, mask_BT.bool(), gamma)
@@ -69,18 +58,14 @@ def discounted(
 
 @torch.no_grad()
 def group_relative(
-    reward_B: torch.Tensor,
-    group_B: torch.Tensor,
-    *,
-    scale: bool = True,
-    eps: float = 1e-4,
+    reward_B: torch.Tensor, group_B: torch.Tensor, *, scale: bool = True, eps: float = 1e-4
 ) -> torch.Tensor:
     """GRPO: A_i = (r_i − mean of its group) / (standard deviation of its group + ε).
 
-    group_B: integers, equal for the answers to one prompt; groups may differ in size,
-    and one of one answer gets 0. scale: False leaves the division out (Dr. GRPO). The
-    deviation is the unbiased one, over n − 1. Raises ConfigError where the shapes
-    differ. Source: arXiv 2402.03300, §4.1.2; without scale arXiv 2503.20783, §3.2.
+    group_B: integers, equal for the answers to one prompt; groups may differ in size, and one of
+    one answer gets 0. scale: False leaves the division out (Dr. GRPO). The deviation is the
+    unbiased one, over n − 1. Raises ConfigError where the shapes differ. Source: arXiv 2402.03300,
+    §4.1.2; without scale arXiv 2503.20783, §3.2.
     """
     _same_shape(reward=reward_B, group=group_B)
     group_B, count_G = _groups(group_B)
@@ -94,30 +79,24 @@ def group_relative(
 
 @torch.no_grad()
 def leave_one_out(reward_B: torch.Tensor, group_B: torch.Tensor) -> torch.Tensor:
-    """RLOO: A_i = r_i − mean of the others in its group, which is n/(n − 1)·(r_i − mean
-    of the group).
+    """RLOO: A_i = r_i − mean of the others in its group, which is n/(n − 1)·(r_i − mean of the
+    group).
 
-    group_B: as in `group_relative`; a group of one answer gets 0.
-    Raises ConfigError where the shapes differ. Source: arXiv 2402.14740.
+    group_B: as in `group_relative`; a group of one answer gets 0. Raises ConfigError where the
+    shapes differ. Source: arXiv 2402.14740.
     """
     _same_shape(reward=reward_B, group=group_B)
     group_B, count_G = _groups(group_B)
     factor_G = count_G / (count_G - 1).clamp(min=1)
-    return (
-        _centred_by_group(reward_B, group_B, count_G) * factor_G.to(reward_B)[group_B]
-    )
+    return _centred_by_group(reward_B, group_B, count_G) * factor_G.to(reward_B)[group_B]
 
 
 @torch.no_grad()
 def whitened(
-    value_BT: torch.Tensor,
-    mask_BT: torch.Tensor,
-    *,
-    shift: bool = True,
-    eps: float = 1e-8,
+    value_BT: torch.Tensor, mask_BT: torch.Tensor, *, shift: bool = True, eps: float = 1e-8
 ) -> torch.Tensor:
-    """(x − mean) / √(variance + ε) over all answer tokens of the batch; `shift=False`
-    gives the mean back afterwards.
+    """(x − mean) / √(variance + ε) over all answer tokens of the batch; `shift=False` gives the
+    mean back afterwards.
 
     Of rewards (without the shift) and of advantages. The variance is the unbiased one,
     and 0 of a single token. Raises ConfigError where the shapes differ. Source: arXiv
@@ -129,8 +108,8 @@ def whitened(
     value_BT = value_BT.masked_fill(~mask_BT, 0)
     mean = value_BT.sum() / count
     centred_BT = (value_BT - mean).masked_fill(~mask_BT, 0)
-    # Once more, since ε is so small that it would blow up the rounding error of the mean
-    # where all values are alike.
+    # Once more, since ε is so small that it would blow up the rounding error of the mean where all
+    # values are alike.
     centred_BT = (centred_BT - centred_BT.sum() / count).masked_fill(~mask_BT, 0)
     variance = (centred_BT**2).sum() / (count - 1).clamp(min=1)
     scaled_BT = centred_BT * (variance + eps).rsqrt()
@@ -139,8 +118,8 @@ def whitened(
 
 @torch.no_grad()
 def batch_normalised(reward_B: torch.Tensor, *, eps: float = 1e-8) -> torch.Tensor:
-    """REINFORCE++: A_i = (r_i − mean of the batch) / √(variance of the batch + ε), one
-    number an answer.
+    """REINFORCE++: A_i = (r_i − mean of the batch) / √(variance of the batch + ε), one number an
+    answer.
 
     The statistics are the whole batch's, so it must not be split before. The learner:
     * without a KL penalty, gives every token of an answer the answer's advantage;
@@ -166,15 +145,15 @@ def role_baseline(
     decay: float = 0.95,
     after: bool = True,
 ) -> tuple[torch.Tensor, dict[str, float]]:
-    """Role-conditioned advantages for self-play: A_i = r_i − b_role, b a moving average
-    of the role's returns.
+    """Role-conditioned advantages for self-play: A_i = r_i − b_role, b a moving average of the
+    role's returns.
 
         b_role ← α^n b_role + (1 − α^n)·(mean of the role's n rewards in the batch)
 
-    which is n updates b ← αb + (1 − α)r, one an answer, taken as if all n rewards were
-    their mean, so the order of rows does not matter. `baseline` is what the last call returned
-    ({} at first) and is not changed; a role that is not in it starts at its mean in
-    this batch. Roles of several games need names of their own ("poker/first").
+    which is n updates b ← αb + (1 − α)r, one an answer, taken as if all n rewards were their mean,
+    so the order of rows does not matter. `baseline` is what the last call returned ({} at first)
+    and is not changed; a role that is not in it starts at its mean in this batch. Roles of several
+    games need names of their own ("poker/first").
 
     after: True subtracts b as this batch has moved it, the paper's order; False as it
         was before, which is what the paper's released code does. Afterwards an answer's
@@ -186,16 +165,13 @@ def role_baseline(
     Source: arXiv 2506.24119, eq. 2 and Algorithm 1 (there b starts at 0).
     """
     if len(role_B) != len(reward_B):
-        raise ConfigError(
-            f"{len(reward_B)} rewards but {len(role_B)} roles: give one role each"
-        )
+        raise ConfigError(f"{len(reward_B)} rewards but {len(role_B)} roles: give one role each")
     if not 0 <= decay <= 1:
         raise ConfigError(f"decay: {decay} is outside [0, 1]")
     advantage_B, moved = torch.empty_like(reward_B), dict(baseline)
     for role in dict.fromkeys(role_B):
         rows = torch.tensor(
-            [i for i, other in enumerate(role_B) if other == role],
-            device=reward_B.device,
+            [i for i, other in enumerate(role_B) if other == role], device=reward_B.device
         )
         own = reward_B[rows]
         mean = float(own.double().mean())
@@ -205,15 +181,11 @@ def role_baseline(
     return advantage_B, moved
 
 
-def _backwards(
-    step_BT: torch.Tensor, mask_BT: torch.Tensor, factor: float
-) -> torch.Tensor:
+def _backwards(step_BT: torch.Tensor, mask_BT: torch.Tensor, factor: float) -> torch.Tensor:
     """total_t = step_t + factor · total of the next answer token; 0 outside of the mask."""
     total_BT, carried_B = torch.zeros_like(step_BT), torch.zeros_like(step_BT[:, 0])
     for t in range(step_BT.shape[1] - 1, -1, -1):
-        carried_B = torch.where(
-            mask_BT[:, t], step_BT[:, t] + factor * carried_B, carried_B
-        )
+        carried_B = torch.where(mask_BT[:, t], step_BT[:, t] + factor * carried_B, carried_B)
         total_BT[:, t] = carried_B
     return total_BT.masked_fill(~mask_BT, 0)
 
@@ -227,20 +199,16 @@ def _groups(group_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def _centred_by_group(
     reward_B: torch.Tensor, group_B: torch.Tensor, count_G: torch.Tensor
 ) -> torch.Tensor:
-    """Rewards minus the mean of their group, twice, so that equal rewards give 0 and
-    not a rounding error over ε.
+    """Rewards minus the mean of their group, twice, so that equal rewards give 0 and not a rounding
+    error over ε.
     """
     for _ in range(2):
-        mean_G = (
-            reward_B.new_zeros(len(count_G)).index_add(0, group_B, reward_B) / count_G
-        )
+        mean_G = reward_B.new_zeros(len(count_G)).index_add(0, group_B, reward_B) / count_G
         reward_B = reward_B - mean_G[group_B]
     return reward_B
 
 
 def _same_shape(**tensors: torch.Tensor) -> None:
     if len({tensor.shape for tensor in tensors.values()}) > 1:
-        shapes = ", ".join(
-            f"{name} {list(tensor.shape)}" for name, tensor in tensors.items()
-        )
+        shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in tensors.items())
         raise ConfigError(f"advantages: shapes must agree, got {shapes}")

@@ -30,8 +30,8 @@ class PairMaker(Component):
         return 2
 
     def plays(self, generation: int) -> bool:
-        """Whether this generation's pairs are made of matches; else `given` takes them
-        from the prompts.
+        """Whether this generation's pairs are made of matches; else `given` takes them from the
+        prompts.
         """
         return True
 
@@ -46,8 +46,8 @@ class PairMaker(Component):
     def given(
         self, prompts: Sequence[Prompt], generation: int
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs that the prompts bring along; how many gave none, by reason), for a
-        generation without matches.
+        """(the pairs that the prompts bring along; how many gave none, by reason), for a generation
+        without matches.
         """
         raise TypeError(f"pairs: '{self.kind}' makes pairs of matches")
 
@@ -85,9 +85,7 @@ class Scored:
     score: float
 
 
-def pair_of(
-    match: Match, messages: tuple[Message, ...], better: Scored, worse: Scored
-) -> Pair:
+def pair_of(match: Match, messages: tuple[Message, ...], better: Scored, worse: Scored) -> Pair:
     """The pair of two answers to one chat of a match."""
     return Pair(
         id=record_id("pair", match.id, better.text, worse.text),

@@ -1,5 +1,5 @@
-"""From judged matches to episodes: each move of a learner with what it is paid, and
-which moves compete with it.
+"""From judged matches to episodes: each move of a learner with what it is paid, and which moves
+compete with it.
 """
 
 from __future__ import annotations
@@ -37,16 +37,15 @@ def episodes(
     normalise: Normalising | None = None,
     share_of_outcome: Callable[[int], float] = lambda later: 1.0,
 ) -> tuple[list[Episode], dict[str, int]]:
-    """(an episode for each move of `learner`, in order; how many of its moves gave
-    none, by reason).
+    """(an episode for each move of `learner`, in order; how many of its moves gave none, by
+    reason).
 
         reward = share(later) · utility of the seat + Σ over the terms of its role
 
-    where `later` is how many moves of the seat follow in the match; normalised if
-    `normalise` is given. `judgements` by match id, `prompts` by id. A move whose seat
-    was not judged, or that failed, is left out: it is not paid 0. Raises ConfigError
-    for a utility that no judgement has, EquipoiseError for a term that has not one
-    finite number for each text.
+    where `later` is how many moves of the seat follow in the match; normalised if `normalise` is
+    given. `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that
+    failed, is left out: it is not paid 0. Raises ConfigError for a utility that no judgement has,
+    EquipoiseError for a term that has not one finite number for each text.
     """
     own = _moves(matches, learner)
     made = [move for move in own if _succeeded(move.turn)]
@@ -98,9 +97,7 @@ def _succeeded(turn: Turn) -> bool:
     return turn.move.finish != "error" and bool(turn.move.token_ids)
 
 
-def _episode(
-    move: MoveMade, learner: PlayerId, role: str, parts: dict[str, float]
-) -> Episode:
+def _episode(move: MoveMade, learner: PlayerId, role: str, parts: dict[str, float]) -> Episode:
     match, place, turn = move
     chat = [(message.role, message.content) for message in turn.view.messages]
     return Episode(
@@ -116,10 +113,7 @@ def _episode(
 
 
 def _shaped(
-    made: Sequence[MoveMade],
-    game: Game,
-    prompts: Mapping[str, Prompt],
-    terms: Sequence[Term],
+    made: Sequence[MoveMade], game: Game, prompts: Mapping[str, Prompt], terms: Sequence[Term]
 ) -> list[dict[str, float]]:
     """For each move, term -> what it adds; terms of one name are summed."""
     shaped: list[dict[str, float]] = [{} for _ in made]
@@ -136,9 +130,7 @@ def _has_role(move: MoveMade, game: Game, role: str) -> bool:
     return game.role(move.turn.seat) == role
 
 
-def _values(
-    term: Term, moves: Sequence[MoveMade], prompts: Mapping[str, Prompt]
-) -> list[float]:
+def _values(term: Term, moves: Sequence[MoveMade], prompts: Mapping[str, Prompt]) -> list[float]:
     """What the term adds to each move.
 
     Raises EquipoiseError unless it is a finite number each.
@@ -153,7 +145,6 @@ def _values(
     for text, value in zip(texts, values, strict=True):
         if not (isinstance(value, Real) and isfinite(value)):
             raise EquipoiseError(
-                f"shaping '{term.name}' gave {value!r}, no finite number, for "
-                f"{text[:80]!r}"
+                f"shaping '{term.name}' gave {value!r}, no finite number, for {text[:80]!r}"
             )
     return [float(value) for value in values]

@@ -5,9 +5,8 @@
     {"chosen": [the chat and its answer], "rejected": [likewise]}
     {"prompt": …, "completion": …}      one answer, for `data_wins`
 
-Of messages, the assistant's at the end are the answer. A row's `score_chosen` and
-`score_rejected` are the pair's scores; without them they are 1 and 0, as they are where
-a loss reads probabilities.
+Of messages, the assistant's at the end are the answer. A row's `score_chosen` and `score_rejected`
+are the pair's scores; without them they are 1 and 0, as they are where a loss reads probabilities.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ NO_ANSWER = "no_answer"
 
 
 class Data(PairMaker):
-    """The data's own pairs in the first generations, which then need no matches;
-    afterwards those of `then`.
+    """The data's own pairs in the first generations, which then need no matches; afterwards those
+    of `then`.
     """
 
     kind: Literal["data"] = "data"
@@ -100,14 +99,13 @@ class Data(PairMaker):
 
 
 class DataWins(PairMaker):
-    """The data's answer against each that was sampled, which no judge has to see: SPIN's
-    pairs. (arXiv 2401.01335, §4.1)
+    """The data's answer against each that was sampled, which no judge has to see: SPIN's pairs.
+    (arXiv 2401.01335, §4.1)
     """
 
     kind: Literal["data_wins"] = "data_wins"
     column: str | None = Field(
-        None,
-        description="the column of the data's answer; by default `chosen`, else `completion`",
+        None, description="the column of the data's answer; by default `chosen`, else `completion`"
     )
 
     @property
@@ -134,8 +132,8 @@ class DataWins(PairMaker):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches; how many matches gave none, by reason:
-        error, no_answer, identical).
+        """(the pairs in the order of the matches; how many matches gave none, by reason: error,
+        no_answer, identical).
         """
         assert prompts is not None, "the data's answers are the prompts' own"
         pairs: list[Pair] = []
@@ -170,8 +168,8 @@ def _samples(match: Match) -> dict[str, Turn]:
 
 
 def _text(prompt: Prompt, column: str) -> str:
-    """The answer in a column; "" where there is none. Raises DataError for what is
-    neither a text nor a chat.
+    """The answer in a column; "" where there is none. Raises DataError for what is neither a text
+    nor a chat.
     """
     value = prompt.facts.get(column)
     if value is None or isinstance(value, str):

@@ -1,5 +1,5 @@
-"""Answer log-probabilities of the reference and of every opponent: computed once for
-each (player, text), then read from the store.
+"""Answer log-probabilities of the reference and of every opponent: computed once for each (player,
+text), then read from the store.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from equipoise.errors import ConfigError
 from equipoise.players.base import Actor, Scorer
 from equipoise.types import Message, Pair, PlayerId, record_id
 
-# Answers scored and recorded together; a resumed run repeats whole chunks only, so that
-# its batches are the same.
+# Answers scored and recorded together; a resumed run repeats whole chunks only, so that its batches
+# are the same.
 CHUNK = 512
 
 # a chat, its answer, and whether that was cut
@@ -22,8 +22,8 @@ AnsweredChat = tuple[tuple[Message, ...], str, bool]
 
 
 class LogprobStore(Protocol):
-    """Where log-probabilities (nats) and token counts are kept, by player, encoding and
-    text key; a run's ledger is one.
+    """Where log-probabilities (nats) and token counts are kept, by player, encoding and text key; a
+    run's ledger is one.
     """
 
     def logprobs(
@@ -57,14 +57,14 @@ def opponent_logprobs(
     pairs: Sequence[Pair],
     advance: Callable[[int], None] = lambda n: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in
-    nats, of both answers of each pair.
+    """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in nats, of both
+    answers of each pair.
 
-    `actor(player)` opens a player; `advance(n)` is told of every n answers. The
-    learner's own generations must read text exactly as it does (tokenizer, template,
-    truncation); another player reads it in its own way, but whole. Raises ConfigError
-    when a generation reads it differently or an opponent has no log-probabilities at
-    all, DataError when an answer does not fit into one's context.
+    `actor(player)` opens a player; `advance(n)` is told of every n answers. The learner's own
+    generations must read text exactly as it does (tokenizer, template, truncation); another player
+    reads it in its own way, but whole. Raises ConfigError when a generation reads it differently or
+    an opponent has no log-probabilities at all, DataError when an answer does not fit into one's
+    context.
     """
     chosen = [text_key(p.messages, p.chosen, p.chosen_cut) for p in pairs]
     rejected = [text_key(p.messages, p.rejected, p.rejected_cut) for p in pairs]
@@ -84,8 +84,8 @@ def opponent_logprobs(
 def _scorer(
     actor: Callable[[PlayerId], Actor], opponent: PlayerId, learner: PlayerId
 ) -> tuple[Scorer, bool]:
-    """The opponent, and whether answers must fit it whole, since it reads text in
-    another way than the learner.
+    """The opponent, and whether answers must fit it whole, since it reads text in another way than
+    the learner.
     """
     scorer = _opened(actor, opponent)
     alike = scorer.encoding == _opened(actor, learner).encoding
@@ -102,8 +102,7 @@ def _opened(actor: Callable[[PlayerId], Actor], player: PlayerId) -> Scorer:
     scorer = actor(player)
     if not isinstance(scorer, Scorer):
         raise ConfigError(
-            f"players.{player.name}: has no log-probabilities, which the loss needs of "
-            "opponents"
+            f"players.{player.name}: has no log-probabilities, which the loss needs of opponents"
         )
     return scorer
 

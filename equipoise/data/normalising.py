@@ -1,5 +1,5 @@
-"""Pay-offs made comparable between data sets, so that a task that pays a lot for
-everything does not drown one that pays little.
+"""Pay-offs made comparable between data sets, so that a task that pays a lot for everything does
+not drown one that pays little.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ SIDES = ("user", "llm")  # the utilities that a welfare joins
 class Normalising(Settings):
     """How the rewards of a generation's episodes are normalised before they are learned from.
 
-    The ledger keeps both: an episode's parts are the pay-off as it was, and what
-    normalising added to it.
+    The ledger keeps both: an episode's parts are the pay-off as it was, and what normalising added
+    to it.
     """
 
     method: Method = Field(
-        "none",
-        description="none, z_score, min_max, robust_z (median and its deviation) or "
-        "rank",
+        "none", description="none, z_score, min_max, robust_z (median and its deviation) or rank"
     )
     by: Literal["source", "all"] = Field(
         "source", description="each data source by itself, or all together"
@@ -52,9 +50,7 @@ class Normalising(Settings):
                 "apart (apart: true)"
             )
         if self.apart and self.method == "none":
-            raise ValueError(
-                "method: none normalises nothing, so there is nothing to keep apart"
-            )
+            raise ValueError("method: none normalises nothing, so there is nothing to keep apart")
         if (
             self.welfare is not None
             and self.method in ("z_score", "robust_z")
@@ -75,8 +71,8 @@ class Normalising(Settings):
     ) -> list[Episode]:
         """The episodes with their rewards normalised, each role by itself.
 
-        `sources` names each episode's data set, `utilities` holds what its move was
-        given. Raises ConfigError where a side's utility is missing.
+        `sources` names each episode's data set, `utilities` holds what its move was given. Raises
+        ConfigError where a side's utility is missing.
         """
         if self.method == "none" or not episodes:
             return list(episodes)
@@ -86,16 +82,13 @@ class Normalising(Settings):
             value_B = normalised(reward_B, group_B, self.method)
         else:
             user_B, llm_B = (
-                normalised(_side(utilities, side), group_B, self.method)
-                for side in SIDES
+                normalised(_side(utilities, side), group_B, self.method) for side in SIDES
             )
             value_B = np.asarray(self.welfare.value(user_B, llm_B), float)
         pairs = zip(episodes, value_B, strict=True)
         return [_with_reward(episode, float(value)) for episode, value in pairs]
 
-    def _groups(
-        self, episodes: Sequence[Episode], sources: Sequence[str]
-    ) -> np.ndarray:
+    def _groups(self, episodes: Sequence[Episode], sources: Sequence[str]) -> np.ndarray:
         """The number of each episode's group, [B]: its role, and its data set."""
         names = []
         for episode, source in zip(episodes, sources, strict=True):

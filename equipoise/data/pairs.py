@@ -1,7 +1,7 @@
 """Pairs of a better and a worse answer, made from the answers of one match.
 
-Answers are compared when they were given to the same chat. Equal texts count as one
-answer with their mean score. A match that gives no pair is counted by its reason:
+Answers are compared when they were given to the same chat. Equal texts count as one answer with
+their mean score. A match that gives no pair is counted by its reason:
 
     error       fewer than two scored answers, and a move failed
     unjudged    fewer than two scored answers otherwise
@@ -42,9 +42,7 @@ class Ranked(PairMaker):
     """The base of these pair makers; each chooses from the answers to one chat, ranked by score."""
 
     per_prompt: int | None = Field(
-        None,
-        ge=1,
-        description="keep at most this many pairs a prompt, widest gaps first",
+        None, ge=1, description="keep at most this many pairs a prompt, widest gaps first"
     )
 
     def make(
@@ -60,9 +58,7 @@ class Ranked(PairMaker):
         """
         by_match = {judgement.match: judgement for judgement in judgements}
         check_utility(utility, judgements)
-        made = [
-            self._of_match(match, by_match.get(match.id), utility) for match in matches
-        ]
+        made = [self._of_match(match, by_match.get(match.id), utility) for match in matches]
         pairs: list[Pair] = []
         for of_match in made:
             if not isinstance(of_match, str):
@@ -86,9 +82,7 @@ class Ranked(PairMaker):
         """The match's pairs, or the reason why there are none."""
         rankings = _rankings(match, judgement, utility)
         if not rankings:
-            failed = any(
-                turn.move.finish == "error" for turn in match.last_turns().values()
-            )
+            failed = any(turn.move.finish == "error" for turn in match.last_turns().values())
             return "error" if failed else "unjudged"
         pairs = []
         for messages, answers in rankings.items():
@@ -153,9 +147,7 @@ def _tied(answers: Ranking) -> bool:
     return answers[0].score == answers[-1].score
 
 
-def _rankings(
-    match: Match, judgement: Judgement | None, utility: str
-) -> dict[Chat, Ranking]:
+def _rankings(match: Match, judgement: Judgement | None, utility: str) -> dict[Chat, Ranking]:
     """chat -> the scored answers to it, ranked, where it has two at least."""
     scores = {} if judgement is None else judgement.by_seat(utility)
     scored: dict[Chat, list[tuple[str, float]]] = {}
@@ -183,8 +175,8 @@ def _ranked(match: Match, answers: Sequence[tuple[str, float]]) -> Ranking:
 
 
 def _widest(pairs: Sequence[Pair], per_prompt: int | None) -> set[str]:
-    """The ids of each prompt's `per_prompt` pairs with the widest gaps; all of them
-    without a limit.
+    """The ids of each prompt's `per_prompt` pairs with the widest gaps; all of them without a
+    limit.
     """
     by_prompt: dict[str, list[Pair]] = {}
     for pair in pairs:

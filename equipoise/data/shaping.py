@@ -1,8 +1,8 @@
-"""What is added to a move's pay-off for how its text compares with others: diversity,
-and penalties for unfit texts.
+"""What is added to a move's pay-off for how its text compares with others: diversity, and penalties
+for unfit texts.
 
-A shaping is a setting; `open` makes a term of it, which remembers every text of its
-role in the run so far.
+A shaping is a setting; `open` makes a term of it, which remembers every text of its role in the run
+so far.
 """
 
 from __future__ import annotations
@@ -50,14 +50,10 @@ class Shaping(Component):
     }
 
     role: str | None = Field(
-        None,
-        description="whose texts; null: those of the role that rewrites the game's "
-        "prompts",
+        None, description="whose texts; null: those of the role that rewrites the game's prompts"
     )
     weight: float = Field(
-        ge=0,
-        description="what the measure is multiplied with before it is taken off the "
-        "reward",
+        ge=0, description="what the measure is multiplied with before it is taken off the reward"
     )
 
     def in_game(self, game: Game) -> Self:
@@ -98,8 +94,7 @@ class _Measured:
         self.weight, self.measure = shaping.weight, measure
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
-        # A blank text shares nothing with any other; if that counted, silence would pay
-        # best.
+        # A blank text shares nothing with any other; if that counted, silence would pay best.
         blank = float(len(self.measure) > 0)
         likeness = self.measure.score(texts)
         return [
@@ -121,8 +116,7 @@ class SelfBleuShaping(Diversity):
     weight: float = Field(
         5.0,
         ge=0,
-        description="what the measure is multiplied with before it is taken off the "
-        "reward",
+        description="what the measure is multiplied with before it is taken off the reward",
     )
 
     tokens: Tokens = Field(
@@ -143,8 +137,7 @@ class CosineShaping(Diversity):
     weight: float = Field(
         1.0,
         ge=0,
-        description="what the measure is multiplied with before it is taken off the "
-        "reward",
+        description="what the measure is multiplied with before it is taken off the reward",
     )
     embedding: Embedding = Field(
         default_factory=sentence_embedding,
@@ -159,14 +152,12 @@ class CosineShaping(Diversity):
 
     def open(self, resources: Resources) -> Term:
         """The term."""
-        return _Measured(
-            self, MeanCosine(self.embedding.open(resources), window=self.window)
-        )
+        return _Measured(self, MeanCosine(self.embedding.open(resources), window=self.window))
 
 
 class UnfitShaping(Shaping):
-    """−weight for a text that is blank, a repetition, a copy of its seed, or off its
-    seed's topic.
+    """−weight for a text that is blank, a repetition, a copy of its seed, or off its seed's
+    topic.
     """
 
     kind: Literal["unfit"] = "unfit"
@@ -175,17 +166,12 @@ class UnfitShaping(Shaping):
         None,
         ge=-1,
         le=1,
-        description="the least cosine with the seed prompt; null: topics are not "
-        "looked at",
+        description="the least cosine with the seed prompt; null: topics are not looked at",
     )
     repeats: int = Field(
-        1,
-        ge=0,
-        description="how often a text may have been written before without a penalty",
+        1, ge=0, description="how often a text may have been written before without a penalty"
     )
-    embedding: Embedding = Field(
-        default="hashed", description="what topics are compared by"
-    )  # type: ignore[assignment]
+    embedding: Embedding = Field(default="hashed", description="what topics are compared by")  # type: ignore[assignment]
 
     def open(self, resources: Resources) -> Term:
         """The term."""
@@ -195,9 +181,7 @@ class UnfitShaping(Shaping):
 class _Unfit:
     def __init__(self, shaping: UnfitShaping, resources: Resources) -> None:
         self.name, self.role, self.shaping = shaping.kind, shaping._role(), shaping
-        self.embed = (
-            None if shaping.on_topic is None else shaping.embedding.open(resources)
-        )
+        self.embed = None if shaping.on_topic is None else shaping.embedding.open(resources)
         self.seen: Counter[str] = Counter()
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:

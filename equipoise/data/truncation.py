@@ -1,5 +1,5 @@
-"""Answers that were cut at `max_new_tokens`: learned from as they were sampled, without
-an end that was never sampled, or left out.
+"""Answers that were cut at `max_new_tokens`: learned from as they were sampled, without an end that
+was never sampled, or left out.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def was_cut(turn: Turn) -> bool:
 
 
 def without_cut(matches: Sequence[Match], needed: int = 2) -> tuple[list[Match], int]:
-    """(the matches without the turns of seats whose answer was cut; how many are left
-    out, since fewer than `needed` whole answers remain).
+    """(the matches without the turns of seats whose answer was cut; how many are left out, since
+    fewer than `needed` whole answers remain).
     """
     whole: list[Match] = []
     left_out = 0
@@ -43,16 +43,15 @@ def without_cut(matches: Sequence[Match], needed: int = 2) -> tuple[list[Match],
 
 
 def marked(pairs: Sequence[Pair], matches: Sequence[Match]) -> list[Pair]:
-    """The pairs with a note of which answers were cut: those that no seat of the match
-    ended by itself.
+    """The pairs with a note of which answers were cut: those that no seat of the match ended by
+    itself.
     """
     by_id = {match.id: match for match in matches}
     noted: list[Pair] = []
     for pair in pairs:
         match = by_id.get(pair.match)
         chosen, rejected = (
-            match is not None and _always_cut(match, text)
-            for text in (pair.chosen, pair.rejected)
+            match is not None and _always_cut(match, text) for text in (pair.chosen, pair.rejected)
         )
         if chosen or rejected:
             cut = {"chosen_cut": chosen, "rejected_cut": rejected}

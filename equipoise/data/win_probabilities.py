@@ -1,14 +1,14 @@
 """P(an answer beats a player), estimated from that player's answers to the same prompt.
 
-Judges score on any scale; a loss with a probability target wants P(y beats π_t). Of the
-K answers of a prompt, P is the mean over the others: of the win indicator, a tie ½, or,
-for rewards of a Bradley–Terry model, of σ(reward − reward of the other). Against several
-players it is their weighted mean, each over its own answers. (arXiv 2405.00675, eq. 4.7;
-arXiv 2509.23102, eqs 10 to 13)
+Judges score on any scale; a loss with a probability target wants P(y beats π_t). Of the K answers
+of a prompt, P is the mean over the others: of the win indicator, a tie ½, or, for rewards of a
+Bradley–Terry model, of σ(reward − reward of the other). Against several players it is their
+weighted mean, each over its own answers. (arXiv 2405.00675, eq. 4.7; arXiv 2509.23102, eqs 10 to
+13)
 
-Given the answer, the mean over answers drawn from a player is unbiased. The best of the
-K answers is chosen by the same scores, so its share of wins is near 1 by choice: take
-`pairs: all_pairs` or σ of the rewards where the size of P matters.
+Given the answer, the mean over answers drawn from a player is unbiased. The best of the K answers
+is chosen by the same scores, so its share of wins is near 1 by choice: take `pairs: all_pairs` or σ
+of the rewards where the size of P matters.
 """
 
 from __future__ import annotations
@@ -30,13 +30,9 @@ class Samples:
     """The scored answers of players, by prompt and chat."""
 
     def __init__(self) -> None:
-        self._scores: dict[tuple[str, Chat, PlayerId], list[tuple[str, float]]] = (
-            defaultdict(list)
-        )
+        self._scores: dict[tuple[str, Chat, PlayerId], list[tuple[str, float]]] = defaultdict(list)
 
-    def add(
-        self, matches: Iterable[Match], judgements: Iterable[Judgement], utility: str
-    ) -> None:
+    def add(self, matches: Iterable[Match], judgements: Iterable[Judgement], utility: str) -> None:
         """Take in the last answer of every seat that has this utility."""
         by_match = {judgement.match: judgement for judgement in judgements}
         for match in matches:
@@ -62,9 +58,8 @@ class Samples:
     ) -> float | None:
         """P(`text`, scored `score`, beats the players), in [0, 1].
 
-        `players` with their weights, which add up to one. An answer is not compared with
-        itself: a player that gave `text` has it once less. None where one of the
-        players has no other answer.
+        `players` with their weights, which add up to one. An answer is not compared with itself: a
+        player that gave `text` has it once less. None where one of the players has no other answer.
         """
         total = 0.0
         for player, weight in players:
@@ -79,11 +74,7 @@ class Samples:
         return total
 
     def _gave(
-        self,
-        prompt: str,
-        chat: Chat,
-        text: str,
-        players: Sequence[tuple[PlayerId, float]],
+        self, prompt: str, chat: Chat, text: str, players: Sequence[tuple[PlayerId, float]]
     ) -> PlayerId | None:
         """The first of the players that gave this answer."""
         for player, _ in players:
@@ -107,8 +98,8 @@ def with_wins(
     players: Sequence[tuple[PlayerId, float]],
     rule: WinRule,
 ) -> tuple[list[Pair], Mapping[str, int]]:
-    """(the pairs with P(answer beats `players`) of both answers; how many were dropped,
-    since a player has no other answer to the prompt).
+    """(the pairs with P(answer beats `players`) of both answers; how many were dropped, since a
+    player has no other answer to the prompt).
     """
     kept: list[Pair] = []
     dropped: Counter[str] = Counter()

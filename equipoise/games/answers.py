@@ -12,8 +12,8 @@ from equipoise.types import Prompt, View
 
 
 class Answers(Game):
-    """`samples` seats answer the prompt; a schedule may give all of them to one player
-    or share them out.
+    """`samples` seats answer the prompt; a schedule may give all of them to one player or share
+    them out.
     """
 
     kind: Literal["answers"] = "answers"

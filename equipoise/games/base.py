@@ -11,15 +11,7 @@ import msgspec
 import numpy as np
 
 from equipoise.component import Component
-from equipoise.types import (
-    Judgement,
-    Match,
-    Move,
-    Prompt,
-    View,
-    record_id,
-    user,
-)
+from equipoise.types import Judgement, Match, Move, Prompt, View, record_id, user
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +26,8 @@ Referee = Generator[Ask | list[Ask], Move | list[Move], None]
 
 
 class Bimatrix(NamedTuple):
-    """A finite game of two seats: the moves of the first and the second, and what each
-    gets, [A, M].
+    """A finite game of two seats: the moves of the first and the second, and what each gets, [A,
+    M].
     """
 
     actions: tuple[tuple[str, ...], tuple[str, ...]]
@@ -46,13 +38,10 @@ class Bimatrix(NamedTuple):
 class Game(Component):
     """The rules.
 
-    A referee yields an `Ask` and receives the move, or a list of asks at once and
-    receives a list.
+    A referee yields an `Ask` and receives the move, or a list of asks at once and receives a list.
     """
 
-    KINDS: ClassVar = {
-        "answers": "equipoise.games.answers:Answers",
-    }
+    KINDS: ClassVar = {"answers": "equipoise.games.answers:Answers"}
     READ: ClassVar = ("seats", "roles", "symmetric")
 
     @property
@@ -62,8 +51,8 @@ class Game(Component):
 
     @property
     def symmetric(self) -> bool:
-        """Whether all seats play the same role, so that one player's success is the
-        other's by the same measure.
+        """Whether all seats play the same role, so that one player's success is the other's by the
+        same measure.
         """
         return len(self.roles) == 1
 
@@ -81,14 +70,14 @@ class Game(Component):
         return self.seats
 
     def content_warning(self, prompt: Prompt) -> str:
-        """What a reader is warned of before a match on `prompt` is shown; "" where there
-        is nothing to warn of.
+        """What a reader is warned of before a match on `prompt` is shown; "" where there is nothing
+        to warn of.
         """
         return ""
 
     def check(self) -> None:
-        """Raises DataError where a file that the rules need is missing or faulty;
-        called before a run begins.
+        """Raises DataError where a file that the rules need is missing or faulty; called before a
+        run begins.
         """
 
     def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
@@ -104,8 +93,8 @@ class Game(Component):
         """The rules of one match on `prompt`."""
 
     def asked_first(self, prompt: Prompt) -> Prompt:
-        """The prompt; for one without a text, such as a deal of cards, what is asked
-        first in its place. As it is where a match ends before anybody is asked.
+        """The prompt; for one without a text, such as a deal of cards, what is asked first in its
+        place. As it is where a match ends before anybody is asked.
         """
         if prompt.messages:
             return prompt
@@ -117,8 +106,8 @@ class Game(Component):
 
     @property
     def rewriter(self) -> str | None:
-        """The role that writes a text in place of the prompt's, for another role to
-        answer; None where no role does.
+        """The role that writes a text in place of the prompt's, for another role to answer; None
+        where no role does.
         """
         return None
 
@@ -127,8 +116,8 @@ class Game(Component):
         return False
 
     def given(self, prompt: Prompt, text: str | None = None) -> Prompt:
-        """`prompt` with `text` in its place (None: its own), so that nobody is asked to
-        write one.
+        """`prompt` with `text` in its place (None: its own), so that nobody is asked to write
+        one.
         """
         if text is None:
             return prompt
@@ -139,9 +128,7 @@ class Game(Component):
     def check_replay(self) -> None:
         """Raises ConfigError where a text of an earlier match cannot be given again."""
 
-    def successful_texts(
-        self, match: Match, judgements: Sequence[Judgement]
-    ) -> list[str]:
+    def successful_texts(self, match: Match, judgements: Sequence[Judgement]) -> list[str]:
         """The texts of the rewriting role that succeeded by one of these judgements, in order."""
         return []
 
@@ -151,8 +138,8 @@ class Game(Component):
         return ()
 
     def payoff_AM(self) -> np.ndarray | None:
-        """For a finite game: the first seat's pay-off, [A, M], when it plays a and the
-        second seat m. Else None.
+        """For a finite game: the first seat's pay-off, [A, M], when it plays a and the second seat
+        m. Else None.
         """
         return None
 

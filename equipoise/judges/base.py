@@ -19,16 +19,7 @@ from equipoise.games.base import Game
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
 from equipoise.players.together import Request, act_together
-from equipoise.types import (
-    Judgement,
-    Match,
-    Move,
-    PlayerId,
-    Prompt,
-    View,
-    Vote,
-    record_id,
-)
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, Vote, record_id
 
 Questions = tuple[Player | PlayerId, Sequence[View], Sequence[int]]
 """A player, what it is asked, and a seed for each view."""
@@ -55,8 +46,8 @@ def mean_grades(votes: Sequence[Vote]) -> Grades:
 def comparable(grades: Grades) -> Grades:
     """The grades of those who graded every seat that anybody graded.
 
-    Who graded one of two answers says nothing of their order: means over different
-    judges on either side would compare the judges, not the answers.
+    Who graded one of two answers says nothing of their order: means over different judges on either
+    side would compare the judges, not the answers.
     """
     seats = set().union(*grades.values())
     return {by: given for by, given in grades.items() if given.keys() == seats}
@@ -66,12 +57,11 @@ def comparable(grades: Grades) -> Grades:
 class JudgeContext:
     """What a judge may know and ask of the run that it judges for.
 
-    `seed` is that of everything the judge leaves to chance. `pool` are the players that
-    take part now, learners first. `ratings` are the players' by name as they stand
-    before these matches, empty where nobody was rated yet and all start alike.
-    `resources` keeps what is opened, to be shared and to be closed by the run. `actor`
-    opens a player of the run, or one that only the judge's settings know; `act` has
-    several answer at the same time.
+    `seed` is that of everything the judge leaves to chance. `pool` are the players that take part
+    now, learners first. `ratings` are the players' by name as they stand before these matches,
+    empty where nobody was rated yet and all start alike. `resources` keeps what is opened, to be
+    shared and to be closed by the run. `actor` opens a player of the run, or one that only the
+    judge's settings know; `act` has several answer at the same time.
     """
 
     game: Game
@@ -89,13 +79,11 @@ class JudgeContext:
         return self.ask_together([(player, views, seeds)])[0]
 
     def ask_together(self, questions: Sequence[Questions]) -> list[list[Move]]:
-        """The moves of several players, each for its own views and seeds; those with
-        adapters on one base answer in one batch.
+        """The moves of several players, each for its own views and seeds; those with adapters on
+        one base answer in one batch.
         """
         requests = [
-            Request(self.actor(player), views, seeds)
-            for player, views, seeds in questions
-            if views
+            Request(self.actor(player), views, seeds) for player, views, seeds in questions if views
         ]
         moves = iter(self.act(requests))
         return [next(moves) if views else [] for _, views, _ in questions]
@@ -127,21 +115,19 @@ class Judge(Component):
     READ: ClassVar = ("name", "compares")
 
     compares: ClassVar[bool] = False
-    """Whether scores only say how seats did against each other, so that those of two
-    matches mean nothing together.
+    """Whether scores only say how seats did against each other, so that those of two matches mean
+    nothing together.
     """
 
     _context: JudgeContext | None = PrivateAttr(None)
 
     in_units: ClassVar[bool] = False
-    """Whether it judges each match by itself with a model of its own, asking no player,
-    so that an executor's workers can do it, some matches at a time.
+    """Whether it judges each match by itself with a model of its own, asking no player, so that an
+    executor's workers can do it, some matches at a time.
     """
 
     @abstractmethod
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
 
     def judge_checked(
@@ -175,8 +161,8 @@ class Judge(Component):
         """
 
     def faults(self, judge_context: JudgeContext) -> Iterator[str]:
-        """What keeps the judge from working in this context, one message each; asked
-        before a run begins, and nothing is sampled for it.
+        """What keeps the judge from working in this context, one message each; asked before a run
+        begins, and nothing is sampled for it.
         """
         try:
             self.at(judge_context)
@@ -184,15 +170,13 @@ class Judge(Component):
             yield str(error).removeprefix("judge: ")
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """What a prompt lacks, so that no answer to it can be judged; "" where it lacks
-        nothing.
-        """
+        """What a prompt lacks, so that no answer to it can be judged; "" where it lacks nothing."""
         return ""
 
     @property
     def score_range(self) -> tuple[float, float] | None:
-        """The least and the greatest score that it can give; None where that is not
-        known beforehand.
+        """The least and the greatest score that it can give; None where that is not known
+        beforehand.
         """
         return None
 
@@ -210,28 +194,26 @@ class Judge(Component):
         return mean_grades(votes)
 
     def questions(self, seats: int, pool: int) -> int:
-        """The most questions to models that a match of so many seats takes, in a pool
-        of so many players.
+        """The most questions to models that a match of so many seats takes, in a pool of so many
+        players.
         """
         return 0
 
     def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
-        """The judgement under these ratings, by name, of the players who voted; most
-        judges do not weigh votes.
+        """The judgement under these ratings, by name, of the players who voted; most judges do not
+        weigh votes.
         """
         return judgement
 
     @cached_property
     def name(self) -> str:
-        """The judge's name in the ledger: its kind, with a hash of the settings that are
-        not the defaults.
+        """The judge's name in the ledger: its kind, with a hash of the settings that are not the
+        defaults.
 
-        Settings that may differ when a run is resumed (budgets, addresses) are left
-        out, so that the resumed run recognises its judge.
+        Settings that may differ when a run is resumed (budgets, addresses) are left out, so that
+        the resumed run recognises its judge.
         """
-        changed = essence(
-            self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
-        )
+        changed = essence(self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"}))
         if not changed:
             return self.kind
         text = json.dumps(changed, sort_keys=True, default=str)

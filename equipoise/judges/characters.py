@@ -11,8 +11,8 @@ MARKS = 30  # combining marks on one character; languages need ten
 def even_width(text: str) -> str:
     """`text` in Unicode's form NFKC: wide, styled and joined characters as plain ones.
 
-    Of a longer run of combining marks the first 30 stay: putting a run in order takes
-    time by the square of its length. Source: Unicode Standard Annex 15, section 13.
+    Of a longer run of combining marks the first 30 stay: putting a run in order takes time by the
+    square of its length. Source: Unicode Standard Annex 15, section 13.
     """
     if text.isascii():
         return text

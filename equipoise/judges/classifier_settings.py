@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 class ClassifierSettings(Settings):
     """A sequence classification model: where it is, and how it is read."""
 
-    model: str = Field(
-        description="a folder or Hugging Face id of a sequence classification model"
-    )
+    model: str = Field(description="a folder or Hugging Face id of a sequence classification model")
     head: str | None = Field(
         None,
         description="what its weights call the last layer, where that is not the "
@@ -39,9 +37,7 @@ class ClassifierSettings(Settings):
         description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
     )
     max_length: int | None = Field(
-        None,
-        ge=2,
-        description="tokens of the whole text; null: the model's context, at most 2048",
+        None, ge=2, description="tokens of the whole text; null: the model's context, at most 2048"
     )
     batch_size: int = Field(16, ge=1, description="texts that are read at once")
     trust_remote_code: bool = Field(

@@ -50,8 +50,8 @@ class SeatPair:
 class ComparedPair:
     """Two seats and the judge's readings of their answers.
 
-    `forward` is with the first seat's answer shown first, `backward` the other way round.
-    Equal texts have no readings: they are a tie.
+    `forward` is with the first seat's answer shown first, `backward` the other way round. Equal
+    texts have no readings: they are a tie.
     """
 
     seats: SeatPair
@@ -67,10 +67,10 @@ class Comparing(Judge):
         p(a beats b) = (P(a, b) + 1 − P(b, a)) / 2
         score_a      = mean over b of p(a beats b)
 
-    P(x, y) is the probability that x wins when it is shown first. Every two seats whose
-    last moves answered the same chat are compared in both orders. Equal texts are a tie
-    without a question. Where the two orders prefer different answers, `flip` decides. Where
-    the reply in one order could not be read, the two seats are not compared.
+    P(x, y) is the probability that x wins when it is shown first. Every two seats whose last moves
+    answered the same chat are compared in both orders. Equal texts are a tie without a question.
+    Where the two orders prefer different answers, `flip` decides. Where the reply in one order
+    could not be read, the two seats are not compared.
     """
 
     compares: ClassVar[bool] = True
@@ -93,9 +93,7 @@ class Comparing(Judge):
         ½ is a tie.
         """
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id.
 
         All questions are asked in one call of `compare`.
@@ -122,9 +120,7 @@ class Comparing(Judge):
                 yield self._question(match, prompt, pair.first, pair.second)
                 yield self._question(match, prompt, pair.second, pair.first)
 
-    def _question(
-        self, match: Match, prompt: Prompt, first: Turn, second: Turn
-    ) -> Comparison:
+    def _question(self, match: Match, prompt: Prompt, first: Turn, second: Turn) -> Comparison:
         seed = seeds.child(
             self.judge_context.seed,
             "judge",
@@ -134,13 +130,9 @@ class Comparing(Judge):
             first.seat,
             second.seat,
         )
-        return Comparison(
-            prompt, first.view.messages, first.move.text, second.move.text, seed
-        )
+        return Comparison(prompt, first.view.messages, first.move.text, second.move.text, seed)
 
-    def _judgement_by_pairs(
-        self, match: Match, compared: Sequence[ComparedPair]
-    ) -> Judgement:
+    def _judgement_by_pairs(self, match: Match, compared: Sequence[ComparedPair]) -> Judgement:
         votes: list[Vote] = []
         wins: dict[str, list[float]] = {seat: [] for seat in match.seats}
         reasons = dict.fromkeys(why_unanswered(match))
@@ -159,9 +151,7 @@ class Comparing(Judge):
                 wins[second].append(1 - p_first)
         if not reasons and _alone(match, compared):
             reasons["nobody else answered the same chat"] = None
-        scores = {
-            seat: {"score": sum(won) / len(won)} for seat, won in wins.items() if won
-        }
+        scores = {seat: {"score": sum(won) / len(won)} for seat, won in wins.items() if won}
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 
 

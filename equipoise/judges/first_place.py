@@ -13,17 +13,15 @@ from equipoise.types import Judgement, Match, Prompt
 
 
 class FirstPlace(Judge):
-    """Scores each seat P(its answer comes first of the match), by Plackett–Luce: exp(s/τ)
-    over the sum of them, s what `judge` gave. (arXiv 2509.23102, §3.1)
+    """Scores each seat P(its answer comes first of the match), by Plackett–Luce: exp(s/τ) over the
+    sum of them, s what `judge` gave. (arXiv 2509.23102, §3.1)
 
     Seats without a score are out of the comparison; a seat alone in it is unjudged.
     """
 
     kind: Literal["first_place"] = "first_place"
     compares: ClassVar[bool] = True
-    judge_of_answers: Judge = Field(
-        description="scores each answer alone; its scores are rewards"
-    )
+    judge_of_answers: Judge = Field(description="scores each answer alone; its scores are rewards")
     temperature: float = Field(
         1.0, gt=0, description="τ: the gap in scores that is worth one logit"
     )
@@ -57,14 +55,11 @@ class FirstPlace(Judge):
         """What the judge of answers says."""
         return self.judge_of_answers.why_unjudgeable(prompt)
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         scored = self.judge_of_answers.judge_checked(matches, prompts)
         return [
-            self._first(match, judgement)
-            for match, judgement in zip(matches, scored, strict=True)
+            self._first(match, judgement) for match, judgement in zip(matches, scored, strict=True)
         ]
 
     def _first(self, match: Match, judgement: Judgement) -> Judgement:
@@ -74,7 +69,5 @@ class FirstPlace(Judge):
             return self.judgement(match, None, reason, judgement.votes)
         logits = [score / self.temperature for score in by_seat.values()]
         shares = first_place(logits).tolist()
-        scores = {
-            seat: {"score": share} for seat, share in zip(by_seat, shares, strict=True)
-        }
+        scores = {seat: {"score": share} for seat, share in zip(by_seat, shares, strict=True)}
         return self.judgement(match, scores, judgement.reason, judgement.votes)

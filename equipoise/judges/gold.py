@@ -22,11 +22,11 @@ UNCHECKED = "reward_model"
 class Gold(Pointwise):
     """Judges each prompt by its facts: `harmful` by Refusal, `answer` by another rule.
 
-    Choice is for prompts with `choices` and for answers that are true or false, Math for
-    answers that look like mathematics, Exact for the others. A prompt with neither fact is
-    unjudged. So is one whose `task_type` is reward_model: its `answer` is one good answer
-    among many, to which no rule can compare another. Such prompts go to `otherwise`, where
-    it is given; its scores are of its own scale.
+    Choice is for prompts with `choices` and for answers that are true or false, Math for answers
+    that look like mathematics, Exact for the others. A prompt with neither fact is unjudged. So is
+    one whose `task_type` is reward_model: its `answer` is one good answer among many, to which no
+    rule can compare another. Such prompts go to `otherwise`, where it is given; its scores are of
+    its own scale.
     """
 
     kind: Literal["gold"] = "gold"
@@ -37,16 +37,12 @@ class Gold(Pointwise):
         default_factory=Math, description="for prompts whose `answer` is mathematics"
     )
     choice: Choice = Field(
-        default_factory=Choice,
-        description="for prompts whose `answer` is one of given options",
+        default_factory=Choice, description="for prompts whose `answer` is one of given options"
     )
-    exact: Exact = Field(
-        default_factory=Exact, description="for prompts with any other `answer`"
-    )
+    exact: Exact = Field(default_factory=Exact, description="for prompts with any other `answer`")
 
     otherwise: Judge | None = Field(
-        None,
-        description="judges the prompts that no rule can: a rubric, a reward_model, …",
+        None, description="judges the prompts that no rule can: a rubric, a reward_model, …"
     )
 
     @field_validator("otherwise")
@@ -71,21 +67,15 @@ class Gold(Pointwise):
         """Those of `otherwise`, as if no rule could judge any prompt."""
         return 0 if self.otherwise is None else self.otherwise.questions(seats, pool)
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         if self.otherwise is None:
             return super().judge(matches, prompts)
         by_rule = [match for match in matches if self.rule(prompts[match.prompt])]
         others = [match for match in matches if not self.rule(prompts[match.prompt])]
         judgements = {each.match: each for each in super().judge(by_rule, prompts)}
-        for match, other in zip(
-            others, self.otherwise.judge_checked(others, prompts), strict=True
-        ):
-            judgements[match.id] = self.judgement(
-                match, other.scores, other.reason, other.votes
-            )
+        for match, other in zip(others, self.otherwise.judge_checked(others, prompts), strict=True):
+            judgements[match.id] = self.judgement(match, other.scores, other.reason, other.votes)
         return [judgements[match.id] for match in matches]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
@@ -148,7 +138,4 @@ class Gold(Pointwise):
                 "no rule can check this task (task_type reward_model); use a reward "
                 "model or a judge that compares"
             )
-        return (
-            f"the prompt has none of the facts '{self.refusal.fact}' and "
-            f"'{self.exact.fact}'"
-        )
+        return f"the prompt has none of the facts '{self.refusal.fact}' and '{self.exact.fact}'"

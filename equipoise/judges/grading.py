@@ -18,19 +18,9 @@ from pydantic import Field, model_validator
 from equipoise import seeds
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
-from equipoise.judges.base import (
-    Grades,
-    Judge,
-    JudgeContext,
-    comparable,
-    mean_grades,
-)
+from equipoise.judges.base import Grades, Judge, JudgeContext, comparable, mean_grades
 from equipoise.judges.last_answers import last_answers, why_unanswered
-from equipoise.judges.next_token_grade import (
-    MOST_WORDS,
-    readings_by_next_token,
-    whole_grades,
-)
+from equipoise.judges.next_token_grade import MOST_WORDS, readings_by_next_token, whole_grades
 from equipoise.judges.question import (
     FAILED,
     PLACEHOLDERS,
@@ -130,10 +120,10 @@ class GradeSettings(Settings):
 class GradingByModels:
     """Asks models for grades, `samples` for each answer, on behalf of one judge.
 
-    `judge` is the judge's name, which goes into the seeds. `quotes` gives what of an
-    answer is shown; `read` takes a reply and the code of its question, and gives the
-    grade. `next_token` are the grades of which the next token's probabilities are read,
-    where the grader has some; none: the grade stands in its reply.
+    `judge` is the judge's name, which goes into the seeds. `quotes` gives what of an answer is
+    shown; `read` takes a reply and the code of its question, and gives the grade. `next_token` are
+    the grades of which the next token's probabilities are read, where the grader has some; none:
+    the grade stands in its reply.
     """
 
     judge: str
@@ -154,20 +144,16 @@ class GradingByModels:
         return self.votes_of_several([(grader, by, answers)])[0]
 
     def votes_of_several(
-        self,
-        graders: Sequence[tuple[Player | PlayerId, str, Sequence[AnswerToGrade]]],
+        self, graders: Sequence[tuple[Player | PlayerId, str, Sequence[AnswerToGrade]]]
     ) -> list[list[list[Vote]]]:
-        """Likewise the votes of several graders, each on its own answers; those with
-        adapters on one base grade in one batch.
+        """Likewise the votes of several graders, each on its own answers; those with adapters on
+        one base grade in one batch.
         """
         rows = [self._rows(by, answers) for _, by, answers in graders]
         questions = [
-            self._questions(grader, own)
-            for (grader, _, _), own in zip(graders, rows, strict=True)
+            self._questions(grader, own) for (grader, _, _), own in zip(graders, rows, strict=True)
         ]
-        written = [
-            question for question in questions if not self._reads_next_token(question)
-        ]
+        written = [question for question in questions if not self._reads_next_token(question)]
         moves = iter(self.context.ask_together(written))
         votes = []
         for (_, by, _), own, question in zip(graders, rows, questions, strict=True):
@@ -184,22 +170,15 @@ class GradingByModels:
     ) -> tuple[Player | PlayerId, list[View], list[int]]:
         """Who is asked what, with which seeds."""
         tokens = control_tokens_of(self.context.actor(grader)) if rows else ()
-        views = [
-            self.question.view(self.quotes(answer), seed, tokens)
-            for answer, seed in rows
-        ]
+        views = [self.question.view(self.quotes(answer), seed, tokens) for answer, seed in rows]
         return grader, views, [seed for _, seed in rows]
 
-    def _reads_next_token(
-        self, question: tuple[Player | PlayerId, list[View], list[int]]
-    ) -> bool:
+    def _reads_next_token(self, question: tuple[Player | PlayerId, list[View], list[int]]) -> bool:
         grader, views, _ = question
         reads = bool(views and self.next_token)
         return reads and isinstance(self.context.actor(grader), WordReader)
 
-    def _rows(
-        self, by: str, answers: Sequence[AnswerToGrade]
-    ) -> list[tuple[AnswerToGrade, int]]:
+    def _rows(self, by: str, answers: Sequence[AnswerToGrade]) -> list[tuple[AnswerToGrade, int]]:
         """Each answer as often as it is graded, with the seed of each question."""
         return [
             (answer, self._seed(answer, by, sample))
@@ -208,19 +187,13 @@ class GradingByModels:
         ]
 
     def _by_answer(
-        self,
-        by: str,
-        rows: Sequence[tuple[AnswerToGrade, int]],
-        readings: Sequence[Reading],
+        self, by: str, rows: Sequence[tuple[AnswerToGrade, int]], readings: Sequence[Reading]
     ) -> list[list[Vote]]:
         votes = [
             reading.vote(by, answer.seat)
             for (answer, _), reading in zip(rows, readings, strict=True)
         ]
-        return [
-            votes[start : start + self.samples]
-            for start in range(0, len(votes), self.samples)
-        ]
+        return [votes[start : start + self.samples] for start in range(0, len(votes), self.samples)]
 
     def _reading(self, row: tuple[AnswerToGrade, int], move: Move) -> Reading:
         answer, seed = row
@@ -233,13 +206,7 @@ class GradingByModels:
 
     def _seed(self, answer: AnswerToGrade, by: str, sample: int) -> int:
         return seeds.child(
-            self.context.seed,
-            "judge",
-            self.judge,
-            answer.match.id,
-            by,
-            answer.seat,
-            sample,
+            self.context.seed, "judge", self.judge, answer.match.id, by, answer.seat, sample
         )
 
 
@@ -263,8 +230,8 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
     )
 
     def prepare(self) -> None:
-        """Raises DataError for a template that cannot be used, ConfigError for a scale
-        of which no next token can be read.
+        """Raises DataError for a template that cannot be used, ConfigError for a scale of which no
+        next token can be read.
         """
         _ = self.question
         if self.verdict == "next_token" and not whole_grades(self.low, self.high):
@@ -305,15 +272,13 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         return self.low, self.high
 
     def grades_by_votes(self, votes: Sequence[Vote]) -> Grades:
-        """What each judge gave each answer: the mean of its votes, where unreadable ones
-        count as the setting has it. A judge's move that failed never counts.
+        """What each judge gave each answer: the mean of its votes, where unreadable ones count as
+        the setting has it. A judge's move that failed never counts.
         """
         if self.unreadable == "missing":
             return mean_grades(votes)
         spoiled = {
-            (vote.by, sample)
-            for vote, sample in _with_samples(votes)
-            if _is_unreadable(vote)
+            (vote.by, sample) for vote, sample in _with_samples(votes) if _is_unreadable(vote)
         }
         counted: list[Vote] = []
         for vote, sample in _with_samples(votes):
@@ -326,10 +291,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         return mean_grades(counted)
 
     def judgement_by_votes(
-        self,
-        match: Match,
-        votes: Sequence[Vote],
-        weight: Callable[[str], float] = lambda by: 1.0,
+        self, match: Match, votes: Sequence[Vote], weight: Callable[[str], float] = lambda by: 1.0
     ) -> Judgement:
         """The judgement on `match` that its votes give."""
         scores = self.scores(votes, weight)
@@ -349,8 +311,8 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
     ) -> dict[str, dict[str, float]]:
         """Seat -> {"score": Σ_k w_k s_k / Σ_k w_k}, over judges k of weight w_k > 0.
 
-        s_k is the mean of k's grades of the seat's answer; only those count who graded
-        all the answers.
+        s_k is the mean of k's grades of the seat's answer; only those count who graded all the
+        answers.
         """
         grades = comparable(self.grades_by_votes(votes))
         weights = {by: weight(by) for by in grades if weight(by) > 0}
@@ -364,9 +326,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
             scores[seat] = {"score": weighted / total}
         return scores
 
-    def _why_unscored(
-        self, votes: Sequence[Vote], of_match: Sequence[Vote]
-    ) -> list[str]:
+    def _why_unscored(self, votes: Sequence[Vote], of_match: Sequence[Vote]) -> list[str]:
         """Why these votes on one answer make no score; there is one at least.
 
         `of_match` are all votes on the match's answers.

@@ -37,16 +37,14 @@ class Guard(Pointwise):
         p_safe   = P(safe word) / (P(safe word) + P(unsafe word))
         p_unsafe = 1 − p_safe
 
-    both at the first token of the reply. `unsafe` is 1 where the unsafe word is the
-    likelier one. Where another token is the likeliest of all there is no verdict: the guard
-    would have given neither word. Source: GPO (arXiv 2406.10977), section 3.
+    both at the first token of the reply. `unsafe` is 1 where the unsafe word is the likelier one.
+    Where another token is the likeliest of all there is no verdict: the guard would have given
+    neither word. Source: GPO (arXiv 2406.10977), section 3.
     """
 
     kind: Literal["guard"] = "guard"
     in_units: ClassVar[bool] = True
-    model: str = Field(
-        description="a folder or Hugging Face id of a causal language model"
-    )
+    model: str = Field(description="a folder or Hugging Face id of a causal language model")
     text: str | None = Field(
         "guard",
         description="the question's template: a file, or a packaged one (guard, or "
@@ -54,8 +52,7 @@ class Guard(Pointwise):
         "makes the question of the chat that ends in the answer, as Llama Guard's",
     )
     words: tuple[str, str] = Field(
-        ("safe", "unsafe"),
-        description="the verdicts: safe, unsafe; a single token each",
+        ("safe", "unsafe"), description="the verdicts: safe, unsafe; a single token each"
     )
     opening: str = Field(
         "",
@@ -69,9 +66,7 @@ class Guard(Pointwise):
         description="the probability that both words must have together for a verdict to count",
     )
     longest: int = Field(
-        20_000,
-        ge=1,
-        description="characters of a quoted text that are shown; the rest is cut",
+        20_000, ge=1, description="characters of a quoted text that are shown; the rest is cut"
     )
     control_tokens: tuple[str, ...] = Field(
         (),
@@ -96,8 +91,7 @@ class Guard(Pointwise):
         description="tokens of the whole question; null: the model's context, at most 2048",
     )
     template: str | None = Field(
-        None,
-        description="a Jinja chat template's file, in place of the tokenizer's own",
+        None, description="a Jinja chat template's file, in place of the tokenizer's own"
     )
     template_options: dict[str, Any] = Field(
         default_factory=dict,
@@ -128,9 +122,7 @@ class Guard(Pointwise):
         """
         if self.text is None:
             return None
-        return Template(
-            self.text, "equipoise.judges", "judge.text", ("answer",), PLACEHOLDERS
-        )
+        return Template(self.text, "equipoise.judges", "judge.text", ("answer",), PLACEHOLDERS)
 
     @property
     def score_range(self) -> tuple[float, float]:
@@ -148,8 +140,7 @@ class Guard(Pointwise):
         """
         encoding = self.encoding(self.judge_context.resources)
         rows, verdicts = tokenised(
-            dict(enumerate(answers)),
-            lambda prompt, text: self.ids(encoding, prompt, text),
+            dict(enumerate(answers)), lambda prompt, text: self.ids(encoding, prompt, text)
         )
         if rows:
             from equipoise.models.next_token import next_tokens
@@ -169,20 +160,19 @@ class Guard(Pointwise):
     def messages(
         self, prompt: Prompt, text: str, own_tokens: Sequence[str] = ()
     ) -> tuple[Message, ...]:
-        """The chat that the guard is to answer with its verdict; `own_tokens` are its
-        tokenizer's special tokens.
+        """The chat that the guard is to answer with its verdict; `own_tokens` are its tokenizer's
+        special tokens.
 
         Raises DataError where the template fails.
         """
-        # One code for all answers to a prompt, whatever the settings: two answers must
-        # not be told apart by it.
+        # One code for all answers to a prompt, whatever the settings: two answers must not be told
+        # apart by it.
         code = code_of(seeds.child(self.judge_context.seed, "guard", prompt.id))
         limits = (code, self.longest, (*self.control_tokens, *own_tokens))
         if self.question_text is None:
             chat = (*prompt.messages, Message("assistant", text))
             return tuple(
-                Message(message.role, harmless(message.content, *limits))
-                for message in chat
+                Message(message.role, harmless(message.content, *limits)) for message in chat
             )
         safe, unsafe = self.words
         question = self.question_text.render(
@@ -251,10 +241,7 @@ class Guard(Pointwise):
             return "the guard's logits are not numbers"
         if next_token.highest > max(next_token.logprobs):
             token = encoding.tokenizer.decode([next_token.likeliest])
-            return (
-                f"the guard's next token would be {token!r}, neither '{safe}' nor "
-                f"'{unsafe}'"
-            )
+            return f"the guard's next token would be {token!r}, neither '{safe}' nor '{unsafe}'"
         if math.exp(logprob_safe) + math.exp(logprob_unsafe) < self.least_mass:
             return (
                 f"the guard gives '{safe}' and '{unsafe}' together less than "
@@ -264,6 +251,4 @@ class Guard(Pointwise):
 
     @staticmethod
     def _plain_ids(encoding: Encoding, text: str) -> list[int]:
-        return encoding.tokenizer.encode(
-            text, add_special_tokens=False, split_special_tokens=True
-        )
+        return encoding.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)

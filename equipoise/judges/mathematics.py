@@ -1,10 +1,10 @@
 """Whether two pieces of mathematics are equal, by math-verify in a process of its own.
 
-An answer may be built so that comparing it never ends (a tower of powers, say), in C
-code that no signal interrupts; and the time limits of math-verify are signals, which
-work in the main thread only. So a helper process parses and compares. A comparison that
-takes too long ends it, and the next one starts another process. What counts is the time
-that the helper computes, so that verdicts do not depend on how busy the machine is.
+An answer may be built so that comparing it never ends (a tower of powers, say), in C code that no
+signal interrupts; and the time limits of math-verify are signals, which work in the main thread
+only. So a helper process parses and compares. A comparison that takes too long ends it, and the
+next one starts another process. What counts is the time that the helper computes, so that verdicts
+do not depend on how busy the machine is.
 """
 
 from __future__ import annotations
@@ -49,18 +49,14 @@ class Checker:
         return self
 
     def __exit__(
-        self,
-        kind: type | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop()
 
     def equal(self, gold: str, answer: str) -> bool | str:
         """Whether the two are equal, or why that could not be found out.
 
-        An answer without mathematics is wrong; a right answer (`gold`) without it is a
-        reason.
+        An answer without mathematics is wrong; a right answer (`gold`) without it is a reason.
         """
         process = self._process or self._start()
         assert process.stdin is not None and process.stdout is not None
@@ -82,13 +78,7 @@ class Checker:
         root = str(Path(__file__).resolve().parents[2])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "equipoise.judges.mathematics",
-                str(self._timeout),
-            ],
+            [sys.executable, "-P", "-m", "equipoise.judges.mathematics", str(self._timeout)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # where the watchdog writes its traceback
@@ -121,8 +111,8 @@ class Checker:
 def looks_mathematical(answer: Any) -> bool:
     r"""Whether an answer is a number, or a text with mathematical symbols and no words.
 
-    Symbols are digits, operators and LaTeX commands; a word has three letters or more and
-    is no function's name.
+    Symbols are digits, operators and LaTeX commands; a word has three letters or more and is no
+    function's name.
     """
     if isinstance(answer, (list, tuple, bool)):
         return False
@@ -156,9 +146,9 @@ def serve(timeout: float) -> None:
 
 
 def _set_alarm(timeout: float) -> None:
-    """End the process after this many seconds of computing, or PATIENCE times as many by
-    the clock; 0 takes the alarm back. Where the system does not count what a process
-    computes, the clock alone decides, and sooner.
+    """End the process after this many seconds of computing, or PATIENCE times as many by the clock;
+    0 takes the alarm back. Where the system does not count what a process computes, the clock alone
+    decides, and sooner.
     """
     import faulthandler
 
@@ -183,9 +173,7 @@ def _limit_memory() -> None:
     except ImportError:  # not on this system
         return
     _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(
-        resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most)
-    )
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY if most < 0 else min(MEMORY, most), most))
 
 
 def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
@@ -193,14 +181,12 @@ def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
     golds = _read(math_verify, gold, (f"${gold}$", gold))
     if not golds:
         return f"the gold answer cannot be read as mathematics: {gold[:80]}"
-    # An answer may be prose around mathematics, or a bare formula, of which prose rules
-    # would read the last number.
+    # An answer may be prose around mathematics, or a bare formula, of which prose rules would read
+    # the last number.
     forms = (answer, f"${answer}$") if len(answer) < 200 else (answer,)
     bare = looks_mathematical(answer) and not FORMULA.search(answer)
     answers = _read(math_verify, answer, forms[::-1] if bare else forms)
-    return bool(answers) and bool(
-        math_verify.verify(golds, answers, timeout_seconds=None)
-    )
+    return bool(answers) and bool(math_verify.verify(golds, answers, timeout_seconds=None))
 
 
 def _final(text: str) -> str:

@@ -1,7 +1,7 @@
 """Multiple choice: which of the given options a free answer states.
 
-An answer states an option in one of these ways, the surer ones first; of several alike,
-the last counts.
+An answer states an option in one of these ways, the surer ones first; of several alike, the last
+counts.
 
     alone      the whole answer is a letter or an option's text
                B    (b)    B. Paris    Paris.
@@ -60,10 +60,9 @@ class Statement(NamedTuple):
 class Choice(Pointwise):
     """1 when the option that an answer states is the right one, else 0.
 
-    The options are the fact `choices` (letter -> text, or a list of words); without it,
-    where the right answer is true or false, they are those two. An answer that states
-    no option is wrong, not unjudged. Unjudged: no right answer, or one that is no
-    option.
+    The options are the fact `choices` (letter -> text, or a list of words); without it, where the
+    right answer is true or false, they are those two. An answer that states no option is wrong, not
+    unjudged. Unjudged: no right answer, or one that is no option.
     """
 
     kind: Literal["choice"] = "choice"
@@ -71,9 +70,7 @@ class Choice(Pointwise):
         default="answer",
         description="the fact that holds the right option: its letter, or its text",
     )
-    choices: str = Field(
-        default="choices", description="the fact that holds the options"
-    )
+    choices: str = Field(default="choices", description="the fact that holds the options")
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         """{"score": 1 or 0}, or why not."""
@@ -103,18 +100,15 @@ class Choice(Pointwise):
             return f"the prompt has no fact '{self.choices}' with two options or more"
         right = max(_alone(str(gold), options), default=None)
         if right is None:
-            return (
-                f"the fact '{self.fact}' is {str(gold)[:80]!r}, which is none of the "
-                "options"
-            )
+            return f"the fact '{self.fact}' is {str(gold)[:80]!r}, which is none of the options"
         return options, right.label
 
 
 def options_of(choices: Any, gold: Any) -> dict[str, str] | None:
     """label -> text, or None where there are not two options.
 
-    `choices` is a mapping, a list of texts that are their own labels, or None, which
-    stands for True and False where the right answer `gold` is one of them.
+    `choices` is a mapping, a list of texts that are their own labels, or None, which stands for
+    True and False where the right answer `gold` is one of them.
     """
     if isinstance(choices, Mapping):
         options = {str(label): str(text) for label, text in choices.items()}

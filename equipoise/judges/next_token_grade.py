@@ -31,9 +31,7 @@ def readings_by_next_token(
     return [read_beginning(beginning, grades) for beginning in beginnings]
 
 
-def read_beginning(
-    beginning: WordProbabilities | str, grades: Sequence[int]
-) -> Reading:
+def read_beginning(beginning: WordProbabilities | str, grades: Sequence[int]) -> Reading:
     """The mean grade Σ_g g·p(g) / Σ_g p(g) by the next token's probabilities.
 
     None where the judge would begin with no grade.

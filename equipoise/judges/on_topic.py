@@ -18,10 +18,10 @@ BLANK = "the prompt's last message is blank"
 class OnTopic(Pointwise):
     """Scores a text 1 where its cosine with the prompt's last message reaches `threshold`.
 
-    Else 0; the cosine itself is the `similarity`. A blank text is on no topic: its
-    similarity is 0. Where the last message is blank, the text is not judged. Hashed vectors
-    know spelling alone: a request in other words often stays below 0.3, which unrelated
-    ones seldom reach. An encoder knows more, and has a threshold of its own.
+    Else 0; the cosine itself is the `similarity`. A blank text is on no topic: its similarity is 0.
+    Where the last message is blank, the text is not judged. Hashed vectors know spelling alone: a
+    request in other words often stays below 0.3, which unrelated ones seldom reach. An encoder
+    knows more, and has a threshold of its own.
     """
 
     kind: Literal["on_topic"] = "on_topic"
@@ -54,19 +54,14 @@ class OnTopic(Pointwise):
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         """The score and the similarity of each (prompt, text), in order, or why not."""
-        topics = [
-            prompt.messages[-1].content if prompt.messages else ""
-            for prompt, _ in answers
-        ]
+        topics = [prompt.messages[-1].content if prompt.messages else "" for prompt, _ in answers]
         vector_BD = self.embedding.open(self.judge_context.resources)(
             [*topics, *(text for _, text in answers)]
         )
         similarity_B = (vector_BD[: len(topics)] * vector_BD[len(topics) :]).sum(1)
         return [
             self._verdict(topic, text, float(similarity))
-            for topic, (_, text), similarity in zip(
-                topics, answers, similarity_B, strict=True
-            )
+            for topic, (_, text), similarity in zip(topics, answers, similarity_B, strict=True)
         ]
 
     def _verdict(self, topic: str, text: str, similarity: float) -> Verdict:

@@ -17,9 +17,9 @@ _FIRST, _SECOND = "Xyzzy", "Plugh"
 class PairText:
     """A tokenizer and a template over `messages`, `first` and `second`.
 
-    Control tokens that the template writes are control tokens; those in messages or
-    answers are ordinary text. What the tokenizer puts around any text (a first and a
-    last token) is put around this one.
+    Control tokens that the template writes are control tokens; those in messages or answers are
+    ordinary text. What the tokenizer puts around any text (a first and a last token) is put around
+    this one.
     """
 
     def __init__(self, tokenizer: Any, template: str, max_length: int) -> None:
@@ -48,9 +48,7 @@ class PairText:
 
         Raises DataError when the template refuses the chat.
         """
-        chat = [
-            {"role": message.role, "content": message.content} for message in messages
-        ]
+        chat = [{"role": message.role, "content": message.content} for message in messages]
         try:
             ids = self.tokenizer.apply_chat_template(
                 chat,
@@ -62,7 +60,5 @@ class PairText:
                 second=second,
             )
         except jinja2.TemplateError as error:
-            raise DataError(
-                f"the template of the pair cannot be filled: {error}"
-            ) from error
+            raise DataError(f"the template of the pair cannot be filled: {error}") from error
         return [*self._before, *ids, *self._after]

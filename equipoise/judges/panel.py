@@ -20,8 +20,8 @@ Scores = dict[str, float]  # seat -> a member's score
 class Panel(Judge):
     """Scores each seat by the scores of its members, where `at_least` of them have one.
 
-    Means and medians are of the members that scored every seat that any member scored:
-    else two seats would be compared by different judges.
+    Means and medians are of the members that scored every seat that any member scored: else two
+    seats would be compared by different judges.
 
         mean, median:   of the members' scores s_k, or with `standardise` of
                         (s_k − mean_k) / sd_k, with the mean and the deviation of
@@ -29,9 +29,9 @@ class Panel(Judge):
         majority:       the mean over the other seats of 1 where more members prefer
                         this seat, 0 where fewer do, else ½
 
-    A panel holds either members that compare answers or members that grade them alone.
-    Votes carry the members' names: each grade, or each comparison of a comparing member. A
-    panel does not weigh its members anew under later ratings.
+    A panel holds either members that compare answers or members that grade them alone. Votes carry
+    the members' names: each grade, or each comparison of a comparing member. A panel does not weigh
+    its members anew under later ratings.
     """
 
     kind: Literal["panel"] = "panel"
@@ -47,9 +47,7 @@ class Panel(Judge):
         "matches judged together",
     )
     at_least: int = Field(
-        default=1,
-        ge=1,
-        description="members that must have a score for a seat (or prefer, of two)",
+        default=1, ge=1, description="members that must have a score for a seat (or prefer, of two)"
     )
 
     @field_validator("judges", mode="before")
@@ -79,9 +77,7 @@ class Panel(Judge):
                 f"at_least: {self.at_least} of {len(self.judges)} judges can never agree"
             )
         if self.how == "majority" and self.standardise:
-            raise ValueError(
-                "standardise: a majority counts preferences, which have no scale"
-            )
+            raise ValueError("standardise: a majority counts preferences, which have no scale")
         return self
 
     @property
@@ -108,9 +104,7 @@ class Panel(Judge):
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
         """Why too few members can judge it."""
-        why = {
-            name: judge.why_unjudgeable(prompt) for name, judge in self.judges.items()
-        }
+        why = {name: judge.why_unjudgeable(prompt) for name, judge in self.judges.items()}
         reasons = [f"{name}: {reason}" for name, reason in why.items() if reason]
         return "; ".join(reasons) if len(why) - len(reasons) < self.at_least else ""
 
@@ -123,13 +117,10 @@ class Panel(Judge):
         """Those of all members."""
         return sum(judge.questions(seats, pool) for judge in self.judges.values())
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         judgements = {
-            name: judge.judge_checked(matches, prompts)
-            for name, judge in self.judges.items()
+            name: judge.judge_checked(matches, prompts) for name, judge in self.judges.items()
         }
         scores = {
             name: [judgement.by_seat("score") for judgement in of_member]
@@ -147,10 +138,7 @@ class Panel(Judge):
         ]
 
     def _combined(
-        self,
-        match: Match,
-        judgements: Mapping[str, Judgement],
-        member_scores: Sequence[Scores],
+        self, match: Match, judgements: Mapping[str, Judgement], member_scores: Sequence[Scores]
     ) -> Judgement:
         """The panel's judgement of `match`, by the judgements of its members by name."""
         combine = self._majority
@@ -175,18 +163,14 @@ class Panel(Judge):
             votes += _votes(name, match, judgement)
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 
-    def _average(
-        self, seat: str, match: Match, member_scores: Sequence[Scores]
-    ) -> float | None:
+    def _average(self, seat: str, match: Match, member_scores: Sequence[Scores]) -> float | None:
         """The mean or median over the members that scored the seat."""
         values = [scores[seat] for scores in member_scores if seat in scores]
         if len(values) < self.at_least:
             return None
         return fmean(values) if self.how == "mean" else float(median(values))
 
-    def _majority(
-        self, seat: str, match: Match, member_scores: Sequence[Scores]
-    ) -> float | None:
+    def _majority(self, seat: str, match: Match, member_scores: Sequence[Scores]) -> float | None:
         """The share of the other seats that more members place below this one."""
         wins: list[float] = []
         for other in match.seats:
@@ -216,10 +200,7 @@ def standardised(member_scores: Sequence[Scores]) -> list[Scores]:
     values = [value for scores in member_scores for value in scores.values()]
     mean, deviation = (fmean(values), pstdev(values)) if values else (0.0, 0.0)
     return [
-        {
-            seat: (value - mean) / deviation if deviation else 0.0
-            for seat, value in scores.items()
-        }
+        {seat: (value - mean) / deviation if deviation else 0.0 for seat, value in scores.items()}
         for scores in member_scores
     ]
 

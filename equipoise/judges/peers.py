@@ -21,12 +21,11 @@ from equipoise.types import Judgement, Match, PlayerId, Prompt, Vote
 class Peers(GradingJudge):
     """Scores each answer s̄ = Σ_k R_k s_k / Σ_k R_k (SPARTA, eq. 2).
 
-    R_k is the rating of peer k and s_k its grade. With `who: others`, every player of the
-    pool judges whose name is at no seat of the match; that takes three players. With
-    `who: self`, the players of the match judge all its answers, their own included. A peer
-    with a rating of 0 or less has no weight. Where one of those who voted on an answer is
-    not rated, all of them weigh the same. A peer that graded only some of the answers
-    counts for none of them.
+    R_k is the rating of peer k and s_k its grade. With `who: others`, every player of the pool
+    judges whose name is at no seat of the match; that takes three players. With `who: self`, the
+    players of the match judge all its answers, their own included. A peer with a rating of 0 or
+    less has no weight. Where one of those who voted on an answer is not rated, all of them weigh
+    the same. A peer that graded only some of the answers counts for none of them.
     """
 
     kind: Literal["peers"] = "peers"
@@ -41,8 +40,8 @@ class Peers(GradingJudge):
     def prepare(self) -> None:
         """Check that the pool is large enough, and the template.
 
-        Raises ConfigError where nobody would be left to judge, DataError for a template that
-        cannot be used.
+        Raises ConfigError where nobody would be left to judge, DataError for a template that cannot
+        be used.
         """
         names = {player.name for player in self.judge_context.pool}
         if self.who == "others" and len(names) < 3:
@@ -58,9 +57,7 @@ class Peers(GradingJudge):
         """One per seat, sample and peer, with two players at the table."""
         return seats * self.samples * (2 if self.who == "self" else max(0, pool - 2))
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; the peers are asked together. `prompts` by id."""
         grading = self.grading
         answers = answers_to_grade(matches, prompts)
@@ -68,11 +65,7 @@ class Peers(GradingJudge):
         peers = dict.fromkeys(chain.from_iterable(judges.values()))
         by_match: dict[str, list[Vote]] = {match.id: [] for match in matches}
         graders = [
-            (
-                peer,
-                str(peer),
-                [answer for answer in answers if peer in judges[answer.match.id]],
-            )
+            (peer, str(peer), [answer for answer in answers if peer in judges[answer.match.id]])
             for peer in peers
         ]
         votes_on = grading.votes_of_several(graders)
@@ -95,9 +88,7 @@ class Peers(GradingJudge):
         counted = comparable(self.grades_by_votes(votes)).values()
         graded = set(chain.from_iterable(counted))
         reasons = [
-            reason
-            for reason in judgement.reason.split("; ")
-            if reason and reason != WEIGHTLESS
+            reason for reason in judgement.reason.split("; ") if reason and reason != WEIGHTLESS
         ]
         if graded - scores.keys():
             reasons.append(WEIGHTLESS)
@@ -108,9 +99,7 @@ class Peers(GradingJudge):
         if self.who == "self":
             return list(dict.fromkeys(match.seats.values()))
         sitting = {player.name for player in match.seats.values()}
-        return [
-            player for player in self.judge_context.pool if player.name not in sitting
-        ]
+        return [player for player in self.judge_context.pool if player.name not in sitting]
 
     def _weight(
         self, votes: Sequence[Vote], ratings: Mapping[str, float]

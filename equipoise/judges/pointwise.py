@@ -17,9 +17,8 @@ Verdict = dict[str, float] | str
 class Pointwise(Judge):
     """Scores every seat's last answer.
 
-    A judge of this kind defines `score`, and `scores` where a batch is cheaper. A seat
-    whose move failed, or that never moved, has no score; `reason` is why, for all seats
-    without one.
+    A judge of this kind defines `score`, and `scores` where a batch is cheaper. A seat whose move
+    failed, or that never moved, has no score; `reason` is why, for all seats without one.
     """
 
     @abstractmethod
@@ -30,9 +29,7 @@ class Pointwise(Judge):
         """A verdict for each (prompt, text), in order."""
         return [self.score(prompt, text) for prompt, text in answers]
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         answers = [
             (prompts[match.prompt], turn.move.text)
@@ -42,9 +39,7 @@ class Pointwise(Judge):
         verdicts = iter(self.scores(answers))
         return [self._judgement_by_verdicts(match, verdicts) for match in matches]
 
-    def _judgement_by_verdicts(
-        self, match: Match, verdicts: Iterator[Verdict]
-    ) -> Judgement:
+    def _judgement_by_verdicts(self, match: Match, verdicts: Iterator[Verdict]) -> Judgement:
         """The judgement on `match`; `verdicts` gives one for each of its last answers."""
         scores: dict[str, dict[str, float]] = {}
         reasons: dict[str, None] = {}

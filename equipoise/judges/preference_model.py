@@ -27,8 +27,8 @@ class PreferenceModel(ClassifierSettings, Comparing):
         P(first beats second) = sigmoid(z) with one number
                                 softmax(z)[label of the first] with two
 
-    where z is what a sequence classification model gives for the text that the template
-    makes of the chat and both answers. A pair that is too long is not compared.
+    where z is what a sequence classification model gives for the text that the template makes of
+    the chat and both answers. A pair that is too long is not compared.
     """
 
     kind: Literal["preference_model"] = "preference_model"
@@ -90,12 +90,7 @@ class PreferenceModel(ClassifierSettings, Comparing):
         return ids
 
     def _text(self) -> PairText:
-        key = (
-            resolve(self.model),
-            self.template,
-            self.max_length,
-            self.trust_remote_code,
-        )
+        key = (resolve(self.model), self.template, self.max_length, self.trust_remote_code)
         return self.judge_context.resources.get(("pair text", *key), self._read_text)
 
     def _read_text(self) -> PairText:
@@ -106,13 +101,9 @@ class PreferenceModel(ClassifierSettings, Comparing):
         try:
             template = place.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"judge: template {self.template} cannot be read: {error}"
-            ) from error
+            raise ConfigError(f"judge: template {self.template} cannot be read: {error}") from error
         length = row_length(self.model, self.max_length, self.trust_remote_code)
-        return PairText(
-            load_tokenizer(self.model, self.trust_remote_code), template, length
-        )
+        return PairText(load_tokenizer(self.model, self.trust_remote_code), template, length)
 
     def _sign(self, count: int, labels: tuple[str, ...] | None) -> int:
         """1 where P(first) grows with the last number less the one before, else −1."""

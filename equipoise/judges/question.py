@@ -44,9 +44,7 @@ class Reading:
 class QuestionSettings(Settings):
     """Settings of every judge that asks a model."""
 
-    text: str = Field(
-        description="the question's template: a file, or the name of a packaged one"
-    )
+    text: str = Field(description="the question's template: a file, or the name of a packaged one")
     criteria: str = Field(
         default="", description="what counts in an answer, in words for the judge"
     )
@@ -81,20 +79,15 @@ class QuestionSettings(Settings):
         """The question that these settings describe.
 
         `quoted` and `constants` are the placeholders that the template may use besides
-        PLACEHOLDERS, `needed` those that it must. A packaged template lies in the folder texts/
-        of `package`, or else in that of the judges. Raises DataError for a template that cannot
-        be used.
+        PLACEHOLDERS, `needed` those that it must. A packaged template lies in the folder texts/ of
+        `package`, or else in that of the judges. Raises DataError for a template that cannot be
+        used.
         """
         constants = constants or {}
         known = (*PLACEHOLDERS, *quoted, *constants)
-        template = Template(
-            self.text, package, "judge.text", needed, known, elsewhere=[PACKAGE]
-        )
+        template = Template(self.text, package, "judge.text", needed, known, elsewhere=[PACKAGE])
         return Question(
-            template,
-            {"criteria": self.criteria, **constants},
-            self.longest,
-            self.control_tokens,
+            template, {"criteria": self.criteria, **constants}, self.longest, self.control_tokens
         )
 
 
@@ -102,13 +95,12 @@ class QuestionSettings(Settings):
 class Question:
     """How a judge words its questions, and the form in which it wants the verdicts.
 
-    The model sees one user's message: the template with every text that others wrote
-    quoted under the question's code. It never sees who wrote what.
+    The model sees one user's message: the template with every text that others wrote quoted under
+    the question's code. It never sees who wrote what.
 
-    `constants` fill the placeholders that are alike in all questions. Of a quoted text
-    at most `longest` characters are shown, with `control_tokens` broken up. `verdict`
-    is the name under which the reply's JSON object has the verdict, `verdict_schema`
-    the JSON schema of the verdict.
+    `constants` fill the placeholders that are alike in all questions. Of a quoted text at most
+    `longest` characters are shown, with `control_tokens` broken up. `verdict` is the name under
+    which the reply's JSON object has the verdict, `verdict_schema` the JSON schema of the verdict.
     """
 
     template: Template
@@ -116,13 +108,9 @@ class Question:
     longest: int
     control_tokens: tuple[str, ...] = ()
     verdict: str = "score"
-    verdict_schema: Mapping[str, Any] = field(
-        default_factory=lambda: {"type": "number"}
-    )
+    verdict_schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "number"})
 
-    def view(
-        self, quotes: Quotes, seed: int, control_tokens: Sequence[str] = ()
-    ) -> View:
+    def view(self, quotes: Quotes, seed: int, control_tokens: Sequence[str] = ()) -> View:
         """The question with these quotes; a blank reference is left out.
 
         `seed` is the question's; `control_tokens` are those of whoever is asked.
@@ -174,9 +162,7 @@ def control_tokens_of(actor: Actor) -> tuple[str, ...]:
     return actor.control_tokens if isinstance(actor, Tokenizing) else ()
 
 
-def read_move(
-    move: Move, read: Callable[[str, str], float | Unread], code: str
-) -> Reading:
+def read_move(move: Move, read: Callable[[str, str], float | Unread], code: str) -> Reading:
     """What a judging model's move came to, and what it took.
 
     `read` takes the reply and the code that its verdict must carry, "" for none.

@@ -4,10 +4,10 @@
     the text, without invisible characters, control tokens or the code, of bounded length
     <<end of answer 3f9a12bc07>>
 
-The code is a hash of the question's seed. The author of the text has never seen it, and
-if it occurs in the text by chance it is broken up, so the block ends where this file
-ends it. Control tokens of the known chat formats (and those that the settings name) are
-broken up too: a tokenizer that understands them in plain text finds none.
+The code is a hash of the question's seed. The author of the text has never seen it, and if it
+occurs in the text by chance it is broken up, so the block ends where this file ends it. Control
+tokens of the known chat formats (and those that the settings name) are broken up too: a tokenizer
+that understands them in plain text finds none.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from functools import lru_cache
 from equipoise import seeds
 from equipoise.types import Message
 
-# One pattern for the families: pipes in brackets (ChatML, Llama 3, Phi, GLM, DeepSeek,
-# gpt-oss), names in angles (Gemma, Llama 2, Qwen's thoughts and tools, T5, Nemotron,
-# Baichuan, StarCoder), names in square brackets (Llama 2, Mistral, GLM, BERT), and byte
-# tokens.
+# One pattern for the families: pipes in brackets (ChatML, Llama 3, Phi, GLM, DeepSeek, gpt-oss),
+# names in angles (Gemma, Llama 2, Qwen's thoughts and tools, T5, Nemotron, Baichuan, StarCoder),
+# names in square brackets (Llama 2, Mistral, GLM, BERT), and byte tokens.
 ANGLE = (
     r"s|bos|eos|pad|unk|mask|cls|sep|sop|eop|start_of_\w+|end_of_\w+|think(?:ing)?|"
     r"tools?|tool_\w+|function_\w+|extra_id_\d+|unused_?\d+|reserved\w*|"
@@ -42,8 +41,8 @@ TOKEN = re.compile(
     rf"|\[(?=/?\s*(?:{SQUARE})\s*\]))",
     re.IGNORECASE,
 )
-# Letters without a shape, variation selectors, and marks that only join: what may hide
-# inside a word.
+# Letters without a shape, variation selectors, and marks that only join: what may hide inside a
+# word.
 SHAPELESS = {
     0x034F,
     0x115F,
@@ -76,13 +75,11 @@ def block(
     return f"<<{label} {code}>>\n{shown}\n<<end of {label} {code}>>"
 
 
-def harmless(
-    text: str, code: str, longest: int, control_tokens: Sequence[str] = ()
-) -> str:
+def harmless(text: str, code: str, longest: int, control_tokens: Sequence[str] = ()) -> str:
     """`text` as it may be shown between marks of `code`.
 
-    It has at most `longest` characters and a note of how much was cut. `control_tokens` are
-    the judging model's own, broken up besides those of the known families.
+    It has at most `longest` characters and a note of how much was cut. `control_tokens` are the
+    judging model's own, broken up besides those of the known families.
     """
     plain = "".join(map(_shown, text.replace("\r\n", "\n")))
     plain = _beginnings((code,)).sub(r"\g<0> ", plain)
@@ -95,12 +92,10 @@ def harmless(
 
 @lru_cache(maxsize=64)
 def _own_tokens(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
-    """What finds the beginnings of a model's own tokens; None where the known families
-    hold them all.
+    """What finds the beginnings of a model's own tokens; None where the known families hold them
+    all.
     """
-    others = [
-        token for token in tokens if len(token.strip()) > 1 and not TOKEN.search(token)
-    ]
+    others = [token for token in tokens if len(token.strip()) > 1 and not TOKEN.search(token)]
     return _beginnings(tuple(others)) if others else None
 
 
@@ -140,10 +135,9 @@ def transcript(messages: Sequence[Message]) -> str:
 def _shown(character: str) -> str:
     """What an invisible, controlling or disguised character becomes.
 
-    Line and paragraph separators become line ends. Tokenizers that normalise text would
-    turn wide or styled letters and brackets into those of a control token after it was
-    looked for, so they are turned here. Superscripts, fractions and the punctuation of
-    Chinese and Japanese stay.
+    Line and paragraph separators become line ends. Tokenizers that normalise text would turn wide
+    or styled letters and brackets into those of a control token after it was looked for, so they
+    are turned here. Superscripts, fractions and the punctuation of Chinese and Japanese stay.
     """
     if character in "\n\t":
         return character
@@ -158,9 +152,7 @@ def _shown(character: str) -> str:
         return ""
     if kind == "Cs":
         return "\ufffd"
-    if unicodedata.decomposition(character).startswith(
-        ("<wide>", "<narrow>", "<small>", "<font>")
-    ):
+    if unicodedata.decomposition(character).startswith(("<wide>", "<narrow>", "<small>", "<font>")):
         folded = unicodedata.normalize("NFKC", character)
         if folded.isascii() and (folded.isalnum() or folded in FOLDED):
             return folded

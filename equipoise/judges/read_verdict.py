@@ -1,13 +1,13 @@
 """Verdicts in a judge's reply: the last one counts, and only a clear one.
 
-A reply may hold its verdict as a JSON object (fenced or bare, in single or double
-quotes, among other words), as `Score: 7/10`, as `[[7]]`, or be nothing but the verdict.
-Where the question gave a code, only a verdict that carries it counts: an object with a
-field that equals the code, or a line `CODE: 7`. The judged text does not know the code,
-so nothing that the judge quotes from it can be taken for the verdict.
+A reply may hold its verdict as a JSON object (fenced or bare, in single or double quotes, among
+other words), as `Score: 7/10`, as `[[7]]`, or be nothing but the verdict. Where the question gave a
+code, only a verdict that carries it counts: an object with a field that equals the code, or a line
+`CODE: 7`. The judged text does not know the code, so nothing that the judge quotes from it can be
+taken for the verdict.
 
-A long reply is read at its end: the last verdict counts, and what takes more room than
-LONGEST is none. Reading takes time in proportion to the reply's length.
+A long reply is read at its end: the last verdict counts, and what takes more room than LONGEST is
+none. Reading takes time in proportion to the reply's length.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class PlacedVerdict(Generic[V]):
 class VerdictForm(Generic[V]):
     """What counts as a verdict.
 
-    `keys` are the names that it may stand under, `pattern` matches it in plain text,
-    `parse` gives its value, and `code` is what it must carry, "" for nothing. With
-    `alone` nothing may stand around it.
+    `keys` are the names that it may stand under, `pattern` matches it in plain text, `parse` gives
+    its value, and `code` is what it must carry, "" for nothing. With `alone` nothing may stand
+    around it.
     """
 
     keys: Sequence[str]
@@ -165,9 +165,7 @@ def _is_whole(verdict: PlacedVerdict[V], text: str) -> bool:
 
 
 def _inside(
-    verdict: PlacedVerdict[V],
-    objects: Sequence[PlacedVerdict[V]],
-    starts: Sequence[int],
+    verdict: PlacedVerdict[V], objects: Sequence[PlacedVerdict[V]], starts: Sequence[int]
 ) -> bool:
     """Whether a verdict stands within one of the objects, which begin at `starts`."""
     last = bisect_right(starts, verdict.start) - 1
@@ -189,8 +187,8 @@ def _in_objects(text: str, form: VerdictForm[V]) -> Iterator[PlacedVerdict[V]]:
 def _objects(text: str, form: VerdictForm[V]) -> dict[int, tuple[int, list[Any]]]:
     """Start -> (end, verdicts) of the objects in the text that have some.
 
-    They are looked for from the last to the first, until as many characters were read
-    as WORK allows: many that never end would each be read to the text's end.
+    They are looked for from the last to the first, until as many characters were read as WORK
+    allows: many that never end would each be read to the text's end.
     """
     objects = {}
     work = WORK

@@ -23,17 +23,16 @@ if TYPE_CHECKING:
 class RewardModel(ClassifierSettings, Pointwise):
     """Scores each seat's last answer by a sequence classification model.
 
-    The text is the model's own chat template over the prompt's messages and the answer. The
-    model gives one reward, or several by name; then `score_of` says which one is the score,
-    or what each weighs in it, and the others are utilities under their names. An answer that
-    is too long, or whose reward is not finite, is not judged.
+    The text is the model's own chat template over the prompt's messages and the answer. The model
+    gives one reward, or several by name; then `score_of` says which one is the score, or what each
+    weighs in it, and the others are utilities under their names. An answer that is too long, or
+    whose reward is not finite, is not judged.
     """
 
     kind: Literal["reward_model"] = "reward_model"
     in_units: ClassVar[bool] = True
     template: str | None = Field(
-        None,
-        description="a Jinja chat template's file, in place of the tokenizer's own",
+        None, description="a Jinja chat template's file, in place of the tokenizer's own"
     )
     template_options: dict[str, Any] = Field(
         default_factory=dict, description="passed to the chat template"
@@ -48,8 +47,7 @@ class RewardModel(ClassifierSettings, Pointwise):
         description="cut a text that is too long at its end; false: such an answer is not judged",
     )
     score_field: str = Field(
-        "logits",
-        description="the model's output that holds the rewards; ArmoRM's is called score",
+        "logits", description="the model's output that holds the rewards; ArmoRM's is called score"
     )
     rewards: tuple[str, ...] | None = Field(
         None,
@@ -65,8 +63,8 @@ class RewardModel(ClassifierSettings, Pointwise):
     def prepare(self) -> None:
         """Check the chat template and the ending.
 
-        Raises ModelError for a model without a chat template, ConfigError for an ending that is
-        not special tokens.
+        Raises ModelError for a model without a chat template, ConfigError for an ending that is not
+        special tokens.
         """
         self.ending_ids(self.encoding(self.judge_context.resources))
 
@@ -92,9 +90,7 @@ class RewardModel(ClassifierSettings, Pointwise):
         rows, verdicts = tokenised(dict(enumerate(answers)), ids)
         if rows:
             scorer = self.scorer(self.judge_context.resources)
-            values_of_row = scorer.values(
-                list(rows.values()), self.batch_size, self.score_field
-            )
+            values_of_row = scorer.values(list(rows.values()), self.batch_size, self.score_field)
             names = self._names(len(values_of_row[0]), scorer.labels)
             weights = self._weights(names)
             for n, values in zip(rows, values_of_row, strict=True):
@@ -144,9 +140,7 @@ class RewardModel(ClassifierSettings, Pointwise):
 
     def _verdict(self, rewards: dict[str, float], weights: dict[str, float]) -> Verdict:
         not_finite = [
-            f"{name} is {value}"
-            for name, value in rewards.items()
-            if not math.isfinite(value)
+            f"{name} is {value}" for name, value in rewards.items() if not math.isfinite(value)
         ]
         if not_finite:
             return f"the reward model's {', '.join(not_finite)}"
@@ -159,13 +153,7 @@ class RewardModel(ClassifierSettings, Pointwise):
         Raises ModelError where it has no chat template.
         """
         options = repr(sorted(self.template_options.items()))
-        key = (
-            resolve(self.model),
-            self.max_length,
-            self.template,
-            options,
-            self.trust_remote_code,
-        )
+        key = (resolve(self.model), self.max_length, self.template, options, self.trust_remote_code)
         return resources.get(("classifier's encoding", *key), self._encoding)
 
     def ids(self, encoding: Encoding, messages: Sequence[Message]) -> list[int]:

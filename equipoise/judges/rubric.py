@@ -16,8 +16,8 @@ from equipoise.types import Judgement, Match, Prompt, Vote
 class Rubric(GradingJudge):
     """Scores every seat's last answer as `model` grades it, from `low` to `high`.
 
-    A reply that cannot be read is a vote without a value; an answer with no readable
-    vote is unjudged.
+    A reply that cannot be read is a vote without a value; an answer with no readable vote is
+    unjudged.
     """
 
     kind: Literal["rubric"] = "rubric"
@@ -27,9 +27,7 @@ class Rubric(GradingJudge):
         """One a seat and sample."""
         return seats * self.samples
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id. One batch of questions."""
         answers = answers_to_grade(matches, prompts)
         votes_on = self.grading.votes(self.model, self.name, answers)

@@ -1,14 +1,13 @@
 """transformers' `Trainer` for losses on whole answers' log-probabilities.
 
-A row is a prompt with one or more answers; an `Objective` gives the loss of a batch of
-scored rows. Only `compute_loss`, `create_scheduler`, `log` and `floating_point_ops` are
-overridden, all documented ways to extend the `Trainer`, so checkpoints, mixed precision, PEFT,
-accelerate, FSDP and DeepSpeed are its own.
+A row is a prompt with one or more answers; an `Objective` gives the loss of a batch of scored rows.
+Only `compute_loss`, `create_scheduler`, `log` and `floating_point_ops` are overridden, all
+documented ways to extend the `Trainer`, so checkpoints, mixed precision, PEFT, accelerate, FSDP and
+DeepSpeed are its own.
 
-An optimizer step takes the next rows in order, as many as fit the batches of all its
-forward passes on all processes, and its loss is one mean over them all, so it does not
-matter how the step is divided. A short last step is filled up with rows that do not
-count.
+An optimizer step takes the next rows in order, as many as fit the batches of all its forward passes
+on all processes, and its loss is one mean over them all, so it does not matter how the step is
+divided. A short last step is filled up with rows that do not count.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ KEPT = ("step", "loss", "grad_norm", "learning_rate")
 class Row:
     """One example: a prompt with its answers, and further numbers for the objective.
 
-    A row that does not count is computed and left out of the loss, because every
-    process has to go through the model equally often.
+    A row that does not count is computed and left out of the loss, because every process has to go
+    through the model equally often.
     """
 
     answers: PromptAnswers
@@ -117,10 +116,9 @@ class AnswerTrainer(Trainer):
     ) -> None:
         """`rows` are in the order in which they are seen.
 
-        `pad_id`: the padding's token id. `chunk`: answer tokens projected to the
-        vocabulary at a time. `share`: answers may share a row with their prompt. `log`
-        takes each line of metrics. Raises ConfigError where one process sees several
-        GPUs.
+        `pad_id`: the padding's token id. `chunk`: answer tokens projected to the vocabulary at a
+        time. `share`: answers may share a row with their prompt. `log` takes each line of metrics.
+        Raises ConfigError where one process sees several GPUs.
         """
         if args.n_gpu > 1:
             raise ConfigError(
@@ -131,11 +129,7 @@ class AnswerTrainer(Trainer):
         batch_size = args.per_device_train_batch_size
         filled: Any = [*rows, *_filling(rows, batch_size, args.world_size)]
         super().__init__(
-            model,
-            args,
-            data_collator=Rows.collate,
-            train_dataset=filled,
-            callbacks=[_StepEvents()],
+            model, args, data_collator=Rows.collate, train_dataset=filled, callbacks=[_StepEvents()]
         )
         for silent in (PrinterCallback, ProgressCallback):
             self.remove_callback(silent)
@@ -167,8 +161,8 @@ class AnswerTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
-        """The batch's part of the step's mean loss, times the number of processes,
-        whose gradients are averaged.
+        """The batch's part of the step's mean loss, times the number of processes, whose gradients
+        are averaged.
 
         Raises EquipoiseError when it is not a number.
         """
@@ -197,8 +191,8 @@ class AnswerTrainer(Trainer):
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
     ) -> torch.optim.lr_scheduler.LRScheduler:
-        """The Trainer's own, begun one step in and ended one step early: neither the
-        first nor the last step is at rate 0.
+        """The Trainer's own, begun one step in and ended one step early: neither the first nor the
+        last step is at rate 0.
         """
         fresh = self.lr_scheduler is None
         scheduler: Any = super().create_scheduler(num_training_steps + 1, optimizer)
@@ -219,9 +213,7 @@ class AnswerTrainer(Trainer):
         )
         totals = torch.stack([*self._sums.values(), *counted]).float()
         *sums, rows, tokens = self.accelerator.reduce(totals, "sum").tolist()  # type: ignore[union-attr]
-        logs |= {
-            name: value / rows for name, value in zip(self._sums, sums, strict=True)
-        }
+        logs |= {name: value / rows for name, value in zip(self._sums, sums, strict=True)}
         logs["tokens_per_second"] = tokens / (time.perf_counter() - self._since)
         super().log(logs, start_time)
         if self.is_world_process_zero():
@@ -256,9 +248,7 @@ class AnswerTrainer(Trainer):
             # of a sharded weight, the share of this process
             own = weight.to_local() if isinstance(weight, DTensor) else weight
             if weight.requires_grad and not bool(torch.isfinite(own).all()):
-                raise EquipoiseError(
-                    self._broken(f"{name} holds a weight that is not a number")
-                )
+                raise EquipoiseError(self._broken(f"{name} holds a weight that is not a number"))
 
     def save_whole(self, folder: Path) -> None:
         """Write the model, gathered from all processes, into `folder`.
@@ -309,8 +299,8 @@ def _filling(rows: Sequence[Row], batch_size: int, processes: int) -> list[Row]:
 
 
 def _lines(history: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
-    """Lines of metrics from the Trainer's log; `steps` is how many optimizer steps a
-    line covers.
+    """Lines of metrics from the Trainer's log; `steps` is how many optimizer steps a line
+    covers.
     """
     lines: list[dict[str, Any]] = []
     before = 0
@@ -344,28 +334,20 @@ class _Replay(TrainerCallback):
     def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
         self.log = log
 
-    def on_train_begin(
-        self, args: Any, state: Any, control: Any, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if state.is_world_process_zero:
             for line in _lines(state.log_history):
                 self.log(line)
 
 
 def arguments(
-    settings: FineTuningSettings,
-    steps: int,
-    scratch: Path,
-    seed: int,
-    device: str,
+    settings: FineTuningSettings, steps: int, scratch: Path, seed: int, device: str
 ) -> TrainingArguments:
     """The Trainer's arguments.
 
     The data are one pass in a given order, whatever the number of epochs.
     """
-    save_steps = (
-        math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
-    )
+    save_steps = math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
     checkpointing: dict[str, Any] = {}
     if settings.gradient_checkpointing is True:
         checkpointing["activation_checkpointing"] = True

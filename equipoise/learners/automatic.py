@@ -54,8 +54,8 @@ def on(settings: S, player: Player) -> S:
 
 
 def decided(settings: S, large: bool, tf32: bool = False) -> S:
-    """Likewise; `large`: the model is large, and on an accelerator; `tf32`: which
-    multiplies float32 in TF32.
+    """Likewise; `large`: the model is large, and on an accelerator; `tf32`: which multiplies
+    float32 in TF32.
     """
     precision = settings.precision
     if precision == "auto":

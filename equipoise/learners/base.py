@@ -1,5 +1,5 @@
-"""What a learner is: it makes of a player and a training batch the player's next
-generation, on disk.
+"""What a learner is: it makes of a player and a training batch the player's next generation, on
+disk.
 """
 
 from __future__ import annotations
@@ -107,23 +107,17 @@ class Learner(Component):
 
     needs: ClassVar[Literal["game", "answers", "pairs", "episodes"]] = "pairs"
     by_loss: ClassVar[bool] = True
-    """Whether it minimises the run's `loss`, where it learns from pairs or from the
-    game.
-    """
+    """Whether it minimises the run's `loss`, where it learns from pairs or from the game."""
 
     def faults(self, player: Player, game: Game) -> Iterator[str]:
         """What keeps it from training this player in this game, one message each."""
         return iter(())
 
     def faults_of_opponents(
-        self,
-        learner: str,
-        players: Mapping[str, Player],
-        schedule: Schedule,
-        game: Game,
+        self, learner: str, players: Mapping[str, Player], schedule: Schedule, game: Game
     ) -> Iterator[str]:
-        """What keeps it from teaching the player named `learner` against those of
-        `players` whom the schedule seats opposite, one message each.
+        """What keeps it from teaching the player named `learner` against those of `players` whom
+        the schedule seats opposite, one message each.
         """
         return iter(())
 
@@ -132,8 +126,8 @@ class Learner(Component):
         return 1
 
     def share_of_outcome(self, later: int) -> float:
-        """What share of a match's outcome a move is paid that so many moves of the same
-        seat follow.
+        """What share of a match's outcome a move is paid that so many moves of the same seat
+        follow.
         """
         return 1.0
 
@@ -149,14 +143,14 @@ class Learner(Component):
         return self
 
     def shares(self, player: Player) -> Hashable | None:
-        """The key of what it shares with those who play in this process, so that it is
-        not let go before it trains.
+        """The key of what it shares with those who play in this process, so that it is not let go
+        before it trains.
         """
         return None
 
     def kept(self, parameters: int, adapter: bool) -> int:
-        """Bytes that it keeps besides a policy of so many parameters, its gradients and
-        its optimizer.
+        """Bytes that it keeps besides a policy of so many parameters, its gradients and its
+        optimizer.
         """
         return 0
 

@@ -21,11 +21,11 @@ ARRAYS = "arrays.npz"
 
 
 def write(folder: Path, learner: Learner, training_batch: TrainingBatch) -> None:
-    """Write `learner` and all of `training_batch` into `folder`, except for what is of
-    this process alone, its `log` and `resources`.
+    """Write `learner` and all of `training_batch` into `folder`, except for what is of this process
+    alone, its `log` and `resources`.
 
-    Text goes into training_batch.json, arrays into arrays.npz. Raises TypeError for a
-    value that is neither.
+    Text goes into training_batch.json, arrays into arrays.npz. Raises TypeError for a value that is
+    neither.
     """
     arrays: dict[str, np.ndarray] = {}
 
@@ -39,8 +39,7 @@ def write(folder: Path, learner: Learner, training_batch: TrainingBatch) -> None
             arrays[name] = value
             return name
         raise TypeError(
-            f"a training batch with a {type(value).__name__} cannot be sent to other "
-            "processes"
+            f"a training batch with a {type(value).__name__} cannot be sent to other processes"
         )
 
     here = ("log", "resources")

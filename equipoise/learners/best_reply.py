@@ -1,5 +1,5 @@
-"""The exact best response of a finite game: the move that gains most against whom the
-schedule's mixture seats opposite.
+"""The exact best response of a finite game: the move that gains most against whom the schedule's
+mixture seats opposite.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from equipoise.types import PlayerId
 NEVER = -1000.0
 """Nats of a move that is never made: a double rounds its probability to 0."""
 
-NO_MIXTURE = (
-    "'best_reply' answers the mixture of a finite game's league; set schedule: psro"
-)
+NO_MIXTURE = "'best_reply' answers the mixture of a finite game's league; set schedule: psro"
 ONE_LEAGUE = (
     "'best_reply' of one league needs seats with the same moves; give each role a "
     "player (schedule.roles)"
@@ -30,14 +28,13 @@ ONE_LEAGUE = (
 
 
 class BestReply(Learner):
-    """One generation: the pure best reply to the mixture that the schedule lets the
-    learner meet, the first of several that gain the same.
+    """One generation: the pure best reply to the mixture that the schedule lets the learner meet,
+    the first of several that gain the same.
 
-    For tabular players of a game of two seats. Without roles the game is the
-    symmetrised one, in which a player takes either seat half of the time. Needs a
-    schedule with a mixture, such as psro. Source: the oracle of Lanctot et al. 2017,
-    arXiv 1711.00832; with an exact solver the double oracle of McMahan, Gordon and Blum
-    2003, ICML.
+    For tabular players of a game of two seats. Without roles the game is the symmetrised one, in
+    which a player takes either seat half of the time. Needs a schedule with a mixture, such as
+    psro. Source: the oracle of Lanctot et al. 2017, arXiv 1711.00832; with an exact solver the
+    double oracle of McMahan, Gordon and Blum 2003, ICML.
     """
 
     kind: Literal["best_reply"] = "best_reply"
@@ -52,14 +49,10 @@ class BestReply(Learner):
             yield f"'best_reply' needs a finite game of two seats; '{game.kind}' is none"
 
     def faults_of_opponents(
-        self,
-        learner: str,
-        players: Mapping[str, Player],
-        schedule: Schedule,
-        game: Game,
+        self, learner: str, players: Mapping[str, Player], schedule: Schedule, game: Game
     ) -> Iterator[str]:
-        """A schedule without a mixture, opponents that are not tabular, one league in
-        seats with different moves.
+        """A schedule without a mixture, opponents that are not tabular, one league in seats with
+        different moves.
         """
         everyone = [PlayerId(name) for name in players]
         if not schedule.opponents(PlayerId(learner), MatchContext(game, everyone)):
@@ -74,8 +67,8 @@ class BestReply(Learner):
             yield ONE_LEAGUE
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next policy; returns `value`, what it gets against the mixture, and
-        `gain`, how much more than the policy before, in units of pay-off.
+        """Write the next policy; returns `value`, what it gets against the mixture, and `gain`, how
+        much more than the policy before, in units of pay-off.
 
         Raises ConfigError for a schedule, players or a game that do not fit.
         """
@@ -104,8 +97,7 @@ def rewards(batch: TrainingBatch) -> np.ndarray:
     opposite = {first: second, second: first}
     own = [role for role in own_AM if opposite[role] in batch.met]
     rows = [
-        own_AM[role] @ mean_policy(batch.met, opposite[role], sizes[opposite[role]])
-        for role in own
+        own_AM[role] @ mean_policy(batch.met, opposite[role], sizes[opposite[role]]) for role in own
     ]
     if len({len(row) for row in rows}) > 1:
         raise ConfigError(f"learner: {ONE_LEAGUE}")

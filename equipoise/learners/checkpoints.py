@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from equipoise.files import sync, sync_tree, write_text
+from equipoise.system.files import sync, sync_tree, write_text
 
 # A checkpoint folder holds a file of this name once everything else in it is written.
 COMPLETE = "complete"
@@ -43,8 +43,8 @@ def mark_complete(checkpoint: Path) -> None:
 
 
 def _identity(name: Path) -> str | None:
-    """Which training the checkpoints are of; None where the file does not say it, for
-    what a crash left of a checkpoint is not used.
+    """Which training the checkpoints are of; None where the file does not say it, for what a crash
+    left of a checkpoint is not used.
     """
     try:
         return json.loads(name.read_bytes())["identity"]

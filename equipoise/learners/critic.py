@@ -15,11 +15,11 @@ from equipoise.players.local import Local
 
 
 class Critic(nn.Module):
-    """V(state before a token) = w · hidden + b, on a model of its own or on the
-    policy's hidden states.
+    """V(state before a token) = w · hidden + b, on a model of its own or on the policy's hidden
+    states.
 
-    The head starts at 0: nothing is expected yet. On the policy's hidden states its
-    gradient reaches the policy's weights, too.
+    The head starts at 0: nothing is expected yet. On the policy's hidden states its gradient
+    reaches the policy's weights, too.
     """
 
     def __init__(self, body: nn.Module | None, width: int) -> None:
@@ -31,9 +31,7 @@ class Critic(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     @classmethod
-    def make(
-        cls, settings: PolicyGradientSettings, player: Local, width: int, seed: int
-    ) -> Critic:
+    def make(cls, settings: PolicyGradientSettings, player: Local, width: int, seed: int) -> Critic:
         """The critic that the settings ask for, untrained.
 
         `width`: of the policy's hidden states. Raises ModelError.
@@ -52,9 +50,7 @@ class Critic(nn.Module):
             body.activation_checkpointing_enable({"use_reentrant": False})
         return cls(body.base_model, body.config.get_text_config().hidden_size)
 
-    def forward(
-        self, packed: PackedBatch, hidden_NH: torch.Tensor | None
-    ) -> torch.Tensor:
+    def forward(self, packed: PackedBatch, hidden_NH: torch.Tensor | None) -> torch.Tensor:
         """V before each answer token of the batch, float32 [N].
 
         `hidden_NH`: the policy's hidden states there.

@@ -19,8 +19,8 @@ class Division:
     def own(self, portions: list[list[int]]) -> list[tuple[list[int], float]]:
         """The portions that this process computes, and what they count.
 
-        All processes compute equally many, for sharded weights are gathered together;
-        one for which there is none left computes one that counts 0.
+        All processes compute equally many, for sharded weights are gathered together; one for which
+        there is none left computes one that counts 0.
         """
         own = portions[self.index :: self.processes]
         most = -(-len(portions) // self.processes)

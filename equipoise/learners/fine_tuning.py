@@ -1,9 +1,8 @@
-"""One training on a fixed set of examples: in what order they are seen, where it goes
-on after a crash, how it ends on disk.
+"""One training on a fixed set of examples: in what order they are seen, where it goes on after a
+crash, how it ends on disk.
 
-The training itself is transformers' `Trainer` (see `learners.answer_trainer`), so one
-process, DDP, FSDP and DeepSpeed are a matter of the usual accelerate configuration (see
-`learners.launch`).
+The training itself is transformers' `Trainer` (see `learners.answer_trainer`), so one process, DDP,
+FSDP and DeepSpeed are a matter of the usual accelerate configuration (see `learners.launch`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, NoSignal
-from equipoise.files import disk_errors
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.checkpoints import resumable
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
@@ -25,6 +23,7 @@ from equipoise.learners.hand_over import write_probes
 from equipoise.learners.launch import world_size
 from equipoise.learners.rounding import round_weights
 from equipoise.players.base import Player
+from equipoise.system.files import disk_errors
 
 if TYPE_CHECKING:
     from equipoise.learners.answer_trainer import Objective, Row
@@ -44,8 +43,8 @@ def fine_tune_player(
 ) -> dict[str, float]:
     """`fine_tune` the player of a training batch.
 
-    `rows` makes the examples with the player's encoding. Raises ConfigError for a
-    player that is no model in this process, ModelError, and what `fine_tune` raises.
+    `rows` makes the examples with the player's encoding. Raises ConfigError for a player that is no
+    model in this process, ModelError, and what `fine_tune` raises.
     """
     player = local_player(learner_kind, batch.learner.name, batch.player)
     settings = settings.on(player)
@@ -67,11 +66,9 @@ def fine_tune_player(
 
 
 @contextmanager
-def _model_of(
-    settings: FineTuningSettings, player: Local, batch: TrainingBatch
-) -> Iterator[Any]:
-    """The player's model to be trained: an adapter on the base that plays, or a model
-    of its own.
+def _model_of(settings: FineTuningSettings, player: Local, batch: TrainingBatch) -> Iterator[Any]:
+    """The player's model to be trained: an adapter on the base that plays, or a model of its
+    own.
     """
     loading = base_of(settings, player)
     if loading is None:
@@ -89,16 +86,12 @@ def _model_of(
             yield add_adapter(model, lora).eval()
         else:
             holds_adapter(batch.weights, lora)
-            yield load_adapter(
-                model, player.model, batch.weights, "default", trainable=True
-            ).eval()
+            yield load_adapter(model, player.model, batch.weights, "default", trainable=True).eval()
 
 
-def base_of(
-    settings: FineTuningSettings, player: Player
-) -> tuple[str, Dtype, str, str] | None:
-    """As `shared_base` takes it, the base on which the adapter of a player is trained in
-    this process; None: it is trained on a model of its own, which the Trainer places.
+def base_of(settings: FineTuningSettings, player: Player) -> tuple[str, Dtype, str, str] | None:
+    """As `shared_base` takes it, the base on which the adapter of a player is trained in this
+    process; None: it is trained on a model of its own, which the Trainer places.
     """
     from equipoise.models.device import choose_device
     from equipoise.players.local import Local
@@ -128,10 +121,10 @@ def fine_tune(
 ) -> dict[str, float]:
     """Train `model` on `rows` and write it and its tokenizer into `output`.
 
-    Returns the last line of metrics. Goes on from a checkpoint in `scratch` where this
-    same training left one. `share`: answers may share a forward pass with their prompt.
-    Each process of a training calls it with the same arguments. Raises DiskFull, and
-    EquipoiseError when the loss is no longer a number.
+    Returns the last line of metrics. Goes on from a checkpoint in `scratch` where this same
+    training left one. `share`: answers may share a forward pass with their prompt. Each process of
+    a training calls it with the same arguments. Raises DiskFull, and EquipoiseError when the loss
+    is no longer a number.
     """
     from equipoise.learners.answer_trainer import AnswerTrainer, arguments
     from equipoise.models.quiet import quiet
@@ -174,9 +167,7 @@ def fine_tune(
 def _identity(
     settings: FineTuningSettings, rows: Sequence[Row], objective: Objective, seed: int
 ) -> str:
-    """A hash of all that decides what is trained, except for the model, which its
-    folder decides.
-    """
+    """Hash of all that decides what is trained but the model, which its folder decides."""
     makings = repr((settings.model_dump(mode="json"), objective, seed))
     digest = hashlib.blake2b(makings.encode(), digest_size=16)
     for row in rows:
@@ -206,13 +197,11 @@ def local_player(learner_kind: str, name: str, player: Player) -> Local:
     return player
 
 
-def model_to_train(
-    player: Local, weights: Path | None, seed: int, precision: str
-) -> Any:
+def model_to_train(player: Local, weights: Path | None, seed: int, precision: str) -> Any:
     """The player's model at `weights`, on the CPU. Raises ModelError.
 
-    Weights that are trained are float32. Under LoRA with `precision: bf16` the frozen
-    base is bfloat16.
+    Weights that are trained are float32. Under LoRA with `precision: bf16` the frozen base is
+    bfloat16.
     """
     from equipoise.models.loading import load_model
 

@@ -1,9 +1,8 @@
-"""Settings of the learners that fine-tune on a fixed set of examples, and the order in
-which they see them.
+"""Settings of the learners that fine-tune on a fixed set of examples, and the order in which they
+see them.
 
-What is learned does not depend on how the work is divided: an optimizer step is of
-batch_size x gradient_accumulation x processes examples, and of the same ones however
-that product is made.
+What is learned does not depend on how the work is divided: an optimizer step is of batch_size x
+gradient_accumulation x processes examples, and of the same ones however that product is made.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from equipoise.component import Settings
 from equipoise.learners import automatic
 from equipoise.players.base import Player, Precision
 
-# Small steps that are sorted by length together: little padding, and an order that is
-# still nearly random.
+# Small steps that are sorted by length together: little padding, and an order that is still nearly
+# random.
 WINDOW = 16
-# A step of so many examples is sorted within itself alone, which leaves its batches
-# little padding, too.
+# A step of so many examples is sorted within itself alone, which leaves its batches little padding,
+# too.
 LARGE = 64
 
 
@@ -34,12 +33,8 @@ class FineTuningSettings(Settings):
     Batches count examples (pairs, for preferences) in one forward pass on one process.
     """
 
-    epochs: float = Field(
-        1.0, gt=0, description="passes over the examples; may be a fraction"
-    )
-    batch_size: int = Field(
-        8, ge=1, description="examples in one forward pass on each process"
-    )
+    epochs: float = Field(1.0, gt=0, description="passes over the examples; may be a fraction")
+    batch_size: int = Field(8, ge=1, description="examples in one forward pass on each process")
     gradient_accumulation: int = Field(
         1, ge=1, description="forward passes that make one optimizer step"
     )
@@ -48,18 +43,11 @@ class FineTuningSettings(Settings):
         "cosine", description="how the learning rate goes on after the warm-up"
     )
     warmup_ratio: float = Field(
-        0.1,
-        ge=0,
-        lt=1,
-        description="share of the steps over which the learning rate rises",
+        0.1, ge=0, lt=1, description="share of the steps over which the learning rate rises"
     )
-    weight_decay: float = Field(
-        0.0, ge=0, description="decoupled weight decay of AdamW"
-    )
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW")
     max_grad_norm: float = Field(
-        1.0,
-        ge=0,
-        description="gradients are scaled down to this norm; 0 leaves them alone",
+        1.0, ge=0, description="gradients are scaled down to this norm; 0 leaves them alone"
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto",
@@ -96,9 +84,7 @@ class FineTuningSettings(Settings):
         description="compute activations again in the backward pass: less memory, "
         "about a third slower; auto: where precision auto is bf16",
     )
-    log_steps: int = Field(
-        10, ge=1, description="optimizer steps between two lines of metrics"
-    )
+    log_steps: int = Field(10, ge=1, description="optimizer steps between two lines of metrics")
     save_steps: int = Field(
         200,
         ge=0,
@@ -131,18 +117,16 @@ class FineTuningSettings(Settings):
     def order(self, lengths: Sequence[int], seed: int, processes: int = 1) -> list[int]:
         """The order in which examples of these lengths are seen.
 
-        It is a pure function of the lengths, the seed and the size of a step. Each pass
-        is a fresh permutation, cut into optimizer steps. A large step is sorted by
-        length. Small steps that lie in one window of a pass swap examples, so that
-        those of like length share a step, and are shuffled again; a step that belongs
-        to two passes stays as it was drawn.
+        It is a pure function of the lengths, the seed and the size of a step. Each pass is a fresh
+        permutation, cut into optimizer steps. A large step is sorted by length. Small steps that
+        lie in one window of a pass swap examples, so that those of like length share a step, and
+        are shuffled again; a step that belongs to two passes stays as it was drawn.
         """
         examples, size = len(lengths), self.step_size(processes)
         count = self.passes(examples)
         passes = math.ceil(count / examples)
         permutations = [
-            seeds.generator(seed, "pass", p).permutation(examples)
-            for p in range(passes)
+            seeds.generator(seed, "pass", p).permutation(examples) for p in range(passes)
         ]
         order = np.concatenate(permutations)[:count].tolist()
         if size >= LARGE:
@@ -157,9 +141,7 @@ class FineTuningSettings(Settings):
         return order
 
 
-def _sorted_within_steps(
-    order: Sequence[int], size: int, lengths: Sequence[int]
-) -> list[int]:
+def _sorted_within_steps(order: Sequence[int], size: int, lengths: Sequence[int]) -> list[int]:
     """Each step's examples from the longest to the shortest."""
     by_length: list[int] = []
     for begin in range(0, len(order), size):

@@ -1,15 +1,15 @@
 """What plays must be what was trained: learner and player are compared on probes.
 
-The learner writes the log-probabilities that it gives some of its examples when it has
-finished. The player that will play computes them, too, and so does the generation
-before, as it played. Two numbers follow:
+The learner writes the log-probabilities that it gives some of its examples when it has finished.
+The player that will play computes them, too, and so does the generation before, as it played. Two
+numbers follow:
 
     gap     mean |player − learner| in nats a token
     share   of what was learned, how much is played: the slope of the player's change
             against the learner's
 
-Weights rounded to bfloat16 lose most updates at small learning rates: their gap may be
-no larger than that of sums in another order, but their share is near 0.
+Weights rounded to bfloat16 lose most updates at small learning rates: their gap may be no larger
+than that of sums in another order, but their share is near 0.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ STILL = 1e-4  # nats a token below which too little was learned to tell
 class HandOver:
     """How far a player is from its learner.
 
-    `gap` in nats a token. `share` (and its standard error) of what was learned that is
-    played; NaN where too little was learned to tell.
+    `gap` in nats a token. `share` (and its standard error) of what was learned that is played; NaN
+    where too little was learned to tell.
     """
 
     gap: float
@@ -54,8 +54,8 @@ class HandOver:
         return {"played_gap": self.gap, **known}
 
     def check(self, player: PlayerId, bound: float) -> None:
-        """Raises ConfigError, which says what to set, where `gap` is above `bound` nats
-        a token, or most of what was learned is not played.
+        """Raises ConfigError, which says what to set, where `gap` is above `bound` nats a token, or
+        most of what was learned is not played.
         """
         lost = self.share + CERTAIN * self.share_error < ARRIVES
         if self.gap <= bound and not lost:
@@ -73,9 +73,7 @@ class HandOver:
 
 
 def write_probes(
-    folder: Path,
-    probes: Sequence[PromptAnswers],
-    logprobs: Sequence[Sequence[float]],
+    folder: Path, probes: Sequence[PromptAnswers], logprobs: Sequence[Sequence[float]]
 ) -> None:
     """Write each probe's token ids and what the learner gives its answers, in nats."""
     records = [
@@ -92,8 +90,8 @@ def has_probes(folder: Path) -> bool:
 
 
 def compare(folder: Path, before: TokenScorer, after: TokenScorer) -> HandOver:
-    """The player `after`, with the weights in `folder`, against what the learner wrote
-    there; `before` is the generation that it was trained from.
+    """The player `after`, with the weights in `folder`, against what the learner wrote there;
+    `before` is the generation that it was trained from.
     """
     records = json.loads((folder / FILE).read_text())
     prompts = [record["prompt"] for record in records]

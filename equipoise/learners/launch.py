@@ -26,8 +26,7 @@ class Launch(Settings):
     num_processes: int | None = Field(
         None,
         ge=1,
-        description="processes over all machines, in place of the configuration's own "
-        "number",
+        description="processes over all machines, in place of the configuration's own number",
     )
     prefix: list[str] = Field(
         default_factory=list,
@@ -48,29 +47,22 @@ class Launch(Settings):
         if not file.is_file():
             hint = nearest(value, list(packaged))
             raise PydanticCustomError(
-                "no_file",
-                "no such file: '{name}'; {hint}",
-                {"name": value, "hint": hint},
+                "no_file", "no such file: '{name}'; {hint}", {"name": value, "hint": hint}
             )
         try:
             return yaml.safe_load(file.read_text(encoding="utf-8"))
         except yaml.YAMLError as error:
             raise PydanticCustomError(
-                "yaml",
-                "{name}: not YAML: {error}",
-                {"name": value, "error": str(error)},
+                "yaml", "{name}: not YAML: {error}", {"name": value, "error": str(error)}
             ) from error
 
     @model_validator(mode="after")
     def _numbered(self) -> Launch:
         if self.config is None and self.num_processes is None:
-            raise PydanticCustomError(
-                "launch", "needs a config (ddp, fsdp2, …) or num_processes"
-            )
+            raise PydanticCustomError("launch", "needs a config (ddp, fsdp2, …) or num_processes")
         if not isinstance(self.processes, int) or self.processes < 1:
             raise PydanticCustomError(
-                "launch",
-                "the configuration has no num_processes; give launch.num_processes",
+                "launch", "the configuration has no num_processes; give launch.num_processes"
             )
         return self
 

@@ -22,9 +22,8 @@ from equipoise.models.token_choice import SamplingSettings
 class TokenNumbers(NamedTuple):
     """Of each token of a batch, [B, T], 0 outside the mask.
 
-    logprob_BT: the policy's, in nats. value_BT: the critic's, where there is one.
-    entropy_BT: of the policy's distribution, in nats, where it is in the loss and
-    gradients are on.
+    logprob_BT: the policy's, in nats. value_BT: the critic's, where there is one. entropy_BT: of
+    the policy's distribution, in nats, where it is in the loss and gradients are on.
     """
 
     logprob_BT: torch.Tensor
@@ -124,11 +123,11 @@ class PolicyForward:
 
     @torch.no_grad()
     def undo_cuts(self, batch: RolloutBatch, top_k: int, top_p: float) -> None:
-        """Make the sampler's log-probabilities those from before its cuts, where it
-        gave only those from after them.
+        """Make the sampler's log-probabilities those from before its cuts, where it gave only those
+        from after them.
 
-        The mass that the cuts keep is the policy's own, so what differs afterwards is
-        the two distributions after the cuts.
+        The mass that the cuts keep is the policy's own, so what differs afterwards is the two
+        distributions after the cuts.
         """
         settings = SamplingSettings(self.temperature, top_k, top_p)
         if not settings.cuts:
@@ -153,8 +152,7 @@ class PolicyForward:
         """The policy's log-probabilities of answers to prompts, nothing shared."""
         model = self.policy.activate().eval()
         singles = [
-            PromptAnswers(prompt, [answer])
-            for prompt, answer in zip(prompts, answers, strict=True)
+            PromptAnswers(prompt, [answer]) for prompt, answer in zip(prompts, answers, strict=True)
         ]
         packed = self._packed(singles, shared=False)
         with self.autocast():
@@ -163,8 +161,7 @@ class PolicyForward:
     def enable_checkpointing(self) -> None:
         """Let layers forget their activations, if the settings say so.
 
-        They do so in training mode only; what is in them stays as it is, without
-        dropout.
+        They do so in training mode only; what is in them stays as it is, without dropout.
         """
         if not self.settings.gradient_checkpointing:
             return
@@ -188,9 +185,7 @@ def _widener(packed: PackedBatch, width: int) -> Callable[[torch.Tensor], torch.
 
 
 def _assembled(
-    batch: RolloutBatch,
-    portions: Sequence[list[int]],
-    parts: Sequence[torch.Tensor],
+    batch: RolloutBatch, portions: Sequence[list[int]], parts: Sequence[torch.Tensor]
 ) -> torch.Tensor:
     """[B, T] of what was computed in portions."""
     whole_BT = torch.zeros_like(batch.mask_BT, dtype=torch.float32)

@@ -7,8 +7,8 @@
     batch            reward to go, normalised over the batch               REINFORCE++
     role_baseline    reward − moving average of its role's rewards         SPIRAL's
 
-A group is the answers to one chat in one role. One generation is one batch and `epochs`
-passes over it. `learners.policy_trainer` does the work.
+A group is the answers to one chat in one role. One generation is one batch and `epochs` passes over
+it. `learners.policy_trainer` does the work.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 class PolicyGradient(PolicyGradientSettings, StandingLearner):
-    """Raises the probability of moves that were paid more than expected, by the clipped
-    surrogate of PPO.
+    """Raises the probability of moves that were paid more than expected, by the clipped surrogate
+    of PPO.
 
-    Sources: PPO arXiv 1707.06347, its details arXiv 2203.02155 and 1909.08593; GRPO
-    arXiv 2402.03300; RLOO arXiv 2402.14740; REINFORCE++ arXiv 2501.03262; role
-    baselines arXiv 2506.24119.
+    Sources: PPO arXiv 1707.06347, its details arXiv 2203.02155 and 1909.08593; GRPO arXiv
+    2402.03300; RLOO arXiv 2402.14740; REINFORCE++ arXiv 2501.03262; role baselines arXiv
+    2506.24119.
     """
 
     kind: Literal["policy_gradient"] = "policy_gradient"
@@ -58,8 +58,8 @@ class PolicyGradient(PolicyGradientSettings, StandingLearner):
         return self
 
     def faults(self, player: Player, game: Game) -> Iterator[str]:
-        """That the player is no model in this process, or is an adapter whose base would
-        be divided.
+        """That the player is no model in this process, or is an adapter whose base would be
+        divided.
         """
         yield from super().faults(player, game)
         divides = self.launch is not None and self.launch.divides_weights
@@ -79,8 +79,8 @@ class PolicyGradient(PolicyGradientSettings, StandingLearner):
         return self.epochs * self.minibatches
 
     def kept(self, parameters: int, adapter: bool) -> int:
-        """The reference, unless it is an adapter, and a critic that is a model, with its
-        gradients and moments.
+        """The reference, unless it is an adapter, and a critic that is a model, with its gradients
+        and moments.
         """
         width = 2 if self.precision == "bf16" else 4
         reference = width * parameters if self.kl and not adapter else 0
@@ -88,8 +88,8 @@ class PolicyGradient(PolicyGradientSettings, StandingLearner):
         return reference + critic
 
     def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
-        """One update, in one of several processes, of the trainer that is among
-        `batch.resources`; it begins with `batch.state` where that is given.
+        """One update, in one of several processes, of the trainer that is among `batch.resources`;
+        it begins with `batch.state` where that is given.
 
         What samples is written into `batch.output`.
         """
@@ -100,11 +100,7 @@ class PolicyGradient(PolicyGradientSettings, StandingLearner):
         trainer = batch.resources.get(
             _key(name),
             lambda: PolicyTrainer(
-                self,
-                batch.player,
-                name,
-                batch.first_seed,
-                sharding=Sharding.of(self.launch),
+                self, batch.player, name, batch.first_seed, sharding=Sharding.of(self.launch)
             ),
         )
         if batch.state is not None:

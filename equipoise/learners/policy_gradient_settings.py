@@ -1,7 +1,7 @@
 """Settings of a policy gradient: how rewards become losses, and how far a step goes.
 
-An estimator's own settings stand in it, as in `estimator: {kind: gae, lam: 0.9}`. They
-may stand beside it, too, as in `estimator: gae` and `lam: 0.9`.
+An estimator's own settings stand in it, as in `estimator: {kind: gae, lam: 0.9}`. They may stand
+beside it, too, as in `estimator: gae` and `lam: 0.9`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from equipoise.learners.sampler_mismatch import Correction
 from equipoise.losses.policy_gradient import Over
 from equipoise.players.base import Player
 
-# Settings of estimators that may stand beside the estimator, and what they are by
-# default.
+# Settings of estimators that may stand beside the estimator, and what they are by default.
 ESTIMATOR_SETTINGS = {
     "gamma": 1.0,
     "lam": 0.95,
@@ -41,19 +40,12 @@ def usual(data: Mapping[str, Any], name: str, otherwise: Any) -> Any:
 class PolicyGradientSettings(Settings):
     """What is read in an update. Defaults: GPO (arXiv 2406.10977)."""
 
-    estimator: Estimator = Field(
-        default="gae", description="what a move's reward is compared with"
-    )  # type: ignore[assignment]
+    estimator: Estimator = Field(default="gae", description="what a move's reward is compared with")  # type: ignore[assignment]
     turn_discount: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="of what a match pays, for every later move of the same seat",
+        1.0, gt=0, le=1, description="of what a match pays, for every later move of the same seat"
     )
     critic: Literal["model", "head"] | None = Field(
-        default_factory=lambda data: (
-            "model" if usual(data, "needs_critic", False) else None
-        ),
+        default_factory=lambda data: "model" if usual(data, "needs_critic", False) else None,
         description="where the estimator needs one, as gae does: a model of its own, "
         "or a linear head on the policy's last hidden states",
     )
@@ -67,29 +59,20 @@ class PolicyGradientSettings(Settings):
         description="of the critic",
     )
     warmup_steps: int = Field(
-        100,
-        ge=0,
-        description="optimizer steps over which learning rates rise",
+        100, ge=0, description="optimizer steps over which learning rates rise"
     )
     scheduler: Literal["constant_with_warmup", "inverse_sqrt"] = Field(
         "constant_with_warmup",
         description="how learning rates go on after the warm-up: as they are, or times "
         "√(warmup_steps/step), as GPO's released code has it",
     )
-    weight_decay: float = Field(
-        0.0, ge=0, description="decoupled weight decay of AdamW"
-    )
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW")
     betas: tuple[float, float] = Field(
-        (0.9, 0.999),
-        description="AdamW's decay of the moments: of the gradient, of its square",
+        (0.9, 0.999), description="AdamW's decay of the moments: of the gradient, of its square"
     )
-    epsilon: float = Field(
-        1e-8, gt=0, description="AdamW's least divisor, of the policy's weights"
-    )
+    epsilon: float = Field(1e-8, gt=0, description="AdamW's least divisor, of the policy's weights")
     max_grad_norm: float = Field(
-        1.0,
-        gt=0,
-        description="the policy's and the critic's gradients are each cut to this norm",
+        1.0, gt=0, description="the policy's and the critic's gradients are each cut to this norm"
     )
     epochs: int = Field(1, ge=1, description="passes over a batch")
     minibatches: int = Field(1, ge=1, description="optimizer steps in a pass")
@@ -97,12 +80,9 @@ class PolicyGradientSettings(Settings):
     clip: float = Field(
         0.2,
         gt=0,
-        description="how far a token's probability ratio moves before its gradient is "
-        "cut",
+        description="how far a token's probability ratio moves before its gradient is cut",
     )
-    clip_high: float | None = Field(
-        None, gt=0, description="the same upwards, where it differs"
-    )
+    clip_high: float | None = Field(None, gt=0, description="the same upwards, where it differs")
     dual_clip: float | None = Field(
         None,
         gt=1,
@@ -110,44 +90,30 @@ class PolicyGradientSettings(Settings):
         "its advantage; null: no bound",
     )
     value_clip: float = Field(
-        0.2,
-        gt=0,
-        description="how far a value moves before its gradient is cut, in reward units",
+        0.2, gt=0, description="how far a value moves before its gradient is cut, in reward units"
     )
     kl: float = Field(
         0.01,
         ge=0,
-        description="weight of the KL from the start, in reward a nat; 0: no "
-        "reference is kept",
+        description="weight of the KL from the start, in reward a nat; 0: no reference is kept",
     )
     kl_in: Literal["reward", "loss"] = Field(
         default_factory=lambda data: usual(data, "kl_in", "reward"),
-        description="taken off the reward token by token (k1), or added to the loss "
-        "(k3)",
+        description="taken off the reward token by token (k1), or added to the loss (k3)",
     )
     kl_target: float | None = Field(
-        None,
-        gt=0,
-        description="adapt the weight to this KL an answer, in nats; null: constant",
+        None, gt=0, description="adapt the weight to this KL an answer, in nats; null: constant"
     )
-    kl_horizon: int = Field(
-        10_000, ge=1, description="moves over which the weight adapts"
-    )
-    max_kl: float = Field(
-        200.0, gt=0, description="a larger KL an answer, in nats, stops the run"
-    )
-    entropy: float = Field(
-        0.0, ge=0, description="weight of the entropy bonus, in reward a nat"
-    )
+    kl_horizon: int = Field(10_000, ge=1, description="moves over which the weight adapts")
+    max_kl: float = Field(200.0, gt=0, description="a larger KL an answer, in nats, stops the run")
+    entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus, in reward a nat")
     whiten_advantages: bool = Field(
         default_factory=lambda data: usual(data, "whitens", False),
-        description="bring advantages to mean 0 and deviation 1 over the tokens of a "
-        "batch",
+        description="bring advantages to mean 0 and deviation 1 over the tokens of a batch",
     )
     over: Over = Field(
         default_factory=lambda data: usual(data, "over", "token"),
-        description="the loss is a mean over tokens, over answers, or a sum over a "
-        "constant length",
+        description="the loss is a mean over tokens, over answers, or a sum over a constant length",
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto",
@@ -160,14 +126,10 @@ class PolicyGradientSettings(Settings):
         "precision auto is bf16",
     )
     save_every: int = Field(
-        20,
-        ge=1,
-        description="updates between two states on disk, from which a run is resumed",
+        20, ge=1, description="updates between two states on disk, from which a run is resumed"
     )
     probes: int = Field(
-        4,
-        ge=1,
-        description="moves on which sampler and learner are compared after each update",
+        4, ge=1, description="moves on which sampler and learner are compared after each update"
     )
     sampler_correction: Correction = Field(
         "truncate",
@@ -175,9 +137,7 @@ class PolicyGradientSettings(Settings):
         "`sampler`): cut at sampler_limit, or those beyond it left out, or none",
     )
     sampler_limit: float = Field(
-        2.0,
-        gt=1,
-        description="the largest importance weight, and 1/it the least that `mask` keeps",
+        2.0, gt=1, description="the largest importance weight, and 1/it the least that `mask` keeps"
     )
     max_disagreement: float | None = Field(
         None,
@@ -209,16 +169,13 @@ class PolicyGradientSettings(Settings):
             raise ValueError(f"betas: must lie in [0, 1); they are {self.betas}")
         if self.scheduler == "inverse_sqrt" and not self.warmup_steps:
             raise ValueError(
-                "scheduler: inverse_sqrt falls from the end of the warm-up on; set "
-                "warmup_steps"
+                "scheduler: inverse_sqrt falls from the end of the warm-up on; set warmup_steps"
             )
         if self.estimator.needs_critic != (self.critic is not None):
             verdict = "needs one" if self.critic is None else "has none"
             raise ValueError(f"critic: {kind} {verdict}")
         if (self.critic is None) != (self.critic_learning_rate is None):
-            raise ValueError(
-                "critic_learning_rate: goes with a critic, and only with one"
-            )
+            raise ValueError("critic_learning_rate: goes with a critic, and only with one")
         if self.critic_model is not None and self.critic != "model":
             raise ValueError("critic_model: is read by critic: model only")
         high = self.clip if self.clip_high is None else self.clip_high
@@ -232,8 +189,8 @@ class PolicyGradientSettings(Settings):
 def _completed(estimator: Any, beside: Mapping[str, Any]) -> Any:
     """The estimator's configuration with the settings that stand beside it.
 
-    What it does not read may stand there with its default, as in a resolved
-    configuration of an earlier version. Raises PydanticCustomError for another value.
+    What it does not read may stand there with its default, as in a resolved configuration of an
+    earlier version. Raises PydanticCustomError for another value.
     """
     if isinstance(estimator, Estimator):
         estimator = estimator.settings()

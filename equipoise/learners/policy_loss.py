@@ -3,8 +3,8 @@
     clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the
     critic
 
-Each term is a weighted sum over tokens, with the weights of the whole step, so that the
-sums of its parts add up to the step's mean.
+Each term is a weighted sum over tokens, with the weights of the whole step, so that the sums of its
+parts add up to the step's mean.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def policy_loss(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """(the loss, a scalar; its terms and the share of clipped tokens, detached).
 
-    weight_BT: what each token counts in the policy's terms, as `settings.over` says.
-    even_BT: what it counts in the critic's and in the share, every token alike.
+    weight_BT: what each token counts in the policy's terms, as `settings.over` says. even_BT: what
+    it counts in the critic's and in the share, every token alike.
     """
     old_BT, advantage_BT = batch.old_BT, batch.advantage_BT
     logprob_BT = torch.where(batch.mask_BT, tokens.logprob_BT, old_BT)

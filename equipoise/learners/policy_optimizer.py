@@ -1,5 +1,5 @@
-"""The optimizer of a policy and its critic: AdamW with a warm-up, gradients clipped, and
-added up over processes.
+"""The optimizer of a policy and its critic: AdamW with a warm-up, gradients clipped, and added up
+over processes.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ class PolicyOptimizer:
         self.policy, self.critic = policy, critic
         self.rates = [settings.learning_rate]
         groups: list[dict[str, Any]] = [
-            {
-                "params": list(policy.trained_parameters().values()),
-                "eps": settings.epsilon,
-            }
+            {"params": list(policy.trained_parameters().values()), "eps": settings.epsilon}
         ]
         if critic is not None:
             self.rates.append(settings.critic_learning_rate or 0.0)
@@ -49,8 +46,8 @@ class PolicyOptimizer:
         self.steps = 0
 
     def add_up(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:
-        """The sums over all processes; the gradients are added up, too, except for those
-        of sharded weights, which are added up as they are computed.
+        """The sums over all processes; the gradients are added up, too, except for those of sharded
+        weights, which are added up as they are computed.
         """
         if self.division.processes > 1:
             for weight in self._weights():
@@ -85,9 +82,7 @@ class PolicyOptimizer:
         """Take up the state that AdamW had after so many steps."""
         weights = list(self._weights())
         moments = {
-            number: {
-                name: _moment(value, weights[number]) for name, value in of.items()
-            }
+            number: {name: _moment(value, weights[number]) for name, value in of.items()}
             for number, of in state["state"].items()
         }
         self.adamw.load_state_dict({**state, "state": moments})

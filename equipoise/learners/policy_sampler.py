@@ -1,5 +1,5 @@
-"""What a policy trainer samples with: the model that it trains, or an engine that gets
-each of its generations as an adapter.
+"""What a policy trainer samples with: the model that it trains, or an engine that gets each of its
+generations as an adapter.
 """
 
 from __future__ import annotations
@@ -43,13 +43,10 @@ class SentAdapters:
     """
 
     def __init__(
-        self,
-        policy: TrainableModel,
-        folder: Path | None,
-        learner: Callable[[], PlayerId],
+        self, policy: TrainableModel, folder: Path | None, learner: Callable[[], PlayerId]
     ) -> None:
-        """`folder` is where they are written, None: a temporary one; `learner` says at
-        which generation the policy is.
+        """`folder` is where they are written, None: a temporary one; `learner` says at which
+        generation the policy is.
         """
         self._policy = policy
         self._folder = folder
@@ -57,8 +54,8 @@ class SentAdapters:
         self._sent: tuple[PlayerId, EngineAdapter] | None = None
 
     def newest(self) -> EngineAdapter | None:
-        """The adapter of the policy's generation; None: the base, before any update of
-        a policy that began with it.
+        """The adapter of the policy's generation; None: the base, before any update of a policy
+        that began with it.
         """
         learner = self._learner()
         if self._sent is not None and self._sent[0] == learner:

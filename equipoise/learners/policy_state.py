@@ -1,5 +1,5 @@
-"""The state of a policy trainer on disk: all that the next update depends on; and what
-an update changed, for those who sample elsewhere.
+"""The state of a policy trainer on disk: all that the next update depends on; and what an update
+changed, for those who sample elsewhere.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Probe = list[tuple[list[int], list[int]]]
 class PolicyState:
     """What a trainer takes up again.
 
-    weights: the trained ones, by name. critic, optimizer: state dicts. kl: the weight
-    of the KL penalty. steps: optimizer steps so far. baselines: of the estimator.
-    probe: prompts and answers by which sampler and learner are compared, in token ids.
+    weights: the trained ones, by name. critic, optimizer: state dicts. kl: the weight of the KL
+    penalty. steps: optimizer steps so far. baselines: of the estimator. probe: prompts and answers
+    by which sampler and learner are compared, in token ids.
     """
 
     weights: dict[str, Any]
@@ -62,8 +62,8 @@ class PolicyUpdate:
 
     @classmethod
     def read(cls, folder: Path) -> PolicyUpdate:
-        """The update that was written into `folder`, or that part of a state there; what
-        is not looked at is not read. Raises RunError.
+        """The update that was written into `folder`, or that part of a state there; what is not
+        looked at is not read. Raises RunError.
         """
         file = folder / UPDATE if (folder / UPDATE).is_file() else folder / FILE
         saved = _read(file, mmap=True)
@@ -74,6 +74,4 @@ def _read(file: Path, *, mmap: bool = False) -> dict[str, Any]:
     try:
         return torch.load(file, map_location="cpu", weights_only=True, mmap=mmap)
     except UNREADABLE as error:
-        raise RunError(
-            f"{file}: is missing or damaged ({first_line(error)})"
-        ) from error
+        raise RunError(f"{file}: is missing or damaged ({first_line(error)})") from error

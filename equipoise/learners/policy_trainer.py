@@ -1,5 +1,5 @@
-"""A policy trainer stays in memory: the policy, its critic, reference, optimizer and
-baselines, from update to update.
+"""A policy trainer stays in memory: the policy, its critic, reference, optimizer and baselines,
+from update to update.
 
     rewards by token   the pay-off on the last token, less kl · (log π − log π_ref) on
                        each where kl_in is reward
@@ -7,9 +7,9 @@ baselines, from update to update.
     each step          the loss of `policy_loss` on a minibatch, its gradients, a step of
                        AdamW
 
-What it samples with and what it trains are one model; `assert_agreement` compares the
-sampler's log-probabilities with the trainer's after each update. Several processes
-(accelerate) each compute a part of every step and add up gradients.
+What it samples with and what it trains are one model; `assert_agreement` compares the sampler's
+log-probabilities with the trainer's after each update. Several processes (accelerate) each compute
+a part of every step and add up gradients.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from equipoise.players.base import Player
 from equipoise.players.local import Local
 from equipoise.types import Episode, PlayerId, Turn
 
-# Of each probe's answer: enough to notice other weights, few enough to be compared after
-# every update.
+# Of each probe's answer: enough to notice other weights, few enough to be compared after every
+# update.
 PROBE_TOKENS = 8
 
 
@@ -67,22 +67,18 @@ class PolicyTrainer(SampledPolicy):
     ) -> None:
         """`player` as it is given, at generation 0.
 
-        Learners with adapters on one base share it through `resources`. `sent` is the
-        folder of what an engine gets, where one samples. `sharding`: each process holds
-        a share of every weight. Raises ConfigError, ModelError.
+        Learners with adapters on one base share it through `resources`. `sent` is the folder of
+        what an engine gets, where one samples. `sharding`: each process holds a share of every
+        weight. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
         settings = settings.on(player)
         accelerator = _accelerator(player)
         several = accelerator.num_processes > 1
         device = accelerator.device if several else choose_device(player.device)
-        division = Division(
-            device, accelerator.num_processes, accelerator.process_index
-        )
+        division = Division(device, accelerator.num_processes, accelerator.process_index)
         resources = resources or Resources()
-        policy = TrainableModel(
-            settings, player, name, seed, device, resources, sharding
-        )
+        policy = TrainableModel(settings, player, name, seed, device, resources, sharding)
         critic = None
         if settings.critic is not None:
             critic = Critic.make(settings, player, policy.width, seed)
@@ -101,14 +97,13 @@ class PolicyTrainer(SampledPolicy):
     def learn(
         self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log
     ) -> dict[str, float]:
-        """Update the policy (and critic) on what its moves were paid; it is one
-        generation older then.
+        """Update the policy (and critic) on what its moves were paid; it is one generation older
+        then.
 
         Returns what sums the update up: `reward`, `kl` (nats an answer), `policy_loss`,
-        `clip_share`, `grad_norm`, … and, where moves are compared by group, `alone`,
-        the share of those without company. Raises EquipoiseError when a loss, a
-        gradient or the KL is no longer sound, or if another policy sampled the moves;
-        the trainer must not be used then.
+        `clip_share`, `grad_norm`, … and, where moves are compared by group, `alone`, the share of
+        those without company. Raises EquipoiseError when a loss, a gradient or the KL is no longer
+        sound, or if another policy sampled the moves; the trainer must not be used then.
         """
         started = time.perf_counter()
         batch = self.prepared(episodes, turns)
@@ -131,9 +126,7 @@ class PolicyTrainer(SampledPolicy):
         log(line | {"tokens_per_second": speed})
         return {"steps": len(steps), **facts, "examples": len(batch)}
 
-    def prepared(
-        self, episodes: Sequence[Episode], turns: Sequence[Turn]
-    ) -> RolloutBatch:
+    def prepared(self, episodes: Sequence[Episode], turns: Sequence[Turn]) -> RolloutBatch:
         """The batch with its log-probabilities and values before the update.
 
         Raises NoSignal without episodes, ConfigError for a reward that is not a number.
@@ -176,9 +169,8 @@ class PolicyTrainer(SampledPolicy):
     def _estimate(self, batch: RolloutBatch) -> None:
         """Fill in the batch's advantages and returns; takes over the new baselines.
 
-        Returns are of the advantages before whitening, and mean nothing without a
-        critic. Raises NoSignal where moves are compared with their group and every
-        group is of one move.
+        Returns are of the advantages before whitening, and mean nothing without a critic. Raises
+        NoSignal where moves are compared with their group and every group is of one move.
         """
         settings, estimator = self.settings, self.settings.estimator
         if estimator.by_group and len(batch.group_B.unique()) == len(batch):
@@ -189,23 +181,19 @@ class PolicyTrainer(SampledPolicy):
             )
         in_reward = settings.kl and settings.kl_in == "reward"
         reward_BT = batch.token_rewards(self.kl_weight if in_reward else None)
-        advantage_BT, self.baselines = estimator.advantages(
-            batch, reward_BT, self.baselines
-        )
+        advantage_BT, self.baselines = estimator.advantages(batch, reward_BT, self.baselines)
         batch.return_BT = advantage_BT
         if self.critic is not None:
             batch.return_BT = (advantage_BT + batch.value_BT) * batch.mask_BT
         batch.advantage_BT = (
-            whitened(advantage_BT, batch.mask_BT)
-            if settings.whiten_advantages
-            else advantage_BT
+            whitened(advantage_BT, batch.mask_BT) if settings.whiten_advantages else advantage_BT
         )
 
     def _correct(self, batch: RolloutBatch) -> dict[str, float]:
         """Weigh the advantages of tokens that an engine sampled; what the weights are.
 
-        The clipped surrogate is proportional to its advantage, so the weights of the
-        tokens' losses may stand there.
+        The clipped surrogate is proportional to its advantage, so the weights of the tokens' losses
+        may stand there.
         """
         player, settings = self.player, self.settings
         if not player.sampler.elsewhere or player.temperature == 0:
@@ -233,8 +221,7 @@ class PolicyTrainer(SampledPolicy):
         norms = self.optimizer.clip()
         if not all(map(math.isfinite, [*norms, *numbers.values()])):
             raise self._unsound(
-                "the loss or its gradient is no number any more (gradient norm "
-                f"{norms[0]})"
+                f"the loss or its gradient is no number any more (gradient norm {norms[0]})"
             )
         self.optimizer.step()
         return numbers | {"grad_norm": norms[0]}
@@ -266,18 +253,14 @@ class PolicyTrainer(SampledPolicy):
         settings = self.settings
         if settings.kl_target is not None:
             self.kl_weight = adapted(
-                self.kl_weight,
-                facts["kl"],
-                settings.kl_target,
-                settings.kl_horizon,
-                count,
+                self.kl_weight, facts["kl"], settings.kl_target, settings.kl_horizon, count
             )
 
     # -- on disk
 
     def save_state(self, folder: Path) -> None:
-        """Write all that the next update depends on into `folder`; with several
-        processes, all call it and the first writes.
+        """Write all that the next update depends on into `folder`; with several processes, all call
+        it and the first writes.
         """
         critic = None if self.critic is None else self.critic.state_dict()
         state = PolicyState(
@@ -314,8 +297,8 @@ class PolicyTrainer(SampledPolicy):
 
 
 def _accelerator(player: Local) -> Accelerator:
-    # Processes on CPUs find each other only if `cpu` is set. In a single process the
-    # first Accelerator decides for all.
+    # Processes on CPUs find each other only if `cpu` is set. In a single process the first
+    # Accelerator decides for all.
     on_cpu = choose_device(player.device).type == "cpu"
     return Accelerator(cpu=on_cpu and world_size() > 1)
 

@@ -11,11 +11,7 @@ from pydantic import Field
 
 from equipoise.errors import ConfigError
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.fine_tuning import (
-    fine_tune_player,
-    need_examples,
-    shared_key,
-)
+from equipoise.learners.fine_tuning import fine_tune_player, need_examples, shared_key
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.processes import Launchable
 from equipoise.losses.base import PairBatch, PreferenceLoss
@@ -32,8 +28,8 @@ if TYPE_CHECKING:
 class Preference(FineTuningSettings, Launchable):
     """Minimises the mean of `loss.rows` over the pairs of a training batch.
 
-    Opponents are columns of numbers that were computed beforehand, so each further one
-    costs nothing here.
+    Opponents are columns of numbers that were computed beforehand, so each further one costs
+    nothing here.
     """
 
     kind: Literal["preference"] = "preference"
@@ -41,8 +37,7 @@ class Preference(FineTuningSettings, Launchable):
 
     share_prompts: bool = Field(
         True,
-        description="compute a pair's prompt once for both answers, where the "
-        "architecture allows",
+        description="compute a pair's prompt once for both answers, where the architecture allows",
     )
 
     def steps(self, examples: int) -> int:
@@ -56,14 +51,12 @@ class Preference(FineTuningSettings, Launchable):
     def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next generation into `batch.output`; returns the last line of metrics.
 
-        It has `steps`, `loss`, `margin` and `accuracy` (as the loss defines them),
-        `grad_norm`, … Raises ConfigError, NoSignal, ModelError, DataError, DiskFull,
-        and EquipoiseError when the loss is no longer a number.
+        It has `steps`, `loss`, `margin` and `accuracy` (as the loss defines them), `grad_norm`, …
+        Raises ConfigError, NoSignal, ModelError, DataError, DiskFull, and EquipoiseError when the
+        loss is no longer a number.
         """
         if batch.loss is None:
-            raise ConfigError(
-                "learner 'preference' needs a loss; name one, as in `loss: mnpo`"
-            )
+            raise ConfigError("learner 'preference' needs a loss; name one, as in `loss: mnpo`")
         need_examples(batch.pairs, batch.learner)
         weights = tuple(weight for _, weight in batch.opponents)
         return fine_tune_player(
@@ -122,8 +115,7 @@ class PairObjective:
 def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
     """A row for each pair, tokenised as its answers were when they were sampled and scored.
 
-    Raises ConfigError when an opponent's log-probabilities are missing or are not
-    numbers.
+    Raises ConfigError when an opponent's log-probabilities are missing or are not numbers.
     """
     from equipoise.learners.answer_trainer import Row
     from equipoise.models.packing import PromptAnswers
@@ -135,10 +127,7 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
         room = encoding.max_length - len(prompt)
         answers = [
             encoding.answer_ids(text, not cut)[:room]
-            for text, cut in (
-                (pair.chosen, pair.chosen_cut),
-                (pair.rejected, pair.rejected_cut),
-            )
+            for text, cut in ((pair.chosen, pair.chosen_cut), (pair.rejected, pair.rejected_cut))
         ]
         columns = list(_scores(pair))
         for k in range(len(batch.opponents)):
@@ -149,8 +138,8 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
 
 
 def _scores(pair: Pair) -> tuple[float, float]:
-    """What the loss reads of both answers: P(answer beats …) where it was estimated,
-    else the judge's scores.
+    """What the loss reads of both answers: P(answer beats …) where it was estimated, else the
+    judge's scores.
     """
     if pair.chosen_win is None or pair.rejected_win is None:
         return pair.chosen_score, pair.rejected_score
@@ -170,6 +159,4 @@ def _check_opponents(batch: TrainingBatch) -> None:
                 f"{values_KB.shape}, not {shape}"
             )
         if not np.isfinite(values_KB).all():
-            raise ConfigError(
-                f"an opponent's log-probability of a {name} answer is not a number"
-            )
+            raise ConfigError(f"an opponent's log-probability of a {name} answer is not a number")

@@ -1,10 +1,10 @@
-"""Processes that train together, started by accelerate: they stay, and are given one
-order after another.
+"""Processes that train together, started by accelerate: they stay, and are given one order after
+another.
 
-An order is a learner and its training batch, in a folder that the processes share with
-the one that started them; lines of metrics and the result come back through it. What
-they opened for one order is still open at the next. They live no longer than the
-process that gives the orders: each watches a lock that it holds.
+An order is a learner and its training batch, in a folder that the processes share with the one that
+started them; lines of metrics and the result come back through it. What they opened for one order
+is still open at the next. They live no longer than the process that gives the orders: each watches
+a lock that it holds.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from equipoise.errors import EquipoiseError, received
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.batch_files import write
 from equipoise.learners.launch import Launch
-from equipoise.locks import lock
-from equipoise.machines import machine
+from equipoise.system.locks import lock
+from equipoise.system.machines import machine
 
 ORDER = "order.json"  # the newest order; written in place, whole when its line ends
 LINES = "lines.jsonl"  # what the first process answers to an order
@@ -39,8 +39,8 @@ HOST = "parent.host"  # its machine
 BEAT = "parent.beat"  # a number that it counts up, for those on other machines
 BEAT_SECONDS = 2.0
 PATIENCE = 20.0  # seconds that processes are given to end by themselves
-# What the launcher of another job leaves in the environment of this process, and would
-# be mistaken for its own.
+# What the launcher of another job leaves in the environment of this process, and would be mistaken
+# for its own.
 FOREIGN = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "GROUP_", "ROLE_", "LOCAL_")
 FOREIGN_NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -48,8 +48,8 @@ What = Literal["learn", "save_state", "end"]
 
 
 class GroupLostError(EquipoiseError):
-    """Processes that train together have ended, and no exception says why: killed, out
-    of memory, a machine that is gone.
+    """Processes that train together have ended, and no exception says why: killed, out of memory, a
+    machine that is gone.
     """
 
 
@@ -57,16 +57,15 @@ class ProcessGroup:
     """The processes of one `launch`, until it is closed."""
 
     def __init__(self, launch: Launch, folder: Path) -> None:
-        """Start them. `folder` is emptied, and theirs is a new one in it; all machines
-        see it.
+        """Start them. `folder` is emptied, and theirs is a new one in it; all machines see it.
 
         Raises ModuleNotFoundError without accelerate.
         """
         if find_spec("accelerate") is None:
             raise ModuleNotFoundError("no module named 'accelerate'", name="accelerate")
         shutil.rmtree(folder, ignore_errors=True)
-        # By its own name, so that processes that were still starting when the one that
-        # gave them orders was killed do not take up the orders of the next one.
+        # By its own name, so that processes that were still starting when the one that gave them
+        # orders was killed do not take up the orders of the next one.
         self._folder = folder.resolve() / uuid4().hex
         self._number = 0
         self._folder.mkdir(parents=True)
@@ -90,10 +89,9 @@ class ProcessGroup:
     def learn(self, learner: Learner, batch: TrainingBatch) -> dict[str, float]:
         """What `learner.learn_here(batch)` returns, computed by all of them.
 
-        Metrics arrive while they work. Whatever ends this call before its result ends
-        them. Raises what the processes raise: an error of ours as itself, another
-        exception as an EquipoiseError with its traceback. GroupLostError with the end
-        of their log where they raised none.
+        Metrics arrive while they work. Whatever ends this call before its result ends them. Raises
+        what the processes raise: an error of ours as itself, another exception as an EquipoiseError
+        with its traceback. GroupLostError with the end of their log where they raised none.
         """
         return self._obeyed("learn", learner, batch)
 
@@ -115,9 +113,7 @@ class ProcessGroup:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _obeyed(
-        self, what: What, learner: Learner, batch: TrainingBatch
-    ) -> dict[str, float]:
+    def _obeyed(self, what: What, learner: Learner, batch: TrainingBatch) -> dict[str, float]:
         self._number += 1
         folder = self._folder / str(self._number)
         folder.mkdir()
@@ -147,8 +143,8 @@ class ProcessGroup:
         return facts[0]
 
     def _write_order(self, what: What) -> None:
-        # In place: another machine sees what is in a file when it opens it, but a new
-        # name only some time later.
+        # In place: another machine sees what is in a file when it opens it, but a new name only
+        # some time later.
         order = json.dumps({"number": self._number, "what": what}) + "\n"
         (self._folder / ORDER).write_text(order)
 
@@ -165,8 +161,8 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 def follow(
     wait: Callable[[float], bool], file: Path, log: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Hand on each line that appears in `file` until `wait(seconds)` says that nobody
-    writes any more.
+    """Hand on each line that appears in `file` until `wait(seconds)` says that nobody writes any
+    more.
     """
     done, ended = 0, False
     while not ended:
@@ -179,8 +175,8 @@ def follow(
 
 
 def failure(folder: Path, code: int) -> EquipoiseError:
-    """Why processes ended without a result: what one of them raised and left in their
-    folder, else a GroupLostError.
+    """Why processes ended without a result: what one of them raised and left in their folder, else
+    a GroupLostError.
     """
     log = folder / LOG
     files = sorted(folder.glob("error-*.json"), key=_rank)
@@ -195,8 +191,7 @@ def failure(folder: Path, code: int) -> EquipoiseError:
             )
     end = "\n".join(log.read_text(errors="replace").rstrip().splitlines()[-12:])
     return GroupLostError(
-        f"the training's processes ended with exit code {code}; the end of "
-        f"{log}:\n{end}"
+        f"the training's processes ended with exit code {code}; the end of {log}:\n{end}"
     )
 
 
@@ -212,9 +207,7 @@ def _alive(folder: Path) -> Iterator[None]:
     with open(folder / PARENT, "w") as file:
         lock(file)
         (folder / HOST).write_text(machine())
-        thread = threading.Thread(
-            target=_beat, args=(folder / BEAT, ended), daemon=True
-        )
+        thread = threading.Thread(target=_beat, args=(folder / BEAT, ended), daemon=True)
         thread.start()
         try:
             yield

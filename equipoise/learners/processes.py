@@ -20,9 +20,7 @@ from equipoise.players.local import Local
 class Launchable(Learner):
     """A learner that trains in this process, or in several that are started for it."""
 
-    launch: Launch | None = Field(
-        None, description="train in several processes; null: in this one"
-    )
+    launch: Launch | None = Field(None, description="train in several processes; null: in this one")
 
     def faults(self, player: Player, game: Game) -> Iterator[str]:
         """That the player is no model in this process."""

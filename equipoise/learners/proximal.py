@@ -1,9 +1,9 @@
-"""GPO's idealised algorithm as a learner: a tabular player takes one KL-proximal step
-against the player opposite.
+"""GPO's idealised algorithm as a learner: a tabular player takes one KL-proximal step against the
+player opposite.
 
-A language model cannot take this step exactly; a policy gradient with a KL penalty
-approximates it. Here the step is exact, so a run shows what the method does where
-nothing is sampled and nothing is approximated.
+A language model cannot take this step exactly; a policy gradient with a KL penalty approximates it.
+Here the step is exact, so a run shows what the method does where nothing is sampled and nothing is
+approximated.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from equipoise.solvers.mirror import proximal_step
 
 
 class Proximal(Learner):
-    """One generation: π_{t+1} = argmax_π ⟨π, own pay-offs against the other's policy⟩ +
-    τ·H(π) − β·KL(π‖π_t).
+    """One generation: π_{t+1} = argmax_π ⟨π, own pay-offs against the other's policy⟩ + τ·H(π) −
+    β·KL(π‖π_t).
 
-    β = c·√rounds for either seat. Both players step at once where everyone learns in
-    every generation, and in turn, each against the other's newest policy, where they
-    take turns. Source: GPO, arXiv 2406.10977; see `solvers.gpo`.
+    β = c·√rounds for either seat. Both players step at once where everyone learns in every
+    generation, and in turn, each against the other's newest policy, where they take turns. Source:
+    GPO, arXiv 2406.10977; see `solvers.gpo`.
     """
 
     kind: Literal["proximal"] = "proximal"
@@ -39,13 +39,11 @@ class Proximal(Learner):
     by_loss: ClassVar[bool] = False
     seats: dict[str, str] = Field(
         default_factory=dict,
-        description="seat of the game -> the player that sits there; empty: as "
-        "schedule.roles says",
+        description="seat of the game -> the player that sits there; empty: as schedule.roles says",
     )
     rounds: int = Field(
         ge=1,
-        description="how often each player will learn; β is chosen for it, so give "
-        "the run's own",
+        description="how often each player will learn; β is chosen for it, so give the run's own",
     )
     c: float | None = Field(
         None,
@@ -67,11 +65,7 @@ class Proximal(Learner):
             yield f"'proximal' needs a finite game of two seats; '{game.kind}' is none"
 
     def faults_of_opponents(
-        self,
-        learner: str,
-        players: Mapping[str, Player],
-        schedule: Schedule,
-        game: Game,
+        self, learner: str, players: Mapping[str, Player], schedule: Schedule, game: Game
     ) -> Iterator[str]:
         """Seats without a player, and an opponent that is not tabular."""
         others = [name for name in players if name != learner]
@@ -85,11 +79,11 @@ class Proximal(Learner):
             yield f"'proximal' meets tabular players, not '{kind}' (players.{other})"
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next policy; returns `value`, and in nats `entropy` and `kl` (from
-        the previous policy).
+        """Write the next policy; returns `value`, and in nats `entropy` and `kl` (from the previous
+        policy).
 
-        `value` is the previous policy's pay-off against the other's, in units of
-        pay-off. Raises ConfigError for seats, players or a game that do not fit.
+        `value` is the previous policy's pay-off against the other's, in units of pay-off. Raises
+        ConfigError for seats, players or a game that do not fit.
         """
         first, other = self._seated(
             batch.learner.name, batch.other_players, batch.player_of_role, batch.game
@@ -97,22 +91,14 @@ class Proximal(Learner):
         game = batch.game.bimatrix()
         if game is None:
             raise ConfigError(
-                "learner: 'proximal' needs a finite game of two seats; "
-                f"'{batch.game.kind}' is none"
+                f"learner: 'proximal' needs a finite game of two seats; '{batch.game.kind}' is none"
             )
         own_AM = game.first_AM if first else game.second_AM.T
-        step = step_sizes(
-            game.first_AM, self.rounds, game.second_AM, entropy=self.entropy
-        )
+        step = step_sizes(game.first_AM, self.rounds, game.second_AM, entropy=self.entropy)
         chosen = step.beta if first else step.eta
         beta = chosen if self.c is None else self.c * float(np.sqrt(self.rounds))
         opposite = batch.other_players[other]
-        before_A = _logprobs(
-            batch.learner.name,
-            batch.player,
-            batch.weights,
-            own_AM.shape[0],
-        )
+        before_A = _logprobs(batch.learner.name, batch.player, batch.weights, own_AM.shape[0])
         other_M = _logprobs(other, opposite.player, opposite.weights, own_AM.shape[1])
         reward_A = own_AM @ np.exp(other_M)
         after_A = log_softmax(proximal_step(before_A, reward_A, 1 / beta, step.entropy))
@@ -126,11 +112,7 @@ class Proximal(Learner):
         return facts
 
     def _seated(
-        self,
-        name: str,
-        others: Collection[str],
-        player_of_role: Mapping[str, str],
-        game: Game,
+        self, name: str, others: Collection[str], player_of_role: Mapping[str, str], game: Game
     ) -> tuple[bool, str]:
         """(whether the learner sits in the game's first seat, who sits opposite)."""
         seats = game.seats
@@ -159,8 +141,7 @@ class Proximal(Learner):
 def _logprobs(name: str, player: Player, weights: Path | None, size: int) -> np.ndarray:
     if not isinstance(player, Tabular):
         raise ConfigError(
-            f"players.{name}: learner 'proximal' trains tabular players against each "
-            "other"
+            f"players.{name}: learner 'proximal' trains tabular players against each other"
         )
     logits_A = player.logits_A(weights, size)
     if not np.isfinite(logits_A).all():

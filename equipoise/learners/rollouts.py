@@ -1,7 +1,7 @@
 """A batch of moves and what they were paid, as tensors.
 
-B moves, T tokens of the longest. Tensors [B, T] are float32 on the learner's device; a
-move's tokens stand on the left, and 0 behind them.
+B moves, T tokens of the longest. Tensors [B, T] are float32 on the learner's device; a move's
+tokens stand on the left, and 0 behind them.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class RolloutBatch:
         return RolloutBatch(**parts)
 
     def by_prompt(self, rows: Sequence[int]) -> list[int]:
-        """The rows, those with one prompt next to each other, so that they can share
-        its computation.
+        """The rows, those with one prompt next to each other, so that they can share its
+        computation.
         """
         return sorted(rows, key=lambda b: (len(self.prompts[b]), self.prompts[b], b))
 
@@ -106,8 +106,8 @@ class RolloutBatch:
     def token_rewards(self, kl_weight: float | None = None) -> torch.Tensor:
         """reward_BT: each move's reward on its last token.
 
-        With `kl_weight` (in reward a nat) less kl_weight · (log π − log π_ref) on every
-        token. Source: arXiv 2203.02155; details arXiv 2403.17031.
+        With `kl_weight` (in reward a nat) less kl_weight · (log π − log π_ref) on every token.
+        Source: arXiv 2203.02155; details arXiv 2403.17031.
         """
         reward_BT = torch.zeros_like(self.mask_BT, dtype=torch.float32)
         last_B = self.mask_BT.sum(1) - 1
@@ -119,10 +119,7 @@ class RolloutBatch:
 
 
 def rollout_batch(
-    episodes: Sequence[Episode],
-    turns: Sequence[Turn],
-    encoding: Encoding,
-    device: torch.device,
+    episodes: Sequence[Episode], turns: Sequence[Turn], encoding: Encoding, device: torch.device
 ) -> RolloutBatch:
     """The batch of these episodes and the turns that they are about.
 
@@ -133,8 +130,7 @@ def rollout_batch(
     for episode in episodes:
         if not torch.isfinite(torch.tensor(episode.reward)):
             raise ConfigError(
-                f"the reward of match {episode.match}, turn {episode.turn}, is "
-                f"{episode.reward}"
+                f"the reward of match {episode.match}, turn {episode.turn}, is {episode.reward}"
             )
     chats = dict.fromkeys(turn.view.messages for turn in turns)
     prompt_ids = {chat: encoding.prompt_ids(chat) for chat in chats}
@@ -151,9 +147,7 @@ def rollout_batch(
         prompts=[prompt_ids[turn.view.messages] for turn in turns],
         answers=answers,
         reward_B=torch.tensor([episode.reward for episode in episodes], device=device),
-        group_B=torch.tensor(
-            [group_number[episode.group] for episode in episodes], device=device
-        ),
+        group_B=torch.tensor([group_number[episode.group] for episode in episodes], device=device),
         roles=[episode.role for episode in episodes],
         mask_BT=padded([[1.0] * len(answer) for answer in answers]).bool(),
         sampled_BT=padded([turn.move.uncut or turn.move.logprobs for turn in turns]),

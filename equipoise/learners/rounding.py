@@ -1,8 +1,8 @@
 """Weights rounded to bfloat16 at random, so that their mean is what was trained.
 
-At small learning rates an update is smaller than the distance of a weight from its
-neighbours in bfloat16. Rounding to the nearest takes it back; rounding up or down with
-the probability of the remainder keeps it on average.
+At small learning rates an update is smaller than the distance of a weight from its neighbours in
+bfloat16. Rounding to the nearest takes it back; rounding up or down with the probability of the
+remainder keeps it on average.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ def stochastically_rounded(weight: torch.Tensor, dice: torch.Generator) -> torch
     import torch
 
     bits = weight.float().contiguous().view(torch.int32)
-    below = torch.randint(
-        0, 1 << DROPPED, bits.shape, generator=dice, device=bits.device
-    )
+    below = torch.randint(0, 1 << DROPPED, bits.shape, generator=dice, device=bits.device)
     kept = (bits + below.int()) & ~((1 << DROPPED) - 1)
     return kept.view(torch.float32)

@@ -1,5 +1,5 @@
-"""A policy that is trained while it plays: its weights, what samples with them, and
-whether the two agree.
+"""A policy that is trained while it plays: its weights, what samples with them, and whether the two
+agree.
 """
 
 from __future__ import annotations
@@ -46,20 +46,15 @@ class SampledPolicy(ABC):
         resources: Resources,
         sent: Path | None,
     ) -> None:
-        """`settings` with nothing left to `auto`; `policy` at generation 0. `sent` is the
-        folder of what an engine gets, where one samples.
+        """`settings` with nothing left to `auto`; `policy` at generation 0. `sent` is the folder of
+        what an engine gets, where one samples.
         """
         self.settings, self.player, self.policy = settings, player, policy
         self.critic = critic
         self.learner = PlayerId(policy.name)
         self.encoding = player.encoding()
         self.forward = PolicyForward(
-            settings,
-            policy,
-            critic,
-            self.encoding.pad_id,
-            player.temperature or 1.0,
-            division,
+            settings, policy, critic, self.encoding.pad_id, player.temperature or 1.0, division
         )
         self.probe: Probe = []
         self._resources, self._sent = resources, sent
@@ -75,22 +70,20 @@ class SampledPolicy(ABC):
         precision = {"precision": self.settings.precision}
         sampled = self.player.model_copy(update=precision)
         adapters = SentAdapters(self.policy, self._sent, lambda: self.learner)
-        return sampling_actor(
-            sampled, self.encoding, self.policy, self._resources, adapters
-        )
+        return sampling_actor(sampled, self.encoding, self.policy, self._resources, adapters)
 
     @abstractmethod
     def learn(
         self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log
     ) -> dict[str, float]:
-        """Update the policy on what its moves were paid; it is one generation older
-        then. Returns what sums the update up.
+        """Update the policy on what its moves were paid; it is one generation older then. Returns
+        what sums the update up.
         """
 
     @torch.no_grad()
     def assert_agreement(self, actor: Actor) -> None:
-        """Raises EquipoiseError when `actor`, which samples, gives the probe's tokens
-        another probability than the trainer does.
+        """Raises EquipoiseError when `actor`, which samples, gives the probe's tokens another
+        probability than the trainer does.
         """
         if not isinstance(actor, LocalActor):
             return

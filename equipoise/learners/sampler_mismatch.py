@@ -1,12 +1,11 @@
-"""The distance between the engine that sampled a batch and the policy that learns from
-it, and the importance weights that correct it.
+"""The distance between the engine that sampled a batch and the policy that learns from it, and the
+importance weights that correct it.
 
     ratio_BT   π_old(token) / μ(token), μ the distribution that was sampled from
 
-Two implementations of one model round differently, so an engine's samples come from
-another distribution than the learner's, by a little at each token. Weighing each
-token's advantage by the ratio makes the update unbiased; bounding the ratio keeps rare
-tokens from ruling it.
+Two implementations of one model round differently, so an engine's samples come from another
+distribution than the learner's, by a little at each token. Weighing each token's advantage by the
+ratio makes the update unbiased; bounding the ratio keeps rare tokens from ruling it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ Correction = Literal["truncate", "mask", "none"]
 
 
 def mismatch(batch: RolloutBatch) -> dict[str, float]:
-    """`sampler_gap`, the mean distance |log π_old − log μ|, and `mismatch_kl`, an
-    estimate of KL(μ ‖ π_old) that is never negative (k3), both in nats a token.
+    """`sampler_gap`, the mean distance |log π_old − log μ|, and `mismatch_kl`, an estimate of KL(μ
+    ‖ π_old) that is never negative (k3), both in nats a token.
     """
     count = batch.mask_BT.sum()
     gap_BT = (batch.old_BT - batch.sampled_BT).abs() * batch.mask_BT
@@ -41,10 +40,10 @@ def importance_weights(
 ) -> tuple[torch.Tensor, dict[str, float]]:
     """(weight_BT, constants for the tokens' advantages; facts that sum them up).
 
-    truncate: min(ratio, limit), as in V-trace. mask: the ratio, and 0 where it lies
-    outside [1/limit, limit]. none: 1. The facts are the mean weight of the tokens and
-    the share of those that were bounded. Source: arXiv 1802.01561, eq. 1 (truncated);
-    arXiv 2510.18855 (masked on both sides).
+    truncate: min(ratio, limit), as in V-trace. mask: the ratio, and 0 where it lies outside
+    [1/limit, limit]. none: 1. The facts are the mean weight of the tokens and the share of those
+    that were bounded. Source: arXiv 1802.01561, eq. 1 (truncated); arXiv 2510.18855 (masked on both
+    sides).
     """
     ratio_BT = (batch.old_BT - batch.sampled_BT).exp()
     if correction == "none":

@@ -1,5 +1,5 @@
-"""Supervised fine-tuning: raises the likelihood of answers, within a run (`SFT`) or
-outside of one (`train_sft`).
+"""Supervised fine-tuning: raises the likelihood of answers, within a run (`SFT`) or outside of one
+(`train_sft`).
 """
 
 from __future__ import annotations
@@ -90,17 +90,16 @@ def train_sft(
 ) -> dict[str, float]:
     """Fine-tune a model on (chat, answer) examples and write it into `out`.
 
-    `model_folder` may be a hub id. `max_length` (tokens) and `template` are as for a
-    local player; `scratch` keeps checkpoints through a crash. Returns the last line of
-    metrics. Raises NoSignal, ModelError, DataError, DiskFull, EquipoiseError.
+    `model_folder` may be a hub id. `max_length` (tokens) and `template` are as for a local player;
+    `scratch` keeps checkpoints through a crash. Returns the last line of metrics. Raises NoSignal,
+    ModelError, DataError, DiskFull, EquipoiseError.
     """
     from equipoise.players.local import Local
 
     settings = settings or SFT.model_validate({})
     if settings.launch is not None:
         raise ConfigError(
-            "train_sft trains in the process that calls it; learner.launch is for a "
-            "run's learner"
+            "train_sft trains in the process that calls it; learner.launch is for a run's learner"
         )
     need_examples(examples, model_folder)
     model_settings = {
@@ -145,9 +144,7 @@ class AnswerObjective:
 
 
 def answer_rows(
-    examples: Sequence[tuple[Sequence[Message], str]],
-    encoding: Encoding,
-    cut: Sequence[bool] = (),
+    examples: Sequence[tuple[Sequence[Message], str]], encoding: Encoding, cut: Sequence[bool] = ()
 ) -> list[Row]:
     """A row for each (chat, answer); those that were `cut` have no end."""
     from equipoise.learners.answer_trainer import Row

@@ -1,6 +1,4 @@
-"""Weights in shares: every process holds a part of each and gathers one layer at a time
-(FSDP2).
-"""
+"""Weights in shares: every process holds a part of each and gathers one layer at a time (FSDP2)."""
 
 from __future__ import annotations
 
@@ -35,8 +33,8 @@ class Sharding:
         return cls(bool(settings.get("fsdp_reshard_after_forward", True)))
 
     def place(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """The model, which was on the CPU, in shares on the processes' devices; its
-        weights are replaced. Every process calls it with the same model.
+        """The model, which was on the CPU, in shares on the processes' devices; its weights are
+        replaced. Every process calls it with the same model.
         """
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import FSDPModule, fully_shard
@@ -54,8 +52,8 @@ class Sharding:
         fully_shard(model, mesh=mesh)
         for part in model.modules():
             if isinstance(part, FSDPModule):
-                # Each process computes its part of one loss: gradients are added up,
-                # and not averaged.
+                # Each process computes its part of one loss: gradients are added up, and not
+                # averaged.
                 part.set_gradient_divide_factor(1.0)
                 part.set_force_sum_reduction_for_comms(True)
         return model
@@ -67,8 +65,8 @@ def place(sharding: Sharding | None, model: Any, device: torch.device) -> Any:
 
 
 def whole(value: Any, keep: bool = True) -> Any:
-    """A state with every shared tensor gathered, on the CPU; `keep`: false in processes
-    that only help, and get empty tensors. Every process calls it with the same state.
+    """A state with every shared tensor gathered, on the CPU; `keep`: false in processes that only
+    help, and get empty tensors. Every process calls it with the same state.
     """
     if isinstance(value, DTensor):
         gathered = value.full_tensor().detach()
@@ -84,6 +82,4 @@ def like(value: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return value
     moved = value.to(weight.device)
     # every process has the whole, and takes its part
-    return distribute_tensor(
-        moved, weight.device_mesh, weight.placements, src_data_rank=None
-    )
+    return distribute_tensor(moved, weight.device_mesh, weight.placements, src_data_rank=None)

@@ -1,8 +1,8 @@
 """A policy trainer whose updates are computed by processes that stay.
 
-The policy samples here. Optimizer, critic and reference are with the processes, which
-are started for the first update and keep them, with their own copy of the policy or
-their shares of it, from then on. After each update the new weights come back.
+The policy samples here. Optimizer, critic and reference are with the processes, which are started
+for the first update and keep them, with their own copy of the policy or their shares of it, from
+then on. After each update the new weights come back.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class StandingTrainer(SampledPolicy):
         scratch: Path,
         game: Game,
     ) -> None:
-        """As of a `PolicyTrainer`. `scratch` is a folder for what crosses, which every
-        machine sees. Raises ConfigError, ModelError.
+        """As of a `PolicyTrainer`. `scratch` is a folder for what crosses, which every machine
+        sees. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
         device = choose_device(player.device)
@@ -64,8 +64,8 @@ class StandingTrainer(SampledPolicy):
     ) -> dict[str, float]:
         """As `PolicyTrainer.learn`, by the processes, which are started if need be.
 
-        Raises what they raise, GroupLostError where they have ended; the trainer must
-        not be used then.
+        Raises what they raise, GroupLostError where they have ended; the trainer must not be used
+        then.
         """
         batch = replace(
             self._batch(self._empty("update")),
@@ -93,8 +93,8 @@ class StandingTrainer(SampledPolicy):
         self._group.save_state(self._given, self._batch(folder))
 
     def load(self, folder: Path, generation: int) -> None:
-        """Take up the state that `save_state` wrote at this generation; it has to stay
-        there until the next update.
+        """Take up the state that `save_state` wrote at this generation; it has to stay there until
+        the next update.
         """
         self.close()
         state = PolicyUpdate.read(folder)

@@ -1,9 +1,9 @@
-"""Learning on a finite game without sampling: the exact expectation of the loss over
-pairs, minimised exactly.
+"""Learning on a finite game without sampling: the exact expectation of the loss over pairs,
+minimised exactly.
 
-The losses are the very objects that language models are trained with. The expectation
-is over the pairs that the sampling policy would produce: two moves drawn from it, the
-winner drawn by how often it beats the other.
+The losses are the very objects that language models are trained with. The expectation is over the
+pairs that the sampling policy would produce: two moves drawn from it, the winner drawn by how often
+it beats the other.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from equipoise.types import PlayerId
 if TYPE_CHECKING:
     import torch
 
-# Nats that one Newton step may go: where a sigmoid is flat, its minimiser seems
-# infinitely far away.
+# Nats that one Newton step may go: where a sigmoid is flat, its minimiser seems infinitely far
+# away.
 LONGEST = 100.0
 UNDERFLOW = 1e-280  # curvature below which the digits of a double run out
 
@@ -48,17 +48,13 @@ class TabularLearner(Learner):
         "of the start π_0",
     )
     payoff_scale: float = Field(
-        1.0,
-        gt=0,
-        description="the pay-off of a sure win; P(a beats b) = ½ + pay-off/(2·scale)",
+        1.0, gt=0, description="the pay-off of a sure win; P(a beats b) = ½ + pay-off/(2·scale)"
     )
     solver: Literal["exact", "gradient"] = Field(
         "exact", description="Newton's method, or plain gradient descent"
     )
     iterations: int = Field(
-        100,
-        ge=1,
-        description="of the solver: at most so many (exact), or exactly (gradient)",
+        100, ge=1, description="of the solver: at most so many (exact), or exactly (gradient)"
     )
     learning_rate: float | None = Field(
         default_factory=lambda data: 1.0 if data.get("solver") == "gradient" else None,
@@ -88,13 +84,12 @@ class TabularLearner(Learner):
             yield str(error).removeprefix("learner: ")
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next policy; returns `loss`, `distance`, and in nats `entropy` and
-        `kl` (from the previous policy).
+        """Write the next policy; returns `loss`, `distance`, and in nats `entropy` and `kl` (from
+        the previous policy).
 
-        `distance` is how far, in nats, the logits still were from the minimiser as
-        Newton's method estimates it; it stays large where the minimiser is at infinity
-        (a sigmoid distance where some move always wins). Raises ConfigError for a
-        player, a loss or a game that does not fit.
+        `distance` is how far, in nats, the logits still were from the minimiser as Newton's method
+        estimates it; it stays large where the minimiser is at infinity (a sigmoid distance where
+        some move always wins). Raises ConfigError for a player, a loss or a game that does not fit.
         """
         if batch.loss is None or not isinstance(batch.player, Tabular):
             raise ConfigError("learner: 'tabular' trains a tabular player, by a loss")
@@ -135,16 +130,12 @@ class TabularLearner(Learner):
 class Expectation:
     """The expected loss as a function of the policy's logits.
 
-    `pair_AA[i, j]` is how much a pair of chosen i and rejected j counts; `score_A` is
-    P(move beats those that it is scored against).
+    `pair_AA[i, j]` is how much a pair of chosen i and rejected j counts; `score_A` is P(move beats
+    those that it is scored against).
     """
 
     def __init__(
-        self,
-        loss: PreferenceLoss,
-        pair_AA: np.ndarray,
-        opponents: Opponents,
-        score_A: np.ndarray,
+        self, loss: PreferenceLoss, pair_AA: np.ndarray, opponents: Opponents, score_A: np.ndarray
     ) -> None:
         import torch
 
@@ -154,13 +145,11 @@ class Expectation:
             torch.from_numpy(index.ravel()) for index in np.indices((size, size))
         )
         self.pair_B = torch.from_numpy(pair_AA.astype(np.float64).ravel())
-        logprob_KA = np.array(
-            [log_softmax(logits_A) for logits_A, _ in opponents]
-        ).reshape(-1, size)
-        self.opponent_KA = torch.from_numpy(logprob_KA)
-        self.weight_K = torch.tensor(
-            [weight for _, weight in opponents], dtype=torch.float64
+        logprob_KA = np.array([log_softmax(logits_A) for logits_A, _ in opponents]).reshape(
+            -1, size
         )
+        self.opponent_KA = torch.from_numpy(logprob_KA)
+        self.weight_K = torch.tensor([weight for _, weight in opponents], dtype=torch.float64)
         self.score_A = torch.from_numpy(np.asarray(score_A, np.float64))
         self.tokens_B = torch.ones(size * size, dtype=torch.float64)
 
@@ -200,34 +189,27 @@ class Expectation:
     def derivatives(self, logits_A: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """(value, gradient [A], Hessian [A, A]) at `logits_A`.
 
-        A row of the loss depends on its own two log-probabilities alone, so three
-        backward passes give all its second derivatives; the softmax is differentiated
-        by hand: d log π_i / d logit_k = [i = k] − π_k.
+        A row of the loss depends on its own two log-probabilities alone, so three backward passes
+        give all its second derivatives; the softmax is differentiated by hand: d log π_i / d
+        logit_k = [i = k] − π_k.
         """
         import torch
 
         logprob_A, size = torch.from_numpy(log_softmax(logits_A)), len(logits_A)
-        pair = [
-            logprob_A[index].requires_grad_()
-            for index in (self.chosen_B, self.rejected_B)
-        ]
+        pair = [logprob_A[index].requires_grad_() for index in (self.chosen_B, self.rejected_B)]
         value = self.of(*pair)
         first = torch.autograd.grad(value, pair, create_graph=True)
         over_chosen = torch.autograd.grad(
             first[0].sum(), pair, retain_graph=True, materialize_grads=True
         )
-        over_rejected = torch.autograd.grad(
-            first[1].sum(), pair[1], materialize_grads=True
-        )[0]
+        over_rejected = torch.autograd.grad(first[1].sum(), pair[1], materialize_grads=True)[0]
         chosen_AA, rejected_AA, both_AA, twice_chosen_AA, twice_rejected_AA = (
             x.detach().numpy().reshape(size, size)
             for x in (*first, over_chosen[1], over_chosen[0], over_rejected)
         )
         slope_A = chosen_AA.sum(1) + rejected_AA.sum(0)
         curvature_AA = (
-            both_AA
-            + both_AA.T
-            + np.diag(twice_chosen_AA.sum(1) + twice_rejected_AA.sum(0))
+            both_AA + both_AA.T + np.diag(twice_chosen_AA.sum(1) + twice_rejected_AA.sum(0))
         )
         policy_A = softmax(logits_A)
         jacobian_AA = np.eye(size) - policy_A
@@ -249,9 +231,7 @@ def expectation(
     """
     sampler_A = softmax(logits_A(past[0] if sampler == "current" else past[-1]))
     shares = loss.scored_against(past)
-    beaten_A = np.sum(
-        [weight * softmax(logits_A(player)) for player, weight in shares], axis=0
-    )
+    beaten_A = np.sum([weight * softmax(logits_A(player)) for player, weight in shares], axis=0)
     opponents = [(logits_A(player), weight) for player, weight in loss.opponents(past)]
     pair_AA = judged_pairs(win_AA, sampler_A)
     return Expectation(loss, pair_AA, opponents, win_AA @ beaten_A)
@@ -261,8 +241,7 @@ def _check_all_possible(logits_A: np.ndarray) -> None:
     """Raises ConfigError where a move is never made."""
     if not np.isfinite(logits_A).all():
         raise ConfigError(
-            "a tabular learner cannot start from probabilities of 0: give each move a "
-            "little"
+            "a tabular learner cannot start from probabilities of 0: give each move a little"
         )
 
 
@@ -273,8 +252,7 @@ def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.nd
     """
     if payoff_AM is None or payoff_AM.shape[0] != payoff_AM.shape[1]:
         raise ConfigError(
-            "learner: 'tabular' needs a finite game in which both seats have the same "
-            "moves"
+            "learner: 'tabular' needs a finite game in which both seats have the same moves"
         )
     if np.abs(payoff_AM + payoff_AM.T).max() > 1e-9 * scale:
         raise ConfigError(
@@ -302,9 +280,8 @@ def newton(
 ) -> tuple[np.ndarray, dict[str, float]]:
     """Minimise by Newton's method.
 
-    It is exact in one step for squared distances of margins, which are quadratic in
-    logits. Moves about which the pairs say nothing (their probability underflowed) are
-    left alone.
+    It is exact in one step for squared distances of margins, which are quadratic in logits. Moves
+    about which the pairs say nothing (their probability underflowed) are left alone.
     """
     logits_A = start_A - start_A.mean()
     value, distance = np.inf, np.inf
@@ -314,8 +291,8 @@ def newton(
         distance = float(np.abs(step_A).max())
         step_A *= min(1.0, LONGEST / max(distance, 1e-300))
         promised = slope_A @ step_A
-        # A quadratic keeps half of the promise; a step into the flat tail of a sigmoid
-        # keeps little, and is cut.
+        # A quadratic keeps half of the promise; a step into the flat tail of a sigmoid keeps
+        # little, and is cut.
         while distance > 1e-9 and problem.value(
             logits_A + step_A
         ) > value + 0.3 * promised + 1e-14 * abs(value):
@@ -331,10 +308,10 @@ def newton(
 def newton_step(slope_A: np.ndarray, hessian_AA: np.ndarray) -> np.ndarray:
     """−H⁻¹·slope, [A], of a function of logits.
 
-    The function does not depend on their mean, so H is singular along it. The most
-    curved move is held still, and H is scaled to a unit diagonal: a move that is
-    sampled once in 10¹⁰⁰ times is then solved for as accurately as any. Where H is not
-    positive definite, negative curvature is turned round.
+    The function does not depend on their mean, so H is singular along it. The most curved move is
+    held still, and H is scaled to a unit diagonal: a move that is sampled once in 10¹⁰⁰ times is
+    then solved for as accurately as any. Where H is not positive definite, negative curvature is
+    turned round.
     """
     curvature_A = np.abs(np.diag(hessian_AA))
     free_A = curvature_A > UNDERFLOW
@@ -348,12 +325,8 @@ def newton_step(slope_A: np.ndarray, hessian_AA: np.ndarray) -> np.ndarray:
         step_A[free_A] = -scale_F * np.linalg.solve(scaled_FF, slope_F)
     except np.linalg.LinAlgError:
         values_F, vectors_FF = np.linalg.eigh(scaled_FF)
-        inverse_F = np.where(
-            np.abs(values_F) > 1e-9, 1 / np.maximum(np.abs(values_F), 1e-9), 0.0
-        )
-        step_A[free_A] = -scale_F * (
-            vectors_FF @ (inverse_F * (vectors_FF.T @ slope_F))
-        )
+        inverse_F = np.where(np.abs(values_F) > 1e-9, 1 / np.maximum(np.abs(values_F), 1e-9), 0.0)
+        step_A[free_A] = -scale_F * (vectors_FF @ (inverse_F * (vectors_FF.T @ slope_F)))
     return step_A
 
 

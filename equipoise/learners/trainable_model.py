@@ -1,5 +1,5 @@
-"""The model that a policy trainer trains: all of it, or an adapter on a base that it
-shares with other learners.
+"""The model that a policy trainer trains: all of it, or an adapter on a base that it shares with
+other learners.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ class TrainableModel:
         *,
         trained: bool = True,
     ) -> None:
-        """`resources` holds the bases that learners with adapters share; `sharding`
-        divides whole weights among processes. Not `trained` here: it only samples, and
-        has no reference.
+        """`resources` holds the bases that learners with adapters share; `sharding` divides whole
+        weights among processes. Not `trained` here: it only samples, and has no reference.
 
         Raises ModelError.
         """
@@ -74,9 +73,7 @@ class TrainableModel:
 
     @property
     def model(self) -> Any:
-        """The model, with whichever adapter is in force, in PEFT's wrapping if it has
-        any.
-        """
+        """The model, with whichever adapter is in force, in PEFT's wrapping if it has any."""
         return self._base.peft or self._base.model
 
     @property

@@ -1,6 +1,4 @@
-"""One of the processes of a `process_group`: `python -m equipoise.learners.worker
-FOLDER`.
-"""
+"""One of the processes of a `process_group`: `python -m equipoise.learners.worker FOLDER`."""
 
 from __future__ import annotations
 
@@ -20,10 +18,10 @@ from equipoise.learners.batch_files import read
 from equipoise.learners.launch import world_size
 from equipoise.learners.process_group import BEAT, HOST, LINES, ORDER, PARENT
 from equipoise.learners.processes import Launchable, StandingLearner
-from equipoise.locks import lock
-from equipoise.machines import machine
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.models.resources import Resources
+from equipoise.system.locks import lock
+from equipoise.system.machines import machine
 
 # seconds without a beat after which the other machine, or its disk, is taken for gone
 SILENCE = 120.0
@@ -113,8 +111,8 @@ def _obey(
 
 
 def is_left_alone(error: BaseException) -> bool:
-    """Whether the error says no more than that another process has ended: it comes from
-    torch's communication, or from a pass backward, in which torch communicates.
+    """Whether the error says no more than that another process has ended: it comes from torch's
+    communication, or from a pass backward, in which torch communicates.
     """
     from torch.distributed import DistError
 
@@ -137,8 +135,8 @@ def _write(file: Path, value: Any) -> None:
 def _end_with_parent(folder: Path) -> None:
     """End this process when the one that gives the orders has been killed.
 
-    On its machine a lock says so; a lock may not be seen from another machine, where a
-    file that no longer changes says so.
+    On its machine a lock says so; a lock may not be seen from another machine, where a file that no
+    longer changes says so.
     """
     if (folder / HOST).read_text() == machine():
         wait_for_lock(folder / PARENT)

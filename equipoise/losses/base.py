@@ -1,5 +1,5 @@
-"""What a preference loss is, and what it sees: how likely the policy and its opponents
-find both answers of each pair.
+"""What a preference loss is, and what it sees: how likely the policy and its opponents find both
+answers of each pair.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ auto: judged of a judge that compares, counted of one that scores."""
 class PairBatch:
     """B pairs.
 
-    Log-probabilities are sums over the answer's tokens, in nats; opponents in the order
-    of `weight_K`.
+    Log-probabilities are sums over the answer's tokens, in nats; opponents in the order of
+    `weight_K`.
 
     policy_chosen_B, policy_rejected_B: of the learner, with gradient.
     opponent_chosen_KB, opponent_rejected_KB: of the K opponents (K may be 0).
@@ -98,8 +98,8 @@ class PreferenceLoss(Component):
 
     @property
     def wins_by(self) -> WinsBy | None:
-        """How P(answer beats those of `scored_against`) is estimated; None where the
-        loss does not read it.
+        """How P(answer beats those of `scored_against`) is estimated; None where the loss does not
+        read it.
         """
         return None
 
@@ -116,8 +116,8 @@ class PreferenceLoss(Component):
     def faults(self, judge: str, limits: tuple[float, float] | None) -> Iterator[str]:
         """What keeps it from learning by this judge's scores, one message each.
 
-        `judge` is the judge's kind; `limits` its least and greatest score, None where
-        that is not known beforehand.
+        `judge` is the judge's kind; `limits` its least and greatest score, None where that is not
+        known beforehand.
         """
         if self.wins_by == "judged" and limits is not None:
             low, high = limits

@@ -1,5 +1,5 @@
-"""How far a policy's margins should be from its opponents': the free functions of the
-preference losses.
+"""How far a policy's margins should be from its opponents': the free functions of the preference
+losses.
 
 A margin is log π(chosen | x) − log π(rejected | x), in nats. B pairs, K opponents.
 """
@@ -16,20 +16,16 @@ if TYPE_CHECKING:
 
 
 def residual(
-    policy_margin_B: torch.Tensor,
-    opponent_margin_KB: torch.Tensor,
-    weight_K: torch.Tensor,
+    policy_margin_B: torch.Tensor, opponent_margin_KB: torch.Tensor, weight_K: torch.Tensor
 ) -> torch.Tensor:
     """What the policy adds to its opponents' margin: Δ(π_θ) − Σ_k w_k Δ_k.
 
-    Margins are log-probability differences in nats; weights are used as they are.
-    Returns [B]; K may be 0. Raises ConfigError where the opponents and the weights
-    differ in number.
+    Margins are log-probability differences in nats; weights are used as they are. Returns [B]; K
+    may be 0. Raises ConfigError where the opponents and the weights differ in number.
     """
     if len(weight_K) != len(opponent_margin_KB):
         raise ConfigError(
-            f"{len(opponent_margin_KB)} opponents but {len(weight_K)} weights: give "
-            "one weight each"
+            f"{len(opponent_margin_KB)} opponents but {len(weight_K)} weights: give one weight each"
         )
     if len(weight_K) == 0:
         return policy_margin_B
@@ -62,11 +58,10 @@ def released_mnpo(
 
     (Δ(π_θ) − ratio·Δ(π_ref) − (1 − ratio)·Σ_k λ_k Δ(history_k) − 1/(2η))²
 
-    λ = w / Σw over the K histories present: weights beyond them are cut off first. With
-    K = 0 the share 1 − ratio falls away altogether, it does not go to the reference.
-    Margins are of per-token mean log-probabilities in the release. Raises ConfigError
-    where histories outnumber weights or the weights present add up to nothing. Source:
-    arXiv 2509.23102 and its published code.
+    λ = w / Σw over the K histories present: weights beyond them are cut off first. With K = 0 the
+    share 1 − ratio falls away altogether, it does not go to the reference. Margins are of per-token
+    mean log-probabilities in the release. Raises ConfigError where histories outnumber weights or
+    the weights present add up to nothing. Source: arXiv 2509.23102 and its published code.
     """
     import torch
 
@@ -74,8 +69,7 @@ def released_mnpo(
     weight_K = torch.as_tensor(weight_K).to(policy_margin_B)
     if histories > len(weight_K):
         raise ConfigError(
-            f"{histories} histories but {len(weight_K)} weights: give one weight "
-            "each, newest first"
+            f"{histories} histories but {len(weight_K)} weights: give one weight each, newest first"
         )
     opponent_margin_KB = reference_margin_B[None]
     opponent_weight_K = weight_K.new_tensor([ratio])
@@ -83,8 +77,7 @@ def released_mnpo(
         present_K = weight_K[:histories]
         if not present_K.sum() > 0:
             raise ConfigError(
-                f"the first {histories} weights are all 0: at least one must be "
-                "positive"
+                f"the first {histories} weights are all 0: at least one must be positive"
             )
         opponent_margin_KB = torch.cat([opponent_margin_KB, history_margin_KB])
         history_weight_K = (1 - ratio) * present_K / present_K.sum()

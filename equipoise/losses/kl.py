@@ -1,8 +1,8 @@
 """KL(policy ‖ reference), estimated from the sampled tokens, and the coefficient that steers it.
 
-The log-probabilities, in nats, are of tokens that the *policy* sampled; each estimator
-gives a number a token. An estimator of the value is not one of the gradient. With the
-samples held fixed, as autograd does, its expectation is
+The log-probabilities, in nats, are of tokens that the *policy* sampled; each estimator gives a
+number a token. An estimator of the value is not one of the gradient. With the samples held fixed,
+as autograd does, its expectation is
 
     k1   0: E[∇ log π] vanishes. In the reward (detached) it is the right penalty, as a
          loss it adds nothing but noise
@@ -10,8 +10,7 @@ samples held fixed, as autograd does, its expectation is
     k3   ∇ KL(reference ‖ policy): near the reference the same to first order, further
          off another pull
 
-Source: Schulman, "Approximating KL divergence", 2020
-(http://joschu.net/blog/kl-approx.html).
+Source: Schulman, "Approximating KL divergence", 2020 (http://joschu.net/blog/kl-approx.html).
 """
 
 from __future__ import annotations
@@ -31,26 +30,24 @@ def k1(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
 
 
 def k2(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
-    """½ (log π/π_ref)²: never negative, of low variance, biased (to second order in the
-    distance it is right).
+    """½ (log π/π_ref)²: never negative, of low variance, biased (to second order in the distance it
+    is right).
     """
     return 0.5 * k1(logprob_BT, reference_BT) ** 2
 
 
 def k3(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
-    """π_ref/π − 1 − log π_ref/π: unbiased and never negative; of low variance unless
-    π_ref/π is large somewhere.
+    """π_ref/π − 1 − log π_ref/π: unbiased and never negative; of low variance unless π_ref/π is
+    large somewhere.
 
-    Unbiased where the policy can write all that the reference can. (GRPO's penalty:
-    arXiv 2402.03300, eq. 4)
+    Unbiased where the policy can write all that the reference can. (GRPO's penalty: arXiv
+    2402.03300, eq. 4)
     """
     log_ratio_BT = -k1(logprob_BT, reference_BT)
     return log_ratio_BT.expm1() - log_ratio_BT
 
 
-def adapted(
-    coefficient: float, kl: float, target: float, horizon: int, count: int
-) -> float:
+def adapted(coefficient: float, kl: float, target: float, horizon: int, count: int) -> float:
     """The next KL coefficient: coefficient · (1 + clip(kl/target − 1, ±0.2) · count/horizon).
 
     kl, target: nats an answer, or both a token; kl is the mean over the `count` answers
@@ -59,7 +56,5 @@ def adapted(
     1909.08593, §2.2.
     """
     if target <= 0 or horizon <= 0:
-        raise ConfigError(
-            f"the KL's target ({target}) and horizon ({horizon}) must be positive"
-        )
+        raise ConfigError(f"the KL's target ({target}) and horizon ({horizon}) must be positive")
     return coefficient * (1 + min(max(kl / target - 1, -0.2), 0.2) * count / horizon)

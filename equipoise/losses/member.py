@@ -1,5 +1,5 @@
-"""What all members of the family of preference losses share: log-ratios against the
-opponents, the residual, what is logged.
+"""What all members of the family of preference losses share: log-ratios against the opponents, the
+residual, what is logged.
 """
 
 from __future__ import annotations
@@ -36,15 +36,13 @@ class Member(PreferenceLoss):
         )
 
     def log_ratios(self, batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """log π_θ(y) − Σ_k w_k log π_k(y) in nats, [B], of the chosen and of the
-        rejected answers.
+        """log π_θ(y) − Σ_k w_k log π_k(y) in nats, [B], of the chosen and of the rejected
+        answers.
         """
         batch = self.measured(batch)
         return (
             residual(batch.policy_chosen_B, batch.opponent_chosen_KB, batch.weight_K),
-            residual(
-                batch.policy_rejected_B, batch.opponent_rejected_KB, batch.weight_K
-            ),
+            residual(batch.policy_rejected_B, batch.opponent_rejected_KB, batch.weight_K),
         )
 
     def residual_B(self, batch: PairBatch) -> torch.Tensor:
@@ -107,8 +105,7 @@ class Logistic(Member):
     beta: float = Field(
         0.1,
         gt=0,
-        description="scale of the residual, per nat; larger stays nearer to the "
-        "opponents",
+        description="scale of the residual, per nat; larger stays nearer to the opponents",
     )
 
     def rows(self, batch: PairBatch) -> torch.Tensor:

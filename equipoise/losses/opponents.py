@@ -14,10 +14,7 @@ from equipoise.errors import ConfigError
 from equipoise.losses.base import PreferenceLoss
 from equipoise.types import PlayerId
 
-REMEDY = {
-    "peers": "let a second player learn",
-    "outsiders": "add a player with learns: false",
-}
+REMEDY = {"peers": "let a second player learn", "outsiders": "add a player with learns: false"}
 
 
 def merged(shares: Sequence[tuple[PlayerId, float]]) -> list[tuple[PlayerId, float]]:
@@ -60,8 +57,7 @@ class AgainstReference(PreferenceLoss):
 
     reference: Literal["initial", "previous"] = Field(
         "initial",
-        description="the start π_0, or (the iterative form) the policy π_t that "
-        "sampled the pairs",
+        description="the start π_0, or (the iterative form) the policy π_t that sampled the pairs",
     )
 
     def opponents(
@@ -86,12 +82,12 @@ class AgainstCurrent(PreferenceLoss):
 
 
 class AgainstLeague(PreferenceLoss):
-    """Opponents: the learner's own past, the other learners, or the players that do not
-    learn; and the reference π_0.
+    """Opponents: the learner's own past, the other learners, or the players that do not learn; and
+    the reference π_0.
 
-    `history`: π_t, π_{t−1}, … (time-dependent MNPO). `peers`: the other learners as
-    they are now (heterogeneous). `outsiders`: frozen players (external opponents).
-    (arXiv 2509.23102, §3.2 and §3.3)
+    `history`: π_t, π_{t−1}, … (time-dependent MNPO). `peers`: the other learners as they are now
+    (heterogeneous). `outsiders`: frozen players (external opponents). (arXiv 2509.23102, §3.2 and
+    §3.3)
     """
 
     against: Literal["history", "peers", "outsiders"] = Field(
@@ -100,23 +96,17 @@ class AgainstLeague(PreferenceLoss):
         "frozen players",
     )
     weights: tuple[float, ...] | dict[str, float] | None = Field(
-        default_factory=lambda data: (
-            (0.5, 0.5) if data.get("against") == "history" else None
-        ),
+        default_factory=lambda data: (0.5, 0.5) if data.get("against") == "history" else None,
         description="λ. Of the history: a list for π_t, π_{t−1}, …, newest first; how "
         "many says how far back the opponents go. Of others: by player name; null: "
         "all alike. Scaled to add up to one over those that exist",
     )
-    ratio: float = Field(
-        0.0, ge=0, le=1, description="the reference's share among the opponents"
-    )
+    ratio: float = Field(0.0, ge=0, le=1, description="the reference's share among the opponents")
 
     @model_validator(mode="after")
     def _weights_fit(self) -> AgainstLeague:
         if self.against == "history" and not isinstance(self.weights, tuple):
-            raise ValueError(
-                "weights: the history wants a list, newest generation first"
-            )
+            raise ValueError("weights: the history wants a list, newest generation first")
         if self.against != "history" and isinstance(self.weights, tuple):
             raise ValueError(
                 f"weights: against {self.against} they go by player name, as in "
@@ -129,13 +119,9 @@ class AgainstLeague(PreferenceLoss):
         if not given:
             raise ValueError("weights: give at least 1 item")
         if self.against == "history" and given[0] == 0:
-            raise ValueError(
-                "weights: the first (of π_t, which is never absent) must be positive"
-            )
+            raise ValueError("weights: the first (of π_t, which is never absent) must be positive")
         if min(given) < 0 or not 0 < sum(given) < float("inf"):
-            raise ValueError(
-                "weights must be finite and not negative, one of them positive"
-            )
+            raise ValueError("weights must be finite and not negative, one of them positive")
         return self
 
     def scored_against(
@@ -150,8 +136,7 @@ class AgainstLeague(PreferenceLoss):
         others = list(peers if self.against == "peers" else outsiders)
         if not others:
             raise ConfigError(
-                f"loss.against: there are no {self.against} in this run; "
-                f"{REMEDY[self.against]}"
+                f"loss.against: there are no {self.against} in this run; {REMEDY[self.against]}"
             )
         return scaled((player, self._share(player, others)) for player in others)
 
@@ -171,8 +156,7 @@ class AgainstLeague(PreferenceLoss):
         if player.name not in self.weights:
             names = ", ".join(other.name for other in others)
             raise ConfigError(
-                f"loss.weights: none for player '{player.name}'; give one for each of "
-                f"{names}"
+                f"loss.weights: none for player '{player.name}'; give one for each of {names}"
             )
         return self.weights[player.name]
 

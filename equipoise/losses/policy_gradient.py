@@ -2,10 +2,10 @@
 
 Pure functions on padded [B, T] tensors.
 
-A loss is to be minimised, so the surrogate is negated. Log-probabilities are of the
-sampled tokens, in nats. Padding must hold finite numbers (0 is usual): it is weighted
-by 0, but the gradient of an infinity would survive that. The learner adds what needs
-the model: the entropy, and the KL penalty (`losses.kl`) where it is a term of the loss.
+A loss is to be minimised, so the surrogate is negated. Log-probabilities are of the sampled tokens,
+in nats. Padding must hold finite numbers (0 is usual): it is weighted by 0, but the gradient of an
+infinity would survive that. The learner adds what needs the model: the entropy, and the KL penalty
+(`losses.kl`) where it is a term of the loss.
 """
 
 from __future__ import annotations
@@ -77,11 +77,7 @@ def is_clipped(
     ratio_BT = ratio(logprob_BT.detach(), old_logprob_BT)
     good_BT, bad_BT = advantage_BT > 0, advantage_BT < 0
     clipped_BT = (good_BT & (ratio_BT > 1 + high)) | (bad_BT & (ratio_BT < 1 - clip))
-    return (
-        clipped_BT
-        if dual_clip is None
-        else clipped_BT | (bad_BT & (ratio_BT > dual_clip))
-    )
+    return clipped_BT if dual_clip is None else clipped_BT | (bad_BT & (ratio_BT > dual_clip))
 
 
 def clip_share(
@@ -94,8 +90,8 @@ def clip_share(
     *,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
-    """The share of answer tokens, a scalar in [0, 1], whose loss has no gradient for
-    its clipping; NaN of no tokens.
+    """The share of answer tokens, a scalar in [0, 1], whose loss has no gradient for its clipping;
+    NaN of no tokens.
     """
     mask_BT = mask_BT.bool()
     clipped_BT = is_clipped(
@@ -105,16 +101,12 @@ def clip_share(
 
 
 def clipped_value(
-    value_BT: torch.Tensor,
-    old_value_BT: torch.Tensor,
-    return_BT: torch.Tensor,
-    clip: float,
+    value_BT: torch.Tensor, old_value_BT: torch.Tensor, return_BT: torch.Tensor, clip: float
 ) -> torch.Tensor:
     """The critic's loss by token: ½ max((V − R)², (V_old + clamp(V − V_old, ±clip) − R)²).
 
-    clip: how far, in units of reward, a value moves before the loss goes flat;
-    `float("inf")` for plain squares. Source: arXiv 2005.12729, on value function
-    clipping in PPO's released code.
+    clip: how far, in units of reward, a value moves before the loss goes flat; `float("inf")` for
+    plain squares. Source: arXiv 2005.12729, on value function clipping in PPO's released code.
     """
     assert value_BT.shape == old_value_BT.shape == return_BT.shape, (
         "values and returns of other tokens"
@@ -133,9 +125,9 @@ def weights(
 ) -> torch.Tensor:
     """What each token counts, so that Σ loss_BT · weights_BT is the batch's mean loss.
 
-    token: every token of the batch alike (DAPO). answer: every answer alike, its tokens
-    sharing (GRPO; an answer without tokens is none). constant: 1/(B·length), so neither
-    long nor short answers are favoured (Dr. GRPO).
+    token: every token of the batch alike (DAPO). answer: every answer alike, its tokens sharing
+    (GRPO; an answer without tokens is none). constant: 1/(B·length), so neither long nor short
+    answers are favoured (Dr. GRPO).
 
     Compute them once for the whole batch, of all processes, and slice: the sums of
     micro-batches then add up to the batch's mean however it is split, which the mean of
@@ -144,17 +136,14 @@ def weights(
     `length`, NoSignal where the mask has no token. Source: arXiv 2503.14476, §3.3;
     2402.03300, eq. 3; 2503.20783, §3.2.
     """
-    if (over == "constant") != (length is not None) or (
-        length is not None and length < 1
-    ):
+    if (over == "constant") != (length is not None) or (length is not None and length < 1):
         raise ConfigError(
             f"over: {over} with length: {length}; a length of 1 or more goes with "
             "constant, and only there"
         )
     if not bool(mask_BT.any()):
         raise NoSignal(
-            "a batch without a single answer token: there is nothing to average or to "
-            "learn from"
+            "a batch without a single answer token: there is nothing to average or to learn from"
         )
     mask_BT = mask_BT.bool()
     share_BT = mask_BT.float() if dtype is None else mask_BT.to(dtype)
@@ -170,8 +159,8 @@ def weights(
 def aggregate(
     loss_BT: torch.Tensor, mask_BT: torch.Tensor, over: Over, length: int | None = None
 ) -> torch.Tensor:
-    """The mean loss of a whole batch, a scalar: Σ loss_BT · `weights(mask_BT, over,
-    length)`; raises as that does.
+    """The mean loss of a whole batch, a scalar: Σ loss_BT · `weights(mask_BT, over, length)`;
+    raises as that does.
     """
     assert loss_BT.shape == mask_BT.shape, "a mask of other tokens"
     return (
@@ -183,7 +172,5 @@ def aggregate(
 def _high(clip: float, clip_high: float | None, dual_clip: float | None) -> float:
     high = clip if clip_high is None else clip_high
     if dual_clip is not None and dual_clip <= 1 + high:
-        raise ConfigError(
-            f"dual_clip: {dual_clip} must exceed 1 + the upper clip, {1 + high:g}"
-        )
+        raise ConfigError(f"dual_clip: {dual_clip} must exceed 1 + the upper clip, {1 + high:g}")
     return high

@@ -4,11 +4,11 @@ With Δ(π) = log π(chosen | x) − log π(rejected | x), every member is
 
     residual = Δ(π_θ) − Σ_k w_k Δ(opponent_k);    loss = D[residual ‖ target]
 
-and differs from the others only in who the opponents are and how far the residual is
-wanted to go: squared distance to a finite target, or −log σ(β·residual), whose target
-lies at infinity. So each member below is a few lines that name both: its opponents by a
-class of `losses.opponents`, its distance by `rows`. Those that read lengths or
-likelihoods besides lie in `losses.with_terms`. (arXiv 2509.23102, Table 1.)
+and differs from the others only in who the opponents are and how far the residual is wanted to go:
+squared distance to a finite target, or −log σ(β·residual), whose target lies at infinity. So each
+member below is a few lines that name both: its opponents by a class of `losses.opponents`, its
+distance by `rows`. Those that read lengths or likelihoods besides lie in `losses.with_terms`.
+(arXiv 2509.23102, Table 1.)
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, model_validator
 
 from equipoise.losses.base import PairBatch
-from equipoise.losses.distances import (
-    probability,
-    released_mnpo,
-    residual,
-    sigmoid,
-    squared,
-)
+from equipoise.losses.distances import probability, released_mnpo, residual, sigmoid, squared
 from equipoise.losses.member import EstimatesWins, Logistic, Member
 from equipoise.losses.opponents import (
     AgainstCurrent,
@@ -67,8 +61,8 @@ INTENDED = (0.25, 0.75)  # λ as the published MNPO configurations write it
 
 
 class SimPO(AgainstNobody, Logistic):
-    """No opponents; −log σ(β·Δ(π_θ) − γ) on per-token means, γ the margin wanted.
-    (arXiv 2405.14734, eq. 6)
+    """No opponents; −log σ(β·Δ(π_θ) − γ) on per-token means, γ the margin wanted. (arXiv
+    2405.14734, eq. 6)
     """
 
     kind: Literal["simpo"] = "simpo"
@@ -89,8 +83,8 @@ class DPO(AgainstReference, Logistic):
 
 
 class DistillDPO(AgainstReference, Member):
-    """Opponent π_ref (1); (β·residual − (r(chosen) − r(rejected)))², r the judge's
-    score. (arXiv 2405.19316)
+    """Opponent π_ref (1); (β·residual − (r(chosen) − r(rejected)))², r the judge's score. (arXiv
+    2405.19316)
     """
 
     kind: Literal["distill_dpo"] = "distill_dpo"
@@ -112,9 +106,7 @@ class IPO(AgainstReference, Member):
     """
 
     kind: Literal["ipo"] = "ipo"
-    tau: float = Field(
-        0.1, gt=0, description="regularisation; the target is 1/(2τ) nats"
-    )
+    tau: float = Field(0.1, gt=0, description="regularisation; the target is 1/(2τ) nats")
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         return squared(self.residual_B(batch), 1 / (2 * self.tau))
@@ -129,8 +121,8 @@ class DNO(AgainstCurrent, Logistic):
 class SPIN(AgainstCurrent, Logistic):
     """Opponent π_t (1); −log σ(β·residual). (arXiv 2401.01335, eq. 4.7, logistic)
 
-    The formula is DNO's; its pairs make the method: winners are the data's answers,
-    losers π_t's own samples.
+    The formula is DNO's; its pairs make the method: winners are the data's answers, losers π_t's
+    own samples.
     """
 
     kind: Literal["spin"] = "spin"
@@ -139,11 +131,10 @@ class SPIN(AgainstCurrent, Logistic):
 class SPPO(AgainstCurrent, EstimatesWins, Member):
     """Opponent π_t (1); squared, on each response alone. (arXiv 2405.00675, eq. 4.7)
 
-    (log π_θ(w)/π_t(w) − η(P(w beats π_t) − ½))² + (log π_θ(l)/π_t(l) − η(P(l beats π_t)
-    − ½))²
+    (log π_θ(w)/π_t(w) − η(P(w beats π_t) − ½))² + (log π_θ(l)/π_t(l) − η(P(l beats π_t) − ½))²
 
-    The paper takes log Z ≈ 0. Where it is not, a normalised policy cannot reach the
-    target, and the minimiser is multiplicative weights to first order in η only.
+    The paper takes log Z ≈ 0. Where it is not, a normalised policy cannot reach the target, and the
+    minimiser is multiplicative weights to first order in η only.
     """
 
     kind: Literal["sppo"] = "sppo"
@@ -152,9 +143,7 @@ class SPPO(AgainstCurrent, EstimatesWins, Member):
         description="P(answer beats π_t) from the scores, "
         "or 1 for the chosen and 0 for the rejected",
     )
-    eta: float = Field(
-        10.0, gt=0, description="step, in nats: a sure winner is moved by η/2"
-    )
+    eta: float = Field(10.0, gt=0, description="step, in nats: a sure winner is moved by η/2")
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         chosen_B, rejected_B = self.log_ratios(batch)
@@ -162,26 +151,22 @@ class SPPO(AgainstCurrent, EstimatesWins, Member):
             return squared(chosen_B, self.eta / 2) + squared(rejected_B, -self.eta / 2)
         target_chosen_B = self.eta * (probability(batch.score_chosen_B) - 0.5)
         target_rejected_B = self.eta * (probability(batch.score_rejected_B) - 0.5)
-        return squared(chosen_B, target_chosen_B) + squared(
-            rejected_B, target_rejected_B
-        )
+        return squared(chosen_B, target_chosen_B) + squared(rejected_B, target_rejected_B)
 
 
 class INPO(Member):
-    """Opponents π_ref (τ/η) and π_t (1 − τ/η); (residual − 1/(2τ))². (arXiv 2407.00617,
-    Algorithm 1)
+    """Opponents π_ref (τ/η) and π_t (1 − τ/η); (residual − 1/(2τ))². (arXiv 2407.00617, Algorithm
+    1)
 
-    Over pairs of π_t the minimiser is π_ref^(τ/η) · π_t^(1 − τ/η) · exp(P(y beats
-    π_t)/τ), normalised. INPO's own derivation has η for τ in the target (`target:
-    eta`), and there τ is the temperature of the regularised equilibrium that the
-    iterates approach. The two are one family: (τ, η) here is (τ²/η, τ) there.
+    Over pairs of π_t the minimiser is π_ref^(τ/η) · π_t^(1 − τ/η) · exp(P(y beats π_t)/τ),
+    normalised. INPO's own derivation has η for τ in the target (`target: eta`), and there τ is the
+    temperature of the regularised equilibrium that the iterates approach. The two are one family:
+    (τ, η) here is (τ²/η, τ) there.
     """
 
     kind: Literal["inpo"] = "inpo"
     tau: float = Field(
-        0.1,
-        gt=0,
-        description="pull to the reference, whose share among the opponents is τ/η",
+        0.1, gt=0, description="pull to the reference, whose share among the opponents is τ/η"
     )
     eta: float = Field(0.3, gt=0, description="pull to π_t; at least τ")
     target: Literal["tau", "eta"] = Field(
@@ -192,8 +177,7 @@ class INPO(Member):
     def _shares(self) -> INPO:
         if self.tau > self.eta:
             raise ValueError(
-                "tau must not exceed eta: tau/eta is the reference's share among the "
-                "opponents"
+                "tau must not exceed eta: tau/eta is the reference's share among the opponents"
             )
         return self
 
@@ -212,13 +196,13 @@ class INPO(Member):
 
 
 class MNPO(AgainstLeague, EstimatesWins, Member):
-    """Opponents π_t, π_{t−1}, … (λ) and, with a share, π_ref; (residual − target)².
-    (arXiv 2509.23102, eq. 14)
+    """Opponents π_t, π_{t−1}, … (λ) and, with a share, π_ref; (residual − target)². (arXiv
+    2509.23102, eq. 14)
 
-    target: 1/(2η) (constant); η·(r(chosen) − r(rejected)) (reward); η·(P(chosen beats
-    ·) − P(rejected beats ·)) (probability). Over pairs of π_t the minimiser is Π_k
-    opponent_k^w_k · exp(P(y beats π_t)/η) with the constant and Π_k opponent_k^w_k ·
-    exp(η·P(y beats the history)) with the probability target: multiplicative weights.
+    target: 1/(2η) (constant); η·(r(chosen) − r(rejected)) (reward); η·(P(chosen beats ·) −
+    P(rejected beats ·)) (probability). Over pairs of π_t the minimiser is Π_k opponent_k^w_k ·
+    exp(P(y beats π_t)/η) with the constant and Π_k opponent_k^w_k · exp(η·P(y beats the history))
+    with the probability target: multiplicative weights.
 
     η divides in the constant target and multiplies in the others. The gradient is
     2(Δ(π_θ) − Σ w Δ_k − target) · ∇Δ: the opponents steer it only where Σ w Δ_k is not
@@ -233,18 +217,14 @@ class MNPO(AgainstLeague, EstimatesWins, Member):
         "squared", description="squared, or −log σ(β·residual)"
     )
     target: Literal["constant", "reward", "probability"] | None = Field(
-        default_factory=lambda data: (
-            "constant" if data.get("distance") == "squared" else None
-        ),
+        default_factory=lambda data: "constant" if data.get("distance") == "squared" else None,
         description="of the squared distance: 1/(2η), η × reward gap, "
         "or η × gap of win probabilities",
     )
     eta: float | None = Field(
-        default_factory=lambda data: {
-            "constant": 0.1,
-            "reward": 10.0,
-            "probability": 10.0,
-        }.get(data.get("target") or ""),
+        default_factory=lambda data: {"constant": 0.1, "reward": 10.0, "probability": 10.0}.get(
+            data.get("target") or ""
+        ),
         gt=0,
         description="of the target, in nats: divides in the constant one (default "
         "0.1), multiplies in the others (10)",
@@ -285,10 +265,10 @@ class MNPO(AgainstLeague, EstimatesWins, Member):
 class MNPOReleased(Member):
     """MNPO as released, to compare with: see `MNPO` for why its opponents hardly steer.
 
-    The history begins with the policy that sampled, π_t itself, also where it is π_0:
-    one in the first generation, then two, up to `max_history`; so the shares add up to
-    one, and a policy that has not learned has margin 0. Log-probabilities are per-token
-    means. β scales the logged rewards, β·(log π_θ − log π_ref), and nothing else.
+    The history begins with the policy that sampled, π_t itself, also where it is π_0: one in the
+    first generation, then two, up to `max_history`; so the shares add up to one, and a policy that
+    has not learned has margin 0. Log-probabilities are per-token means. β scales the logged
+    rewards, β·(log π_θ − log π_ref), and nothing else.
     """
 
     kind: Literal["mnpo_released"] = "mnpo_released"
@@ -316,9 +296,7 @@ class MNPOReleased(Member):
     @model_validator(mode="after")
     def _enough(self) -> MNPOReleased:
         if self.weight_K[0] == 0:
-            raise ValueError(
-                "weights: the first (of π_t, which is never absent) must be positive"
-            )
+            raise ValueError("weights: the first (of π_t, which is never absent) must be positive")
         if len(self.weight_K) < self.max_history:
             raise ValueError(
                 f"weights: {len(self.weight_K)} for max_history = {self.max_history}; "
@@ -348,8 +326,8 @@ class MNPOReleased(Member):
         peers: Sequence[PlayerId] = (),
         outsiders: Sequence[PlayerId] = (),
     ) -> list[tuple[PlayerId, float]]:
-        """π_0 first, even where its share is 0 (the logged rewards need it), then the
-        rest of the history.
+        """π_0 first, even where its share is 0 (the logged rewards need it), then the rest of the
+        history.
         """
         present = past[: self.max_history]
         history = scaled(zip(present, self.weight_K, strict=False))

@@ -86,8 +86,8 @@ class Schedule(Component):
 
     @property
     def player_of_role(self) -> Mapping[str, str]:
-        """role -> the name of the player that has it in every match; empty where roles
-        have no players of their own.
+        """role -> the name of the player that has it in every match; empty where roles have no
+        players of their own.
         """
         return {}
 
@@ -97,27 +97,21 @@ class Schedule(Component):
     def seated(self, game: Game, players: Sequence[PlayerId]) -> dict[str, PlayerId]:
         """role -> the one of `players` that has it.
 
-        Raises ConfigError where the schedule gives no role to a player, and for an
-        unknown role or player.
+        Raises ConfigError where the schedule gives no role to a player, and for an unknown role or
+        player.
         """
         if not self.player_of_role:
-            raise ConfigError(
-                f"schedule: '{self.kind}' gives no role to a player; use roles"
-            )
+            raise ConfigError(f"schedule: '{self.kind}' gives no role to a player; use roles")
         by_name = {player.name: player for player in players}
         self.check(game, list(by_name))
         return {role: by_name[name] for role, name in self.player_of_role.items()}
 
-    def opponents(
-        self, learner: PlayerId, match_context: MatchContext
-    ) -> Mapping[str, Weighted]:
-        """role -> the mixture of players that `learner` meets in it, for learners that
-        answer a mixture exactly; empty where the schedule draws from none.
+    def opponents(self, learner: PlayerId, match_context: MatchContext) -> Mapping[str, Weighted]:
+        """role -> the mixture of players that `learner` meets in it, for learners that answer a
+        mixture exactly; empty where the schedule draws from none.
         """
         return {}
 
     @abstractmethod
-    def seatings(
-        self, prompts: Sequence[Prompt], match_context: MatchContext
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """Seats for every match of a generation."""

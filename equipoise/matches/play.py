@@ -1,5 +1,5 @@
-"""All matches advance together: every round, each player gets one batch of views and
-gives one batch of moves.
+"""All matches advance together: every round, each player gets one batch of views and gives one
+batch of moves.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ ActTogether = Callable[[list[tuple[PlayerId, list[View], list[int]]]], list[list
 
 
 def play(
-    planned: Sequence[Planned],
-    game: Game,
-    act: Act,
-    together: ActTogether | None = None,
+    planned: Sequence[Planned], game: Game, act: Act, together: ActTogether | None = None
 ) -> list[Match]:
     """Play every planned match to its end, in order.
 
-    `act(player, views, seeds)` gives one move a view; `together`, where it is given,
-    those of all players whose turn it is. A move's seed comes from (match seed, seat,
-    its turn number), so it does not depend on who else is playing.
+    `act(player, views, seeds)` gives one move a view; `together`, where it is given, those of all
+    players whose turn it is. A move's seed comes from (match seed, seat, its turn number), so it
+    does not depend on who else is playing.
     """
     together = together or (lambda batches: [act(*batch) for batch in batches])
     matches = [OpenMatch(plan, game.referee(plan.prompt)) for plan in planned]
@@ -47,24 +44,18 @@ def _move(waiting: Sequence[OpenMatch], together: ActTogether) -> None:
         for i, ask in enumerate(match.asks):
             batches[match.plan.seats[ask.seat]].append((match, i))
     turns = [
-        (
-            player,
-            [match.asks[i].view for match, i in rows],
-            [match.seed(i) for match, i in rows],
-        )
+        (player, [match.asks[i].view for match, i in rows], [match.seed(i) for match, i in rows])
         for player, rows in batches.items()
     ]
     for (player, rows), moves in zip(batches.items(), together(turns), strict=True):
-        assert len(moves) == len(rows), (
-            f"{player} gave {len(moves)} moves for {len(rows)} views"
-        )
+        assert len(moves) == len(rows), f"{player} gave {len(moves)} moves for {len(rows)} views"
         for (match, i), move in zip(rows, moves, strict=True):
             match.moves[i] = move
 
 
 class OpenMatch:
-    """A match that is being played: what its referee asks now (`asks`, none at its end),
-    the moves that answer it so far (`moves`), and the turns before.
+    """A match that is being played: what its referee asks now (`asks`, none at its end), the moves
+    that answer it so far (`moves`), and the turns before.
     """
 
     def __init__(self, plan: Planned, referee: Referee) -> None:

@@ -1,9 +1,9 @@
-"""Policy-space response oracles: whoever learns meets the mixture that the solver made
-of the others' leagues, so that what it becomes is a best response to it.
+"""Policy-space response oracles: whoever learns meets the mixture that the solver made of the
+others' leagues, so that what it becomes is a best response to it.
 
-The league of a player are its generations that were measured; between two measurements
-the mixture stays as it is, and `evaluate.every` generations are the budget of a best
-response, which begins from the newest one.
+The league of a player are its generations that were measured; between two measurements the mixture
+stays as it is, and `evaluate.every` generations are the budget of a best response, which begins
+from the newest one.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from equipoise.types import PlayerId, Prompt
 
 
 class PSRO(Roles):
-    """Every learner whose turn it is meets, on each prompt, opponents drawn from the
-    mixture at equilibrium of the league as it was last measured.
+    """Every learner whose turn it is meets, on each prompt, opponents drawn from the mixture at
+    equilibrium of the league as it was last measured.
 
-    With `roles` each role has a player and a league of its own, and a learner meets the
-    mixtures of the other roles; `raw` and `replay` are as in `roles`. Without, all
-    players are one league whose members may take any seat: in a game of several roles a
-    learner takes each in turn, in a game of one role half of the seats. A role without
-    a known mixture is played by its newest player. Source: policy-space response
-    oracles, Lanctot et al. 2017, arXiv 1711.00832, algorithm 1.
+    With `roles` each role has a player and a league of its own, and a learner meets the mixtures of
+    the other roles; `raw` and `replay` are as in `roles`. Without, all players are one league whose
+    members may take any seat: in a game of several roles a learner takes each in turn, in a game of
+    one role half of the seats. A role without a known mixture is played by its newest player.
+    Source: policy-space response oracles, Lanctot et al. 2017, arXiv 1711.00832, algorithm 1.
     """
 
     kind: Literal["psro"] = "psro"  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -54,9 +53,7 @@ class PSRO(Roles):
             raise ValueError("raw and replay: are read with roles only")
         return self
 
-    def opponents(
-        self, learner: PlayerId, match_context: MatchContext
-    ) -> Mapping[str, Weighted]:
+    def opponents(self, learner: PlayerId, match_context: MatchContext) -> Mapping[str, Weighted]:
         """role -> whom `learner` may meet in it, with weights that add up to one."""
         if not self.roles:
             league = (*match_context.players, *match_context.history)
@@ -73,9 +70,7 @@ class PSRO(Roles):
             mixtures[role] = _weighted(league, match_context) or newest
         return mixtures
 
-    def seatings(
-        self, prompts: Sequence[Prompt], match_context: MatchContext
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """`samples` matches for each prompt and learner.
 
         Raises ConfigError for roles or players that there are not.
@@ -104,12 +99,8 @@ class PSRO(Roles):
             for i, prompt in enumerate(list(prompts) * self.samples)
         ]
 
-    def _met(
-        self, matches: Seatings, learner: PlayerId, match_context: MatchContext
-    ) -> Seatings:
-        """The matches with everybody but `learner` drawn from the mixtures, one draw a
-        role.
-        """
+    def _met(self, matches: Seatings, learner: PlayerId, match_context: MatchContext) -> Seatings:
+        """The matches with everybody but `learner` drawn from the mixtures, one draw a role."""
         game = match_context.game
         draws = {
             role: _drawn(mixture, len(matches), match_context.seed, learner, role)
@@ -119,9 +110,7 @@ class PSRO(Roles):
             (
                 prompt,
                 {
-                    seat: learner
-                    if seats.get(seat) == learner
-                    else draws[game.role(seat)][i]
+                    seat: learner if seats.get(seat) == learner else draws[game.role(seat)][i]
                     for seat in game.seats_for(prompt)
                 },
             )
@@ -136,9 +125,7 @@ def _weighted(league: Sequence[PlayerId], match_context: MatchContext) -> Weight
     return [(player, w / total) for player, w in weights.items() if w > 0]
 
 
-def _drawn(
-    mixture: Weighted, size: int, seed: int, learner: PlayerId, role: str
-) -> list[PlayerId]:
+def _drawn(mixture: Weighted, size: int, seed: int, learner: PlayerId, role: str) -> list[PlayerId]:
     players = [player for player, _ in mixture]
     weight_N = np.array([weight for _, weight in mixture])
     rng = seeds.generator(seed, "psro", learner, role)
@@ -147,8 +134,8 @@ def _drawn(
 
 
 def _own_seats(game: Game, prompt: Prompt, i: int) -> Sequence[str]:
-    """The learner's seats in the i-th match: one of them in turn, or half of them where
-    all have the same role.
+    """The learner's seats in the i-th match: one of them in turn, or half of them where all have
+    the same role.
     """
     seats = game.seats_for(prompt)
     if len(game.roles) > 1:

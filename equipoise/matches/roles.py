@@ -1,5 +1,5 @@
-"""A schedule of roles: each has its player, and a text that one role writes for another
-may be given instead.
+"""A schedule of roles: each has its player, and a text that one role writes for another may be
+given instead.
 """
 
 from __future__ import annotations
@@ -22,25 +22,20 @@ from equipoise.types import PlayerId, Prompt
 class Roles(Schedule):
     """Each role of the game is played by its own player, on every prompt.
 
-    Of the prompts that a role would rewrite, the share `raw` is asked as it is, and in
-    the share `replay` a text is given again that succeeded in an earlier generation.
-    One player in several roles shares its weights among them; `shared` allows it.
+    Of the prompts that a role would rewrite, the share `raw` is asked as it is, and in the share
+    `replay` a text is given again that succeeded in an earlier generation. One player in several
+    roles shares its weights among them; `shared` allows it.
 
-    In a generation in which only some players learn, prompts that give none of them a
-    move are not played (harmless ones while the adversary learns); the others are played
-    again in their stead, in order, so that a learner's batch keeps its size.
+    In a generation in which only some players learn, prompts that give none of them a move are not
+    played (harmless ones while the adversary learns); the others are played again in their stead,
+    in order, so that a learner's batch keeps its size.
     """
 
     kind: Literal["roles"] = "roles"
-    roles: dict[str, str] = Field(
-        min_length=1, description="role -> the player that plays it"
-    )
+    roles: dict[str, str] = Field(min_length=1, description="role -> the player that plays it")
     samples: int = Field(1, ge=1, description="matches on each prompt")
     raw: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="share of the seed prompts that are asked as they are",
+        0.0, ge=0, le=1, description="share of the seed prompts that are asked as they are"
     )
     replay: float = Field(
         0.0,
@@ -61,11 +56,7 @@ class Roles(Schedule):
             raise ValueError(
                 f"raw and replay: together {self.raw + self.replay:g}, more than all prompts"
             )
-        twice = [
-            name
-            for name in self.roles.values()
-            if list(self.roles.values()).count(name) > 1
-        ]
+        twice = [name for name in self.roles.values() if list(self.roles.values()).count(name) > 1]
         if twice and not self.shared:
             raise ValueError(
                 f"roles: '{twice[0]}' plays several roles with one set of weights, "
@@ -84,9 +75,7 @@ class Roles(Schedule):
         """Where texts of earlier generations are given again."""
         return self.replay > 0
 
-    def seatings(
-        self, prompts: Sequence[Prompt], match_context: MatchContext
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """`samples` matches a prompt.
 
         Raises ConfigError for roles or players that there are not.
@@ -112,8 +101,8 @@ class Roles(Schedule):
         return seatings
 
     def check(self, game: Game, players: Sequence[str]) -> None:
-        """Raises ConfigError for an unknown role or player, and for `raw` and `replay`
-        where the game does not support them.
+        """Raises ConfigError for an unknown role or player, and for `raw` and `replay` where the
+        game does not support them.
         """
         for role, name in self.roles.items():
             if role not in game.roles:
@@ -123,9 +112,7 @@ class Roles(Schedule):
                 )
             if name not in players:
                 hint = nearest(name, list(players))
-                raise ConfigError(
-                    f"schedule.roles.{role}: there is no player '{name}'; {hint}"
-                )
+                raise ConfigError(f"schedule.roles.{role}: there is no player '{name}'; {hint}")
         if (self.raw or self.replay) and game.rewriter is None:
             raise ConfigError(
                 "schedule: raw and replay need a game in which one role writes what "
@@ -147,9 +134,7 @@ class Roles(Schedule):
         return prompt
 
 
-def _learning_roles(
-    player_of: Mapping[str, PlayerId], match_context: MatchContext
-) -> set[str]:
+def _learning_roles(player_of: Mapping[str, PlayerId], match_context: MatchContext) -> set[str]:
     """The roles of those whose turn it is; every role where that is everybody's."""
     turn = match_context.turn or [player.name for player in player_of.values()]
     return {role for role, player in player_of.items() if player.name in turn}

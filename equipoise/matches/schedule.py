@@ -17,8 +17,8 @@ from equipoise.types import PlayerId, Prompt
 def deal(
     seats: Sequence[str], first: PlayerId, second: PlayerId, swap: bool = False
 ) -> dict[str, PlayerId]:
-    """The first half of the seats to `first`, the rest to `second`; the other way round
-    when `swap`.
+    """The first half of the seats to `first`, the rest to `second`; the other way round when
+    `swap`.
     """
     if swap:
         first, second = second, first
@@ -42,9 +42,7 @@ class SelfPlay(Schedule):
 
     kind: Literal["self_play"] = "self_play"
 
-    def seatings(
-        self, prompts: Sequence[Prompt], match_context: MatchContext
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """One match per prompt and learner."""
         return [
             (prompt, dict.fromkeys(match_context.game.seats, player))
@@ -58,9 +56,7 @@ class RoundRobin(Schedule):
 
     kind: Literal["round_robin"] = "round_robin"
 
-    def seatings(
-        self, prompts: Sequence[Prompt], match_context: MatchContext
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """One match per prompt and pair of players; a lone player meets itself."""
         game = match_context.game
         players = match_context.players
@@ -81,9 +77,7 @@ class AgainstHistory(Schedule):
         4, ge=1, description="how many of the newest earlier generations may be drawn"
     )
 
-    def seatings(
-        self, prompts: Sequence[Prompt], match_context: MatchContext
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """One match per prompt and learner; a learner without a past meets itself."""
         game = match_context.game
         seatings: Seatings = []

@@ -24,9 +24,7 @@ class Sparta(Schedule):
     """
 
     kind: Literal["sparta"] = "sparta"
-    alpha: float = Field(
-        0.6, ge=0, le=1, description="share of opponents drawn from all others"
-    )
+    alpha: float = Field(0.6, ge=0, le=1, description="share of opponents drawn from all others")
     k: int = Field(
         5,
         ge=1,
@@ -34,9 +32,7 @@ class Sparta(Schedule):
         "where there are fewer",
     )
 
-    def seatings(
-        self, prompts: Sequence[Prompt], match_context: MatchContext
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """One match per prompt. Raises ConfigError for fewer than two players."""
         players = two_or_more(match_context, self.kind)
         rng = seeds.generator(match_context.seed, self.kind)
@@ -47,9 +43,7 @@ class Sparta(Schedule):
         for prompt in prompts:
             order = order or rng.permutation(len(players)).tolist()
             first = players[order.pop()]
-            others = [
-                players[i] for i in rng.permutation(len(players)) if players[i] != first
-            ]
+            others = [players[i] for i in rng.permutation(len(players)) if players[i] != first]
             if rng.random() >= self.alpha:
                 # a stable sort, so that equals stay in random order
                 others = sorted(others, key=lambda other: _gap(first, other, ratings))

@@ -1,5 +1,5 @@
-"""Swiss tournaments: players of similar ratings meet, and nobody meets the same player
-twice while there is another.
+"""Swiss tournaments: players of similar ratings meet, and nobody meets the same player twice while
+there is another.
 """
 
 from __future__ import annotations
@@ -18,24 +18,19 @@ from equipoise.types import PlayerId, Prompt
 
 
 class Swiss(Schedule):
-    """Every prompt is a round in which all meet in pairs: those who met least, and of
-    them the nearest in rank.
+    """Every prompt is a round in which all meet in pairs: those who met least, and of them the
+    nearest in rank.
 
-    Of an odd number, one has a bye: of those with the fewest byes, the lowest-rated.
-    Equals are in random order, and a player without a rating gets a new random rank in
-    every round.
+    Of an odd number, one has a bye: of those with the fewest byes, the lowest-rated. Equals are in
+    random order, and a player without a rating gets a new random rank in every round.
     """
 
     kind: Literal["swiss"] = "swiss"
     rounds: int = Field(
-        3,
-        ge=1,
-        description="rounds of a tournament; the next one forgets who met whom",
+        3, ge=1, description="rounds of a tournament; the next one forgets who met whom"
     )
 
-    def seatings(
-        self, prompts: Sequence[Prompt], match_context: MatchContext
-    ) -> Seatings:
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """Half as many matches a prompt as players.
 
         Raises ConfigError for fewer than two players.
@@ -71,8 +66,7 @@ def _ranked(
     """The players' places in `players`, highest-rated first."""
     shuffled = rng.permutation(len(players)).tolist()
     rated = sorted(
-        (n for n in shuffled if players[n].name in ratings),
-        key=lambda n: -ratings[players[n].name],
+        (n for n in shuffled if players[n].name in ratings), key=lambda n: -ratings[players[n].name]
     )
     for n in shuffled:
         if players[n].name not in ratings:
@@ -83,9 +77,8 @@ def _ranked(
 def _pairs(met_NN: np.ndarray) -> list[tuple[int, int]]:
     """Pairs of ranks with few meetings, then small distances in sum.
 
-    From neighbours, two pairs at a time are dealt anew while that is better. Of 500
-    rounds of eight players, none met again needlessly; in one of seven the distances
-    could have been smaller.
+    From neighbours, two pairs at a time are dealt anew while that is better. Of 500 rounds of eight
+    players, none met again needlessly; in one of seven the distances could have been smaller.
     """
     ranks = np.arange(len(met_NN))
     # the distances of all pairs sum to less than N², so that one meeting outweighs them
@@ -97,11 +90,7 @@ def _pairs(met_NN: np.ndarray) -> list[tuple[int, int]]:
         for p, q in combinations(range(len(pairs)), 2):
             a, b = pairs[p]
             c, d = pairs[q]
-            ways = (
-                ((a, b), (c, d)),
-                ((a, c), (b, d)),
-                ((a, d), (b, c)),
-            )
+            ways = (((a, b), (c, d)), ((a, c), (b, d)), ((a, d), (b, c)))
             costs = [cost_NN[first] + cost_NN[second] for first, second in ways]
             best = int(np.argmin(costs))
             if costs[best] < costs[0]:

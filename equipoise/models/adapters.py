@@ -1,5 +1,5 @@
-"""Names of models and adapters, packaged ones included, and LoRA adapters on a base
-model: made, read, and checked against the base that they were made for.
+"""Names of models and adapters, packaged ones included, and LoRA adapters on a base model: made,
+read, and checked against the base that they were made for.
 
 Nothing here imports torch before a model is needed.
 """
@@ -55,8 +55,8 @@ class PublishedName(NamedTuple):
 
 
 def published_name(model: str, folder: Path = Path()) -> PublishedName:
-    """A model's name without where it lies on this machine; relative paths are relative
-    to `folder`.
+    """A model's name without where it lies on this machine; relative paths are relative to
+    `folder`.
     """
     if model in packaged_models():
         return PublishedName(model, packaged=True)
@@ -77,8 +77,8 @@ def _folders(table: str) -> dict[str, Path]:
 
 
 def resolve(model: str) -> str:
-    """The folder of a packaged model, of a GGUF file's conversion, an existing folder's
-    absolute path, or a hub id unchanged.
+    """The folder of a packaged model, of a GGUF file's conversion, an existing folder's absolute
+    path, or a hub id unchanged.
 
     Raises ModelError.
     """
@@ -121,23 +121,20 @@ def holds_adapter(weights: Path, lora: Lora | None) -> bool:
     adapter = (weights / "adapter_config.json").is_file()
     if not adapter and not (weights / "config.json").is_file():
         raise ModelError(
-            f"{weights} holds neither a model (config.json) "
-            "nor an adapter (adapter_config.json)"
+            f"{weights} holds neither a model (config.json) nor an adapter (adapter_config.json)"
         )
     if adapter != (lora is not None):
         if adapter:
             difference = "an adapter, but the player is configured for full weights"
         else:
-            difference = (
-                "full weights, but the player is configured for an adapter (lora)"
-            )
+            difference = "full weights, but the player is configured for an adapter (lora)"
         raise ModelError(f"{weights} holds {difference}")
     return adapter
 
 
 def add_adapter(base: Any, lora: Lora, name: str = "default") -> Any:
-    """`base`, a plain model or a PEFT model with other adapters, with a fresh adapter
-    to be trained. Returns a PEFT model.
+    """`base`, a plain model or a PEFT model with other adapters, with a fresh adapter to be
+    trained. Returns a PEFT model.
     """
     from peft import LoraConfig, PeftModel, get_peft_model
 
@@ -160,14 +157,11 @@ def add_adapter(base: Any, lora: Lora, name: str = "default") -> Any:
         ) from error
 
 
-def load_adapter(
-    base: Any, model: str, folder: Path, name: str, *, trainable: bool = False
-) -> Any:
-    """The adapter in `folder` added under `name` to `base`, a plain model or a PEFT
-    model with other adapters.
+def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: bool = False) -> Any:
+    """The adapter in `folder` added under `name` to `base`, a plain model or a PEFT model with
+    other adapters.
 
-    Returns the PEFT model. Raises ModelError when the adapter was made for another
-    base.
+    Returns the PEFT model. Raises ModelError when the adapter was made for another base.
     """
     from peft import PeftConfig, PeftModel, get_peft_model
 
@@ -185,21 +179,19 @@ def load_adapter(
         ) from error
     if result.missing_keys or result.unexpected_keys:
         raise ModelError(
-            f"adapter {folder} does not fit model '{model}': "
-            "its weights are for other modules"
+            f"adapter {folder} does not fit model '{model}': its weights are for other modules"
         )
     return base
 
 
 def _same_base(model: str, folder: Path) -> None:
-    """Raises ModelError when an adapter names another base; a base folder that is gone
-    from there is not compared.
+    """Raises ModelError when an adapter names another base; a base folder that is gone from there
+    is not compared.
     """
     config = json.loads((folder / "adapter_config.json").read_text())
     base = config.get("base_model_name_or_path") or ""
     moved = Path(base).is_absolute() and not Path(base).is_dir()
     if base and not moved and resolve(base) != resolve(model):
         raise ModelError(
-            f"adapter {folder} was made for '{base}', "
-            f"but the player's model is '{model}'"
+            f"adapter {folder} was made for '{base}', but the player's model is '{model}'"
         )

@@ -11,8 +11,8 @@ from equipoise.models.samplers.answer import SampledAnswer
 from equipoise.models.token_choice import SamplingSettings, choose
 from equipoise.seeds import uniform
 
-# Steps between two looks at which rows have finished, on an accelerator: each look waits
-# for the device.
+# Steps between two looks at which rows have finished, on an accelerator: each look waits for the
+# device.
 CHECK = 8
 
 
@@ -30,8 +30,8 @@ class AnswerSheet:
         slots: int,
         device: torch.device,
     ) -> None:
-        """`limits` are the most tokens of each answer, at least 1; at most `slots`
-        answers grow at once.
+        """`limits` are the most tokens of each answer, at least 1; at most `slots` answers grow at
+        once.
         """
         self._seeds, self._limits, self._stop_ids = seeds, limits, stop_ids
         self._device = device
@@ -103,8 +103,8 @@ class AnswerSheet:
         return [place for place, is_done in enumerate(done) if not is_done]
 
     def select(self, keep: Sequence[int]) -> torch.Tensor:
-        """Go on with these answers, which have not finished; the others are whole. The
-        places that go on, as a tensor.
+        """Go on with these answers, which have not finished; the others are whole. The places that
+        go on, as a tensor.
         """
         going = set(keep)
         leaving = [place for place in range(len(self._rows)) if place not in going]

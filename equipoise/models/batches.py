@@ -21,9 +21,9 @@ def read_once(
 ) -> list[T]:
     """`read` of each row, in order; rows of like length are read together, `batch_size` at a time.
 
-    Equal rows are read once, so their results are equal to the last digit. Raises
-    ModelError when the memory does not suffice; its message names `model_name`, and
-    `remedy` as the settings to lower.
+    Equal rows are read once, so their results are equal to the last digit. Raises ModelError when
+    the memory does not suffice; its message names `model_name`, and `remedy` as the settings to
+    lower.
     """
     longest_first = sorted(dict.fromkeys(map(tuple, rows)), key=len, reverse=True)
     results: dict[tuple[int, ...], T] = {}

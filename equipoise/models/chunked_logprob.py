@@ -1,10 +1,10 @@
-"""Log-probabilities of chosen tokens under a linear output head, a chunk of rows at a
-time, with gradients.
+"""Log-probabilities of chosen tokens under a linear output head, a chunk of rows at a time, with
+gradients.
 
     log softmax(tail(hidden · weightᵀ + bias))[target]
 
-The logits of a whole batch are never held: forward and backward each project chunk by
-chunk into two buffers.
+The logits of a whole batch are never held: forward and backward each project chunk by chunk into
+two buffers.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch.autograd.function import once_differentiable
 
 
 class Tail(NamedTuple):
-    """What the model does to the head's output: `cap · tanh(scale · x / cap)`, or
-    `scale · x` where cap is None.
+    """What the model does to the head's output: `cap · tanh(scale · x / cap)`, or `scale · x` where
+    cap is None.
     """
 
     scale: float = 1.0
@@ -42,13 +42,12 @@ class Tail(NamedTuple):
 
 
 class ChunkedLogprob(torch.autograd.Function):
-    """log softmax(tail(hidden_NH · weight_VH' + bias_V)) at target_N, a chunk of rows
-    at a time; returns float32 [N].
+    """log softmax(tail(hidden_NH · weight_VH' + bias_V)) at target_N, a chunk of rows at a time;
+    returns float32 [N].
 
-    Backward projects each chunk again instead of keeping it: d log p_t / d logits_v =
-    [v = t] − p_v. With a frozen head (LoRA) the gradient on `hidden` is instead
-    computed in the forward pass, up to the factor that each row gets in backward, and
-    nothing is projected twice.
+    Backward projects each chunk again instead of keeping it: d log p_t / d logits_v = [v = t] −
+    p_v. With a frozen head (LoRA) the gradient on `hidden` is instead computed in the forward pass,
+    up to the factor that each row gets in backward, and nothing is projected twice.
     """
 
     @staticmethod
@@ -127,8 +126,8 @@ def _chunks(
     tail: Tail,
     chunk: int,
 ) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
-    """(rows, their logits, a float32 buffer of that shape); both are overwritten by the
-    next chunk.
+    """(rows, their logits, a float32 buffer of that shape); both are overwritten by the next
+    chunk.
     """
     rows_at_once = min(chunk, len(hidden_NH))
     projected = hidden_NH.new_empty(rows_at_once, len(weight_VH))
@@ -150,11 +149,9 @@ def _softmax_into(
     softmax(logits if reads_short else logits.float(), -1, reads_short, out=out)
 
 
-def _add_product(
-    total: torch.Tensor, first: torch.Tensor, second: torch.Tensor
-) -> None:
-    """total += first · second with a float32 total, the product not rounded to a
-    shorter type on the way.
+def _add_product(total: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> None:
+    """total += first · second with a float32 total, the product not rounded to a shorter type on
+    the way.
     """
     if first.dtype == total.dtype:
         total.addmm_(first, second)

@@ -1,5 +1,5 @@
-"""The texts of a corpus: lines of text files, and the strings in rows of JSON Lines,
-JSON and Parquet files.
+"""The texts of a corpus: lines of text files, and the strings in rows of JSON Lines, JSON and
+Parquet files.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ TEXT_FILES = (".txt", ".md", ".text")
 def read_texts(paths: Sequence[str], columns: Sequence[str] = ()) -> Iterator[str]:
     """Every text of the files that is not blank, in order.
 
-    Args: paths: files or patterns; columns: of rows take these only, () for all. Raises
-    DataError naming a file that is missing, empty, malformed, or without text.
+    Args: paths: files or patterns; columns: of rows take these only, () for all. Raises DataError
+    naming a file that is missing, empty, malformed, or without text.
     """
     for file, part in files.find(tuple(paths), Path()):
         is_text = file.suffix.lower() in TEXT_FILES

@@ -1,9 +1,9 @@
-"""The device of tensors: the only place that chooses it, with the reason, and that says
-how an accelerator multiplies numbers of 32 bits.
+"""The device of tensors: the only place that chooses it, with the reason, and that says how an
+accelerator multiplies numbers of 32 bits.
 
-Where the accelerator has TF32 (10 bits after the point, several times the speed), all
-who play, judge and learn multiply float32 in it, so that what plays is what was
-trained. NVIDIA's own variable, NVIDIA_TF32_OVERRIDE=0, switches it off everywhere.
+Where the accelerator has TF32 (10 bits after the point, several times the speed), all who play,
+judge and learn multiply float32 in it, so that what plays is what was trained. NVIDIA's own
+variable, NVIDIA_TF32_OVERRIDE=0, switches it off everywhere.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from equipoise.errors import ModelError, first_line
 
 
 def choose_device(name: str = "auto") -> Any:
-    """The torch device for "auto" (an accelerator that works here, else the CPU), or
-    for a device's name.
+    """The torch device for "auto" (an accelerator that works here, else the CPU), or for a device's
+    name.
 
-    Raises ModelError for a name that torch does not know, or an accelerator that is not
-    there.
+    Raises ModelError for a name that torch does not know, or an accelerator that is not there.
     """
     import torch
 
@@ -32,15 +31,11 @@ def choose_device(name: str = "auto") -> Any:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ModelError(
-            f"device '{name}' is not known: {first_line(error)}"
-        ) from error
+        raise ModelError(f"device '{name}' is not known: {first_line(error)}") from error
     working = _accelerator()
     available = ("cpu", "meta", None if working is None else working.type)
     if device.type not in available:
-        raise ModelError(
-            f"device '{name}' is asked for, but {explain_device()}; use cpu or auto"
-        )
+        raise ModelError(f"device '{name}' is asked for, but {explain_device()}; use cpu or auto")
     return device
 
 
@@ -66,8 +61,8 @@ def explain_device() -> str:
 
 
 def return_unused_memory() -> None:
-    """Give the accelerator back what freed tensors took, so that other processes on it
-    may have it; torch keeps it for this process otherwise.
+    """Give the accelerator back what freed tensors took, so that other processes on it may have it;
+    torch keeps it for this process otherwise.
     """
     if "torch" not in sys.modules:
         return
@@ -100,8 +95,8 @@ def _products() -> str:
 
 
 def _accelerator() -> Any:
-    """The accelerator that torch was built for, where it also works; a build without a
-    driver has none.
+    """The accelerator that torch was built for, where it also works; a build without a driver has
+    none.
     """
     import torch
 

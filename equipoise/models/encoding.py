@@ -3,10 +3,9 @@
     ids = template(messages) with the opening of the answer's turn
           ++ tokens of the answer ++ the turn's end
 
-Prompt and answer are tokenised separately, so the ids of an answer that is scored or
-trained on are exactly those that were sampled. Control tokens that occur in messages or
-answers are encoded as ordinary text: a text can neither end its own turn nor open
-another.
+Prompt and answer are tokenised separately, so the ids of an answer that is scored or trained on are
+exactly those that were sampled. Control tokens that occur in messages or answers are encoded as
+ordinary text: a text can neither end its own turn nor open another.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class NoRoom(DataError):  # noqa: N818
 
 
 class Encoding:
-    """A tokenizer with a chat template and a limit on length; equal fingerprints mean
-    equal token ids.
+    """A tokenizer with a chat template and a limit on length; equal fingerprints mean equal token
+    ids.
     """
 
     def __init__(
@@ -51,13 +50,13 @@ class Encoding:
         template_options: Mapping[str, Any] | None = None,
         stop_ids: Iterable[int] = (),
     ) -> None:
-        """`tokenizer` is a transformers tokenizer; `max_length` bounds prompt and
-        answer together, in tokens.
+        """`tokenizer` is a transformers tokenizer; `max_length` bounds prompt and answer together,
+        in tokens.
 
-        `template` is the path of a Jinja chat template that replaces the tokenizer's
-        own; where there is neither, a plain one is used. `template_options` go to the
-        template (`enable_thinking: false` for Qwen3). `stop_ids` are further tokens
-        that end an answer, such as the generation configuration's. Raises ModelError.
+        `template` is the path of a Jinja chat template that replaces the tokenizer's own; where
+        there is neither, a plain one is used. `template_options` go to the template
+        (`enable_thinking: false` for Qwen3). `stop_ids` are further tokens that end an answer, such
+        as the generation configuration's. Raises ModelError.
         """
         self.tokenizer = tokenizer
         self.max_length = max_length
@@ -100,26 +99,23 @@ class Encoding:
 
     def text_ids(self, text: str) -> list[int]:
         """The tokens of an answer that is not over."""
-        return self.tokenizer.encode(
-            text, add_special_tokens=False, split_special_tokens=True
-        )
+        return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
 
     def join(
         self, messages: Sequence[Message], text: str, ended: bool = True
     ) -> tuple[list[int], int]:
         """(ids of prompt and answer, where the answer starts).
 
-        An answer that is too long is cut at its end; a prompt never is. One that was
-        not `ended` has no end token.
+        An answer that is too long is cut at its end; a prompt never is. One that was not `ended`
+        has no end token.
         """
         prompt = self.prompt_ids(messages)
         return (prompt + self.answer_ids(text, ended))[: self.max_length], len(prompt)
 
     def continue_text(self, context: str, text: str) -> tuple[list[int], int]:
-        """(ids of context and continuation, where the continuation starts) of plain
-        texts without a template, as lm-eval encodes them: together, with the
-        tokenizer's own beginning; white space at the context's end belongs to the
-        continuation.
+        """(ids of context and continuation, where the continuation starts) of plain texts without a
+        template, as lm-eval encodes them: together, with the tokenizer's own beginning; white space
+        at the context's end belongs to the continuation.
 
         Raises DataError where they do not fit, or nothing comes before.
         """
@@ -140,16 +136,14 @@ class Encoding:
         return ids, start
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of an answer's tokens, without the end of its turn and without
-        control tokens.
+        """The text of an answer's tokens, without the end of its turn and without control
+        tokens.
         """
         end = len(ids)
         while end and ids[end - 1] in self.stop_ids:
             end -= 1
         return self.tokenizer.decode(
-            list(ids[:end]),
-            skip_special_tokens=True,
-            clean_up_tokenization_spaces=False,
+            list(ids[:end]), skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
 
     @cached_property
@@ -161,8 +155,8 @@ class Encoding:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that decides token ids: vocabulary and rules, template,
-        options, end of turn, truncation.
+        """A hash of everything that decides token ids: vocabulary and rules, template, options, end
+        of turn, truncation.
         """
         parts = [
             self._rules(),
@@ -178,10 +172,7 @@ class Encoding:
     def _rules(self) -> dict[str, Any]:
         """The tokenizer's vocabulary and rules."""
         if not self.tokenizer.is_fast:
-            return {
-                "class": type(self.tokenizer).__name__,
-                "vocab": self.tokenizer.get_vocab(),
-            }
+            return {"class": type(self.tokenizer).__name__, "vocab": self.tokenizer.get_vocab()}
         rules = json.loads(self.tokenizer.backend_tokenizer.to_str())
         passing = ("padding", "truncation")
         return {key: value for key, value in rules.items() if key not in passing}
@@ -236,8 +227,8 @@ class Encoding:
     def _fitting(self, chat: list[dict[str, str]]) -> list[dict[str, str]]:
         """The chat in the form that the template takes.
 
-        Where it knows no system role, that text opens the user's first message; where
-        roles must alternate, neighbours with the same role become a single message.
+        Where it knows no system role, that text opens the user's first message; where roles must
+        alternate, neighbours with the same role become a single message.
         """
         if not self._system and chat[0]["role"] == "system":
             system, *rest = chat
@@ -256,8 +247,8 @@ class Encoding:
         return alternating
 
     def _turn_end(self) -> list[int]:
-        """The ids that close an assistant's turn: the template's text after it, up to
-        the first control token.
+        """The ids that close an assistant's turn: the template's text after it, up to the first
+        control token.
         """
         try:
             text = self._render(("user", "a"), ("assistant", _PROBE))
@@ -274,8 +265,7 @@ class Encoding:
                 return ids[:n]
         if self.tokenizer.eos_token_id is None:
             raise ModelError(
-                "neither the chat template nor the tokenizer (eos_token) says how an "
-                "answer ends"
+                "neither the chat template nor the tokenizer (eos_token) says how an answer ends"
             )
         return [self.tokenizer.eos_token_id]
 
@@ -291,9 +281,7 @@ def _template(tokenizer: Any, path: str | Path | None) -> str:
         try:
             return Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(
-                f"cannot read the chat template {path}: {error}"
-            ) from error
+            raise ModelError(f"cannot read the chat template {path}: {error}") from error
     if tokenizer.chat_template:
         return tokenizer.get_chat_template()
     begins = tokenizer.encode("a")[:1] == [tokenizer.bos_token_id]

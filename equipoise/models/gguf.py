@@ -1,7 +1,7 @@
 """Models from GGUF files: dequantised once, kept as ordinary model folders.
 
-transformers reads the file, and the result is saved by `save_pretrained`, so that
-everything else (training, adapters, tokenizers, exports) gets an ordinary model.
+transformers reads the file, and the result is saved by `save_pretrained`, so that everything else
+(training, adapters, tokenizers, exports) gets an ordinary model.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def is_gguf(model: str) -> bool:
 def converted(model: str) -> Path:
     """The folder of the ordinary model that a GGUF file holds.
 
-    `model` is a file's path, or `org/name/file.gguf` for a file of a hub's repository.
-    It is made on first use, in float32, and kept below the user's cache. Raises
-    ModelError for a file that is missing, damaged, or of an unknown architecture.
+    `model` is a file's path, or `org/name/file.gguf` for a file of a hub's repository. It is made
+    on first use, in float32, and kept below the user's cache. Raises ModelError for a file that is
+    missing, damaged, or of an unknown architecture.
     """
     path = _local(model)
     folder = _cache() / f"{path.stem}-{_fingerprint(path)}"
@@ -53,8 +53,7 @@ def _local(model: str) -> Path:
         return Path(hf_hub_download("/".join(parts[:2]), "/".join(parts[2:])))
     except (OSError, ValueError) as error:
         raise ModelError(
-            f"there is no file '{model}' here, and the hub did not give one "
-            f"({first_line(error)})"
+            f"there is no file '{model}' here, and the hub did not give one ({first_line(error)})"
         ) from error
 
 
@@ -104,8 +103,7 @@ def _read(model: str, path: Path) -> tuple[Any, Any]:
             )
     except Exception as error:
         raise ModelError(
-            f"model '{model}' is no GGUF file that transformers reads: "
-            f"{first_line(error)}"
+            f"model '{model}' is no GGUF file that transformers reads: {first_line(error)}"
         ) from error
     # The dequantised model is an ordinary model, but is still marked as quantised.
     built.config.__dict__.pop("quantization_config", None)

@@ -1,9 +1,9 @@
-"""Models, adapters and tokenizers from a folder or the Hugging Face hub, with errors
-that a user can act on.
+"""Models, adapters and tokenizers from a folder or the Hugging Face hub, with errors that a user
+can act on.
 
-A generation folder is what `save_pretrained` writes: a whole model, or a PEFT adapter
-of the base named in the configuration. The tokenizer, and so the encoding, always comes
-from the base: every generation shares it.
+A generation folder is what `save_pretrained` writes: a whole model, or a PEFT adapter of the base
+named in the configuration. The tokenizer, and so the encoding, always comes from the base: every
+generation shares it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from equipoise.errors import ModelError, first_line
-from equipoise.hub import OnHub, ask_hub
 from equipoise.models.adapters import (
     Lora,
     add_adapter,
@@ -28,6 +27,7 @@ from equipoise.models.adapters import (
 from equipoise.models.device import choose_device
 from equipoise.models.encoding import Encoding
 from equipoise.models.quiet import quiet
+from equipoise.system.hub_status import OnHub, ask_hub
 
 T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -36,11 +36,9 @@ READERS = {
     "AutoModelForSequenceClassification": "reward model",
     "AutoModel": "text encoder",
 }
-OWN_CODE = (
-    "Its folder holds Python code, which runs here only with trust_remote_code: true"
-)
-# Tokens of prompt and answer where the configuration does not give them, or the model's
-# context if shorter.
+OWN_CODE = "Its folder holds Python code, which runs here only with trust_remote_code: true"
+# Tokens of prompt and answer where the configuration does not give them, or the model's context if
+# shorter.
 LONGEST = 2048
 
 
@@ -48,8 +46,8 @@ LONGEST = 2048
 class Description:
     """A model's size, for planning.
 
-    `trainable` of the parameters are trained; the cache keeps `kv_numbers` numbers for
-    each token of a context. `short`: its own type has two bytes a number.
+    `trainable` of the parameters are trained; the cache keeps `kv_numbers` numbers for each token
+    of a context. `short`: its own type has two bytes a number.
     """
 
     parameters: int
@@ -87,8 +85,8 @@ def load_encoding(
 ) -> Encoding:
     """The encoding that every generation of a player on `model` shares.
 
-    `max_length` None means the model's context, at most 2048 tokens. Raises ModelError
-    when it is beyond the context.
+    `max_length` None means the model's context, at most 2048 tokens. Raises ModelError when it is
+    beyond the context.
     """
     length = row_length(model, max_length, trust_remote_code)
     tokenizer = load_tokenizer(model, trust_remote_code)
@@ -96,19 +94,16 @@ def load_encoding(
     return Encoding(tokenizer, length, template, template_options, stops)
 
 
-def row_length(
-    model: str, max_length: int | None, trust_remote_code: bool = False
-) -> int:
-    """Tokens that a row may have: `max_length`, or where that is None the model's
-    context, at most 2048.
+def row_length(model: str, max_length: int | None, trust_remote_code: bool = False) -> int:
+    """Tokens that a row may have: `max_length`, or where that is None the model's context, at most
+    2048.
 
     Raises ModelError when it is beyond the context.
     """
     context = _context(load_config(model, trust_remote_code))
     if max_length is not None and context is not None and max_length > context:
         raise ModelError(
-            f"max_length = {max_length} is beyond the context of model '{model}', "
-            f"{context} tokens"
+            f"max_length = {max_length} is beyond the context of model '{model}', {context} tokens"
         )
     return max_length or min(context or LONGEST, LONGEST)
 
@@ -140,12 +135,11 @@ def load_model(
 ) -> Any:
     """A causal language model, in evaluation mode.
 
-    `weights` is a generation folder (None: the model as given). With `lora` the result
-    is a PEFT model, its adapter read from `weights` or, when `trainable`, fresh (a
-    fresh adapter changes nothing until it is trained; its first factor is drawn from
-    torch's generator); without weights and not `trainable` it is the base alone.
-    `dtype` auto is, on an accelerator, that of the model as given, for all its
-    generations; on a CPU it is float32. Raises ModelError.
+    `weights` is a generation folder (None: the model as given). With `lora` the result is a PEFT
+    model, its adapter read from `weights` or, when `trainable`, fresh (a fresh adapter changes
+    nothing until it is trained; its first factor is drawn from torch's generator); without weights
+    and not `trainable` it is the base alone. `dtype` auto is, on an accelerator, that of the model
+    as given, for all its generations; on a CPU it is float32. Raises ModelError.
     """
     if weights is not None and holds_adapter(weights, lora):
         base = load_model(model, dtype=dtype, device=device, attention=attention)
@@ -166,8 +160,8 @@ def load_model(
 def _contiguous(head: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The head's input in one piece.
 
-    The last position of a batch of prompts is a view with gaps, for which torch would
-    copy the whole head once a row before it multiplies.
+    The last position of a batch of prompts is a view with gaps, for which torch would copy the
+    whole head once a row before it multiplies.
     """
     return (arguments[0].contiguous(), *arguments[1:])
 
@@ -181,12 +175,12 @@ def load_classifier(
     head: str | None = None,
     trust_remote_code: bool = False,
 ) -> Any:
-    """A sequence classification model (a reward or preference model), in evaluation
-    mode, with all its weights.
+    """A sequence classification model (a reward or preference model), in evaluation mode, with all
+    its weights.
 
-    `head` is the last layer's name in the weights, where the architecture has another
-    name for it. `dtype` auto as in `load_model`. A language model without such a head
-    is refused: transformers would give it a random one. Raises ModelError.
+    `head` is the last layer's name in the weights, where the architecture has another name for it.
+    `dtype` auto as in `load_model`. A language model without such a head is refused: transformers
+    would give it a random one. Raises ModelError.
     """
     config = load_config(model, trust_remote_code)
     reader = "AutoModelForSequenceClassification"
@@ -197,9 +191,7 @@ def load_classifier(
     target = choose_device(device)
     kind = _typed(dtype, target, lambda: config)
     try:
-        built = _load_whole(
-            model, kind, target, attention, reader, trust_remote_code, **extra
-        )
+        built = _load_whole(model, kind, target, attention, reader, trust_remote_code, **extra)
     except ModelError as error:
         if own_code and not trust_remote_code:
             raise ModelError(f"{error}. {OWN_CODE}") from error
@@ -215,8 +207,8 @@ def load_encoder(
     attention: str = "auto",
     trust_remote_code: bool = False,
 ) -> Any:
-    """A model that gives a vector for each token, in evaluation mode; only the weights
-    of a pooler may be absent.
+    """A model that gives a vector for each token, in evaluation mode; only the weights of a pooler
+    may be absent.
 
     `dtype` auto as in `load_model`. Raises ModelError.
     """
@@ -282,8 +274,8 @@ def _load_whole(
 ) -> Any:
     """The model of a folder or hub id on `device`, with all its weights. Raises ModelError.
 
-    `reader` is the class of transformers that reads it; `extra` goes to its
-    `from_pretrained`. Weights whose names begin with one of `unneeded` may be absent.
+    `reader` is the class of transformers that reads it; `extra` goes to its `from_pretrained`.
+    Weights whose names begin with one of `unneeded` may be absent.
     """
     import transformers
 
@@ -326,8 +318,8 @@ def chosen_dtype(model: str, dtype: Dtype, device: Any) -> Any:
 
 
 def _typed(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
-    """The torch dtype for "auto" (the model's own on an accelerator, float32 on a CPU),
-    or for a dtype's name.
+    """The torch dtype for "auto" (the model's own on an accelerator, float32 on a CPU), or for a
+    dtype's name.
     """
     import torch
 
@@ -336,9 +328,7 @@ def _typed(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
     return (device.type != "cpu" and config().dtype) or torch.float32
 
 
-def _fetch(
-    model: str, place: str, read: Callable[..., T], trust_remote_code: bool = False
-) -> T:
+def _fetch(model: str, place: str, read: Callable[..., T], trust_remote_code: bool = False) -> T:
     """`read` of `place`, from the local cache of the hub first.
 
     Raises ModelError where nothing is found.

@@ -9,12 +9,7 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from equipoise.models.output_head import AnswerHead
-from equipoise.models.packing import (
-    LONGEST_SHARED,
-    PromptAnswers,
-    pack,
-    shares_prompts,
-)
+from equipoise.models.packing import LONGEST_SHARED, PromptAnswers, pack, shares_prompts
 
 # PromptAnswers to a prompt, and the rows that they came from.
 Group = tuple[PromptAnswers, list[int]]
@@ -33,11 +28,10 @@ def token_logprobs(
 
     Differentiable.
 
-    input_ids int64 [B, T]; attention_mask as the model takes it, or None for rows
-    padded on the right; answer_mask [B, T], true on answer tokens (never on a row's
-    first token, which nothing predicts). Only `chunk` positions at a time are projected
-    to the vocabulary (None: `AnswerHead` chooses). `head` spares measuring the model's
-    tail again.
+    input_ids int64 [B, T]; attention_mask as the model takes it, or None for rows padded on the
+    right; answer_mask [B, T], true on answer tokens (never on a row's first token, which nothing
+    predicts). Only `chunk` positions at a time are projected to the vocabulary (None: `AnswerHead`
+    chooses). `head` spares measuring the model's tail again.
     """
     # Column t of a row predicts its token t + 1.
     predicts_BT = answer_mask[:, 1:].bool()
@@ -65,12 +59,11 @@ def answer_logprobs(
     chunk: int | None = None,
     share: bool = True,
 ) -> list[tuple[float, int]]:
-    """For each row of token ids, prompt and answer: (log p of ids[answer_start:] in
-    nats, its length in tokens).
+    """For each row of token ids, prompt and answer: (log p of ids[answer_start:] in nats, its
+    length in tokens).
 
-    Rows of like length are scored together, `batch_size` answers at a time; rows with
-    the same prompt share its computation where the model allows (`share`). The model is
-    left in its mode.
+    Rows of like length are scored together, `batch_size` answers at a time; rows with the same
+    prompt share its computation where the model allows (`share`). The model is left in its mode.
     """
     if not ids:
         return []
@@ -95,11 +88,9 @@ def answer_logprobs(
     return scores
 
 
-def _by_prompt(
-    ids: Sequence[Sequence[int]], answer_start: Sequence[int]
-) -> list[Group]:
-    """Rows with the same prompt together; a group that grows too long for a row is
-    continued in another.
+def _by_prompt(ids: Sequence[Sequence[int]], answer_start: Sequence[int]) -> list[Group]:
+    """Rows with the same prompt together; a group that grows too long for a row is continued in
+    another.
     """
     groups: dict[tuple[int, ...], list[Group]] = {}
     for place, (row, start) in enumerate(zip(ids, answer_start, strict=True)):

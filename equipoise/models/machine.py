@@ -13,8 +13,8 @@ TRAINING = ("equipoise.learners.answer_trainer", "peft")
 
 
 def machine_memory(device: Any) -> float:
-    """Bytes that a torch device has in all; on a CPU those of the machine, or of the
-    container around this process if they are fewer.
+    """Bytes that a torch device has in all; on a CPU those of the machine, or of the container
+    around this process if they are fewer.
     """
     if device.type == "cuda":
         import torch

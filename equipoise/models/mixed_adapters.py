@@ -2,13 +2,13 @@
 
     y_b = W x_b + s_a B_a A_a x_b,      a the adapter of row b
 
-A layer's base product is one product for all rows. What the adapters add is grouped:
-where prompts are read (many tokens a row) a pair of thin products for each adapter; in
-a step of sampling (one token a row) one pair for all adapters, their factors side by
-side, of which each row keeps its own adapter's part.
+A layer's base product is one product for all rows. What the adapters add is grouped: where prompts
+are read (many tokens a row) a pair of thin products for each adapter; in a step of sampling (one
+token a row) one pair for all adapters, their factors side by side, of which each row keeps its own
+adapter's part.
 
-PEFT's own mixed batch (`adapter_names`) goes through the adapters one after another at
-every layer and looks each of them up by name in every row.
+PEFT's own mixed batch (`adapter_names`) goes through the adapters one after another at every layer
+and looks each of them up by name in every row.
 """
 
 from __future__ import annotations
@@ -37,13 +37,11 @@ class MixedAdapters:
     """The adapters of a batch's rows, in force while `applied` is open."""
 
     def __init__(self, model: Any, adapters: Sequence[str | None]) -> None:
-        """`model` is a transformers model in whose layers PEFT has put the adapters;
-        None stands for the model without any.
+        """`model` is a transformers model in whose layers PEFT has put the adapters; None stands
+        for the model without any.
         """
         self.adapters = tuple(adapters)
-        self._layers = [
-            _MixedLayer(self, layer, self.adapters) for layer in tuned_layers(model)
-        ]
+        self._layers = [_MixedLayer(self, layer, self.adapters) for layer in tuned_layers(model)]
         self.set_rows(torch.zeros(0, dtype=torch.int64))
 
     def set_rows(self, adapter_B: torch.Tensor) -> None:
@@ -78,8 +76,8 @@ class MixedAdapters:
         return torch.tensor(rows, device=self.adapter_B.device)
 
     def own(self, ranks: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
-        """[B, R]: 1 where a row's adapter owns a column, of layers that have so many
-        columns of each adapter.
+        """[B, R]: 1 where a row's adapter owns a column, of layers that have so many columns of
+        each adapter.
         """
         if ranks not in self._own:
             owner = [a for a, rank in enumerate(ranks) for _ in range(rank)]
@@ -92,9 +90,7 @@ class MixedAdapters:
 class _MixedLayer:
     """One layer's base and the factors of all adapters that are on it."""
 
-    def __init__(
-        self, rows: MixedAdapters, layer: Any, adapters: Sequence[str | None]
-    ) -> None:
+    def __init__(self, rows: MixedAdapters, layer: Any, adapters: Sequence[str | None]) -> None:
         self.layer = layer
         self._rows = rows
         self._parts: list[_Part] = []
@@ -114,9 +110,7 @@ class _MixedLayer:
         base_BTO = self.layer.base_layer(hidden_BTI, *args, **kwargs)
         if not self._parts:
             return base_BTO
-        assert len(hidden_BTI) == len(self._rows.adapter_B), (
-            "rows have lost their order"
-        )
+        assert len(hidden_BTI) == len(self._rows.adapter_B), "rows have lost their order"
         hidden_BTI = hidden_BTI.to(self._down_RI.dtype)
         if hidden_BTI.shape[1] == 1:
             return base_BTO + self._side_by_side(hidden_BTI).to(base_BTO.dtype)

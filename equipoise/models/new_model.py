@@ -1,9 +1,8 @@
-"""A language model from nothing: a tokenizer fitted to a corpus, and a small Llama with
-random weights by seed.
+"""A language model from nothing: a tokenizer fitted to a corpus, and a small Llama with random
+weights by seed.
 
-The folder is a standard model folder (`AutoTokenizer` and `AutoModelForCausalLM` open
-it), with a chat template, so that a run can start without any hub. Left out:
-pre-training.
+The folder is a standard model folder (`AutoTokenizer` and `AutoModelForCausalLM` open it), with a
+chat template, so that a run can start without any hub. Left out: pre-training.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ TEMPLATE = (
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The shape of a Llama: width, depth, attention heads, and the width of its
-    feed-forward layers.
+    """The shape of a Llama: width, depth, attention heads, and the width of its feed-forward
+    layers.
     """
 
     hidden: int
@@ -51,14 +50,10 @@ SIZES = {
 
 
 def resize(
-    size: str,
-    *,
-    hidden: int | None = None,
-    layers: int | None = None,
-    heads: int | None = None,
+    size: str, *, hidden: int | None = None, layers: int | None = None, heads: int | None = None
 ) -> Size:
-    """The size of that name with some of its numbers replaced; the feed-forward width
-    follows the hidden one.
+    """The size of that name with some of its numbers replaced; the feed-forward width follows the
+    hidden one.
 
     Raises ConfigError for an unknown name, suggesting the nearest.
     """
@@ -72,8 +67,8 @@ def resize(
 
 @dataclass(frozen=True, slots=True)
 class NewModel:
-    """The new model: its folder, its parameter count, the tokens of its vocabulary, the
-    tokens of the corpus.
+    """The new model: its folder, its parameter count, the tokens of its vocabulary, the tokens of
+    the corpus.
     """
 
     folder: Path
@@ -83,19 +78,14 @@ class NewModel:
 
 
 def fit_tokenizer(
-    texts: Sequence[str],
-    vocabulary: int,
-    context: int,
-    pieces: str = "",
-    shrink: bool = False,
+    texts: Sequence[str], vocabulary: int, context: int, pieces: str = "", shrink: bool = False
 ) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat template;
-    with `shrink` of fewer where the corpus supports no more.
+    """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat template; with
+    `shrink` of fewer where the corpus supports no more.
 
-    Matches of the regular expression `pieces` are cut out of a text before it is split
-    into words, numbers and marks, so that a frequent match can be a single token.
-    Raises ConfigError for a vocabulary below the 256 bytes and special tokens, or above
-    the corpus's own.
+    Matches of the regular expression `pieces` are cut out of a text before it is split into words,
+    numbers and marks, so that a frequent match can be a single token. Raises ConfigError for a
+    vocabulary below the 256 bytes and special tokens, or above the corpus's own.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -152,9 +142,9 @@ def new_model(
 ) -> NewModel:
     """Fit a tokenizer to `texts`, draw a Llama's weights from `seed`, and save both in `out`.
 
-    Args: vocabulary and context in tokens; the size's heads must divide its hidden
-    width into even parts; `pieces` and `shrink` as for `fit_tokenizer`. Equal arguments give equal
-    files. Raises DataError for an empty corpus, ConfigError for sizes that do not fit.
+    Args: vocabulary and context in tokens; the size's heads must divide its hidden width into even
+    parts; `pieces` and `shrink` as for `fit_tokenizer`. Equal arguments give equal files. Raises
+    DataError for an empty corpus, ConfigError for sizes that do not fit.
     """
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
@@ -166,8 +156,7 @@ def new_model(
         raise DataError("corpus: no text in it")
     if size.hidden % (2 * size.heads):
         raise ConfigError(
-            f"heads: {size.heads} do not divide a hidden width of {size.hidden} "
-            "into even parts"
+            f"heads: {size.heads} do not divide a hidden width of {size.hidden} into even parts"
         )
     tokenizer = fit_tokenizer(texts, vocabulary, context, pieces, shrink)
     vocabulary = len(tokenizer)

@@ -1,11 +1,11 @@
-"""A causal language model's next token: log-probabilities of a few tokens, and the most
-likely token of all.
+"""A causal language model's next token: log-probabilities of a few tokens, and the most likely
+token of all.
 
     logprob_BK[b, k] = log softmax(logits at the last token of row b)[token_K[k]]
 
-Rows are padded on the right, where a causal model's last tokens cannot see the padding,
-so that each row is read as if it were alone. Only the positions at which some row of a
-batch ends are projected to the vocabulary, where the model allows.
+Rows are padded on the right, where a causal model's last tokens cannot see the padding, so that
+each row is read as if it were alone. Only the positions at which some row of a batch ends are
+projected to the vocabulary, where the model allows.
 """
 
 from __future__ import annotations
@@ -40,17 +40,12 @@ class NextToken:
 
 
 def next_tokens(
-    model: Any,
-    rows: Sequence[Sequence[int]],
-    tokens: Sequence[int],
-    pad_id: int,
-    batch_size: int,
+    model: Any, rows: Sequence[Sequence[int]], tokens: Sequence[int], pad_id: int, batch_size: int
 ) -> list[NextToken]:
     """The log-probabilities of `tokens` after each row of token ids, in order.
 
-    Rows of like length are read together, `batch_size` at a time; equal rows are read
-    once, so their numbers are equal to the last digit. Raises ModelError when memory
-    does not suffice.
+    Rows of like length are read together, `batch_size` at a time; equal rows are read once, so
+    their numbers are equal to the last digit. Raises ModelError when memory does not suffice.
     """
     return read_once(
         rows,
@@ -83,10 +78,7 @@ def _read(
     logprob_BV = torch.log_softmax(logits_BV, -1)
     highest_B, likeliest_B = logprob_BV.max(-1)  # NaN in a row makes all of it NaN
     logprob_BK = logprob_BV[:, list(tokens)]
-    results = zip(
-        logprob_BK.tolist(), likeliest_B.tolist(), highest_B.tolist(), strict=True
-    )
+    results = zip(logprob_BK.tolist(), likeliest_B.tolist(), highest_B.tolist(), strict=True)
     return [
-        NextToken(tuple(logprobs), likeliest, highest)
-        for logprobs, likeliest, highest in results
+        NextToken(tuple(logprobs), likeliest, highest) for logprobs, likeliest, highest in results
     ]

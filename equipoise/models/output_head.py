@@ -1,18 +1,17 @@
-"""Log-probabilities of chosen tokens straight from a model's output head, without the
-logits of a batch.
+"""Log-probabilities of chosen tokens straight from a model's output head, without the logits of a
+batch.
 
-A causal language model ends in `logits = tail(head(hidden))`: a projection to the
-vocabulary, and in some architectures a tail, `cap · tanh(scale · logits / cap)`. For a
-batch of B sequences of T tokens the logits are [B, T, V], by far the largest tensor of
-training, though only the answers' tokens are ever needed.
+A causal language model ends in `logits = tail(head(hidden))`: a projection to the vocabulary, and
+in some architectures a tail, `cap · tanh(scale · logits / cap)`. For a batch of B sequences of T
+tokens the logits are [B, T, V], by far the largest tensor of training, though only the answers'
+tokens are ever needed.
 
-`AnswerHead` replaces the head's `forward` during a call of the model. The replacement
-selects the positions that are needed, projects them a chunk at a time, and returns the
-tokens' log-probabilities through the model's own forward pass. The model is called as
-always, so the hooks of PEFT, DDP, FSDP and DeepSpeed fire as always, and its parameters
-and state dict are untouched. The tail is not looked up by the name of an architecture:
-it is measured on a few numbers, applied inside, and kept from acting on the result;
-then the whole is compared with the plain logits once.
+`AnswerHead` replaces the head's `forward` during a call of the model. The replacement selects the
+positions that are needed, projects them a chunk at a time, and returns the tokens'
+log-probabilities through the model's own forward pass. The model is called as always, so the hooks
+of PEFT, DDP, FSDP and DeepSpeed fire as always, and its parameters and state dict are untouched.
+The tail is not looked up by the name of an architecture: it is measured on a few numbers, applied
+inside, and kept from acting on the result; then the whole is compared with the plain logits once.
 """
 
 from __future__ import annotations
@@ -50,17 +49,15 @@ class AnswerHead:
         temperature: float = 1.0,
         keep: bool = False,
     ) -> None:
-        """`model` may be wrapped for parallel training; `chunk` is how many tokens are
-        projected at a time.
+        """`model` may be wrapped for parallel training; `chunk` is how many tokens are projected at
+        a time.
 
-        Log-probabilities are under softmax(logits / temperature). `keep`: the last
-        call's hidden states [N, H] stay in `hidden_NH`, for a head beside the model's
-        own.
+        Log-probabilities are under softmax(logits / temperature). `keep`: the last call's hidden
+        states [N, H] stay in `hidden_NH`, for a head beside the model's own.
 
-        Memory is about `2 · chunk · V · 4` bytes. None: 256 on a CPU; 2048 on an
-        accelerator, where with smaller chunks reading and writing the head's gradient
-        would take longer than the products. Raises ModelError where the model has no
-        output head.
+        Memory is about `2 · chunk · V · 4` bytes. None: 256 on a CPU; 2048 on an accelerator, where
+        with smaller chunks reading and writing the head's gradient would take longer than the
+        products. Raises ModelError where the model has no output head.
         """
         inner = extract_model_from_parallel(model)
         embeddings = getattr(inner, "get_output_embeddings", None)
@@ -80,28 +77,22 @@ class AnswerHead:
         self._short = False
 
     def __call__(
-        self,
-        model: nn.Module,
-        source_N: torch.Tensor,
-        target_N: torch.Tensor,
-        **inputs: Any,
+        self, model: nn.Module, source_N: torch.Tensor, target_N: torch.Tensor, **inputs: Any
     ) -> torch.Tensor:
-        """log p(target_N[n] | the context that ends at position source_N[n]), float32
-        [N], in nats, differentiable.
+        """log p(target_N[n] | the context that ends at position source_N[n]), float32 [N], in nats,
+        differentiable.
 
-        source_N: int64 [N], positions in the flattened [B · T] batch. target_N: int64
-        [N], token ids. inputs: `input_ids` [B, T] and further arguments of the model's
-        forward. Raises ModelError when the model's own logits disagree.
+        source_N: int64 [N], positions in the flattened [B · T] batch. target_N: int64 [N], token
+        ids. inputs: `input_ids` [B, T] and further arguments of the model's forward. Raises
+        ModelError when the model's own logits disagree.
         """
         if self.tail is None:
             self.tail = self._measure(model, inputs["input_ids"])
-        return self._logprobs(
-            self.tail, model, source_N, target_N, inputs, self.temperature
-        )
+        return self._logprobs(self.tail, model, source_N, target_N, inputs, self.temperature)
 
     def entropy(self, hidden_NH: torch.Tensor) -> torch.Tensor:
-        """Entropy of the next token's distribution, float32 [N], in nats, from hidden
-        states that were kept.
+        """Entropy of the next token's distribution, float32 [N], in nats, from hidden states that
+        were kept.
         """
         assert self.tail is not None, "no model has been called yet"
         tail = self.tail.cooled(self.temperature)
@@ -120,8 +111,8 @@ class AnswerHead:
     def distributions(
         self, model: nn.Module, source_N: torch.Tensor, **inputs: Any
     ) -> Iterator[torch.Tensor]:
-        """log p of every token after the context that ends at source_N[n], float32
-        [C, V] in nats, `chunk` of the N positions at a time, in order.
+        """log p of every token after the context that ends at source_N[n], float32 [C, V] in nats,
+        `chunk` of the N positions at a time, in order.
 
         The model is read once, at the first chunk. Arguments and errors as of a call.
         """
@@ -129,9 +120,7 @@ class AnswerHead:
             self.tail = self._measure(model, inputs["input_ids"])
         hidden: list[torch.Tensor] = []
 
-        def forward(
-            hidden_BTH: torch.Tensor, *args: Any, **kwargs: Any
-        ) -> torch.Tensor:
+        def forward(hidden_BTH: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             at_N = source_N.to(hidden_BTH.device)
             hidden.append(hidden_BTH.flatten(0, -2).index_select(0, at_N))
             return hidden_BTH.new_zeros(1, 1, 1)
@@ -143,11 +132,9 @@ class AnswerHead:
             yield torch.log_softmax(tail(self.head(hidden_CH).float()), -1)
 
     @torch.no_grad()
-    def kept_mass(
-        self, hidden_NH: torch.Tensor, settings: SamplingSettings
-    ) -> torch.Tensor:
-        """log of the probability that top-k and top-p keep, float32 [N], in nats, from
-        hidden states that were kept.
+    def kept_mass(self, hidden_NH: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
+        """log of the probability that top-k and top-p keep, float32 [N], in nats, from hidden
+        states that were kept.
         """
         assert self.tail is not None, "no model has been called yet"
         tail = self.tail.cooled(settings.temperature)
@@ -158,8 +145,8 @@ class AnswerHead:
         return torch.cat(masses)
 
     def agree(self, first_N: torch.Tensor, second_N: torch.Tensor) -> bool:
-        """Whether two computations of the same log-probabilities agree within the
-        model's precision.
+        """Whether two computations of the same log-probabilities agree within the model's
+        precision.
         """
         # A bfloat16 of 40 is known to an eighth.
         relative, absolute = (0.05, 0.5) if self._short else (1e-3, 1e-2)
@@ -177,9 +164,7 @@ class AnswerHead:
     ) -> torch.Tensor:
         project, cooled = self._projection(), tail.cooled(temperature)
 
-        def forward(
-            hidden_BTH: torch.Tensor, *args: Any, **kwargs: Any
-        ) -> torch.Tensor:
+        def forward(hidden_BTH: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             device = hidden_BTH.device
             # [B, T, H] to [N, H]: the positions of all rows in a line, and of those the N.
             hidden_NH = hidden_BTH.flatten(0, -2).index_select(0, source_N.to(device))
@@ -201,8 +186,8 @@ class AnswerHead:
     def _measure(self, model: nn.Module, input_ids: torch.Tensor) -> Tail:
         """The model's tail.
 
-        Raises ModelError unless a few tokens of the first row get the log-probabilities
-        of the plain logits.
+        Raises ModelError unless a few tokens of the first row get the log-probabilities of the
+        plain logits.
         """
         ids = input_ids[:1, :8]
         if ids.shape[1] == 1:  # a lone token predicts none that could be compared
@@ -222,9 +207,7 @@ class AnswerHead:
         expected_N = logprob_BTV[0, :-1].gather(1, target_N1)[:, 0]
         name = type(model).__name__
         if not bool(torch.isfinite(expected_N).all()):
-            raise ModelError(
-                f"{name}: the model's logits are not numbers; its weights are broken"
-            )
+            raise ModelError(f"{name}: the model's logits are not numbers; its weights are broken")
         same_shape = at_head_N.shape == expected_N.shape
         if not same_shape or not self.agree(at_head_N, expected_N):
             raise ModelError(
@@ -234,9 +217,7 @@ class AnswerHead:
             )
         return tail
 
-    def _measured_tail(
-        self, model: nn.Module, ids: torch.Tensor, device: torch.device
-    ) -> Tail:
+    def _measured_tail(self, model: nn.Module, ids: torch.Tensor, device: torch.device) -> Tail:
         """The tail, from what the model makes of a few numbers in place of logits."""
         probe = torch.tensor([0.0, 2.0**-10, 0.5, 2.0, 8.0, 1e6], device=device)
 
@@ -251,9 +232,7 @@ class AnswerHead:
 
 
 def _fused(head: nn.Linear, chunk: int) -> Projection:
-    def project(
-        tail: Tail, hidden_NH: torch.Tensor, target_N: torch.Tensor
-    ) -> torch.Tensor:
+    def project(tail: Tail, hidden_NH: torch.Tensor, target_N: torch.Tensor) -> torch.Tensor:
         kind = hidden_NH.device.type
         dtype = head.weight.dtype
         if torch.is_autocast_enabled(kind):
@@ -267,18 +246,12 @@ def _fused(head: nn.Linear, chunk: int) -> Projection:
     return project
 
 
-def _chunked(
-    own_forward: Callable[[torch.Tensor], torch.Tensor], chunk: int
-) -> Projection:
-    def gathered(
-        tail: Tail, hidden_CH: torch.Tensor, target_C: torch.Tensor
-    ) -> torch.Tensor:
+def _chunked(own_forward: Callable[[torch.Tensor], torch.Tensor], chunk: int) -> Projection:
+    def gathered(tail: Tail, hidden_CH: torch.Tensor, target_C: torch.Tensor) -> torch.Tensor:
         logits_CV = tail(own_forward(hidden_CH).float())
         return torch.log_softmax(logits_CV, -1).gather(1, target_C[:, None])[:, 0]
 
-    def project(
-        tail: Tail, hidden_NH: torch.Tensor, target_N: torch.Tensor
-    ) -> torch.Tensor:
+    def project(tail: Tail, hidden_NH: torch.Tensor, target_N: torch.Tensor) -> torch.Tensor:
         if not len(hidden_NH):
             return hidden_NH.new_zeros(0, dtype=torch.float32)
         chunks = zip(hidden_NH.split(chunk), target_N.split(chunk), strict=True)
@@ -309,9 +282,7 @@ def _tail(probe: torch.Tensor, echoed: torch.Tensor, name: str) -> Tail:
 
 
 @contextmanager
-def _replaced_forward(
-    module: nn.Module, forward: Callable[..., torch.Tensor]
-) -> Iterator[None]:
+def _replaced_forward(module: nn.Module, forward: Callable[..., torch.Tensor]) -> Iterator[None]:
     """`module` runs `forward` in place of its own, hooks as always."""
     own = vars(module).get("forward")
     module.forward = forward

@@ -1,12 +1,12 @@
-"""Batches of answers to be scored or trained on, in which answers to a prompt can share
-its computation. They then follow it in one row,
+"""Batches of answers to be scored or trained on, in which answers to a prompt can share its
+computation. They then follow it in one row,
 
     prompt, answer 1, answer 2, …      position ids   0 … P−1, P … , P … ,
 
-and an attention mask lets each token see the prompt and its own answer only: each
-answer's tokens see what they would see alone. That holds for attention with positions
-given as ids; `shares_prompts` checks whether a model is of that kind and, on a small
-example, whether the numbers agree.
+and an attention mask lets each token see the prompt and its own answer only: each answer's tokens
+see what they would see alone. That holds for attention with positions given as ids;
+`shares_prompts` checks whether a model is of that kind and, on a small example, whether the numbers
+agree.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from equipoise.models.output_head import AnswerHead
 
-# Tokens in a shared row; beyond it the wasted half of a masked [T, T] attention costs
-# more than it saves.
+# Tokens in a shared row; beyond it the wasted half of a masked [T, T] attention costs more than it
+# saves.
 LONGEST_SHARED = 2048
 KINDS_OF_ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 
@@ -47,10 +47,9 @@ class PromptAnswers:
 class PackedBatch:
     """A batch: B rows of T tokens that hold A answers, whose N tokens are to be scored.
 
-    input_ids and position_ids int64 [B, T]; attention_mask bool [B, 1, T, T], or None
-    where rows are plainly causal; source_N the positions, in the flattened batch, that
-    the N tokens target_N are predicted from; count_A how many of them each answer has,
-    in order.
+    input_ids and position_ids int64 [B, T]; attention_mask bool [B, 1, T, T], or None where rows
+    are plainly causal; source_N the positions, in the flattened batch, that the N tokens target_N
+    are predicted from; count_A how many of them each answer has, in order.
     """
 
     input_ids: torch.Tensor
@@ -98,8 +97,8 @@ class PackedBatch:
 
 
 def pack(batch: Sequence[PromptAnswers], pad_id: int, *, shared: bool) -> PackedBatch:
-    """One row for each prompt (`shared`) or for each answer, whichever needs fewer
-    tokens with the padding counted.
+    """One row for each prompt (`shared`) or for each answer, whichever needs fewer tokens with the
+    padding counted.
 
     Padding is on the right, where a causal model's answers cannot see it.
     """
@@ -109,11 +108,7 @@ def pack(batch: Sequence[PromptAnswers], pad_id: int, *, shared: bool) -> Packed
     saves = len(batch) * together < answers * alone
     if shared and saves and together <= LONGEST_SHARED:
         return replace(_rows(batch, together, pad_id), **_branches(batch, together))
-    single = [
-        PromptAnswers(item.prompt, [answer])
-        for item in batch
-        for answer in item.answers
-    ]
+    single = [PromptAnswers(item.prompt, [answer]) for item in batch for answer in item.answers]
     return _rows(single, alone, pad_id)
 
 
@@ -126,8 +121,8 @@ def _rows(batch: Sequence[PromptAnswers], width: int, pad_id: int) -> PackedBatc
     for b, item in enumerate(batch):
         assert item.prompt, "an answer's first token needs a token before it"
         ids = list(item.prompt)
-        # Positions in the flattened batch: the prompt's last token, which predicts every
-        # answer's first, and the answer's first.
+        # Positions in the flattened batch: the prompt's last token, which predicts every answer's
+        # first, and the answer's first.
         last = b * width + len(item.prompt) - 1
         start = last + 1
         for answer in item.answers:
@@ -168,8 +163,8 @@ def _branches(batch: Sequence[PromptAnswers], width: int) -> dict[str, torch.Ten
 
 
 def _mask_for(model: nn.Module, mask: torch.Tensor) -> torch.Tensor:
-    """A boolean mask as it is for `sdpa`; for eager attention 0 where a token may look,
-    elsewhere a very low number.
+    """A boolean mask as it is for `sdpa`; for eager attention 0 where a token may look, elsewhere a
+    very low number.
     """
     inner: Any = extract_model_from_parallel(model)
     if inner.config.get_text_config()._attn_implementation != "eager":
@@ -183,13 +178,13 @@ def _mask_for(model: nn.Module, mask: torch.Tensor) -> torch.Tensor:
 def shares_prompts(
     head: AnswerHead, model: nn.Module, example: PromptAnswers, longest: int
 ) -> bool:
-    """Whether `model` gives answers that share a row with their prompt the numbers that
-    it gives them alone.
+    """Whether `model` gives answers that share a row with their prompt the numbers that it gives
+    them alone.
 
-    `example` has a prompt; a few of its tokens serve as a trial. `longest` is the most
-    tokens that a prompt and one of its answers will have: attention that slides over
-    fewer would see too much of a packed row. False for models without position ids
-    (ALiBi, recurrence) and for attention kernels that take no mask.
+    `example` has a prompt; a few of its tokens serve as a trial. `longest` is the most tokens that
+    a prompt and one of its answers will have: attention that slides over fewer would see too much
+    of a packed row. False for models without position ids (ALiBi, recurrence) and for attention
+    kernels that take no mask.
     """
     inner: Any = extract_model_from_parallel(model)
     base = inner.get_base_model() if hasattr(inner, "get_base_model") else inner
@@ -210,8 +205,8 @@ def shares_prompts(
 
 
 def _can_mask(base: Any, longest: int) -> bool:
-    """Whether the model's attention takes position ids and a mask of our own, and spans
-    `longest` tokens.
+    """Whether the model's attention takes position ids and a mask of our own, and spans `longest`
+    tokens.
     """
     config = base.config.get_text_config()
     settings = config.to_dict()

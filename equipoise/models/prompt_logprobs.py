@@ -1,10 +1,10 @@
-"""How likely a text's own tokens are to a causal language model, and which tokens were
-likelier in their places.
+"""How likely a text's own tokens are to a causal language model, and which tokens were likelier in
+their places.
 
     logprob_t = log softmax(logits at token t − 1)[token t]        t = 1 … T − 1
 
-Rows are padded on the right, where a causal model's tokens cannot see the padding, so
-that each row is read as if it were alone.
+Rows are padded on the right, where a causal model's tokens cannot see the padding, so that each row
+is read as if it were alone.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from equipoise.models.output_head import AnswerHead
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """A token's log-probability in nats, and the likeliest tokens in its place with
-    theirs, in descending order.
+    """A token's log-probability in nats, and the likeliest tokens in its place with theirs, in
+    descending order.
     """
 
     logprob: float
@@ -33,8 +33,8 @@ class Likelihood:
 class ScoredRow:
     """A row's tokens but the first, which nothing predicts, and what comes next.
 
-    `next_V`: log p of every token after the last, float32 [V]. Where `known` is False
-    the model's logits were not numbers, and nothing of this is to be used.
+    `next_V`: log p of every token after the last, float32 [V]. Where `known` is False the model's
+    logits were not numbers, and nothing of this is to be used.
     """
 
     tokens: tuple[Likelihood, ...]
@@ -45,8 +45,8 @@ class ScoredRow:
 def likelihoods(
     logprob_BV: torch.Tensor, token_B: torch.Tensor, most_likely: Sequence[int]
 ) -> list[Likelihood]:
-    """How likely token_B[b] is under row b, float32 [B, V] in nats, and the
-    `most_likely[b]` tokens of the row.
+    """How likely token_B[b] is under row b, float32 [B, V] in nats, and the `most_likely[b]` tokens
+    of the row.
     """
     size = min(max(most_likely), logprob_BV.shape[1])
     top_BK, ids_BK = logprob_BV.topk(size)
@@ -66,8 +66,8 @@ def score_rows(
     pad_id: int,
     head: AnswerHead,
 ) -> list[ScoredRow]:
-    """Every token of each row of ids, with the `most_likely` tokens in its place, so
-    many as are said for the row.
+    """Every token of each row of ids, with the `most_likely` tokens in its place, so many as are
+    said for the row.
 
     All rows go in one batch; none is empty. Raises ModelError as `AnswerHead` does.
     """
@@ -99,7 +99,4 @@ def score_rows(
             else:
                 next_V[row] = logprob_CV[place].clone()
         start += len(logprob_CV)
-    return [
-        ScoredRow(tuple(tokens), next_V[row], known[row])
-        for row, tokens in enumerate(scored)
-    ]
+    return [ScoredRow(tuple(tokens), next_V[row], known[row]) for row, tokens in enumerate(scored)]

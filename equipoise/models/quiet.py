@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' progress bars and load reports; problems in them are raised
-    by the caller.
+    """Without transformers' progress bars and load reports; problems in them are raised by the
+    caller.
     """
     from transformers.utils import logging
 

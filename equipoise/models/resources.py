@@ -1,5 +1,5 @@
-"""What players and judges share while a run lasts: opened models, and the replies that
-were paid for.
+"""What players and judges share while a run lasts: opened models, and the replies that were paid
+for.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What an account has spent so far: calls, tokens (asked and answered) and money,
-    in the currency of its prices.
+    """What an account has spent so far: calls, tokens (asked and answered) and money, in the
+    currency of its prices.
     """
 
     calls: int = 0
@@ -25,8 +25,8 @@ class Spending:
 
 
 class Replies(Protocol):
-    """Where paid answers are kept, by the hash of what was asked, so that nothing is
-    paid for twice.
+    """Where paid answers are kept, by the hash of what was asked, so that nothing is paid for
+    twice.
     """
 
     def reply(self, key: str) -> dict[str, Any] | None:
@@ -54,16 +54,13 @@ class Lendable(Protocol):
 
 
 class Resources:
-    """Opened models by key, shared by everybody who uses the same key and closed
-    together: one base model, many adapters.
+    """Opened models by key, shared by everybody who uses the same key and closed together: one base
+    model, many adapters.
 
-    `replies` is where players that are paid for keep their answers; None: only in
-    memory.
+    `replies` is where players that are paid for keep their answers; None: only in memory.
     """
 
-    def __init__(
-        self, replies: Replies | None = None, unit_rows: int | None = None
-    ) -> None:
+    def __init__(self, replies: Replies | None = None, unit_rows: int | None = None) -> None:
         """`unit_rows`: how many rows models score together at most; None: all of them."""
         self.replies = replies
         self.unit_rows = unit_rows
@@ -72,8 +69,8 @@ class Resources:
         self._in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The resource under `key`, made at its first use, and again only when nobody
-        has it any more.
+        """The resource under `key`, made at its first use, and again only when nobody has it any
+        more.
         """
         if key not in self._opened:
             used = self._in_use.pop(key, None)
@@ -81,8 +78,8 @@ class Resources:
         return self._opened[key]
 
     def clear(self, keep: Collection[Hashable] = ()) -> None:
-        """Forget everything but what is to be kept; models leave memory when their last
-        user does.
+        """Forget everything but what is to be kept; models leave memory when their last user
+        does.
         """
         for key in list(self._opened):
             resource = self._opened[key]

@@ -1,13 +1,13 @@
-"""Sampling answers from a causal language model, many at once, each row with its own
-random numbers.
+"""Sampling answers from a causal language model, many at once, each row with its own random
+numbers.
 
-Row b's token at position t is the inverse of its cumulative distribution at
-`uniform(seed_b, t)`, so it depends on the row's prompt and seed alone: the neighbours
-in a batch change it by no more than the rounding of the forward pass.
+Row b's token at position t is the inverse of its cumulative distribution at `uniform(seed_b, t)`,
+so it depends on the row's prompt and seed alone: the neighbours in a batch change it by no more
+than the rounding of the forward pass.
 
-Prompts are read longest first, a bounded number of tokens at a time. Rows that have
-finished leave the batch, and others take their places. Left out: paged caches,
-speculation. A serving engine has those; this sampler needs no engine.
+Prompts are read longest first, a bounded number of tokens at a time. Rows that have finished leave
+the batch, and others take their places. Left out: paged caches, speculation. A serving engine has
+those; this sampler needs no engine.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from equipoise.models.sampling_batch import RowAdapters, SamplingBatch
 from equipoise.models.token_choice import SamplingSettings
 from equipoise.models.waiting_prompts import WaitingPrompts
 
-# Finished rows leave once they are 1 / LEAVE of the batch; for a smaller share, copying
-# the cache is not worth it. Where others wait for their place, at 1 / REFILL.
+# Finished rows leave once they are 1 / LEAVE of the batch; for a smaller share, copying the cache
+# is not worth it. Where others wait for their place, at 1 / REFILL.
 LEAVE = 8
 REFILL = 16
 
@@ -45,12 +45,11 @@ def sample(
 ) -> list[SampledAnswer]:
     """One answer to each prompt, in order.
 
-    `model` is a transformers causal language model; `prompts` are token ids, none
-    empty; `seeds` int64; `limits` the most tokens of each answer, at least 1. An answer
-    ends with one of `stop_ids` or at its limit. `adapters` are the rows' own, where the
-    model has several in force. `refill`: rows that have finished make room for others,
-    where the model's cache allows it. Raises ModelError for a model that takes no
-    `past_key_values`.
+    `model` is a transformers causal language model; `prompts` are token ids, none empty; `seeds`
+    int64; `limits` the most tokens of each answer, at least 1. An answer ends with one of
+    `stop_ids` or at its limit. `adapters` are the rows' own, where the model has several in force.
+    `refill`: rows that have finished make room for others, where the model's cache allows it.
+    Raises ModelError for a model that takes no `past_key_values`.
     """
     waiting = WaitingPrompts(model, prompts, pad_id, adapters)
     slots = min(batch_size, len(prompts))
@@ -68,8 +67,8 @@ def retraced(
     temperature: float,
     pad_id: int,
 ) -> list[list[float]]:
-    """The log-probabilities, in nats, that the sampler's own step-by-step path gives
-    the tokens of given answers.
+    """The log-probabilities, in nats, that the sampler's own step-by-step path gives the tokens of
+    given answers.
 
     Under softmax(logits / temperature), without cuts. All rows go in one batch.
     """
@@ -122,9 +121,7 @@ def _grow(
             _admit(waiting, batch, sheet, slots)
 
 
-def _admit(
-    waiting: WaitingPrompts, batch: SamplingBatch, sheet: AnswerSheet, slots: int
-) -> None:
+def _admit(waiting: WaitingPrompts, batch: SamplingBatch, sheet: AnswerSheet, slots: int) -> None:
     """Read some of the waiting prompts, and let them grow with the others."""
     arrived, rows = waiting.read(slots - len(sheet))
     batch.join(arrived)

@@ -1,8 +1,8 @@
 """The forward pass of a batch of rows that grow token by token, with their cache.
 
-Prompts are padded on the left; a prompt that occurs several times is read once. Rows
-can leave the batch, and their part of the cache with them, and rows of another batch
-can join it. Rows may have adapters of their own; then a prompt is read once for each.
+Prompts are padded on the left; a prompt that occurs several times is read once. Rows can leave the
+batch, and their part of the cache with them, and rows of another batch can join it. Rows may have
+adapters of their own; then a prompt is read once for each.
 """
 
 from __future__ import annotations
@@ -37,11 +37,7 @@ class SamplingBatch:
     """Rows that grow a token at a time. `logits_BV` are those of each row's next token."""
 
     def __init__(
-        self,
-        model: Any,
-        prompts: list[list[int]],
-        pad_id: int,
-        adapters: RowAdapters | None = None,
+        self, model: Any, prompts: list[list[int]], pad_id: int, adapters: RowAdapters | None = None
     ) -> None:
         """`adapters`: those of the rows, in order, where they have adapters of their own."""
         self.model, self.device = model, model.device
@@ -59,9 +55,7 @@ class SamplingBatch:
         distinct = [list(prompt) for _, *prompt in read]
         self.mixed = None if adapters is None else adapters.mixed
         self.adapter_B = torch.tensor([own for own, *_ in read], device=self.device)
-        length_B = torch.tensor(
-            [len(prompt) for prompt in distinct], device=self.device
-        )
+        length_B = torch.tensor([len(prompt) for prompt in distinct], device=self.device)
         width = max(map(len, distinct))
         column_1T = torch.arange(width, device=self.device)[None]
         left_B1 = width - length_B[:, None]  # columns of padding on the left
@@ -97,9 +91,7 @@ class SamplingBatch:
             self.shown_BT = self.shown_BT[row_B]
 
     def copied(self, row_B: torch.Tensor) -> SamplingBatch:
-        """These rows as a batch of their own; this one, which must be joinable, stays as
-        it is.
-        """
+        """These rows as a batch of their own; this one, which must be joinable, stays as it is."""
         twin = copy.copy(self)
         twin.cache = copy.copy(self.cache)
         twin.cache.layers = [copy.copy(layer) for layer in self.cache.layers]
@@ -109,8 +101,8 @@ class SamplingBatch:
 
     @property
     def joinable(self) -> bool:
-        """Whether rows of another batch can join: every layer keeps its whole past, one
-        column for each token.
+        """Whether rows of another batch can join: every layer keeps its whole past, one column for
+        each token.
         """
         return all(type(layer) is DynamicLayer for layer in self.cache.layers)
 

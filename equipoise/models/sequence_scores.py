@@ -1,11 +1,11 @@
-"""Numbers that a sequence classification model gives to texts: read in batches, each
-text as if it were alone.
+"""Numbers that a sequence classification model gives to texts: read in batches, each text as if it
+were alone.
 
     value_BK = model(ids_BT, attention_mask=mask_BT).logits        K numbers for each text
 
-Decoder models read them at a row's last token that is not padding, and recognise
-padding by its id. A padding id that also ends a text would move the reading, so where
-the model's configuration has no padding id, an id that ends no text is used.
+Decoder models read them at a row's last token that is not padding, and recognise padding by its id.
+A padding id that also ends a text would move the reading, so where the model's configuration has no
+padding id, an id that ends no text is used.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ class SequenceScores:
     def values(
         self, rows: Sequence[Sequence[int]], batch_size: int, field: str = "logits"
     ) -> list[list[float]]:
-        """The K numbers of each row of token ids, in order; `field` is the output that
-        holds them, [B] or [B, K].
+        """The K numbers of each row of token ids, in order; `field` is the output that holds them,
+        [B] or [B, K].
 
-        Equal rows are read once, so their numbers are equal to the last digit. Raises
-        ModelError.
+        Equal rows are read once, so their numbers are equal to the last digit. Raises ModelError.
         """
         return read_once(
             rows,
@@ -61,23 +60,15 @@ class SequenceScores:
         ids = [torch.tensor(row) for row in rows]
         with self._padding([row[-1] for row in rows]) as pad_id:
             ids_BT = pad_sequence(ids, batch_first=True, padding_value=pad_id)
-            mask_BT = pad_sequence(
-                [torch.ones_like(row) for row in ids], batch_first=True
-            )
+            mask_BT = pad_sequence([torch.ones_like(row) for row in ids], batch_first=True)
             output = self.model(
-                input_ids=ids_BT.to(self.model.device),
-                attention_mask=mask_BT.to(self.model.device),
+                input_ids=ids_BT.to(self.model.device), attention_mask=mask_BT.to(self.model.device)
             )
         value = output.get(field)
         if not isinstance(value, torch.Tensor):
-            tensors = [
-                name
-                for name, tensor in output.items()
-                if isinstance(tensor, torch.Tensor)
-            ]
+            tensors = [name for name, tensor in output.items() if isinstance(tensor, torch.Tensor)]
             raise ModelError(
-                f"model '{self.name}' has no output '{field}'; its outputs are "
-                f"{', '.join(tensors)}"
+                f"model '{self.name}' has no output '{field}'; its outputs are {', '.join(tensors)}"
             )
         if value.ndim not in (1, 2) or len(value) != len(rows):
             shape = list(value.shape)

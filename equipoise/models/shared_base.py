@@ -1,5 +1,5 @@
-"""A base model in memory, shared by all that play, judge, score or learn with an adapter
-on it: one base a process.
+"""A base model in memory, shared by all that play, judge, score or learn with an adapter on it: one
+base a process.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Key = tuple[str, ...]
 class SharedBase:
     """A model in memory, and the adapters that turn it into one generation or another.
 
-    Adapters that were read from a folder play; a learner's own, which it trains, stay
-    until another takes their name. One is in force at a time.
+    Adapters that were read from a folder play; a learner's own, which it trains, stay until another
+    takes their name. One is in force at a time.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -66,8 +66,8 @@ class SharedBase:
 
     @contextmanager
     def lend_mixed(self, adapters: Sequence[str | None]) -> Iterator[MixedModel]:
-        """The model with all these adapters, each for rows of its own, while the context
-        is open. Only where it `mixes` them.
+        """The model with all these adapters, each for rows of its own, while the context is open.
+        Only where it `mixes` them.
         """
         from equipoise.models.mixed_adapters import MixedAdapters
 
@@ -77,8 +77,8 @@ class SharedBase:
             yield MixedModel(self.model, mixed)
 
     def mixes(self, adapters: Sequence[str | None]) -> bool:
-        """Whether rows with these adapters can go in one batch: a trial of a few tokens
-        gives each row what it gets alone.
+        """Whether rows with these adapters can go in one batch: a trial of a few tokens gives each
+        row what it gets alone.
         """
         import torch
 
@@ -93,8 +93,8 @@ class SharedBase:
         return self._mixes
 
     def _agree(self, adapters: Sequence[str | None]) -> bool:
-        """Whether rows with these adapters in one batch get the logits that they get
-        each by itself.
+        """Whether rows with these adapters in one batch get the logits that they get each by
+        itself.
         """
         import torch
 
@@ -118,8 +118,8 @@ class SharedBase:
     # -- adapters that are trained
 
     def add(self, name: str, lora: Lora, start: Path | None) -> Any:
-        """An adapter to be trained, as the one in `start` or fresh, drawn from torch's
-        generator; it replaces one of that name.
+        """An adapter to be trained, as the one in `start` or fresh, drawn from torch's generator;
+        it replaces one of that name.
 
         Returns the PEFT model. Raises ModelError.
         """
@@ -147,8 +147,8 @@ class SharedBase:
 
     @contextmanager
     def bare(self) -> Iterator[Any]:
-        """The model without a trace of its adapters, while the context is open: a
-        learner may wrap it as its own. They are there again afterwards.
+        """The model without a trace of its adapters, while the context is open: a learner may wrap
+        it as its own. They are there again afterwards.
         """
         configs = vars(self.model).pop("peft_config", None)
         layers = _taken_out(self.model)
@@ -221,8 +221,8 @@ class OpenedLater:
 
 
 def base_key(model: str, dtype: Dtype, device: str, attention: str) -> Key:
-    """Under what a base is found among the resources: the same for all who mean the
-    same weights on the same device. Raises ModelError.
+    """Under what a base is found among the resources: the same for all who mean the same weights on
+    the same device. Raises ModelError.
     """
     target = choose_device(device)
     number = chosen_dtype(model, dtype, target)
@@ -242,8 +242,8 @@ def shared_base(
 
 
 def _taken_out(model: Any) -> list[tuple[Any, str, Any]]:
-    """Put the plain layers back in place of those with adapters; (parent, name, layer)
-    of each that was taken out.
+    """Put the plain layers back in place of those with adapters; (parent, name, layer) of each that
+    was taken out.
     """
     from peft.tuners.tuners_utils import BaseTunerLayer
 

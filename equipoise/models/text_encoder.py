@@ -48,20 +48,16 @@ class TextEncoder:
     ) -> Self:
         """The encoder of a folder or hub id. Raises ModelError."""
         tokenizer = load_tokenizer(name, trust_remote_code)
-        # A tokenizer's limit may be below the model's positions: RoBERTa has 514 of
-        # them for 512 tokens.
+        # A tokenizer's limit may be below the model's positions: RoBERTa has 514 of them for 512
+        # tokens.
         longest = row_length(name, max_length, trust_remote_code)
         longest = min(longest, tokenizer.model_max_length)
-        model = load_encoder(
-            name, dtype=dtype, device=device, trust_remote_code=trust_remote_code
-        )
+        model = load_encoder(name, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
         return cls(name, model, tokenizer, longest)
 
-    def embed(
-        self, texts: Sequence[str], batch_size: int = 64, prefix: str = ""
-    ) -> np.ndarray:
-        """Unit vectors [B, D], float64, of the texts with `prefix` before each; a text
-        without tokens has zeros.
+    def embed(self, texts: Sequence[str], batch_size: int = 64, prefix: str = "") -> np.ndarray:
+        """Unit vectors [B, D], float64, of the texts with `prefix` before each; a text without
+        tokens has zeros.
 
         Equal texts are read once. Raises ModelError.
         """

@@ -1,8 +1,8 @@
-"""Choosing the next token from logits: temperature, top-k, top-p, and the inverse of
-the cumulative distribution at a given random number.
+"""Choosing the next token from logits: temperature, top-k, top-p, and the inverse of the cumulative
+distribution at a given random number.
 
-The tokens keep the vocabulary's order in that distribution, so rounding that swaps two
-nearly equal tokens in rank does not swap them here.
+The tokens keep the vocabulary's order in that distribution, so rounding that swaps two nearly equal
+tokens in rank does not swap them here.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ import torch
 BLOCK = 256
 # The most likely tokens that top-p looks at before the whole vocabulary is sorted.
 RANKED = 1024
-# Temperatures below divide float32 logits to what is no number, or decide by their
-# last digit.
+# Temperatures below divide float32 logits to what is no number, or decide by their last digit.
 GREEDY = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingSettings:
-    """How a token is sampled: softmax(logits / temperature), cut to `top_k` tokens,
-    then to the probability mass `top_p`.
+    """How a token is sampled: softmax(logits / temperature), cut to `top_k` tokens, then to the
+    probability mass `top_p`.
 
-    A temperature of 0, or so small that it makes no difference, takes the most likely
-    token; top_k 0 and top_p 1 cut nothing.
+    A temperature of 0, or so small that it makes no difference, takes the most likely token; top_k
+    0 and top_p 1 cut nothing.
     """
 
     temperature: float = 1.0
@@ -50,11 +49,10 @@ def choose(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """A token for each row, its log-probability, and the one before the cuts.
 
-    `logits_BV` [B, V]; `number_B` float64 [B] in [0, 1), the random numbers. Returns
-    (token_B int64, logprob_B float32, uncut_B float32, in nats); uncut is under
-    softmax(logits / temperature) of the whole vocabulary, softmax(logits) where it is
-    greedy. A row of logits that are not numbers gets some token and no numbers, and
-    does not touch the others.
+    `logits_BV` [B, V]; `number_B` float64 [B] in [0, 1), the random numbers. Returns (token_B
+    int64, logprob_B float32, uncut_B float32, in nats); uncut is under softmax(logits /
+    temperature) of the whole vocabulary, softmax(logits) where it is greedy. A row of logits that
+    are not numbers gets some token and no numbers, and does not touch the others.
     """
     logits_BV = logits_BV.float()
     if settings.greedy:
@@ -102,8 +100,8 @@ def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Te
 
 
 def _ranked(logits_BV: torch.Tensor, mass: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest logits, in descending order, and their probabilities: enough to hold
-    `mass` in every row.
+    """The largest logits, in descending order, and their probabilities: enough to hold `mass` in
+    every row.
     """
     if logits_BV.shape[-1] > 4 * RANKED:
         value_BR = logits_BV.topk(RANKED).values
@@ -118,15 +116,12 @@ def _ranked(logits_BV: torch.Tensor, mass: float) -> tuple[torch.Tensor, torch.T
     return value_BV, value_BV.softmax(-1)
 
 
-def _inverse(
-    weight_BV: torch.Tensor, number_B: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first token at which the cumulative weight passes the share `number_B` of the
-    total, and the total, [B] each.
+def _inverse(weight_BV: torch.Tensor, number_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first token at which the cumulative weight passes the share `number_B` of the total, and
+    the total, [B] each.
 
-    In two steps, block by block and then within the block that was hit: sums instead of
-    a running sum over the vocabulary, in double precision, so that rare tokens keep
-    their probability.
+    In two steps, block by block and then within the block that was hit: sums instead of a running
+    sum over the vocabulary, in double precision, so that rare tokens keep their probability.
     """
     size = weight_BV.shape[1]
     wide = torch.float32 if weight_BV.device.type == "mps" else torch.float64
@@ -148,8 +143,8 @@ def _inverse(
 def _passes(
     weight_BN: torch.Tensor, target_B1: torch.Tensor, share: bool
 ) -> tuple[torch.Tensor, ...]:
-    """(index at which the running sum passes the target, the rest of the target there,
-    the total), [B, 1] each. `share`: the target is a share of the total.
+    """(index at which the running sum passes the target, the rest of the target there, the total),
+    [B, 1] each. `share`: the target is a share of the total.
     """
     running_BN = weight_BN.cumsum(1)
     total_B1 = running_BN[:, -1:]

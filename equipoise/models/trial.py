@@ -1,9 +1,9 @@
-"""A trial of a model's architecture, with random weights and a layer or two, on this
-machine: what a pass takes, for the whole model.
+"""A trial of a model's architecture, with random weights and a layer or two, on this machine: what
+a pass takes, for the whole model.
 
-A model of a few layers is tried whole. Of a longer one two layers are, with embeddings
-and head and without; the latter is what every two layers more take.
-No weights are read. The passes are the sampler's and the trainer's own.
+A model of a few layers is tried whole. Of a longer one two layers are, with embeddings and head and
+without; the latter is what every two layers more take. No weights are read. The passes are the
+sampler's and the trainer's own.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ REPEATS = 2
 
 @dataclass(frozen=True, slots=True)
 class WorkShape:
-    """The passes that are tried: a batch of `rows` answers to `prompts` different
-    prompts, lengths in tokens, and a training's forward pass of `batch` rows of
-    `length` tokens, `answer` of them learned from. `bf16`: products in bfloat16.
+    """The passes that are tried: a batch of `rows` answers to `prompts` different prompts, lengths
+    in tokens, and a training's forward pass of `batch` rows of `length` tokens, `answer` of them
+    learned from. `bf16`: products in bfloat16.
     """
 
     rows: int
@@ -57,10 +57,9 @@ class WorkShape:
 class Trial:
     """Seconds and bytes for the whole model.
 
-    `read`: of reading a prompt's token; `step`: of a token for each of a batch of rows;
-    `score`, `train`: of a token without and with gradients; `update`: of an optimizer
-    step. `kept`: bytes that a token leaves for the backward pass; `kept_by_layer`: in a
-    single layer.
+    `read`: of reading a prompt's token; `step`: of a token for each of a batch of rows; `score`,
+    `train`: of a token without and with gradients; `update`: of an optimizer step. `kept`: bytes
+    that a token leaves for the backward pass; `kept_by_layer`: in a single layer.
     """
 
     read: float
@@ -85,18 +84,14 @@ class _Passes:
     def with_layers(self, count: float, body: _Passes) -> _Passes:
         """With so many times more of what `body` takes."""
         return _Passes(
-            *(
-                getattr(self, part.name) + count * getattr(body, part.name)
-                for part in fields(self)
-            )
+            *(getattr(self, part.name) + count * getattr(body, part.name) for part in fields(self))
         )
 
 
 def try_model(
     model: str, lora: Lora | None, size: Description, shape: WorkShape, device: str
 ) -> Trial | None:
-    """A trial of the model's architecture on a device; None where even a trial would be
-    too large.
+    """A trial of the model's architecture on a device; None where even a trial would be too large.
 
     Raises ModelError for an architecture that cannot be tried.
     """
@@ -139,15 +134,12 @@ def _build(model: str, lora: Lora | None, layers: int, device: torch.device) -> 
         built: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     except (ValueError, TypeError, IndexError, KeyError) as error:
         raise ModelError(
-            f"model '{model}' cannot be tried with {layers} of its layers: "
-            f"{first_line(error)}"
+            f"model '{model}' cannot be tried with {layers} of its layers: {first_line(error)}"
         ) from error
     return (built if lora is None else add_adapter(built, lora)).to(device)
 
 
-def _passes(
-    built: Any, vocabulary: int, shape: WorkShape, device: torch.device
-) -> _Passes:
+def _passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.device) -> _Passes:
     dice = torch.Generator().manual_seed(0)
 
     def tokens(rows: int, length: int) -> torch.Tensor:
@@ -158,9 +150,7 @@ def _passes(
     return _Passes(read, step, *_training(built, tokens, shape, device))
 
 
-def _body_passes(
-    built: Any, vocabulary: int, shape: WorkShape, device: torch.device
-) -> _Passes:
+def _body_passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.device) -> _Passes:
     """Likewise, of the layers without the output head."""
     body = _without_adapter(built).base_model
     length, prompts, rows = _sizes(shape)
@@ -187,11 +177,7 @@ def _body_passes(
     train = _seconds(lambda: passed().sum().backward(), device)
     count = rows * shape.length
     return _Passes(
-        read_seconds / (prompts * length),
-        step,
-        score / count,
-        train / count,
-        kept / count,
+        read_seconds / (prompts * length), step, score / count, train / count, kept / count
     )
 
 
@@ -200,8 +186,8 @@ def _without_adapter(built: Any) -> Any:
 
 
 def _sizes(shape: WorkShape) -> tuple[int, int, int]:
-    """(tokens of a row in the middle of its answer, prompts that are read at once, rows
-    of a forward pass of training)
+    """(tokens of a row in the middle of its answer, prompts that are read at once, rows of a
+    forward pass of training)
     """
     length = shape.prompt + shape.new // 2
     prompts = max(1, min(shape.prompts, READ // length))
@@ -215,8 +201,8 @@ Draw = Callable[[int, int], torch.Tensor]
 def _sampling(
     built: Any, tokens: Draw, shape: WorkShape, device: torch.device
 ) -> tuple[float, float]:
-    """Seconds of reading a prompt's token, and of a step of all rows in the middle of
-    their answers.
+    """Seconds of reading a prompt's token, and of a step of all rows in the middle of their
+    answers.
     """
     length, prompts, _ = _sizes(shape)
     texts = tokens(prompts, length).tolist()
@@ -246,9 +232,7 @@ def _training(
     rows = _sizes(shape)[2]
     answers = shape.answer // shape.new
     examples = [
-        PromptAnswers(
-            tokens(1, shape.prompt)[0].tolist(), tokens(answers, shape.new).tolist()
-        )
+        PromptAnswers(tokens(1, shape.prompt)[0].tolist(), tokens(answers, shape.new).tolist())
         for _ in range(rows)
     ]
     packed = pack(examples, 0, shared=answers > 1).to(device)

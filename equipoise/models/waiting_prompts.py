@@ -10,16 +10,16 @@ import torch
 
 from equipoise.models.sampling_batch import RowAdapters, SamplingBatch
 
-# Tokens of prompts that are read at once, padding included: it bounds what a reading
-# keeps in memory, and for how long the rows under way wait for it.
+# Tokens of prompts that are read at once, padding included: it bounds what a reading keeps in
+# memory, and for how long the rows under way wait for it.
 MOST_READ = 16_384
 
 Key = tuple[int, ...]
 
 
 class WaitingPrompts:
-    """Prompts in the order in which they are read: the longest first, equal ones next to
-    each other. A prompt is read once for all of its rows, whenever these begin.
+    """Prompts in the order in which they are read: the longest first, equal ones next to each
+    other. A prompt is read once for all of its rows, whenever these begin.
     """
 
     def __init__(
@@ -32,9 +32,7 @@ class WaitingPrompts:
         self._model, self._prompts, self._pad_id = model, prompts, pad_id
         self._adapters = adapters
         order = sorted(
-            range(len(prompts)),
-            key=lambda i: (len(prompts[i]), *self._key(i)),
-            reverse=True,
+            range(len(prompts)), key=lambda i: (len(prompts[i]), *self._key(i)), reverse=True
         )
         self._rows = deque(order)
         # A prompt that was read for rows of which some wait.
@@ -50,9 +48,7 @@ class WaitingPrompts:
         if self._read is not None:
             key, kept = self._read
             rows = self._take(room, key)
-            batch = kept.copied(
-                torch.zeros(len(rows), dtype=torch.int64, device=kept.device)
-            )
+            batch = kept.copied(torch.zeros(len(rows), dtype=torch.int64, device=kept.device))
         if len(rows) < room and self._rows:
             fresh = self._take(room - len(rows))
             adapters = None if self._adapters is None else self._adapters.of(fresh)
@@ -72,20 +68,14 @@ class WaitingPrompts:
     def _keep(self, batch: SamplingBatch, last: int) -> None:
         """Keep the reading of the last row's prompt, if others of it wait."""
         self._read = None
-        if (
-            self._rows
-            and self._key(self._rows[0]) == self._key(last)
-            and batch.joinable
-        ):
+        if self._rows and self._key(self._rows[0]) == self._key(last) and batch.joinable:
             end = len(batch.position_B) - 1
             kept = batch.copied(torch.tensor([end], device=batch.device))
             kept.trim()
             self._read = (self._key(last), kept)
 
     def _take(self, room: int, key: Key | None = None) -> list[int]:
-        """The next rows, with `key` those of this prompt, else as many as may be read at
-        once.
-        """
+        """The next rows, with `key` those of this prompt, else as many as may be read at once."""
         rows: list[int] = []
         distinct = 0
         width = len(self._prompts[self._rows[0]])

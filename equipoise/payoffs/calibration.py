@@ -13,8 +13,8 @@ from scipy.special import expit, log_expit, ndtri
 class Calibration(NamedTuple):
     """P(people prefer the first answer) = σ(slope · lead), with the slope's 95 % interval.
 
-    `log_loss` is the mean of −log P(what people preferred), in nats, of comparisons
-    that the slope was not fitted on; log 2 is that of a coin.
+    `log_loss` is the mean of −log P(what people preferred), in nats, of comparisons that the slope
+    was not fitted on; log 2 is that of a coin.
     """
 
     slope: float
@@ -30,15 +30,15 @@ def calibrated(
 
         maximise Σ y·log σ(b·d) + (1 − y)·log σ(−b·d) − b²·s²/18,  s² = mean d²
 
-    The last term is a prior: b·s, the slope a standard lead has, is normal about 0 with
-    deviation 3, so that it stays finite where the judge is always right.
+    The last term is a prior: b·s, the slope a standard lead has, is normal about 0 with deviation
+    3, so that it stays finite where the judge is always right.
 
-    Args: lead_n: the judge's score of the first answer less that of the second [n];
-    preferred_n: the share of people who prefer the first, ties as ½ [n]; folds: parts
-    that are foretold by the others, in turn. Returns None for fewer than `folds`
-    comparisons, or where the judge never prefers one. Raises ValueError for other
-    shapes, and shares outside [0, 1]. Source: Platt 1999, Probabilistic outputs for
-    support vector machines, without an intercept, for neither place is better.
+    Args: lead_n: the judge's score of the first answer less that of the second [n]; preferred_n:
+    the share of people who prefer the first, ties as ½ [n]; folds: parts that are foretold by the
+    others, in turn. Returns None for fewer than `folds` comparisons, or where the judge never
+    prefers one. Raises ValueError for other shapes, and shares outside [0, 1]. Source: Platt 1999,
+    Probabilistic outputs for support vector machines, without an intercept, for neither place is
+    better.
     """
     lead_n, preferred_n = np.asarray(lead_n, float), np.asarray(preferred_n, float)
     if lead_n.ndim != 1 or lead_n.shape != preferred_n.shape:
@@ -58,10 +58,7 @@ def calibrated(
     slope = _slope(unit_n, preferred_n)
     half = float(ndtri(0.975)) / math.sqrt(_curvature(slope, unit_n))
     return Calibration(
-        slope / scale,
-        (slope - half) / scale,
-        (slope + half) / scale,
-        float(np.mean(losses)),
+        slope / scale, (slope - half) / scale, (slope + half) / scale, float(np.mean(losses))
     )
 
 

@@ -1,5 +1,5 @@
-"""How alike texts are: to all texts written before, exactly and however many they are,
-and to each other.
+"""How alike texts are: to all texts written before, exactly and however many they are, and to each
+other.
 
     MeanCosine   1/N Σ_r u(h)·u(r) = u(h) · (1/N Σ_r u(r)): a single vector stands for all
                  N references
@@ -37,9 +37,7 @@ def unit(embed: Embed, texts: Sequence[str]) -> np.ndarray:
         )
     if not np.isfinite(vector_BD).all():
         row = int(np.argmin(np.isfinite(vector_BD).all(1)))
-        raise ValueError(
-            f"embed gave numbers that are not finite for the text {texts[row][:80]!r}"
-        )
+        raise ValueError(f"embed gave numbers that are not finite for the text {texts[row][:80]!r}")
     norm_B = np.linalg.norm(vector_BD, axis=1, keepdims=True)
     return np.divide(vector_BD, norm_B, out=np.zeros_like(vector_BD), where=norm_B > 0)
 
@@ -47,9 +45,9 @@ def unit(embed: Embed, texts: Sequence[str]) -> np.ndarray:
 class MeanCosine:
     """Mean cosine of texts to all texts added so far, or to the newest `window` of them.
 
-    The sum's rounding moves the mean over N texts by less than N · 1e-16. With a
-    window, which keeps its vectors (window · D · 8 bytes), the sum is made anew each
-    time the window has passed over, so that no error piles up.
+    The sum's rounding moves the mean over N texts by less than N · 1e-16. With a window, which
+    keeps its vectors (window · D · 8 bytes), the sum is made anew each time the window has passed
+    over, so that no error piles up.
     """
 
     def __init__(self, embed: Embed = hashed, window: int | None = None) -> None:
@@ -58,9 +56,7 @@ class MeanCosine:
         Raises ValueError for a window below 1.
         """
         if window is not None and window < 1:
-            raise ValueError(
-                f"window = {window}: it must be at least 1, or None for all texts"
-            )
+            raise ValueError(f"window = {window}: it must be at least 1, or None for all texts")
         self.embed, self.window = embed, window
         self._sum_D: np.ndarray | None = None
         self._newest: deque[np.ndarray] = deque()
@@ -84,9 +80,7 @@ class MeanCosine:
             sum_D = self._within(self.window, sum_D, vector_BD)
         self._sum_D = sum_D
 
-    def _within(
-        self, window: int, sum_D: np.ndarray, vector_BD: np.ndarray
-    ) -> np.ndarray:
+    def _within(self, window: int, sum_D: np.ndarray, vector_BD: np.ndarray) -> np.ndarray:
         """The sum of the newest vectors alone."""
         self._newest.extend(vector_BD)
         while len(self._newest) > window:
@@ -99,8 +93,8 @@ class MeanCosine:
         return sum_D
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """The mean cosine of each text to the references [B], in [−1, 1]; 0 where there
-        are no references.
+        """The mean cosine of each text to the references [B], in [−1, 1]; 0 where there are no
+        references.
         """
         if self._sum_D is None or not len(texts):
             return np.zeros(len(texts))
@@ -121,9 +115,9 @@ def diversity(
 ) -> dict[str, float]:
     """How alike and how diverse a set of texts is, each compared with all others.
 
-    Returns self_bleu (mean over i of the mean BLEU of i against each other),
-    bleu_diversity = 1 − self_bleu, cosine (mean over pairs), cosine_diversity = 1 −
-    cosine/2; all NaN for fewer than two texts.
+    Returns self_bleu (mean over i of the mean BLEU of i against each other), bleu_diversity = 1 −
+    self_bleu, cosine (mean over pairs), cosine_diversity = 1 − cosine/2; all NaN for fewer than two
+    texts.
     """
     n = len(texts)
     if n < 2:
@@ -146,8 +140,8 @@ def diversity(
 
 
 def _own(length: int, orders: Sequence[int]) -> float:
-    """BLEU of a text of `length` words against itself: below 1 where it is shorter than
-    an n-gram.
+    """BLEU of a text of `length` words against itself: below 1 where it is shorter than an
+    n-gram.
     """
     if not length:
         return 0.0

@@ -1,11 +1,11 @@
-"""Texts as vectors without a model: signed feature hashing of words, word pairs and
-character n-grams.
+"""Texts as vectors without a model: signed feature hashing of words, word pairs and character
+n-grams.
 
     v[bucket(f)] += sign(f) · (1 + log tf(f))  over the features f of a text,   v / |v|
 
-Texts of like spelling have a small angle; likeness of meaning needs an encoder. Hashes
-are plain arithmetic, not Python's `hash`, so a text has the same vector in every
-process. Source: Weinberger et al. 2009, Feature Hashing, arXiv 0902.2206, §2.
+Texts of like spelling have a small angle; likeness of meaning needs an encoder. Hashes are plain
+arithmetic, not Python's `hash`, so a text has the same vector in every process. Source: Weinberger
+et al. 2009, Feature Hashing, arXiv 0902.2206, §2.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     rows, hashes = [], []
     for row, text in enumerate(texts):
         codes = [
-            zlib.crc32(spelling.encode("utf-8", "surrogatepass"))
-            for spelling in WORD.findall(text)
+            zlib.crc32(spelling.encode("utf-8", "surrogatepass")) for spelling in WORD.findall(text)
         ]
         pairs = [(first << 32 | second) for first, second in pairwise(codes)]
         hashes += codes + pairs
@@ -61,12 +60,10 @@ def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _characters(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(row, hash) of every character n-gram of ` text `, by one polynomial over the
-    bytes of all texts.
+    """(row, hash) of every character n-gram of ` text `, by one polynomial over the bytes of all
+    texts.
     """
-    spelled = [
-        f" {text} ".encode("utf-8", "surrogatepass") if text else b"" for text in texts
-    ]
+    spelled = [f" {text} ".encode("utf-8", "surrogatepass") if text else b"" for text in texts]
     byte_N = np.frombuffer(b"".join(spelled), np.uint8).astype(np.uint64)
     length_B = np.array([len(text) for text in spelled], np.intp)
     row_N = np.repeat(np.arange(len(texts)), length_B)

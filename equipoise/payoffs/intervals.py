@@ -1,9 +1,9 @@
 """Means with intervals: of held-out scores, win rates and numbers over seeds.
 
-Answers to one prompt are not independent of each other, so the unit that is counted is
-the prompt (the cluster), not the answer. The obvious mean ± 1.96·se is too narrow with
-few clusters and has no width at all when every answer is right; t quantiles solve the
-first problem, Wilson's score interval the second.
+Answers to one prompt are not independent of each other, so the unit that is counted is the prompt
+(the cluster), not the answer. The obvious mean ± 1.96·se is too narrow with few clusters and has no
+width at all when every answer is right; t quantiles solve the first problem, Wilson's score
+interval the second.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Interval:
     n: int
 
     def text(self, unit: str = "") -> str:
-        """`0.861 (0.830 to 0.889)`; with unit "%" the values are shares in [0, 1]:
-        `86.1 % (83.0 to 88.9)`.
+        """`0.861 (0.830 to 0.889)`; with unit "%" the values are shares in [0, 1]: `86.1 % (83.0 to
+        88.9)`.
 
         Decimals are chosen so that half the interval's width shows two digits.
         """
@@ -40,9 +40,7 @@ class Interval:
             f"{scale * value:.{digits}f}" for value in (self.mean, self.low, self.high)
         )
         ending = f" {unit}" if unit else ""
-        interval = (
-            f"n = {self.n}, no interval" if math.isnan(half) else f"{low} to {high}"
-        )
+        interval = f"n = {self.n}, no interval" if math.isnan(half) else f"{low} to {high}"
         return f"{mean}{ending} ({interval})"
 
     def percent(self) -> str:
@@ -71,9 +69,7 @@ def _student(share: float, freedom: float) -> float:
 def _finite(values: Sequence[float] | np.ndarray) -> np.ndarray:
     value_B = np.asarray(values, float)
     if value_B.ndim != 1:
-        raise ValueError(
-            f"values must be one list of numbers, not of shape {value_B.shape}"
-        )
+        raise ValueError(f"values must be one list of numbers, not of shape {value_B.shape}")
     if not np.isfinite(value_B).all():
         raise ValueError(
             "values hold NaN or infinity; leave out missing values, and count them, "
@@ -83,8 +79,8 @@ def _finite(values: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def _wilson(mean: float, n: float, level: float) -> tuple[float, float]:
-    """Score interval of a proportion; `n` may be fractional (an effective number of
-    independent values).
+    """Score interval of a proportion; `n` may be fractional (an effective number of independent
+    values).
     """
     z2 = _norm(0.5 + level / 2) ** 2
     centre = (mean + z2 / (2 * n)) / (1 + z2 / n)
@@ -103,16 +99,16 @@ def mean_interval(
 
         se² = G/(G−1) · Σ_g (Σ_{i in g} (v_i − mean))² / n²;   mean ± t_{G−1} · se
 
-    Values that are all 0 or 1, or any values of [0, 1] under `share`, get Wilson's
-    interval at the effective number n* = mean·(1−mean)/se² · (z/t_{G−1})² instead,
-    which stays inside [0, 1] and keeps a width at 0 and 1; plain Wilson when there is
-    one 0/1 value a cluster. Without any spread n* = G.
+    Values that are all 0 or 1, or any values of [0, 1] under `share`, get Wilson's interval at the
+    effective number n* = mean·(1−mean)/se² · (z/t_{G−1})² instead, which stays inside [0, 1] and
+    keeps a width at 0 and 1; plain Wilson when there is one 0/1 value a cluster. Without any spread
+    n* = G.
 
-    Args: values [n]; clusters: one label a value (the prompt's id), None: every value
-    its own; level: coverage. Returns the interval; NaN bounds with a single cluster,
-    which has no spread, NaN mean without values. Raises ValueError for missing values,
-    unequal lengths, or a share outside [0, 1]. Source: Liang & Zeger, Biometrika 73
-    (1986); Wilson, JASA 22 (1927); Korn & Graubard, Survey Methodology 24 (1998).
+    Args: values [n]; clusters: one label a value (the prompt's id), None: every value its own;
+    level: coverage. Returns the interval; NaN bounds with a single cluster, which has no spread,
+    NaN mean without values. Raises ValueError for missing values, unequal lengths, or a share
+    outside [0, 1]. Source: Liang & Zeger, Biometrika 73 (1986); Wilson, JASA 22 (1927); Korn &
+    Graubard, Survey Methodology 24 (1998).
     """
     value_B = _finite(values)
     n = len(value_B)
@@ -120,8 +116,7 @@ def mean_interval(
         raise ValueError(f"{n} values but {len(clusters)} cluster labels")
     if share and n and (value_B.min() < 0 or value_B.max() > 1):
         raise ValueError(
-            "shares must lie in [0, 1]; "
-            f"these reach from {value_B.min():g} to {value_B.max():g}"
+            f"shares must lie in [0, 1]; these reach from {value_B.min():g} to {value_B.max():g}"
         )
     if n == 0:
         return Interval(math.nan, math.nan, math.nan, 0)
@@ -146,12 +141,12 @@ def mean_interval(
 def from_standard_error(
     mean: float, se: float | None, n: int, level: float = 0.95, *, share: bool = False
 ) -> Interval:
-    """The interval of a mean of which only the standard error over `n` items is known,
-    such as one that another program reports.
+    """The interval of a mean of which only the standard error over `n` items is known, such as one
+    that another program reports.
 
     mean ± t_{n−1} · se, or under `share` Wilson's interval at the effective number n* of
-    `mean_interval`. NaN bounds without a standard error or with fewer than two items,
-    and where a value that is no share has none of the spread that `se` = 0 claims.
+    `mean_interval`. NaN bounds without a standard error or with fewer than two items, and where a
+    value that is no share has none of the spread that `se` = 0 claims.
     """
     unknown = Interval(mean, math.nan, math.nan, n)
     if se is None or not math.isfinite(se) or n < 2:
@@ -163,17 +158,15 @@ def from_standard_error(
 
 
 def _share_bounds(mean: float, se: float, n: int, level: float) -> tuple[float, float]:
-    """Wilson's bounds at n* = mean·(1−mean)/se² · (z/t_{n−1})², which is n without any
-    spread.
-    """
+    """Wilson's bounds at n* = mean·(1−mean)/se² · (z/t_{n−1})², which is n without any spread."""
     ratio = _norm(0.5 + level / 2) / _student(0.5 + level / 2, n - 1)
     effective = mean * (1 - mean) * (ratio / se) ** 2 if se > 1e-12 else n
     return _wilson(mean, effective, level)
 
 
 def over_seeds(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
-    """The mean over independent repetitions with Student's t interval; NaN bounds for a
-    single seed.
+    """The mean over independent repetitions with Student's t interval; NaN bounds for a single
+    seed.
 
     mean ± t_{n−1} · s/√n. Raises ValueError for missing values.
     """
@@ -187,12 +180,10 @@ def over_seeds(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Int
 
 
 def weighted_mean(
-    values: Sequence[float] | np.ndarray,
-    weights: Sequence[float] | np.ndarray,
-    level: float = 0.95,
+    values: Sequence[float] | np.ndarray, weights: Sequence[float] | np.ndarray, level: float = 0.95
 ) -> Interval:
-    """The weighted mean of independent values of any range, with Student's t interval;
-    NaN bounds for a single value. Equal weights make it `over_seeds`.
+    """The weighted mean of independent values of any range, with Student's t interval; NaN bounds
+    for a single value. Equal weights make it `over_seeds`.
 
         m = Σ w v / Σ w;   se² = n/(n−1) · Σ (w (v − m))² / (Σ w)²;   m ± t_{n−1} · se
 
@@ -217,13 +208,12 @@ def win_rate(
     prompts: Sequence[Hashable] | None = None,
     level: float = 0.95,
 ) -> Interval:
-    """How often the first side wins, a tie counting half: the mean of (v + 1)/2 with
-    its interval in [0, 1].
+    """How often the first side wins, a tie counting half: the mean of (v + 1)/2 with its interval
+    in [0, 1].
 
-    Args: values in [−1, 1], one a match: 1 the first side won, −1 it lost, 0 a judged
-    tie; prompts: the prompt of each match, so that several matches on one prompt count
-    as one cluster; level: coverage. Raises ValueError for values outside [−1, 1] or
-    missing.
+    Args: values in [−1, 1], one a match: 1 the first side won, −1 it lost, 0 a judged tie; prompts:
+    the prompt of each match, so that several matches on one prompt count as one cluster; level:
+    coverage. Raises ValueError for values outside [−1, 1] or missing.
     """
     value_B = _finite(values)
     if len(value_B) and np.abs(value_B).max() > 1:
@@ -233,16 +223,14 @@ def win_rate(
 
 
 def fitted_exponent(
-    rounds_R: Sequence[float] | np.ndarray,
-    gap_R: Sequence[float] | np.ndarray,
-    level: float = 0.95,
+    rounds_R: Sequence[float] | np.ndarray, gap_R: Sequence[float] | np.ndarray, level: float = 0.95
 ) -> tuple[float, float, float]:
-    """(slope, low, high) of gap ∝ rounds^slope: least squares on logarithms, with
-    Student's t interval on R − 2.
+    """(slope, low, high) of gap ∝ rounds^slope: least squares on logarithms, with Student's t
+    interval on R − 2.
 
-    The interval assumes residuals that are independent from point to point; it does not
-    see a bend in the curve. Raises ValueError for unequal lengths, fewer than three
-    points, equal numbers of rounds, or numbers that are not above 0.
+    The interval assumes residuals that are independent from point to point; it does not see a bend
+    in the curve. Raises ValueError for unequal lengths, fewer than three points, equal numbers of
+    rounds, or numbers that are not above 0.
     """
     x_R, y_R = _finite(rounds_R), _finite(gap_R)
     if len(x_R) != len(y_R) or len(x_R) < 3:

@@ -1,8 +1,8 @@
 """Intervals for a maximum of means.
 
-The largest of several noisy means is larger than the largest of the means: thirteen
-equal players show a best one. So the interval is one for all means at once, and the
-estimate has the bootstrap's own excess taken off.
+The largest of several noisy means is larger than the largest of the means: thirteen equal players
+show a best one. So the interval is one for all means at once, and the estimate has the bootstrap's
+own excess taken off.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ DRAWS = 1000
 def maximum_interval(
     value_PK: np.ndarray, seed: int = 0, level: float = 0.95, draws: int = DRAWS
 ) -> Interval:
-    """max_k of the mean of column k, with an interval that holds at `level` for all
-    columns at once.
+    """max_k of the mean of column k, with an interval that holds at `level` for all columns at
+    once.
 
-    `value_PK`: a row for each cluster (prompt), a column for each candidate; NaN where
-    unknown. Rows are drawn with replacement, so that candidates on one prompt stay
-    together; with q the quantile of max_k |mean*_k − mean_k| / se_k the bounds are
-    max_k (mean_k ± q·se_k), and the estimate is max_k mean_k less the mean excess of
-    the draws' maxima, kept within the bounds. NaN with fewer than two rows. Source: the
-    studentised bootstrap of a maximum, Romano & Wolf 2005, Econometrica 73.
+    `value_PK`: a row for each cluster (prompt), a column for each candidate; NaN where unknown.
+    Rows are drawn with replacement, so that candidates on one prompt stay together; with q the
+    quantile of max_k |mean*_k − mean_k| / se_k the bounds are max_k (mean_k ± q·se_k), and the
+    estimate is max_k mean_k less the mean excess of the draws' maxima, kept within the bounds. NaN
+    with fewer than two rows. Source: the studentised bootstrap of a maximum, Romano & Wolf 2005,
+    Econometrica 73.
     """
     rows = len(value_PK)
     if rows < 2 or np.isnan(value_PK).all():

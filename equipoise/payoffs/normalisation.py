@@ -1,5 +1,5 @@
-"""Values made comparable between groups: each group by itself is brought to the same
-centre and width, or to ranks.
+"""Values made comparable between groups: each group by itself is brought to the same centre and
+width, or to ranks.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ def normalised(values_B: ArrayLike, groups_B: ArrayLike, method: Method) -> np.n
     2510.08872), mixed training; Iglewicz and Hoaglin 1993, for the median's.
     """
     if method not in get_args(Method):
-        raise ValueError(
-            f"method must be one of {', '.join(get_args(Method))}; it is {method!r}"
-        )
+        raise ValueError(f"method must be one of {', '.join(get_args(Method))}; it is {method!r}")
     values_B, groups_B = np.asarray(values_B, float), np.asarray(groups_B)
     if values_B.ndim != 1 or values_B.shape != groups_B.shape:
         raise ValueError(

@@ -1,5 +1,5 @@
-"""Points (user, llm) whose two coordinates are both maximised: their front, its area,
-and the comparison of two runs.
+"""Points (user, llm) whose two coordinates are both maximised: their front, its area, and the
+comparison of two runs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ def front(points_N2: ArrayLike) -> np.ndarray:
 
     To dominate is to have at least as much in both coordinates, and more in one.
 
-    Of equal points all are kept. `points_N2` finite. Raises ValueError for other shapes
-    or values.
+    Of equal points all are kept. `points_N2` finite. Raises ValueError for other shapes or values.
     """
     points_N2 = checked_points(points_N2, "points_N2")
     order_N = np.lexsort((-points_N2[:, 1], -points_N2[:, 0]))
     kept, best_x, best_y = [], np.inf, -np.inf
-    # From the largest first coordinate down: a point is kept when its second coordinate
-    # is larger than those of all before.
+    # From the largest first coordinate down: a point is kept when its second coordinate is larger
+    # than those of all before.
     for n in order_N:
         x, y = points_N2[n]
         if y > best_y or (y == best_y and x == best_x):
@@ -34,13 +33,12 @@ def front(points_N2: ArrayLike) -> np.ndarray:
 
 
 def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike) -> float:
-    """The area that some point dominates and that dominates the reference; both
-    coordinates are maximised.
+    """The area that some point dominates and that dominates the reference; both coordinates are
+    maximised.
 
-    Σ over the front, from the largest first coordinate down, of (x − reference_x)·(y −
-    the y before). A point that is not above the reference in both adds nothing. Raises
-    ValueError for wrong shapes or values. Source: Zitzler and Thiele 1998; exact in two
-    dimensions.
+    Σ over the front, from the largest first coordinate down, of (x − reference_x)·(y − the y
+    before). A point that is not above the reference in both adds nothing. Raises ValueError for
+    wrong shapes or values. Source: Zitzler and Thiele 1998; exact in two dimensions.
     """
     points_N2 = checked_points(points_N2, "points_N2")
     reference_2 = np.asarray(reference_2, float)
@@ -77,12 +75,12 @@ class ParetoSummary:
 
 @dataclass(frozen=True, slots=True)
 class ParetoComparison:
-    """Two runs' points for the same inputs: at how many of them one run dominates the
-    other alone, and at how many neither does (`incomparable`); (min, max) over both
-    runs together, and each run's summary.
+    """Two runs' points for the same inputs: at how many of them one run dominates the other alone,
+    and at how many neither does (`incomparable`); (min, max) over both runs together, and each
+    run's summary.
 
-    `equal` counts those of the incomparable whose two points are the same and do not
-    dominate each other, as with an ε above 0 they do.
+    `equal` counts those of the incomparable whose two points are the same and do not dominate each
+    other, as with an ε above 0 they do.
     """
 
     first_dominates: int
@@ -100,14 +98,12 @@ def compare(
 ) -> ParetoComparison:
     """Two runs' points (user, llm), row n of both for the same input.
 
-    b ε-dominates a when b ≥ a − ε in both coordinates and b > a − ε in one; where each
-    dominates the other, or neither the other, the two are incomparable. The joint front
-    is that of all points together. eps: ε, for dominance in units of the pay-off, for
-    coverage as a share of the joint range; alpha: the user's weight in `cobb_douglas`.
-    Where all points agree in a coordinate its spread is 0.
-    Raises ValueError for wrong shapes, values that are not finite, or points that do
-    not pair up. Source: GTAlign (arXiv 2510.08872), the published comparison of two
-    runs.
+    b ε-dominates a when b ≥ a − ε in both coordinates and b > a − ε in one; where each dominates
+    the other, or neither the other, the two are incomparable. The joint front is that of all points
+    together. eps: ε, for dominance in units of the pay-off, for coverage as a share of the joint
+    range; alpha: the user's weight in `cobb_douglas`. Where all points agree in a coordinate its
+    spread is 0. Raises ValueError for wrong shapes, values that are not finite, or points that do
+    not pair up. Source: GTAlign (arXiv 2510.08872), the published comparison of two runs.
     """
     first_N2 = checked_points(first_N2, "first_N2")
     second_N2 = checked_points(second_N2, "second_N2")
@@ -117,9 +113,7 @@ def compare(
             f"there are {len(first_N2)} and {len(second_N2)}"
         )
     if not eps >= 0 or not 0 <= alpha <= 1:
-        raise ValueError(
-            f"eps must be at least 0 and alpha in [0, 1]; they are {eps} and {alpha}"
-        )
+        raise ValueError(f"eps must be at least 0 and alpha in [0, 1]; they are {eps} and {alpha}")
     first_N = _dominates(first_N2, second_N2, eps)
     second_N = _dominates(second_N2, first_N2, eps)
     wins = int((first_N & ~second_N).sum())
@@ -148,11 +142,7 @@ def _dominates(b_N2: np.ndarray, a_N2: np.ndarray, eps: float) -> np.ndarray:
 
 
 def _summary(
-    points_N2: np.ndarray,
-    front_F2: np.ndarray,
-    range_2: np.ndarray,
-    eps: float,
-    alpha: float,
+    points_N2: np.ndarray, front_F2: np.ndarray, range_2: np.ndarray, eps: float, alpha: float
 ) -> ParetoSummary:
     # Without a range there is no shortfall either.
     unit_2 = np.where(range_2 > 0, range_2, 1.0)
@@ -186,7 +176,5 @@ def checked_points(points_N2: ArrayLike, name: str) -> np.ndarray:
         )
     if not np.isfinite(points_N2).all():
         n = int(np.argwhere(~np.isfinite(points_N2))[0][0])
-        raise ValueError(
-            f"{name}[{n}] is {points_N2[n]}; leave out the points that are missing"
-        )
+        raise ValueError(f"{name}[{n}] is {points_N2[n]}; leave out the points that are missing")
     return points_N2

@@ -1,7 +1,7 @@
 """One against many by Plackett–Luce: P(an answer comes first among several).
 
-With rewards R, P(i first) = exp R_i / Σ_j exp R_j over all that are compared, i among
-them; for two this is Bradley–Terry. (arXiv 2509.23102, §3.1)
+With rewards R, P(i first) = exp R_i / Σ_j exp R_j over all that are compared, i among them; for two
+this is Bradley–Terry. (arXiv 2509.23102, §3.1)
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ def first_place(reward_N: ArrayLike) -> np.ndarray:
 
 
 def one_against_many(reward_A: ArrayLike, opponents: Sequence[ArrayLike]) -> np.ndarray:
-    """P_A: how likely each move comes first against one move of every opponent,
-    exactly.
+    """P_A: how likely each move comes first against one move of every opponent, exactly.
 
-    `reward_A`: of the moves, in logits; `opponents`: each one's policy over the same
-    moves, drawn independently. Every joint move is summed over, A^K of them. Raises
-    ConfigError for a policy over other moves or rewards that are not finite.
+    `reward_A`: of the moves, in logits; `opponents`: each one's policy over the same moves, drawn
+    independently. Every joint move is summed over, A^K of them. Raises ConfigError for a policy
+    over other moves or rewards that are not finite.
     """
     values_A = np.asarray(reward_A, float)
     if not np.isfinite(values_A).all():
@@ -43,9 +42,7 @@ def one_against_many(reward_A: ArrayLike, opponents: Sequence[ArrayLike]) -> np.
     for policy in opponents:
         policy_A = np.asarray(policy, float)
         if policy_A.shape != odds_A.shape:
-            raise ConfigError(
-                f"an opponent has {len(policy_A)} moves, and there are {len(odds_A)}"
-            )
+            raise ConfigError(f"an opponent has {len(policy_A)} moves, and there are {len(odds_A)}")
         chance_J = np.multiply.outer(chance_J, policy_A).ravel()
         odds_J = np.add.outer(odds_J, odds_A).ravel()
     share_AJ = odds_A[:, None] / (odds_A[:, None] + odds_J)

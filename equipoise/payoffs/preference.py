@@ -1,7 +1,7 @@
 """From scores to preference pay-offs: P(i beats j) − P(j beats i), in [−1, 1].
 
-Only the order of two scores counts, so judges with different scales agree on the game
-that the players play.
+Only the order of two scores counts, so judges with different scales agree on the game that the
+players play.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ Scores = Mapping[str, Mapping[str, Sequence[float | None]]]
 
 
 def meeting(score_a: float | None, score_b: float | None) -> float | None:
-    """What a gets from meeting b: sign(score_a − score_b), so +1 a win, 0 a tie, −1 a
-    loss; None when unjudged.
+    """What a gets from meeting b: sign(score_a − score_b), so +1 a win, 0 a tie, −1 a loss; None
+    when unjudged.
 
     Raises ValueError for a score that is NaN or infinite.
     """
     for score in (score_a, score_b):
         if score is not None and not np.isfinite(score):
-            raise ValueError(
-                f"a score is {score}; it must be finite, or None when unjudged"
-            )
+            raise ValueError(f"a score is {score}; it must be finite, or None when unjudged")
     if score_a is None or score_b is None:
         return None
     return float(np.sign(score_a - score_b))
@@ -34,20 +32,18 @@ def meeting(score_a: float | None, score_b: float | None) -> float | None:
 def cross_play(scores: Scores) -> PayoffTable:
     """Every player's answers against every other's, on the prompts that both answered.
 
-    payoff[i, j] = mean over prompts p of mean over answer pairs (a of i, b of j) of
-    sign(s_i,p,a − s_j,p,b). se[i, j] = standard deviation of the prompts' means /
-    sqrt(prompts): answers to one prompt are not independent.
+    payoff[i, j] = mean over prompts p of mean over answer pairs (a of i, b of j) of sign(s_i,p,a −
+    s_j,p,b). se[i, j] = standard deviation of the prompts' means / sqrt(prompts): answers to one
+    prompt are not independent.
 
-    `scores`: {player: {prompt id: [score of each answer, None where unjudged]}}.
-    Returns a constant-sum table that counts answer pairs; a pair with an unjudged
-    answer is unjudged. A player does not meet itself: the diagonal is 0 with count 0.
-    Raises ValueError for a score that is NaN or infinite. Source: the preference game
-    of Munos et al. 2023, arXiv 2312.00886, §3, with P − ½ doubled.
+    `scores`: {player: {prompt id: [score of each answer, None where unjudged]}}. Returns a
+    constant-sum table that counts answer pairs; a pair with an unjudged answer is unjudged. A
+    player does not meet itself: the diagonal is 0 with count 0. Raises ValueError for a score that
+    is NaN or infinite. Source: the preference game of Munos et al. 2023, arXiv 2312.00886, §3, with
+    P − ½ doubled.
     """
     players = list(scores)
-    prompts = list(
-        dict.fromkeys(prompt for by_prompt in scores.values() for prompt in by_prompt)
-    )
+    prompts = list(dict.fromkeys(prompt for by_prompt in scores.values() for prompt in by_prompt))
     dense = [_dense(player, scores[player], prompts) for player in players]
     shape = (len(players), len(players))
     payoff_NN, se_NN = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -77,9 +73,7 @@ def cross_play_by_prompt(scores: Scores) -> np.ndarray:
     NaN where no answers of the two to the prompt were judged; the diagonal is 0.
     """
     players = list(scores)
-    prompts = list(
-        dict.fromkeys(prompt for by_prompt in scores.values() for prompt in by_prompt)
-    )
+    prompts = list(dict.fromkeys(prompt for by_prompt in scores.values() for prompt in by_prompt))
     dense = [_dense(player, scores[player], prompts)[0] for player in players]
     payoff_PNN = np.zeros((len(prompts), len(players), len(players)))
     for i in range(len(players)):
@@ -108,9 +102,7 @@ def _dense(
     return score_PA, np.array(list(map(len, answers)), np.int64)
 
 
-def _meet(
-    score_i_PA: np.ndarray, score_j_PA: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _meet(score_i_PA: np.ndarray, score_j_PA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Per prompt: the sum of signs over all judged answer pairs, and how many pairs those are."""
     sum_P = np.zeros(len(score_i_PA))
     # One answer of i against all of j's at a time, so that memory stays that of the scores.

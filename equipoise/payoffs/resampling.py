@@ -15,9 +15,9 @@ def resampled_bounds(
 ) -> tuple[float, float]:
     """The 2.5 % and the 97.5 % quantile of a statistic over draws with replacement.
 
-    `clusters` has a label for each row; the rows of one label are drawn together, as
-    many labels as there are. `statistic` takes the numbers of the rows drawn. Source:
-    Efron 1979, Annals of Statistics 7; percentile intervals.
+    `clusters` has a label for each row; the rows of one label are drawn together, as many labels as
+    there are. `statistic` takes the numbers of the rows drawn. Source: Efron 1979, Annals of
+    Statistics 7; percentile intervals.
     """
     rows_of: dict[Hashable, list[int]] = {}
     for row, label in enumerate(clusters):

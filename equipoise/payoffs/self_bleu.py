@@ -1,19 +1,18 @@
-"""How much texts repeat what was written before: BLEU against every stored text,
-exactly, without visiting each.
+"""How much texts repeat what was written before: BLEU against every stored text, exactly, without
+visiting each.
 
     score(h) = 1/N Σ_r 1/|orders| Σ_n BLEU-n(h; r)
     BLEU-n(h; r) = BP · exp(1/n Σ_{i≤n} log p_i),  BP = exp(min(0, 1 − |r|/|h|))
     p_i = clipped matches / n-grams of h, with 0.1 matches in place of none
 
-BLEU is 0 where not even a word is shared, so for each word the index keeps the
-references that have it, and its places in them. Shared words alone fix the value of
-most references: it is read from a table of (matches), times BP. Only references that
-share two words in a row, found by looking at what follows a word's places, are counted
-further.
+BLEU is 0 where not even a word is shared, so for each word the index keeps the references that have
+it, and its places in them. Shared words alone fix the value of most references: it is read from a
+table of (matches), times BP. Only references that share two words in a row, found by looking at
+what follows a word's places, are counted further.
 
-Memory: about 12 bytes a word of each distinct reference, 250 bytes a distinct reference
-and 600 a distinct word. Source: Papineni et al. 2002, BLEU, §2; smoothing 1 of Chen and
-Cherry 2014, W14-3346; Zhu et al. 2018, Texygen, arXiv 1802.01886, §3.2 (self-BLEU).
+Memory: about 12 bytes a word of each distinct reference, 250 bytes a distinct reference and 600 a
+distinct word. Source: Papineni et al. 2002, BLEU, §2; smoothing 1 of Chen and Cherry 2014,
+W14-3346; Zhu et al. 2018, Texygen, arXiv 1802.01886, §3.2 (self-BLEU).
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ SLACK = 1024  # dropped references that the index holds at least before it is re
 def bleu(match_nR: np.ndarray, length: int, orders: Sequence[int]) -> np.ndarray:
     """The mean over `orders` of smoothed BLEU without brevity penalty [R]; 0 where no word matches.
 
-    Args: match_nR: clipped matches of 1-grams, 2-grams … [max(orders), R]; length:
-    words of the hypothesis, ≥ 1.
+    Args: match_nR: clipped matches of 1-grams, 2-grams … [max(orders), R]; length: words of the
+    hypothesis, ≥ 1.
     """
     n_n1 = np.arange(1, len(match_nR) + 1)[:, None]
     match_or_none_nR = np.where(match_nR > 0, match_nR, EPSILON)
@@ -54,20 +53,18 @@ class SelfBleu:
         window: int | None = None,
         tokens: Tokens = "whitespace",
     ) -> None:
-        """`orders`: the n of BLEU-n that are averaged; `tokens`: what a word is, by
-        white space, or "words" as NLTK has them.
+        """`orders`: the n of BLEU-n that are averaged; `tokens`: what a word is, by white space, or
+        "words" as NLTK has them.
 
-        Raises ValueError for orders or a window below 1, ConfigError for unknown
-        `tokens` and where "words" lack NLTK.
+        Raises ValueError for orders or a window below 1, ConfigError for unknown `tokens` and where
+        "words" lack NLTK.
         """
         if not orders or min(orders) < 1:
             raise ValueError(
                 f"orders = {tuple(orders)}: name at least one, each of them at least 1"
             )
         if window is not None and window < 1:
-            raise ValueError(
-                f"window = {window}: it must be at least 1, or None for all texts"
-            )
+            raise ValueError(f"window = {window}: it must be at least 1, or None for all texts")
         self.orders, self.window = tuple(orders), window
         self._words = splitter(tokens)
         self._clear()
@@ -101,18 +98,13 @@ class SelfBleu:
             self._rebuild()
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """The mean BLEU of each text against the references [B], in [0, 1]; 0 for an
-        empty text or no references.
+        """The mean BLEU of each text against the references [B], in [0, 1]; 0 for an empty text or
+        no references.
         """
         if not self._count:
             return np.zeros(len(texts))
         reading = _Reading(
-            self.orders,
-            self._token,
-            self._start,
-            self._times,
-            self._places,
-            self._sharers,
+            self.orders, self._token, self._start, self._times, self._places, self._sharers
         )
         total = {
             text: reading.total(
@@ -123,9 +115,7 @@ class SelfBleu:
         return np.array([total[text] for text in texts], float) / self._count
 
     def _add(self, spellings: Sequence[str]) -> None:
-        ids = array(
-            "i", [self._ids.setdefault(each, len(self._ids)) for each in spellings]
-        )
+        ids = array("i", [self._ids.setdefault(each, len(self._ids)) for each in spellings])
         number = self._number.setdefault(ids.tobytes(), len(self._start))
         if number == len(self._start):
             self._index(ids, number)
@@ -206,8 +196,8 @@ class _Reading:
             seen[token] += 1
         if not sharers:
             return 0.0
-        # A reference is in a list for each word that it shares, and in k of those of a
-        # word that both have k times.
+        # A reference is in a list for each word that it shares, and in k of those of a word that
+        # both have k times.
         match_R = np.bincount(np.concatenate(sharers), minlength=len(self.start_R))
         only_words = np.zeros((max(self.orders), match_R.max() + 1))
         only_words[0] = np.arange(only_words.shape[1])
@@ -224,8 +214,8 @@ class _Reading:
         return self.weight_R[length]
 
     def _longer(self, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The references C that share two words in a row, and their clipped matches of
-        n ≥ 2 words [n, C].
+        """The references C that share two words in a row, and their clipped matches of n ≥ 2 words
+        [n, C].
         """
         number_C, match_nC = np.zeros(0, np.intp), np.zeros((max(self.orders), 0))
         shared: dict[tuple[int, ...], np.ndarray] = {}  # n-gram -> its places
@@ -248,17 +238,15 @@ class _Reading:
                 number_C = number_U[np.diff(number_U, prepend=-1) > 0]
                 match_nC = np.zeros((max(self.orders), len(number_C)))
             match_nC[n - 1] = np.bincount(
-                np.searchsorted(number_C, number_U),
-                np.minimum(count_U, most_U),
-                len(number_C),
+                np.searchsorted(number_C, number_U), np.minimum(count_U, most_U), len(number_C)
             )
         return number_C, match_nC
 
     def _where(
         self, gram: tuple[int, ...], shorter: dict[tuple[int, ...], np.ndarray]
     ) -> np.ndarray:
-        """The places at which the n-gram begins in the references; `shorter` has the
-        places of (n − 1)-grams, and none for n = 2.
+        """The places at which the n-gram begins in the references; `shorter` has the places of (n −
+        1)-grams, and none for n = 2.
         """
         if shorter:
             place_P = shorter.get(gram[:-1], np.zeros(0, np.intc))

@@ -2,12 +2,12 @@
 
     logit P(model m beats the baseline on prompt i) = θ_m + Σ_f φ_f · z_if
 
-z are the differences in style between the two answers, θ the strengths that are left.
-The win rate of m is 1/(1 + exp(−θ_m)).
+z are the differences in style between the two answers, θ the strengths that are left. The win rate
+of m is 1/(1 + exp(−θ_m)).
 
-Source: Li, Angelopoulos and Chiang 2024, Does style matter? Disentangling style and
-substance in Chatbot Arena (LMSYS blog, 28 August 2024), and the script `show_result.py`
-of arena-hard-auto (version 2). The features are relative differences:
+Source: Li, Angelopoulos and Chiang 2024, Does style matter? Disentangling style and substance in
+Chatbot Arena (LMSYS blog, 28 August 2024), and the script `show_result.py` of arena-hard-auto
+(version 2). The features are relative differences:
 
     length                (a − b)/(a + b)
     each kind of markup   (a/(len a + 1) − b/(len b + 1)) / (their sum + 1)
@@ -38,8 +38,8 @@ FEATURES = ("length", "headers", "lists", "bold")
 def style(text: str) -> tuple[int, ...]:
     """(length, headers, list items, bold passages) of an answer.
 
-    Length is in words and single marks, which stand for tokens; the rest is Markdown
-    outside blocks of code.
+    Length is in words and single marks, which stand for tokens; the rest is Markdown outside blocks
+    of code.
     """
     prose = CODE.sub("", text)
     length = len(re.findall(r"\w+|[^\w\s]", text))
@@ -51,8 +51,8 @@ def style_differences(
     style_BF: Sequence[Sequence[float]] | np.ndarray,
     baseline_style_BF: Sequence[Sequence[float]] | np.ndarray,
 ) -> np.ndarray:
-    """The relative differences [B, F] in style of answers and the baseline's, both as
-    `style` counts them: the length first, then kinds of markup.
+    """The relative differences [B, F] in style of answers and the baseline's, both as `style`
+    counts them: the length first, then kinds of markup.
     """
     own_BF = np.asarray(style_BF, float)
     base_BF = np.asarray(baseline_style_BF, float)
@@ -70,8 +70,7 @@ def style_differences(
 class StyleControlled:
     """Win rates against the baseline as if styles were equal, and what style is worth.
 
-    `win_rates` by model lie in [0, 1]; `style_F` are nats per standard deviation of
-    each feature.
+    `win_rates` by model lie in [0, 1]; `style_F` are nats per standard deviation of each feature.
     """
 
     win_rates: dict[str, float]
@@ -87,14 +86,14 @@ def style_controlled(
 ) -> StyleControlled:
     """The style-controlled win rate of each model over the common baseline.
 
-    Args: models: whose answer each of B comparisons is about; score_B: 1 it won, 0 it
-    lost, ½ a tie; difference_BF: as `style_differences` gives them; centred: take the
-    mean difference over all comparisons out of the features, as arena-hard-auto does.
-    That is for many models at once: of one model alone it would take out what
-    sets the model's style apart, and so control for nothing.
+    Args: models: whose answer each of B comparisons is about; score_B: 1 it won, 0 it lost, ½ a
+    tie; difference_BF: as `style_differences` gives them; centred: take the mean difference over
+    all comparisons out of the features, as arena-hard-auto does. That is for many models at once:
+    of one model alone it would take out what sets the model's style apart, and so control for
+    nothing.
 
-    A feature that never differs has weight 0. Raises ValueError for scores outside
-    [0, 1] or unequal numbers of rows.
+    A feature that never differs has weight 0. Raises ValueError for scores outside [0, 1] or
+    unequal numbers of rows.
     """
     score_B = np.asarray(score_B, float)
     if not (len(models) == len(score_B) == len(difference_BF)) or not len(models):
@@ -122,11 +121,10 @@ def style_controlled_interval(
     resamples: int = 200,
     seed: int = 0,
 ) -> Interval:
-    """The style-controlled win rate of one model, with a 95 % percentile interval by
-    fitting anew on draws of the prompts; all comparisons of a prompt are drawn together.
+    """The style-controlled win rate of one model, with a 95 % percentile interval by fitting anew
+    on draws of the prompts; all comparisons of a prompt are drawn together.
 
-    `prompts` says which prompt each comparison is of. Raises what `style_controlled`
-    does.
+    `prompts` says which prompt each comparison is of. Raises what `style_controlled` does.
     """
     score_B = np.asarray(score_B, float)
 
@@ -148,14 +146,12 @@ def _in_deviations(difference_BF: np.ndarray, centred: bool) -> np.ndarray:
     if centred:
         difference_BF = difference_BF - difference_BF.mean(axis=0)
     # A feature without spread cannot be told from strength: it explains nothing.
-    return np.where(
-        spread_F > 0, difference_BF / np.where(spread_F > 0, spread_F, 1), 0
-    )
+    return np.where(spread_F > 0, difference_BF / np.where(spread_F > 0, spread_F, 1), 0)
 
 
 def _fit(feature_BW: np.ndarray, score_B: np.ndarray) -> np.ndarray:
-    """The weights of greatest likelihood, without a penalty; where there is none (a
-    model that always won), weights that are large enough to say so.
+    """The weights of greatest likelihood, without a penalty; where there is none (a model that
+    always won), weights that are large enough to say so.
     """
 
     def loss(weight_W: np.ndarray) -> tuple[float, np.ndarray]:

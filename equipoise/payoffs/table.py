@@ -1,5 +1,5 @@
-"""The pay-off table: what each player gets when it meets each other player, with
-standard errors, and what is missing.
+"""The pay-off table: what each player gets when it meets each other player, with standard errors,
+and what is missing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from equipoise.errors import NoSignal
 class Meeting(NamedTuple):
     """`first` met `second` and got `value`, or None where the meeting could not be judged.
 
-    Meetings that share a `cluster` (a prompt's id) are not independent of each other;
-    "" is a cluster of its own.
+    Meetings that share a `cluster` (a prompt's id) are not independent of each other; "" is a
+    cluster of its own.
     """
 
     first: str
@@ -30,12 +30,11 @@ class Meeting(NamedTuple):
 class PayoffTable:
     """Pay-offs of N players, row i against column j.
 
-    payoff_NN: the mean of what i got when it met j; NaN where no meeting was judged.
-    count_NN: judged meetings. unjudged_NN: meetings that could not be judged; they are
-    in no mean. clusters_NN: clusters (prompts) among the judged meetings. se_NN:
-    standard error of payoff_NN, clusters taken whole; NaN with fewer than two clusters.
-    constant_sum: every meeting gave j the negative of what it gave i, so a player's
-    pay-off against itself is 0.
+    payoff_NN: the mean of what i got when it met j; NaN where no meeting was judged. count_NN:
+    judged meetings. unjudged_NN: meetings that could not be judged; they are in no mean.
+    clusters_NN: clusters (prompts) among the judged meetings. se_NN: standard error of payoff_NN,
+    clusters taken whole; NaN with fewer than two clusters. constant_sum: every meeting gave j the
+    negative of what it gave i, so a player's pay-off against itself is 0.
     """
 
     players: list[str]
@@ -59,12 +58,11 @@ class PayoffTable:
 
     @property
     def effective_NN(self) -> np.ndarray:
-        """How many independent wins and losses would have this standard error: (1 −
-        payoff²)/se², within [clusters, count].
+        """How many independent wins and losses would have this standard error: (1 − payoff²)/se²,
+        within [clusters, count].
 
-        For pay-offs in [−1, 1]. It falls to the clusters where the standard error is
-        unknown or 0. Source: the effective sample size of a clustered sample, Kish
-        1965, §8.2.
+        For pay-offs in [−1, 1]. It falls to the clusters where the standard error is unknown or 0.
+        Source: the effective sample size of a clustered sample, Kish 1965, §8.2.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             size_NN = (1 - self.payoff_NN**2) / self.se_NN**2
@@ -72,8 +70,8 @@ class PayoffTable:
         return np.clip(size_NN, self.clusters_NN, self.count_NN)
 
     def filled(self, value: float) -> np.ndarray:
-        """payoff_NN with `value` where no meeting was judged: the caller states what a
-        missing pay-off counts as.
+        """payoff_NN with `value` where no meeting was judged: the caller states what a missing
+        pay-off counts as.
         """
         return np.where(np.isnan(self.payoff_NN), value, self.payoff_NN)
 
@@ -95,21 +93,19 @@ class PayoffTable:
 
 
 def tally(
-    meetings: Iterable[Meeting],
-    players: Sequence[str] | None = None,
-    constant_sum: bool = True,
+    meetings: Iterable[Meeting], players: Sequence[str] | None = None, constant_sum: bool = True
 ) -> PayoffTable:
     """The table of `meetings`: payoff[i, j] = mean value of i's meetings with j.
 
-    Standard error with clusters g of n_g meetings and sum s_g, n = sum n_g, G clusters:
-    se² = G/(G−1) · sum_g (s_g − n_g·mean)² / n², which is the usual s²/n when each
-    meeting is its own cluster.
+    Standard error with clusters g of n_g meetings and sum s_g, n = sum n_g, G clusters: se² =
+    G/(G−1) · sum_g (s_g − n_g·mean)² / n², which is the usual s²/n when each meeting is its own
+    cluster.
 
-    `players` fixes the rows' order and may name players that never met; else the order
-    of first appearance. `constant_sum`: a meeting (i, j, v) is also one (j, i, −v).
-    Raises ValueError for a player that `players` does not list and for a value that is
-    not a finite number. Source: the cluster-robust variance of a mean, Liang and Zeger
-    1986, Biometrika 73; Miller 2024, arXiv 2411.00640.
+    `players` fixes the rows' order and may name players that never met; else the order of first
+    appearance. `constant_sum`: a meeting (i, j, v) is also one (j, i, −v). Raises ValueError for a
+    player that `players` does not list and for a value that is not a finite number. Source: the
+    cluster-robust variance of a mean, Liang and Zeger 1986, Biometrika 73; Miller 2024, arXiv
+    2411.00640.
     """
     index = {name: i for i, name in enumerate(players or ())}
     cluster_ids: dict[str | int, int] = {}
@@ -131,12 +127,10 @@ def tally(
         rows.append((index[first], index[second], known, group))
     if not rows:
         return _table(list(index), *np.zeros((4, 0)), constant_sum=constant_sum)
-    i_R, j_R, value_R, group_R = (
-        np.array(column) for column in zip(*rows, strict=True)
-    )
+    i_R, j_R, value_R, group_R = (np.array(column) for column in zip(*rows, strict=True))
     if constant_sum:
-        # Seen from the player listed first; against itself 0, since what one seat gains
-        # the other loses.
+        # Seen from the player listed first; against itself 0, since what one seat gains the other
+        # loses.
         value_R = value_R * np.sign(j_R - i_R)
         i_R, j_R = np.minimum(i_R, j_R), np.maximum(i_R, j_R)
     return _table(list(index), i_R, j_R, value_R, group_R, constant_sum=constant_sum)
@@ -180,6 +174,4 @@ def _table(
             mirrored_NN[lower] = mirrored_NN.T[lower]
         np.fill_diagonal(payoff_NN, 0.0)
         np.fill_diagonal(se_NN, 0.0)
-    return PayoffTable(
-        players, payoff_NN, count_NN, unjudged_NN, clusters_NN, se_NN, constant_sum
-    )
+    return PayoffTable(players, payoff_NN, count_NN, unjudged_NN, clusters_NN, se_NN, constant_sum)

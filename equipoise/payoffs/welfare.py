@@ -1,11 +1,10 @@
 """Welfare functions: the pay-offs of two sides as a single number, over numbers or arrays.
 
-Each function takes `user` and `llm`, numbers or arrays that broadcast, and returns the
-broadcast shape (a number for two numbers). Missing values (NaN) stay missing. Functions
-that take powers or products put negatives at 0: a product of two negatives would be
-positive. Each is also a component, so that a configuration can choose it. Source:
-Moulin 2003, Fair Division and Collective Welfare, ch. 3; GTAlign (arXiv 2510.08872),
-section 3, takes the geometric mean.
+Each function takes `user` and `llm`, numbers or arrays that broadcast, and returns the broadcast
+shape (a number for two numbers). Missing values (NaN) stay missing. Functions that take powers or
+products put negatives at 0: a product of two negatives would be positive. Each is also a component,
+so that a configuration can choose it. Source: Moulin 2003, Fair Division and Collective Welfare,
+ch. 3; GTAlign (arXiv 2510.08872), section 3, takes the geometric mean.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from equipoise.component import Component
 def cobb_douglas(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.ndarray:
     """user^w · llm^(1 − w), negatives at 0; with w = ½ the geometric mean √(user · llm).
 
-    `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside. Source:
-    GTAlign (arXiv 2510.08872), section 3.
+    `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside. Source: GTAlign
+    (arXiv 2510.08872), section 3.
     """
     user, llm = _sides(user, llm, weight)
     return np.maximum(user, 0.0) ** weight * np.maximum(llm, 0.0) ** (1 - weight)
@@ -45,14 +44,13 @@ def egalitarian(user: ArrayLike, llm: ArrayLike) -> np.ndarray:
 
 
 def ces(user: ArrayLike, llm: ArrayLike, rho: float, weight: float = 0.5) -> np.ndarray:
-    """(w·user^ρ + (1 − w)·llm^ρ)^(1/ρ), negatives at 0: constant elasticity of
-    substitution 1/(1 − ρ).
+    """(w·user^ρ + (1 − w)·llm^ρ)^(1/ρ), negatives at 0: constant elasticity of substitution 1/(1 −
+    ρ).
 
-    ρ = 1 is the weighted sum, ρ → 0 Cobb–Douglas, ρ → −∞ the minimum; the limits are
-    taken exactly. For ρ ≤ 0 the welfare is 0 where a side that counts (weight above 0)
-    has 0, which is the limit too. `weight` w in [0, 1] is the user's. Raises ValueError
-    for a weight outside, or a ρ that is no number. Source: Arrow, Chenery, Minhas and
-    Solow 1961.
+    ρ = 1 is the weighted sum, ρ → 0 Cobb–Douglas, ρ → −∞ the minimum; the limits are taken exactly.
+    For ρ ≤ 0 the welfare is 0 where a side that counts (weight above 0) has 0, which is the limit
+    too. `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside, or a ρ that is
+    no number. Source: Arrow, Chenery, Minhas and Solow 1961.
     """
     user, llm = _sides(user, llm, weight)
     if np.isnan(rho):
@@ -66,13 +64,10 @@ def ces(user: ArrayLike, llm: ArrayLike, rho: float, weight: float = 0.5) -> np.
     anchor = high if rho > 0 else low
     if np.isinf(rho):
         return anchor + 0.0
-    # anchor · (w·(user/anchor)^ρ + …)^(1/ρ): no power exceeds 1, and a ρ next to 0
-    # loses no digits.
+    # anchor · (w·(user/anchor)^ρ + …)^(1/ρ): no power exceeds 1, and a ρ next to 0 loses no digits.
     with np.errstate(divide="ignore", over="ignore"):
         unit = np.where(anchor > 0, anchor, 1.0)
-        power_user, power_llm = (
-            np.expm1(rho * np.log(side / unit)) for side in (user, llm)
-        )
+        power_user, power_llm = (np.expm1(rho * np.log(side / unit)) for side in (user, llm))
         power = weight * power_user + (1 - weight) * power_llm
         mean = np.log1p(np.maximum(power, -1.0)) / rho
     return np.where(anchor == 0, 0.0, anchor * np.exp(mean))[()]
@@ -93,8 +88,8 @@ def nash_bargaining(
 ) -> np.ndarray:
     """(user − d_user)·(llm − d_llm), the product of both gains, and 0 where a side does not gain.
 
-    `disagreement` (user, llm): what each side has where they do not agree. Source: Nash
-    1950, Econometrica 18.
+    `disagreement` (user, llm): what each side has where they do not agree. Source: Nash 1950,
+    Econometrica 18.
     """
     user, llm = _sides(user, llm)
     user_gain = np.maximum(user - disagreement[0], 0.0)
@@ -102,9 +97,7 @@ def nash_bargaining(
     return user_gain * llm_gain
 
 
-def _sides(
-    user: ArrayLike, llm: ArrayLike, weight: float = 0.5
-) -> tuple[np.ndarray, np.ndarray]:
+def _sides(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
     """Both as floats of one shape."""
     if not 0 <= weight <= 1:
         raise ValueError(f"weight is the user's share, in [0, 1]; it is {weight}")
@@ -141,9 +134,7 @@ class CobbDouglas(Welfare):
     """The weighted geometric mean: no side can make up for another that has nothing."""
 
     kind: Literal["cobb_douglas"] = "cobb_douglas"
-    weight: float = Field(
-        0.5, ge=0, le=1, description="the user's weight; the model's is the rest"
-    )
+    weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
         """user^w · llm^(1 − w)."""
@@ -155,9 +146,7 @@ class Utilitarian(Welfare):
 
     kind: Literal["utilitarian"] = "utilitarian"
     signed: ClassVar[bool] = True
-    weight: float = Field(
-        0.5, ge=0, le=1, description="the user's weight; the model's is the rest"
-    )
+    weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
         """w·user + (1 − w)·llm."""
@@ -180,13 +169,9 @@ class CES(Welfare):
 
     kind: Literal["ces"] = "ces"
     rho: float = Field(
-        -1.0,
-        le=1,
-        description="1 − 1/elasticity: how well one side's pay-off replaces the other's",
+        -1.0, le=1, description="1 − 1/elasticity: how well one side's pay-off replaces the other's"
     )
-    weight: float = Field(
-        0.5, ge=0, le=1, description="the user's weight; the model's is the rest"
-    )
+    weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
         """(w·user^ρ + (1 − w)·llm^ρ)^(1/ρ)."""

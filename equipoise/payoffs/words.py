@@ -4,8 +4,8 @@
     words        NLTK's words: sentences by Punkt, then the Penn Treebank's rules, which
                  set punctuation and contractions apart: "Stop", "!"
 
-Where a machine lacks Punkt's data, it runs on the list of abbreviations that lies in
-`nltk_data`, in Punkt's own format. Source: Bird et al. 2009, NLTK; Kiss and Strunk 2006.
+Where a machine lacks Punkt's data, it runs on the list of abbreviations that lies in `nltk_data`,
+in Punkt's own format. Source: Bird et al. 2009, NLTK; Kiss and Strunk 2006.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def splitter(tokens: Tokens) -> Words:
 def find_punkt() -> None:
     """Let NLTK find Punkt's data; what the machine has comes first. NLTK is installed.
 
-    NLTK reads no data that another account could change, as where a checkout is
-    writable by its group; it is given a copy then.
+    NLTK reads no data that another account could change, as where a checkout is writable by its
+    group; it is given a copy then.
     """
     import nltk
 

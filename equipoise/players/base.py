@@ -24,8 +24,7 @@ class Actor(Protocol):
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One move per view, in order.
 
-        A row's randomness comes from its own seed alone. A row that fails is an error
-        move.
+        A row's randomness comes from its own seed alone. A row that fails is an error move.
         """
         ...
 
@@ -54,20 +53,19 @@ class Scorer(Protocol):
         whole: bool = False,
         cut: Sequence[bool] = (),
     ) -> list[tuple[float, int]]:
-        """For each (chat, answer): the sum of the answer's token log-probabilities in
-        nats, and the token count.
+        """For each (chat, answer): the sum of the answer's token log-probabilities in nats, and the
+        token count.
 
-        An answer that is too long is cut at its end; with `whole`, it raises DataError.
-        Those that were `cut` when they were sampled have no end; it is passed only
-        where there are some.
+        An answer that is too long is cut at its end; with `whole`, it raises DataError. Those that
+        were `cut` when they were sampled have no end; it is passed only where there are some.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WordProbabilities:
-    """How likely an answer is to begin with each of some words, and what it would most
-    likely begin with, a token's text: `known` where that begins one of the words.
+    """How likely an answer is to begin with each of some words, and what it would most likely begin
+    with, a token's text: `known` where that begins one of the words.
 
     `prompt_tokens` were read for it.
     """
@@ -106,9 +104,7 @@ class Tokenizing(Protocol):
 class TokenScorer(Protocol):
     """An actor that can compute the log-probability of given token ids."""
 
-    def token_sums(
-        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
-    ) -> list[float]:
+    def token_sums(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[float]:
         """log p(answer | prompt), in nats, of each answer's token ids.
 
         Under softmax(logits), whatever the actor samples with.
@@ -123,21 +119,19 @@ class TextScorer(Protocol):
     def continuation_logprobs(
         self, contexts: Sequence[str], continuations: Sequence[str]
     ) -> list[tuple[float, int]]:
-        """log p(continuation | context), in nats, and its tokens; no chat template, and
-        no end after it.
+        """log p(continuation | context), in nats, and its tokens; no chat template, and no end
+        after it.
         """
         ...
 
 
 @runtime_checkable
 class Beginning(Protocol):
-    """An actor whose moves are under way before they are waited for, so that several
-    players move at the same time.
+    """An actor whose moves are under way before they are waited for, so that several players move
+    at the same time.
     """
 
-    def begin(
-        self, views: Sequence[View], seeds: Sequence[int]
-    ) -> Callable[[], list[Move]]:
+    def begin(self, views: Sequence[View], seeds: Sequence[int]) -> Callable[[], list[Move]]:
         """Ask for the moves; what is returned waits for them. As `act`, in two steps."""
         ...
 
@@ -203,15 +197,13 @@ class Player(Component):
         return None
 
     def settings_at(self, weights: Path | None) -> dict[str, Any]:
-        """The settings of a player that begins with `weights`, a folder that a learner
-        wrote; None: as this one does.
+        """The settings of a player that begins with `weights`, a folder that a learner wrote; None:
+        as this one does.
 
         Raises ModelError for a kind of player that has no weights.
         """
         if weights is not None:
-            raise ModelError(
-                f"{weights}: a '{self.kind}' player has no weights to begin with"
-            )
+            raise ModelError(f"{weights}: a '{self.kind}' player has no weights to begin with")
         return self.settings()
 
     def carrying(self, precision: Precision | None) -> Player:
@@ -222,14 +214,14 @@ class Player(Component):
         return self
 
     def faults(self) -> Iterator[str]:
-        """What keeps it from playing here, one message each: a model that is not there,
-        a key that is not set. Asked before a run begins; no weights are loaded.
+        """What keeps it from playing here, one message each: a model that is not there, a key that
+        is not set. Asked before a run begins; no weights are loaded.
         """
         return iter(())
 
     def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
-        """What keeps it from answering some of these, such as their length. Asked before
-        a run begins, after `faults`.
+        """What keeps it from answering some of these, such as their length. Asked before a run
+        begins, after `faults`.
         """
         return iter(())
 

@@ -14,14 +14,11 @@ def with_decoding(
     *,
     whole_context: bool = False,
 ) -> Player:
-    """The player with these settings of sampling, as far as it has them; None leaves
-    its own. With `whole_context` its bound on prompt and answer together, which is made
-    for training, gives way to the model's own.
+    """The player with these settings of sampling, as far as it has them; None leaves its own. With
+    `whole_context` its bound on prompt and answer together, which is made for training, gives way
+    to the model's own.
     """
-    wanted: dict[str, Any] = {
-        "temperature": temperature,
-        "max_new_tokens": max_new_tokens,
-    }
+    wanted: dict[str, Any] = {"temperature": temperature, "max_new_tokens": max_new_tokens}
     change: dict[str, Any] = {
         name: value
         for name, value in wanted.items()

@@ -1,5 +1,5 @@
-"""A player behind an OpenAI-compatible endpoint: vLLM, SGLang, llama.cpp, transformers,
-a commercial service.
+"""A player behind an OpenAI-compatible endpoint: vLLM, SGLang, llama.cpp, transformers, a
+commercial service.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The actor of an endpoint: looks up the replies that are kept, sends the other
-requests side by side, and keeps each reply as it arrives.
+"""The actor of an endpoint: looks up the replies that are kept, sends the other requests side by
+side, and keeps each reply as it arrives.
 """
 
 from __future__ import annotations
@@ -18,12 +18,7 @@ from equipoise.players.endpoint_settings import EndpointSettings
 from equipoise.players.faults import configuration_fault
 from equipoise.players.paid_replies import plus
 from equipoise.players.requests import Connection, Failure, pause_after, set_within
-from equipoise.players.server_reply import (
-    WITHHELD,
-    ServerReply,
-    Usage,
-    without_surrogates,
-)
+from equipoise.players.server_reply import WITHHELD, ServerReply, Usage, without_surrogates
 from equipoise.types import Move, View, record_id
 
 T = TypeVar("T")
@@ -58,9 +53,7 @@ Attempts = dict[asyncio.Task[Move | None], Request]
 class EndpointActor:
     """An endpoint that is ready to move. It runs its own event loop in the thread that calls it."""
 
-    def __init__(
-        self, player: EndpointSettings, connection: Connection, replies: Replies
-    ) -> None:
+    def __init__(self, player: EndpointSettings, connection: Connection, replies: Replies) -> None:
         """`replies` is read and written in the calling thread only."""
         self.player = player
         self._connection, self._replies = connection, replies
@@ -75,14 +68,11 @@ class EndpointActor:
 
         Equal (view, seed) are requested once, and not again once they are answered.
 
-        A row that the server refuses is an error move. Raises ModelError for a failure
-        that concerns every row (the key, the model, the address, a field that the
-        server does not take), and BudgetSpent at the account's limit; replies that
-        arrived by then are kept.
+        A row that the server refuses is an error move. Raises ModelError for a failure that
+        concerns every row (the key, the model, the address, a field that the server does not take),
+        and BudgetSpent at the account's limit; replies that arrived by then are kept.
         """
-        requests = [
-            self._request(view, seed) for view, seed in zip(views, seeds, strict=True)
-        ]
+        requests = [self._request(view, seed) for view, seed in zip(views, seeds, strict=True)]
         distinct = {request.key: request for request in requests}
         moves: dict[str, Move] = {}
         for key in distinct:
@@ -125,23 +115,18 @@ class EndpointActor:
         }
         body = {field: value for field, value in body.items() if value is not None}
         body |= player.extra_body
-        # The schema's format is left out: a reply stays kept when the server learns a
-        # stricter format.
+        # The schema's format is left out: a reply stays kept when the server learns a stricter
+        # format.
         identity = json.dumps(
-            [player.base_url, body, view.schema, seed],
-            sort_keys=True,
-            ensure_ascii=False,
+            [player.base_url, body, view.schema, seed], sort_keys=True, ensure_ascii=False
         )
         # A token is at least a byte long.
         prompt_tokens = sum(
-            len(message["content"].encode()) + TEMPLATE_TOKENS
-            for message in body["messages"]
+            len(message["content"].encode()) + TEMPLATE_TOKENS for message in body["messages"]
         )
         longest = Usage(prompt_tokens, player.max_new_tokens)
         reserve = self._charge(longest)
-        return Request(
-            record_id("reply", identity), body, view.schema, longest, reserve
-        )
+        return Request(record_id("reply", identity), body, view.schema, longest, reserve)
 
     def _charge(self, usage: Usage, unstated: Usage = NOTHING) -> Spending:
         """One call of so many tokens; `unstated` stands for the counts that are missing."""
@@ -186,8 +171,8 @@ class EndpointActor:
             raise
 
     async def _send_all(self, requests: list[Request], moves: dict[str, Move]) -> None:
-        """Send the requests side by side, as `concurrency` and the budget allow, and
-        add the moves to `moves`.
+        """Send the requests side by side, as `concurrency` and the budget allow, and add the moves
+        to `moves`.
         """
         in_flight: Attempts = {}
         try:
@@ -199,10 +184,7 @@ class EndpointActor:
             await asyncio.gather(*in_flight, return_exceptions=True)
 
     async def _send_in_turn(
-        self,
-        waiting: deque[Request],
-        in_flight: Attempts,
-        moves: dict[str, Move],
+        self, waiting: deque[Request], in_flight: Attempts, moves: dict[str, Move]
     ) -> None:
         first_error: EquipoiseError | None = None
         stop = asyncio.Event()
@@ -235,8 +217,8 @@ class EndpointActor:
             raise first_error
 
     def _limit_reached(self, in_flight: Sequence[Request]) -> str | None:
-        """The limit of the budget that the account has reached, counting requests in
-        flight at the most that they can cost.
+        """The limit of the budget that the account has reached, counting requests in flight at the
+        most that they can cost.
         """
         total = self._spent
         for request in in_flight:
@@ -283,8 +265,8 @@ class EndpointActor:
     def _keep(self, request: Request, completion: ServerReply) -> dict[str, Any]:
         """Record a completion with its cost, and count it; returns it as it is kept.
 
-        Where tokens are paid for, those that the server does not count are charged at
-        the most that they can be.
+        Where tokens are paid for, those that the server does not count are charged at the most that
+        they can be.
         """
         usage = completion.usage
         unstated = request.longest if self._pays_for_tokens else NOTHING
@@ -313,9 +295,7 @@ class EndpointActor:
         return self.player.prices is not None or self.player.budget.tokens is not None
 
     def _check_counts(self, usage: Usage) -> None:
-        """Raises ModelError where tokens are paid for, and the server has never counted
-        them.
-        """
+        """Raises ModelError where tokens are paid for, and the server has never counted them."""
         self._counts_tokens = self._counts_tokens or usage.stated
         if self._pays_for_tokens and not self._counts_tokens:
             raise ModelError(
@@ -324,13 +304,11 @@ class EndpointActor:
                 "kept; leave them out and use budget.calls"
             )
 
-    async def _outcome(
-        self, request: Request, stop: asyncio.Event
-    ) -> ServerReply | Failure:
+    async def _outcome(self, request: Request, stop: asyncio.Event) -> ServerReply | Failure:
         """The server's reply.
 
-        A schema is requested in the strictest format that the server takes; the format
-        is remembered.
+        A schema is requested in the strictest format that the server takes; the format is
+        remembered.
         """
         if request.schema is None:
             return await self._connection.send(request.body, stop)
@@ -340,8 +318,8 @@ class EndpointActor:
             body = request.body | _response_format(name, request.schema)
             outcome = await self._connection.send(body, stop)
             if isinstance(outcome, ServerReply):
-                # A request beside this one may have learned it first; a format that is
-                # known to work is never made stricter.
+                # A request beside this one may have learned it first; a format that is known to
+                # work is never made stricter.
                 self._formats = min(self._formats, formats[i:], key=len)
                 break
             if outcome.status not in FORMAT_REFUSED:
@@ -378,6 +356,4 @@ def _failed_move(reply: dict[str, Any], error: str) -> Move:
 
 
 def _usage(reply: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: reply[name] for name in ("prompt_tokens", "completion_tokens", "cost")
-    }
+    return {name: reply[name] for name in ("prompt_tokens", "completion_tokens", "cost")}

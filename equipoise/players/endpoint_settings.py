@@ -1,5 +1,5 @@
-"""The settings of a player behind an OpenAI-compatible endpoint, checked as far as they
-can be without asking the server.
+"""The settings of a player behind an OpenAI-compatible endpoint, checked as far as they can be
+without asking the server.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from equipoise.addresses import KeyVariable, checked_address, key_of
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
 from equipoise.players.base import Player
+from equipoise.system.addresses import KeyVariable, checked_address, key_of
 
 # Fields of the request that settings fill, so that `extra_body` may not: field -> setting.
 SETTING_OF_FIELD = {
@@ -36,9 +36,7 @@ class Prices(Settings):
     """What tokens cost, in a currency of your choice."""
 
     input: float = Field(
-        ge=0,
-        allow_inf_nan=False,
-        description="money per million tokens of the question",
+        ge=0, allow_inf_nan=False, description="money per million tokens of the question"
     )
     output: float = Field(
         ge=0,
@@ -54,9 +52,7 @@ class Budget(Settings):
     """
 
     calls: int | None = Field(None, ge=0, description="answers")
-    tokens: int | None = Field(
-        None, ge=0, description="tokens of questions and answers together"
-    )
+    tokens: int | None = Field(None, ge=0, description="tokens of questions and answers together")
     money: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="in the currency of the prices"
     )
@@ -98,12 +94,10 @@ class EndpointSettings(Player):
         (), description="texts that end an answer, and are not part of it"
     )
     send_seed: bool = Field(
-        True,
-        description="send each row's seed (31 bits of it); some services refuse the field",
+        True, description="send each row's seed (31 bits of it); some services refuse the field"
     )
     logprobs: bool = Field(
-        False,
-        description="ask for the answer's token log-probabilities, as the server gives them",
+        False, description="ask for the answer's token log-probabilities, as the server gives them"
     )
     extra_body: dict[str, Any] = Field(
         default_factory=dict,
@@ -116,15 +110,10 @@ class EndpointSettings(Player):
     )
     concurrency: int = Field(16, ge=1, description="requests in flight at most")
     timeout: float = Field(
-        300.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds that one request may take",
+        300.0, gt=0, allow_inf_nan=False, description="seconds that one request may take"
     )
     retries: int = Field(
-        6,
-        ge=0,
-        description="further attempts after a time-out, a broken connection, 429 or 5xx",
+        6, ge=0, description="further attempts after a time-out, a broken connection, 429 or 5xx"
     )
     longest_reply: int = Field(
         16 * 2**20,
@@ -142,16 +131,13 @@ class EndpointSettings(Player):
         description="use what the environment names: proxies (HTTPS_PROXY, ALL_PROXY, "
         "NO_PROXY, …) and certificates (SSL_CERT_FILE, SSL_CERT_DIR)",
     )
-    prices: Prices | None = Field(
-        None, description="what tokens cost; null: costs are not counted"
-    )
+    prices: Prices | None = Field(None, description="what tokens cost; null: costs are not counted")
     budget: Budget = Field(
         default_factory=lambda: Budget.model_validate({}),
         description="what the account may spend in one run",
     )
     account: str | None = Field(
-        None,
-        description="who pays: players of one account share its spending; null: the model",
+        None, description="who pays: players of one account share its spending; null: the model"
     )
 
     @model_validator(mode="before")
@@ -184,8 +170,7 @@ class EndpointSettings(Player):
             raise ValueError("must begin with http:// or https:// and name a host")
         if "@" in parts.netloc:
             raise ValueError(
-                "must hold no password; put the address into HTTPS_PROXY, and set "
-                "trust_env: true"
+                "must hold no password; put the address into HTTPS_PROXY, and set trust_env: true"
             )
         return url
 

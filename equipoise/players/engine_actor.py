@@ -1,7 +1,7 @@
 """A local player whose answers an engine in another process samples.
 
-Token ids go out and come back; scoring, as of every local player, is done here, by a
-model that is loaded when it is first asked.
+Token ids go out and come back; scoring, as of every local player, is done here, by a model that is
+loaded when it is first asked.
 """
 
 from __future__ import annotations
@@ -46,15 +46,12 @@ class EngineActor(LocalActor):
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One sampled answer per view.
 
-        A chat that the template refuses or that leaves no room gives an error move.
-        Raises ModelError where the engine is gone, refuses, or does not give what the
-        model here gives.
+        A chat that the template refuses or that leaves no room gives an error move. Raises
+        ModelError where the engine is gone, refuses, or does not give what the model here gives.
         """
         return self.begin(views, seeds)()
 
-    def begin(
-        self, views: Sequence[View], seeds: Sequence[int]
-    ) -> Callable[[], list[Move]]:
+    def begin(self, views: Sequence[View], seeds: Sequence[int]) -> Callable[[], list[Move]]:
         """Send the rows; what is returned waits for the moves."""
         moves: dict[int, Move] = {}
         rows: dict[int, EngineRow] = {}
@@ -66,9 +63,7 @@ class EngineActor(LocalActor):
                 rows[n] = self._row(known[view.messages], seed, view)
             except DataError as error:
                 moves[n] = Move("", "error", error=str(error))
-        work = self._elsewhere.begin(
-            list(rows.values()), self._settings(), self.retraced
-        )
+        work = self._elsewhere.begin(list(rows.values()), self._settings(), self.retraced)
 
         def finish() -> list[Move]:
             answers = self._elsewhere.answers(work)
@@ -83,9 +78,7 @@ class EngineActor(LocalActor):
         return self._elsewhere.facts()
 
     def rest(self) -> None:
-        """Let the engine free its memory, where the settings say so, while a learner
-        trains.
-        """
+        """Let the engine free its memory, where the settings say so, while a learner trains."""
         self._elsewhere.rest()
 
     def close(self) -> None:

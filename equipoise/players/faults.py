@@ -1,5 +1,5 @@
-"""Failures of an endpoint that its configuration causes: the address, the key, the
-model's name, a field of the request.
+"""Failures of an endpoint that its configuration causes: the address, the key, the model's name, a
+field of the request.
 """
 
 from __future__ import annotations
@@ -18,25 +18,17 @@ NO_SUCH_FIELD = re.compile(
 
 
 # What to set a setting to so that its field is not sent; null for the others.
-NOT_SENT = {
-    "send_seed": "false",
-    "logprobs": "false",
-    "structured": "auto",
-    "stop": "[]",
-}
+NOT_SENT = {"send_seed": "false", "logprobs": "false", "structured": "auto", "stop": "[]"}
 
 
 def configuration_fault(player: EndpointSettings, failure: Failure) -> str | None:
-    """What to change, where a failure concerns every request; None where it concerns
-    this one alone.
+    """What to change, where a failure concerns every request; None where it concerns this one
+    alone.
     """
     message = failure.message
     match failure:
         case Failure(unreachable=True):
-            return (
-                f"cannot be reached ({message}); "
-                "is the server running, and is base_url right?"
-            )
+            return f"cannot be reached ({message}); is the server running, and is base_url right?"
         case Failure(status=401 | 403):
             key = (
                 f"the variable {player.api_key_env}"
@@ -66,8 +58,8 @@ def _remedy(player: EndpointSettings, field: str) -> str:
 
 
 def _model_is_unknown(player: EndpointSettings, message: str) -> bool:
-    """Whether the server says that it has no such model; a model's name may be a common
-    word, such as `model`.
+    """Whether the server says that it has no such model; a model's name may be a common word, such
+    as `model`.
     """
     name = re.escape(player.model)
     named = re.search(rf"""['"`]{name}['"`]|\b{name} is not a valid model""", message)
@@ -75,8 +67,8 @@ def _model_is_unknown(player: EndpointSettings, message: str) -> bool:
 
 
 def _unknown_field(player: EndpointSettings, failure: Failure) -> str | None:
-    """The field of ours that the server does not know; not one whose value is wrong in
-    this request alone.
+    """The field of ours that the server does not know; not one whose value is wrong in this request
+    alone.
     """
     cause = f"{failure.code} {failure.message}".lower()
     if failure.status not in (400, 422) or not NO_SUCH_FIELD.search(cause):

@@ -1,5 +1,5 @@
-"""The HTTP client of endpoints: it asks one host, by the way that the settings name, and
-takes no more of a reply than they allow.
+"""The HTTP client of endpoints: it asks one host, by the way that the settings name, and takes no
+more of a reply than they allow.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ class BoundedStream(httpx2.AsyncByteStream):
         async for piece in self._stream:
             size += len(piece)
             if size > self._longest:
-                raise ReplyTooLongError(
-                    f"the reply is longer than {self._longest} bytes"
-                )
+                raise ReplyTooLongError(f"the reply is longer than {self._longest} bytes")
             yield piece
 
     async def aclose(self) -> None:
@@ -44,23 +42,18 @@ class BoundedStream(httpx2.AsyncByteStream):
 class BoundedClient(DefaultAsyncHttpxClient):
     """A client that stops reading a reply which grows too long.
 
-    Redirects are not followed: what a request carries is for one host. Proxies and
-    certificates of the environment are used where the settings say so.
+    Redirects are not followed: what a request carries is for one host. Proxies and certificates of
+    the environment are used where the settings say so.
     """
 
-    def __init__(
-        self, base_url: str, *, longest: int, proxy: str | None, trust_env: bool
-    ) -> None:
+    def __init__(self, base_url: str, *, longest: int, proxy: str | None, trust_env: bool) -> None:
         """`longest`: bytes of a reply, uncompressed."""
-        # Requests go to base_url alone, wherever the server would redirect them; so http
-        # never leads to TLS, and loading certificates, the slowest part of opening a
-        # player, can be left out.
+        # Requests go to base_url alone, wherever the server would redirect them; so http never
+        # leads to TLS, and loading certificates, the slowest part of opening a player, can be left
+        # out.
         encrypted = urlsplit(base_url).scheme != "http" or proxy or trust_env
         super().__init__(
-            follow_redirects=False,
-            verify=bool(encrypted),
-            trust_env=trust_env,
-            proxy=proxy,
+            follow_redirects=False, verify=bool(encrypted), trust_env=trust_env, proxy=proxy
         )
         self._longest = longest
 
@@ -82,9 +75,7 @@ class BoundedClient(DefaultAsyncHttpxClient):
             for name, value in response.headers.multi_items()
             if name.lower() not in OF_THE_BODY
         ]
-        return httpx2.Response(
-            response.status_code, headers=headers, content=body, request=request
-        )
+        return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
 
     async def _read(self, response: httpx2.Response) -> bytes:
         """The body, uncompressed; of a refusal no more than its beginning."""

@@ -1,5 +1,5 @@
-"""A player that is a language model in this process: any causal model of transformers,
-full weights or LoRA.
+"""A player that is a language model in this process: any causal model of transformers, full weights
+or LoRA.
 """
 
 from __future__ import annotations
@@ -84,11 +84,9 @@ class Local(LocalSettings):
             self.encoding,
         )
 
-    def base(
-        self, weights: Path | None, resources: Resources
-    ) -> tuple[SharedBase, Path | None]:
-        """The model in memory that `weights` need, shared through `resources`, and the
-        folder of the adapter on it.
+    def base(self, weights: Path | None, resources: Resources) -> tuple[SharedBase, Path | None]:
+        """The model in memory that `weights` need, shared through `resources`, and the folder of
+        the adapter on it.
 
         None for the adapter: the weights are the model's own. Raises ModelError.
         """
@@ -104,9 +102,5 @@ class Local(LocalSettings):
 
     def _load(self, weights: Path) -> Any:
         return load_model(
-            self.model,
-            weights,
-            dtype=self.dtype,
-            device=self.device,
-            attention=self.attention,
+            self.model, weights, dtype=self.dtype, device=self.device, attention=self.attention
         )

@@ -69,8 +69,8 @@ class LocalActor:
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One sampled answer per view.
 
-        A chat that the template refuses, that leaves no room, or after which the model's
-        logits are not numbers gives an error move.
+        A chat that the template refuses, that leaves no room, or after which the model's logits are
+        not numbers gives an error move.
         """
         prompts, moves = self.read(views)
         if prompts:
@@ -80,9 +80,7 @@ class LocalActor:
             moves.update(zip(prompts, sampled, strict=True))
         return [moves[row] for row in range(len(views))]
 
-    def read(
-        self, views: Sequence[View]
-    ) -> tuple[dict[int, list[int]], dict[int, Move]]:
+    def read(self, views: Sequence[View]) -> tuple[dict[int, list[int]], dict[int, Move]]:
         """The views' token ids by row, and an error move for each that has none."""
         moves: dict[int, Move] = {}
         prompts: dict[int, list[int]] = {}
@@ -106,8 +104,8 @@ class LocalActor:
     ) -> list[Move]:
         """A move for each prompt's token ids, by this actor's settings.
 
-        `limits`: the most tokens of each answer; None: its own. `adapters`: those of the
-        rows, where `model` has several in force.
+        `limits`: the most tokens of each answer; None: its own. `adapters`: those of the rows,
+        where `model` has several in force.
         """
         from equipoise.models.sampling import sample
         from equipoise.models.token_choice import SamplingSettings
@@ -155,11 +153,11 @@ class LocalActor:
         whole: bool = False,
         cut: Sequence[bool] = (),
     ) -> list[tuple[float, int]]:
-        """For each (chat, answer): the sum of the answer's token log-probabilities, and
-        their count, the end included unless the answer was `cut`.
+        """For each (chat, answer): the sum of the answer's token log-probabilities, and their
+        count, the end included unless the answer was `cut`.
 
-        Under softmax(logits), whatever the player samples with. Raises DataError for a
-        chat that cannot be encoded and, with `whole`, for an answer that does not fit.
+        Under softmax(logits), whatever the player samples with. Raises DataError for a chat that
+        cannot be encoded and, with `whole`, for an answer that does not fit.
         """
         ended = [not row for row in cut] or [True] * len(texts)
         joined = [
@@ -176,15 +174,13 @@ class LocalActor:
     def continuation_logprobs(
         self, contexts: Sequence[str], continuations: Sequence[str]
     ) -> list[tuple[float, int]]:
-        """log p(continuation | context), in nats, and its tokens, of plain texts: no
-        chat template, no end. Raises DataError for one that does not fit.
+        """log p(continuation | context), in nats, and its tokens, of plain texts: no chat template,
+        no end. Raises DataError for one that does not fit.
         """
         pairs = zip(contexts, continuations, strict=True)
         return self._scored([self._encoding.continue_text(*pair) for pair in pairs])
 
-    def _scored(
-        self, joined: Sequence[tuple[list[int], int]]
-    ) -> list[tuple[float, int]]:
+    def _scored(self, joined: Sequence[tuple[list[int], int]]) -> list[tuple[float, int]]:
         """For each (ids, where the answer starts): its log-probability and tokens."""
         from equipoise.models.logprobs import answer_logprobs
 
@@ -202,9 +198,7 @@ class LocalActor:
                 )
         return scores
 
-    def token_sums(
-        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
-    ) -> list[float]:
+    def token_sums(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[float]:
         """log p(answer | prompt), in nats, of each answer's token ids, uncut."""
         pairs = zip(prompts, answers, strict=True)
         joined = [([*prompt, *answer], len(prompt)) for prompt, answer in pairs]
@@ -218,8 +212,8 @@ class LocalActor:
     def word_probabilities(
         self, views: Sequence[View], words: Sequence[str]
     ) -> list[WordProbabilities | str]:
-        """How likely each view's answer is to begin with each of `words`, in one reading;
-        words of several tokens take one more each.
+        """How likely each view's answer is to begin with each of `words`, in one reading; words of
+        several tokens take one more each.
 
         A word that another one continues counts without that one: "1" without "10".
         """
@@ -271,8 +265,8 @@ class LocalActor:
         answers: Sequence[list[int]],
         temperature: float | None = None,
     ) -> list[list[float]]:
-        """What sampling gives each token id of these answers, in nats, uncut, at this
-        temperature (None: the player's).
+        """What sampling gives each token id of these answers, in nats, uncut, at this temperature
+        (None: the player's).
         """
         from equipoise.models.sampling import retraced
 
@@ -308,11 +302,7 @@ class LocalActor:
     @contextmanager
     def _model(self) -> Iterator[Any]:
         adapted = self.adapted
-        with (
-            self.in_memory(),
-            adapted.lend() as model,
-            self.products(model),
-        ):
+        with self.in_memory(), adapted.lend() as model, self.products(model):
             yield model
 
     @contextmanager

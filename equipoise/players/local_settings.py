@@ -41,9 +41,7 @@ class LocalSettings(Player):
         "builtin/NAME for a packaged one",
     )
     lora: Lora | None = Field(
-        default_factory=lambda data: (
-            Lora.model_validate({}) if data.get("adapter") else None
-        ),
+        default_factory=lambda data: Lora.model_validate({}) if data.get("adapter") else None,
         description="generations are adapters on the model; null: each is a whole "
         "model. With `adapter`, its own shape",
     )
@@ -70,31 +68,21 @@ class LocalSettings(Player):
         description="tokens of prompt and answer together; null: the model's context, at most 2048",
     )
     template: str | None = Field(
-        None,
-        description="a Jinja chat template's file, in place of the tokenizer's own",
+        None, description="a Jinja chat template's file, in place of the tokenizer's own"
     )
     template_options: dict[str, Any] = Field(
         default_factory=dict,
         description="passed to the chat template, such as enable_thinking: false for Qwen3",
     )
-    temperature: float = Field(
-        1.0, ge=0, description="of sampling; 0 takes the most likely token"
-    )
+    temperature: float = Field(1.0, ge=0, description="of sampling; 0 takes the most likely token")
     top_p: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="sample from the fewest tokens that hold this probability",
+        1.0, gt=0, le=1, description="sample from the fewest tokens that hold this probability"
     )
-    top_k: int = Field(
-        0, ge=0, description="sample from this many most likely tokens; 0: from all"
-    )
+    top_k: int = Field(0, ge=0, description="sample from this many most likely tokens; 0: from all")
     max_new_tokens: int = Field(
         256, ge=1, description="most tokens of an answer, its end token included"
     )
-    batch_size: int = Field(
-        64, ge=1, description="answers that are sampled or scored at once"
-    )
+    batch_size: int = Field(64, ge=1, description="answers that are sampled or scored at once")
     sampler: Sampler = Field(
         default="local",  # type: ignore[assignment]
         description="what samples the answers: this process, or an engine in another "
@@ -143,8 +131,8 @@ class LocalSettings(Player):
         return None if self.adapter is None else resolve_adapter(self.adapter)
 
     def faults(self) -> Iterator[str]:
-        """That the model, its tokenizer, its template, its adapter or its device is not
-        there, or that its sampler does not answer.
+        """That the model, its tokenizer, its template, its adapter or its device is not there, or
+        that its sampler does not answer.
         """
         try:
             if self.device not in ("auto", "cpu"):  # asking takes torch
@@ -177,15 +165,13 @@ class LocalSettings(Player):
 
         Raises ModelError.
         """
-        return load_encoding(
-            self.model, self.max_length, self.template, self.template_options
-        )
+        return load_encoding(self.model, self.max_length, self.template, self.template_options)
 
     def carrying(self, precision: Precision | None) -> Self:
         """The player in the precision of its learner, unless `dtype` says otherwise.
 
-        Weights are float32, as they were trained, or, where the learner rounds them and
-        of a frozen base under an adapter, bfloat16.
+        Weights are float32, as they were trained, or, where the learner rounds them and of a frozen
+        base under an adapter, bfloat16.
         """
         if precision is None or self.dtype != "auto":
             return self

@@ -1,5 +1,5 @@
-"""The players of a run at all their generations: where their weights are, and the
-actors that are open.
+"""The players of a run at all their generations: where their weights are, and the actors that are
+open.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
 
 from equipoise.errors import RunError
-from equipoise.files import check_whole
 from equipoise.models.resources import Replies, Resources
 from equipoise.players.base import Actor, Adjustable, Player
 from equipoise.players.decoding import with_decoding
+from equipoise.system.files import check_whole
 from equipoise.types import PlayerId
 
 Opened = Callable[[Player, Path | None, Resources], Actor]
@@ -39,9 +39,9 @@ class Population:
     ) -> None:
         """`folder` holds the trained generations; `replies` keeps the replies that were paid for.
 
-        `resources`: another population's, to share what it has opened. `live`: the
-        actor of a learner that is in memory, or None for a player that is not.
-        `opened(player, weights, resources)` opens an actor; None: the player does.
+        `resources`: another population's, to share what it has opened. `live`: the actor of a
+        learner that is in memory, or None for a player that is not. `opened(player, weights,
+        resources)` opens an actor; None: the player does.
         """
         self.players = dict(players)
         self.folder = folder
@@ -79,8 +79,8 @@ class Population:
         return sorted({0, *trained})
 
     def actor(self, player: PlayerId | Player) -> Actor:
-        """The open actor of a player of the run, or of a player that only a judge's
-        settings know.
+        """The open actor of a player of the run, or of a player that only a judge's settings
+        know.
         """
         if isinstance(player, PlayerId):
             return self._actor_of_run(player)
@@ -100,14 +100,11 @@ class Population:
         return self._open[player]
 
     def actor_with(
-        self,
-        player: PlayerId,
-        temperature: float | None = None,
-        max_new_tokens: int | None = None,
+        self, player: PlayerId, temperature: float | None = None, max_new_tokens: int | None = None
     ) -> Actor:
-        """The actor of a player of the run under other settings of sampling; None
-        leaves the player's own. It has the model's whole context, whatever the run
-        allows a prompt and an answer together.
+        """The actor of a player of the run under other settings of sampling; None leaves the
+        player's own. It has the model's whole context, whatever the run allows a prompt and an
+        answer together.
         """
         own = self.players[player.name]
         changed = with_decoding(own, temperature, max_new_tokens, whole_context=True)
@@ -123,8 +120,8 @@ class Population:
         return self._open[key]
 
     def release(self, keep: Collection[Hashable] = ()) -> None:
-        """Close every actor and release what they shared, so that a learner finds the
-        memory free; `keep`: the keys of what it shares with them.
+        """Close every actor and release what they shared, so that a learner finds the memory free;
+        `keep`: the keys of what it shares with them.
         """
         for actor in self._open.values():
             actor.close()
@@ -132,8 +129,8 @@ class Population:
         self.resources.clear(keep)
 
     def forget(self, name: str, newest: int, spared: Collection[PlayerId] = ()) -> None:
-        """Delete the weights of `name` except for its `newest` generations and those
-        that are `spared`.
+        """Delete the weights of `name` except for its `newest` generations and those that are
+        `spared`.
         """
         folders = (self.folder / name).glob("[0-9]*")
         generations = sorted(int(f.name) for f in folders if f.name.isdigit())

@@ -1,10 +1,10 @@
-"""One chat completion from an OpenAI-compatible server, retried until the server
-answers or refuses.
+"""One chat completion from an OpenAI-compatible server, retried until the server answers or
+refuses.
 
-Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are
-retried, after a pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n
-(at most LONGEST_PAUSE), so that rows that failed together do not come back together; or
-after as long as the server's Retry-After says, and a little more.
+Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are retried, after a
+pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n (at most LONGEST_PAUSE), so
+that rows that failed together do not come back together; or after as long as the server's
+Retry-After says, and a little more.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ TRANSIENT = {408, 409, 425, 429}  # HTTP statuses below 500 that may pass
 class Failure:
     """Why there is no completion. `status` is HTTP's, None where the server did not get that far.
 
-    `transient`: another attempt may succeed; `wait`: seconds that the server requests
-    before it; `unreachable`: no connection came about. `code` and `field` are the cause
-    that the server names. `usage` is what the server counts for a reply that cannot be
-    used.
+    `transient`: another attempt may succeed; `wait`: seconds that the server requests before it;
+    `unreachable`: no connection came about. `code` and `field` are the cause that the server names.
+    `usage` is what the server counts for a reply that cannot be used.
     """
 
     message: str
@@ -65,8 +64,8 @@ class Failure:
 
 
 class Connection:
-    """The official client, without its own retries and without the settings that it
-    takes from the environment by itself.
+    """The official client, without its own retries and without the settings that it takes from the
+    environment by itself.
     """
 
     def __init__(self, player: EndpointSettings) -> None:
@@ -92,26 +91,20 @@ class Connection:
             max_retries=0,
             timeout=Timeout(player.timeout, connect=min(player.timeout, CONNECTING)),
             http_client=BoundedClient(
-                url,
-                longest=player.longest_reply,
-                proxy=player.proxy,
-                trust_env=player.trust_env,
+                url, longest=player.longest_reply, proxy=player.proxy, trust_env=player.trust_env
             ),
             # Set here so that OPENAI_CUSTOM_HEADERS cannot put another in its place.
             default_headers={"Authorization": f"Bearer {key}"},
         )
-        # These come from the environment and are meant for one service; no other host
-        # may see them.
+        # These come from the environment and are meant for one service; no other host may see them.
         client.organization = client.project = client.admin_api_key = None
         return client
 
-    async def send(
-        self, body: Mapping[str, Any], stop: asyncio.Event
-    ) -> ServerReply | Failure:
+    async def send(self, body: Mapping[str, Any], stop: asyncio.Event) -> ServerReply | Failure:
         """The server's completion of `body`, or the last failure.
 
-        Equal chats go to one server of a pool, which has read them then; each further
-        attempt goes to the next. Once `stop` is set no further attempt is made.
+        Equal chats go to one server of a pool, which has read them then; each further attempt goes
+        to the next. Once `stop` is set no further attempt is made.
         """
         places = count(crc32(json.dumps(body["messages"]).encode()))
         return await self.retried(lambda: self._attempt(body, next(places)), stop)
@@ -119,8 +112,8 @@ class Connection:
     async def retried(
         self, attempt: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event
     ) -> T | Failure:
-        """The result of `attempt`, or its last failure: a transient one is retried, up
-        to `retries` times; not one that was paid for, which its payer counts first.
+        """The result of `attempt`, or its last failure: a transient one is retried, up to `retries`
+        times; not one that was paid for, which its payer counts first.
         """
         attempts = 0
         while True:
@@ -145,9 +138,7 @@ class Connection:
         """Go on with fresh connections: the old ones died with their event loop."""
         self._clients = self._all_connected()
 
-    async def _attempt(
-        self, body: Mapping[str, Any], place: int
-    ) -> ServerReply | Failure:
+    async def _attempt(self, body: Mapping[str, Any], place: int) -> ServerReply | Failure:
         import openai
 
         client = self._clients[place % len(self._clients)]
@@ -156,9 +147,7 @@ class Connection:
             # The client's own limit is on each part of the exchange; this is on all of it.
             async with asyncio.timeout(self._timeout):
                 reply = await create(
-                    model=body["model"],
-                    messages=body["messages"],
-                    extra_body=further_fields(body),
+                    model=body["model"], messages=body["messages"], extra_body=further_fields(body)
                 )
                 content = reply.content
         except TimeoutError:
@@ -227,11 +216,7 @@ class Connection:
 
 def further_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     """The request's fields beyond the two that the official client requires."""
-    return {
-        field: value
-        for field, value in body.items()
-        if field not in ("model", "messages")
-    }
+    return {field: value for field, value in body.items() if field not in ("model", "messages")}
 
 
 def pause_after(attempts: int) -> float:
@@ -241,8 +226,8 @@ def pause_after(attempts: int) -> float:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the time that Retry-After names (seconds, or an HTTP date); None
-    where it names none.
+    """Seconds until the time that Retry-After names (seconds, or an HTTP date); None where it names
+    none.
     """
     value = headers.get("retry-after")
     if value is None:

@@ -16,20 +16,17 @@ from equipoise.types import Move, View
 
 
 class Scripted(Player):
-    """Answers `text` always, or one of `texts` by the row's seed, or with what
-    `call(view, seed)` returns.
+    """Answers `text` always, or one of `texts` by the row's seed, or with what `call(view, seed)`
+    returns.
     """
 
     kind: Literal["scripted"] = "scripted"
     text: str | None = Field(None, description="the only answer")
     texts: tuple[str, ...] | None = Field(
-        None,
-        min_length=1,
-        description="answers, chosen by the row's seed modulo their number",
+        None, min_length=1, description="answers, chosen by the row's seed modulo their number"
     )
     call: str | None = Field(
-        None,
-        description="import path package.module:function of (View, seed: int) -> str",
+        None, description="import path package.module:function of (View, seed: int) -> str"
     )
 
     @model_validator(mode="after")
@@ -38,9 +35,7 @@ class Scripted(Player):
         if sum(script is not None for script in scripts) != 1:
             raise ValueError("give exactly one of text, texts and call")
         if self.call is not None and not callable(imported(self.call)):
-            raise PydanticCustomError(
-                "import", "'{path}' cannot be called", {"path": self.call}
-            )
+            raise PydanticCustomError("import", "'{path}' cannot be called", {"path": self.call})
         return self
 
     def open(self, weights: Path | None, resources: Resources) -> ScriptedActor:
@@ -60,8 +55,7 @@ class ScriptedActor:
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One answer per view.
 
-        Where the function raises, or returns no text, the move is an error with the
-        reason.
+        Where the function raises, or returns no text, the move is an error with the reason.
         """
         return [self._move(view, seed) for view, seed in zip(views, seeds, strict=True)]
 

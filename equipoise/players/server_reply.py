@@ -1,10 +1,9 @@
 """A server's JSON read into a completion: nothing in it is taken on trust.
 
-Each field is checked by itself. A text loses its lone surrogates (halves of a
-character, which no file can hold); a count of tokens is a whole number that a call can
-take, or it is not stated; an end that is not known is no end. What cannot be an answer
-is an UnusableReplyError, which still says what the server counts for it: it may have been
-paid for.
+Each field is checked by itself. A text loses its lone surrogates (halves of a character, which no
+file can hold); a count of tokens is a whole number that a call can take, or it is not stated; an
+end that is not known is no end. What cannot be an answer is an UnusableReplyError, which still says
+what the server counts for it: it may have been paid for.
 """
 
 from __future__ import annotations
@@ -16,15 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LARGEST_COUNT = 10_000_000  # tokens; no call takes more, whatever a server says
-COMPLETE = {
-    "stop",
-    "eos",
-    "eos_token",
-    "end_turn",
-    "stop_sequence",
-    "tool_calls",
-    "function_call",
-}
+COMPLETE = {"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"}
 CUT = {"length", "max_tokens", "max_output_tokens", "model_length"}
 WITHHELD = "content_filter"
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -78,8 +69,8 @@ def decode(body: bytes) -> Any:
 
 
 def read_reply(reply: Any, *, logprobs: bool = False) -> ServerReply:
-    """The completion in a server's JSON. Reasoning that the server keeps apart stays
-    apart; log-probabilities are read where `logprobs` asks for them.
+    """The completion in a server's JSON. Reasoning that the server keeps apart stays apart;
+    log-probabilities are read where `logprobs` asks for them.
 
     Raises UnusableReplyError where it holds none, or one that cannot be used.
     """
@@ -123,18 +114,16 @@ def read_finish(reason: Any) -> str | None:
 def read_text(message: Mapping[str, Any]) -> str:
     """A message's text, be it one string or a list of parts; "" where it has none.
 
-    Where a model declines a schema, OpenAI gives its text as `refusal`; it is the
-    answer. Parts that are no text (thoughts, for instance) are left out. Raises
-    ValueError where the content is neither.
+    Where a model declines a schema, OpenAI gives its text as `refusal`; it is the answer. Parts
+    that are no text (thoughts, for instance) are left out. Raises ValueError where the content is
+    neither.
     """
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, Mapping)]
         if len(parts) < len(content):
             raise ValueError("the message's content has parts that are no objects")
-        content = "".join(
-            text_of_part(part) for part in parts if part.get("type") == "text"
-        )
+        content = "".join(text_of_part(part) for part in parts if part.get("type") == "text")
     if not isinstance(content, str):
         raise ValueError("the message's content is no text")
     return without_surrogates(content)
@@ -152,10 +141,7 @@ def read_usage(usage: Any) -> Usage:
     """The counts that a server gives, of any shape."""
     if not isinstance(usage, Mapping):
         return UNSTATED
-    return Usage(
-        read_count(usage.get("prompt_tokens")),
-        read_count(usage.get("completion_tokens")),
-    )
+    return Usage(read_count(usage.get("prompt_tokens")), read_count(usage.get("completion_tokens")))
 
 
 def read_count(value: Any) -> int | None:

@@ -33,8 +33,7 @@ class Tabular(Player):
         None, min_length=1, description="the initial probabilities, which add up to 1"
     )
     actions: tuple[str, ...] = Field(
-        (),
-        description="the moves' names; needed only for the log-probability of a text",
+        (), description="the moves' names; needed only for the log-probability of a text"
     )
 
     @model_validator(mode="after")
@@ -52,11 +51,11 @@ class Tabular(Player):
         return self
 
     def logits_A(self, weights: Path | None, size: int) -> np.ndarray:
-        """The policy's logits in nats, [A = size], of `weights` (None: the initial
-        ones); −inf for a move that is never made.
+        """The policy's logits in nats, [A = size], of `weights` (None: the initial ones); −inf for
+        a move that is never made.
 
-        Raises ConfigError where the initial policy has another number of moves,
-        ModelError where the folder's has, or cannot be read.
+        Raises ConfigError where the initial policy has another number of moves, ModelError where
+        the folder's has, or cannot be read.
         """
         if weights is not None:
             logits_A = read_policy(weights)
@@ -105,8 +104,8 @@ class TabularActor:
         return np.exp(self.logprobs_A(len(actions)))
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One move per view, by the inverse cumulative distribution at the row's own
-        random number.
+        """One move per view, by the inverse cumulative distribution at the row's own random
+        number.
         """
         moves = []
         number_B = uniform(np.asarray(seeds, np.int64), 0)
@@ -121,9 +120,7 @@ class TabularActor:
             choice = int(np.searchsorted(cumulative_A, target, side="right"))
             moves.append(
                 Move(
-                    view.actions[choice],
-                    token_ids=(choice,),
-                    logprobs=(float(logprobs_A[choice]),),
+                    view.actions[choice], token_ids=(choice,), logprobs=(float(logprobs_A[choice]),)
                 )
             )
         return moves

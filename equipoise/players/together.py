@@ -32,9 +32,9 @@ class _Member(NamedTuple):
 def act_together(requests: Sequence[Request]) -> list[list[Move]]:
     """The moves of each request, in order.
 
-    Those whose answers come from elsewhere are sent first, and waited for last. A row's
-    tokens come from its own prompt, adapter and seed; who else is in the batch changes
-    its log-probabilities by no more than rounding.
+    Those whose answers come from elsewhere are sent first, and waited for last. A row's tokens come
+    from its own prompt, adapter and seed; who else is in the batch changes its log-probabilities by
+    no more than rounding.
     """
     moves: list[list[Move]] = [[] for _ in requests]
     under_way = [
@@ -52,8 +52,8 @@ def act_together(requests: Sequence[Request]) -> list[list[Move]]:
 
 
 def _groups(requests: Sequence[Request]) -> list[list[int]]:
-    """The places of the requests that are answered here, those together that can grow
-    in one batch.
+    """The places of the requests that are answered here, those together that can grow in one
+    batch.
     """
     groups: dict[Hashable, list[int]] = {}
     for n, request in enumerate(requests):
@@ -63,8 +63,8 @@ def _groups(requests: Sequence[Request]) -> list[list[int]]:
 
 
 def company(actor: Actor) -> Hashable:
-    """Equal for actors here whose answers can grow in one batch; None for one whose
-    answers come from elsewhere, or from no model.
+    """Equal for actors here whose answers can grow in one batch; None for one whose answers come
+    from elsewhere, or from no model.
     """
     if isinstance(actor, Beginning) or not isinstance(actor, LocalActor):
         return None

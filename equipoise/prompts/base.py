@@ -15,8 +15,8 @@ from equipoise.types import Prompt
 
 @dataclass(frozen=True)
 class PromptSource:
-    """The prompts of a source: those to train on, and its own held-out and test parts,
-    None where it has none.
+    """The prompts of a source: those to train on, and its own held-out and test parts, None where
+    it has none.
 
     Nothing is cleaned or separated yet; `split.split` does both.
     """
@@ -29,9 +29,9 @@ class PromptSource:
 class Prompts(Component):
     """Where prompts come from, and how many a generation plays.
 
-    `held_out` prompts are set aside before anything is trained, and `test` others for a
-    last measurement. Where the source has such a part of its own (a file), that part is
-    used, and the number limits it.
+    `held_out` prompts are set aside before anything is trained, and `test` others for a last
+    measurement. Where the source has such a part of its own (a file), that part is used, and the
+    number limits it.
     """
 
     KINDS: ClassVar = {
@@ -74,8 +74,8 @@ class Prompts(Component):
 
     @abstractmethod
     def load(self, folder: Path = Path()) -> PromptSource:
-        """Every prompt of the source; a part of its own that the source lacks is drawn
-        from `training` later.
+        """Every prompt of the source; a part of its own that the source lacks is drawn from
+        `training` later.
 
         Relative paths are relative to `folder`. Raises DataError naming file and line.
         """

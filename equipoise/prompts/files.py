@@ -27,11 +27,11 @@ SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")
 
 
 class Files(RowPrompts):
-    """RowPrompts of one file, of all files that a pattern matches (`data/*.jsonl`), or
-    of a list of either.
+    """RowPrompts of one file, of all files that a pattern matches (`data/*.jsonl`), or of a list of
+    either.
 
-    A JSON file that is an object with several lists of rows has parts, and
-    `file.json#part` is one of them.
+    A JSON file that is an object with several lists of rows has parts, and `file.json#part` is one
+    of them.
     """
 
     kind: Literal["files"] = "files"
@@ -42,9 +42,7 @@ class Files(RowPrompts):
     held_out_path: Paths | None = Field(
         None, description="the source's own held-out part, given likewise"
     )
-    test_path: Paths | None = Field(
-        None, description="the source's own test, given likewise"
-    )
+    test_path: Paths | None = Field(None, description="the source's own test, given likewise")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,8 +57,8 @@ class Files(RowPrompts):
         )
 
     def load(self, folder: Path = Path()) -> PromptSource:
-        """Every row of `path`, and of `held_out_path` and `test_path` where given;
-        duplicates are still in.
+        """Every row of `path`, and of `held_out_path` and `test_path` where given; duplicates are
+        still in.
 
         A path org/name that is not here is read as `{kind: hub, id: org/name}`.
         """
@@ -83,8 +81,8 @@ class Files(RowPrompts):
 
 
 def names_hub_data(path: str, folder: Path) -> bool:
-    """Whether a path is the id of a data set, `org/name`: of the hub where nothing of
-    that name is here, else a folder that `datasets` reads.
+    """Whether a path is the id of a data set, `org/name`: of the hub where nothing of that name is
+    here, else a folder that `datasets` reads.
     """
     place = folder / path
     if not HUB_ID.fullmatch(path) or place.suffix.lower() in SUFFIXES:
@@ -93,8 +91,8 @@ def names_hub_data(path: str, folder: Path) -> bool:
 
 
 def find(paths: Paths, folder: Path) -> list[tuple[Path, str]]:
-    """The (file, part) pairs that `paths` names, relative to `folder`, patterns in
-    alphabetical order; each pair once.
+    """The (file, part) pairs that `paths` names, relative to `folder`, patterns in alphabetical
+    order; each pair once.
 
     The part is "" where none is named.
     """
@@ -134,8 +132,8 @@ def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
 
     DataError names file and line.
 
-    `part` names the list of rows in a JSON file that is an object; where there is a
-    single list, it may be left out.
+    `part` names the list of rows in a JSON file that is an object; where there is a single list, it
+    may be left out.
     """
     readers = {
         ".jsonl": _json_lines,
@@ -146,9 +144,7 @@ def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
         ".parquet": _parquet,
     }
     if file.suffix.lower() not in readers:
-        raise DataError(
-            f"{file}: unknown suffix '{file.suffix}'; known: {', '.join(readers)}"
-        )
+        raise DataError(f"{file}: unknown suffix '{file.suffix}'; known: {', '.join(readers)}")
     try:
         empty = True
         for where, row in readers[file.suffix.lower()](file):
@@ -185,19 +181,14 @@ def _json(file: Path, part: str) -> Iterator[tuple[str, Any]]:
 
 
 def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
-    """The rows of a part of an object, each with the object's own entries for all:
-    `dataset` (or name), `task_type`.
+    """The rows of a part of an object, each with the object's own entries for all: `dataset` (or
+    name), `task_type`.
     """
     whole = whole if isinstance(whole, dict) else {}
-    parts = {
-        key: rows
-        for key, rows in whole.items()
-        if isinstance(rows, list) or _by_id(rows)
-    }
+    parts = {key: rows for key, rows in whole.items() if isinstance(rows, list) or _by_id(rows)}
     if not parts:
         raise DataError(
-            f"{file}: must be a list of rows, but is no list, nor an object with lists "
-            "of rows"
+            f"{file}: must be a list of rows, but is no list, nor an object with lists of rows"
         )
     if not part and len(parts) == 1:
         (part,) = parts
@@ -277,6 +268,4 @@ def _parse(text: str, file: Path, line: int) -> Any:
         hint = ""
         if error.msg == "Extra data" and file.suffix == ".json":
             hint = "; is it JSON Lines? Then name it .jsonl"
-        raise DataError(
-            f"{where}: not JSON: {error.msg} at column {error.colno}{hint}"
-        ) from error
+        raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}{hint}") from error

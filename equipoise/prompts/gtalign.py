@@ -27,8 +27,8 @@ def read_gtalign(
 ) -> tuple[tuple[Message, ...], dict[str, Any]]:
     """(messages, facts) of a row.
 
-    `text`: the `prompt` with all instructions, the bare `chat` that led to it, or the
-    `single` request that the ground truth answers.
+    `text`: the `prompt` with all instructions, the bare `chat` that led to it, or the `single`
+    request that the ground truth answers.
 
     Raises DataError, beginning with `where`, where the row lacks it.
     """

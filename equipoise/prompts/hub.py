@@ -1,5 +1,5 @@
-"""Prompts from a Hugging Face data set, by its hub id or a local folder; `rows` has the
-shapes of a row.
+"""Prompts from a Hugging Face data set, by its hub id or a local folder; `rows` has the shapes of a
+row.
 """
 
 from __future__ import annotations
@@ -10,34 +10,29 @@ from typing import Any, Literal
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.hub import OnHub, ask_hub
 from equipoise.prompts.base import PromptSource
 from equipoise.prompts.rows import RowPrompts
+from equipoise.system.hub_status import OnHub, ask_hub
 from equipoise.types import Prompt
 
 
 class Hub(RowPrompts):
-    """A split of a data set, as `datasets.load_dataset` finds it, and others to hold
-    out and to test on.
+    """A split of a data set, as `datasets.load_dataset` finds it, and others to hold out and to
+    test on.
     """
 
     kind: Literal["hub"] = "hub"
     id: str = Field(
-        min_length=1,
-        description="the data set's id (owner/name), or a local folder of data files",
+        min_length=1, description="the data set's id (owner/name), or a local folder of data files"
     )
-    name: str | None = Field(
-        None, description="its configuration, for sets that have several"
-    )
+    name: str | None = Field(None, description="its configuration, for sets that have several")
     split: str = Field(
-        "train",
-        description="the split to train on, or a slice such as train[:1000]",
+        "train", description="the split to train on, or a slice such as train[:1000]"
     )
     held_out_split: str | None = Field(None, description="the set's own held-out split")
     test_split: str | None = Field(None, description="the set's own test split")
     revision: str | None = Field(
-        None,
-        description="a commit, tag or branch of the set; by default its main branch",
+        None, description="a commit, tag or branch of the set; by default its main branch"
     )
 
     @property
@@ -53,8 +48,8 @@ class Hub(RowPrompts):
         return () if is_folder else (self.id,)
 
     def load(self, folder: Path = Path()) -> PromptSource:
-        """Every row of the split, and of the held-out and the test split where named;
-        duplicates are still in.
+        """Every row of the split, and of the held-out and the test split where named; duplicates
+        are still in.
         """
         held_out = test = None
         if self.held_out_split is not None:
@@ -73,8 +68,8 @@ class Hub(RowPrompts):
     def rows(self, folder: Path, split: str) -> Any:
         """The rows of a split as `datasets` has them.
 
-        Raises ConfigError without that package, DataError for a set or split that is not
-        there, or a hub that cannot be reached.
+        Raises ConfigError without that package, DataError for a set or split that is not there, or
+        a hub that cannot be reached.
         """
         try:
             import datasets
@@ -82,8 +77,7 @@ class Hub(RowPrompts):
             from datasets.exceptions import DatasetNotFoundError, DatasetsError
         except ImportError as error:
             raise ConfigError(
-                "prompts.kind: hub needs the package `datasets`: "
-                "pip install 'equipoise[train]'"
+                "prompts.kind: hub needs the package `datasets`: pip install 'equipoise[train]'"
             ) from error
         local = folder / self.id
         if not local.is_dir():
@@ -105,13 +99,11 @@ class Hub(RowPrompts):
                 f"and the hub cannot be reached: {error}"
             ) from error
         except (ValueError, OSError, DatasetsError) as error:
-            raise DataError(
-                f"{self.id}, split '{split}': {_innermost(error)}"
-            ) from error
+            raise DataError(f"{self.id}, split '{split}': {_innermost(error)}") from error
 
     def _check_there(self, folder: Path, cache: Path) -> None:
-        """Raises DataError where the hub has no such set, or cannot be reached and none
-        was kept from earlier.
+        """Raises DataError where the hub has no such set, or cannot be reached and none was kept
+        from earlier.
         """
         answer = ask_hub(self.id, "dataset")
         kept = (Path(cache) / self.id.replace("/", "___")).is_dir()

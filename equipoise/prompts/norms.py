@@ -33,8 +33,8 @@ def is_norm(row: Mapping[str, Any]) -> bool:
 def norm_question(row: Mapping[str, Any], where: str, norm: Norm) -> dict[str, Any]:
     """The row with the question as `prompt` and the label as `answer`, one of `choices`.
 
-    Raises DataError, beginning with `where`, for a column that is no text and a label
-    that there is not.
+    Raises DataError, beginning with `where`, for a column that is no text and a label that there is
+    not.
     """
     held = {key: value for key, value in row.items() if value is not None}
     lines = []
@@ -42,9 +42,7 @@ def norm_question(row: Mapping[str, Any], where: str, norm: Norm) -> dict[str, A
         if not isinstance(held.get(column), str):
             present = type_name(held.get(column))
             raise DataError(f"{where}: {column}: must be a text, this is {present}")
-        label = (
-            "" if column == "Story" else f"{column.replace('-', ' ').capitalize()}: "
-        )
+        label = "" if column == "Story" else f"{column.replace('-', ' ').capitalize()}: "
         lines.append(f"{label}{held[column].strip()}")
     options = ", ".join(f"'{label}'" for label in LABELS)
     lines.append(f"Is this socially acceptable?\nChoose from: {options}")

@@ -21,8 +21,8 @@
     any columns, with `prompt_column` naming one
         plain columns
 
-All other columns become `facts` under their names, for judges; a column that is null is
-no fact. A text under `dataset` names the row's source.
+All other columns become `facts` under their names, for judges; a column that is null is no fact. A
+text under `dataset` names the row's source.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ class RowPrompts(Prompts):
         "country), or its `rule_of_thumb`",
     )
     cut_at: int | None = Field(
-        None,
-        ge=1,
-        description="characters after which a prompt's last message is cut off",
+        None, ge=1, description="characters after which a prompt's last message is cut off"
     )
 
     def prompts(self, rows: Iterable[tuple[str, Any]], source: str) -> list[Prompt]:
@@ -103,8 +101,7 @@ def to_prompt(
         row = {"prompt": row}
     if not isinstance(row, Mapping):
         raise DataError(
-            f"{where}: a row is an object with a prompt, or a text; "
-            f"this is {type_name(row)}"
+            f"{where}: a row is an object with a prompt, or a text; this is {type_name(row)}"
         )
     if column is None and is_gtalign(row):
         messages, facts = read_gtalign(row, where, text)
@@ -117,9 +114,7 @@ def to_prompt(
     else:
         if column is None:
             is_task = not is_norm(row)
-            row = (
-                with_prompt(row, where) if is_task else norm_question(row, where, norm)
-            )
+            row = with_prompt(row, where) if is_task else norm_question(row, where, norm)
         messages, facts = _columns(row, where, column)
         source = row["dataset"] if isinstance(row.get("dataset"), str) else source
     return Prompt(_identity(messages), messages, facts, source)
@@ -178,9 +173,7 @@ def _no_prompt(row: Mapping[str, Any], where: str, column: str | None) -> str:
     return f"{where}: no column '{missing}'; {hint}{advice}"
 
 
-def _cut_off_answer(
-    messages: tuple[Message, ...],
-) -> tuple[tuple[Message, ...], str | None]:
+def _cut_off_answer(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], str | None]:
     """(messages up to the last that is not the assistant's, the text of the others or None)."""
     end = len(messages)
     while end and messages[end - 1].role == "assistant":

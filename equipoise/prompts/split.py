@@ -1,8 +1,8 @@
-"""A disjoint part of the prompts for each generation; a held-out part and a test that
-training never sees.
+"""A disjoint part of the prompts for each generation; a held-out part and a test that training
+never sees.
 
-The order is that of the prompts' hashes with the seed, so that the same prompts in
-another order are split equally and new rows do not move the old ones.
+The order is that of the prompts' hashes with the seed, so that the same prompts in another order
+are split equally and new rows do not move the old ones.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ class PromptSplit:
 
     `dropped` counts the prompts in no part by their reasons:
 
-    "empty" (no text), "duplicate" (the same messages again), "in_held_out" (training
-    prompts whose text is that of a held-out prompt up to case and white space),
-    "in_test" (training prompts, likewise), "held_out_in_test" (prompts of the source's
-    own held-out part that are in its own test: held-out scores select models, so they
-    must not see the test).
+    "empty" (no text), "duplicate" (the same messages again), "in_held_out" (training prompts whose
+    text is that of a held-out prompt up to case and white space), "in_test" (training prompts,
+    likewise), "held_out_in_test" (prompts of the source's own held-out part that are in its own
+    test: held-out scores select models, so they must not see the test).
     """
 
     parts: list[list[Prompt]]
@@ -45,8 +44,8 @@ class PromptSplit:
         return self.dropped.get("duplicate", 0)
 
     def check(self, reuse: Reuse = False) -> None:
-        """Raises AssertionError when two parts share a text (with `reuse`, training
-        parts may), or a part holds a text twice.
+        """Raises AssertionError when two parts share a text (with `reuse`, training parts may), or
+        a part holds a text twice.
         """
         held_out, test = _contents(self.held_out), _contents(self.test)
         if held_out & test:
@@ -56,13 +55,9 @@ class PromptSplit:
             ids = {prompt.id for prompt in part}
             for name, kept_apart in (("held-out", held_out), ("test", test)):
                 if not kept_apart.isdisjoint(_contents(part)):
-                    raise AssertionError(
-                        f"generation {generation} would train on {name} prompts"
-                    )
+                    raise AssertionError(f"generation {generation} would train on {name} prompts")
             if len(ids) < len(part) or (ids & seen and not reuse):
-                raise AssertionError(
-                    f"generation {generation} would play a prompt twice"
-                )
+                raise AssertionError(f"generation {generation} would play a prompt twice")
             seen |= ids
 
 
@@ -97,9 +92,9 @@ def fit_counts(
 ) -> tuple[Prompts, tuple[str, ...]]:
     """(the settings with counts that the source has, what was changed in words).
 
-    Only with `shrink`: a fifth of the prompts that are there is held out at most, a
-    tenth kept for the test, and the rest is dealt to the generations. Raises DataError
-    where not even one prompt a generation is left.
+    Only with `shrink`: a fifth of the prompts that are there is held out at most, a tenth kept for
+    the test, and the rest is dealt to the generations. Raises DataError where not even one prompt a
+    generation is left.
     """
     if not prompts.shrink:
         return prompts, ()
@@ -107,15 +102,11 @@ def fit_counts(
     known = {content(prompt) for prompt in _distinct(source.training, Counter())}
     count = len(known - own)
     shares = {"held_out": 5, "test": 10}
-    asked = {
-        name: getattr(prompts, name) for name in shares if getattr(source, name) is None
-    }
+    asked = {name: getattr(prompts, name) for name in shares if getattr(source, name) is None}
     turns = 1 if prompts.reuse else max(generations, 1)
     if prompts.per_generation * turns + sum(asked.values()) <= count:
         return prompts, ()
-    fitted = {
-        name: min(size, max(1, count // shares[name])) for name, size in asked.items()
-    }
+    fitted = {name: min(size, max(1, count // shares[name])) for name, size in asked.items()}
     left = (count - sum(fitted.values())) // turns
     fitted["per_generation"] = min(prompts.per_generation, left)
     if left < 1:
@@ -146,16 +137,15 @@ def split(
     seed: int,
     reuse: Reuse = False,
 ) -> PromptSplit:
-    """Disjoint parts of `per_generation` prompts; at most `held_out` and `test` prompts
-    are kept apart by content.
+    """Disjoint parts of `per_generation` prompts; at most `held_out` and `test` prompts are kept
+    apart by content.
 
-    The held-out part and the test are the source's own where it has them, and all of
-    those are kept out of training; else they are drawn from `training`, the held-out
-    part first. A text in both of the source's own parts stays in the test. With
-    `reuse`, a new order begins when the prompts run out, and a part holds all prompts
-    where there are fewer than `per_generation`; with "same", all parts are alike. No
-    part holds a prompt twice. Raises DataError when there are too few prompts, or when
-    the held-out part or the test is empty but should not be.
+    The held-out part and the test are the source's own where it has them, and all of those are kept
+    out of training; else they are drawn from `training`, the held-out part first. A text in both of
+    the source's own parts stays in the test. With `reuse`, a new order begins when the prompts run
+    out, and a part holds all prompts where there are fewer than `per_generation`; with "same", all
+    parts are alike. No part holds a prompt twice. Raises DataError when there are too few prompts,
+    or when the held-out part or the test is empty but should not be.
     """
     dropped: Counter[str] = Counter()
     pool, apart, tested = _kept_apart(source, held_out, test, seed, dropped)
@@ -166,9 +156,7 @@ def split(
     needed = 1 if reuse else generations * per_generation
     if len(pool) < needed:
         size = f"{generations} generations × {per_generation} prompts need {needed}"
-        advice = (
-            "; lower prompts.per_generation, or set prompts.reuse: true to start over"
-        )
+        advice = "; lower prompts.per_generation, or set prompts.reuse: true to start over"
         if reuse:
             size, advice = "nothing is left to train on", ""
         kept_apart = len(apart) + len(tested)
@@ -184,22 +172,16 @@ def split(
 
 
 def _kept_apart(
-    source: PromptSource,
-    held_out: int,
-    test: int,
-    seed: int,
-    dropped: Counter[str],
+    source: PromptSource, held_out: int, test: int, seed: int, dropped: Counter[str]
 ) -> tuple[list[Prompt], list[Prompt], list[Prompt]]:
-    """(prompts to train on, held-out part, test), ordered, no text in two of them; own
-    parts are whole.
+    """(prompts to train on, held-out part, test), ordered, no text in two of them; own parts are
+    whole.
     """
 
     def own(part: Sequence[Prompt]) -> list[Prompt]:
         return _order(_distinct(part, dropped), seed, 0)
 
-    def without(
-        prompts: list[Prompt], others: Sequence[Prompt], reason: str
-    ) -> list[Prompt]:
+    def without(prompts: list[Prompt], others: Sequence[Prompt], reason: str) -> list[Prompt]:
         taken = _contents(others)
         rest = [prompt for prompt in prompts if content(prompt) not in taken]
         dropped[reason] += len(prompts) - len(rest)
@@ -219,8 +201,8 @@ def _kept_apart(
 
 
 def content(prompt: Prompt) -> str:
-    """The key by which two prompts are the same text: roles and texts without case and
-    white space; the id where there are no messages.
+    """The key by which two prompts are the same text: roles and texts without case and white space;
+    the id where there are no messages.
     """
     if not prompt.messages:
         return prompt.id
@@ -249,16 +231,15 @@ def _distinct(prompts: Sequence[Prompt], dropped: Counter[str]) -> list[Prompt]:
 
 def _order(prompts: Sequence[Prompt], seed: int, turn: int) -> list[Prompt]:
     return sorted(
-        prompts,
-        key=lambda prompt: (seeds.child(seed, "split", turn, prompt.id), prompt.id),
+        prompts, key=lambda prompt: (seeds.child(seed, "split", turn, prompt.id), prompt.id)
     )
 
 
 def _parts(
     ordered: list[Prompt], generations: int, per_generation: int, seed: int
 ) -> list[list[Prompt]]:
-    """Divide the prompts; when they run out, the next turn begins with those that this
-    part does not hold yet.
+    """Divide the prompts; when they run out, the next turn begins with those that this part does
+    not hold yet.
     """
     parts: list[list[Prompt]] = []
     queue, turn = list(ordered), 0

@@ -13,12 +13,11 @@ What the prompt is:
     {"prompt", "completion": letter}, where the prompt lists lettered options, one a line
         the prompt
 
-The right answer becomes the fact `answer`. It may be called `answer`, `gold`, `label`
-(beside an instruction) or `output` (in a file with a `task_type`); in an answer that
-ends in "#### 150", the text before is the `solution`. An `output` that no rule can
-check is no answer: it is a `reference` where the `task_type` is reward_model, and a
-`completion` to learn from beside an instruction. The fact `choices` holds the options:
-letter -> text, or a list of texts.
+The right answer becomes the fact `answer`. It may be called `answer`, `gold`, `label` (beside an
+instruction) or `output` (in a file with a `task_type`); in an answer that ends in "#### 150", the
+text before is the `solution`. An `output` that no rule can check is no answer: it is a `reference`
+where the `task_type` is reward_model, and a `completion` to learn from beside an instruction. The
+fact `choices` holds the options: letter -> text, or a list of texts.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ LISTED = re.compile(r"choose from: *('[^'\n]+'(?:, *'[^'\n]+')+)\W*$", re.IGNORE
 
 
 def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """`row` with a task's question under `prompt` and its facts under their names; a
-    row of another kind as it is.
+    """`row` with a task's question under `prompt` and its facts under their names; a row of another
+    kind as it is.
 
-    Raises DataError, beginning with `where`, on malformed options or an answer that is
-    not among them.
+    Raises DataError, beginning with `where`, on malformed options or an answer that is not among
+    them.
     """
     held = {key: value for key, value in row.items() if value is not None}
     if "messages" in held or "conversations" in held:
@@ -101,8 +100,8 @@ def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
-    """The question followed by its options, one a line; `choices` by letter, and the
-    letter as `answer`.
+    """The question followed by its options, one a line; `choices` by letter, and the letter as
+    `answer`.
     """
     choices: Any = row["choices"]
     answer: Any = row.get("answer")
@@ -113,27 +112,21 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
         choices = dict(zip(string.ascii_uppercase, choices, strict=False))
     if not isinstance(choices, Mapping) or not _are_options(choices):
         raise DataError(
-            f"{where}: choices: needs two options or more, letter -> text "
-            "or a list of texts"
+            f"{where}: choices: needs two options or more, letter -> text or a list of texts"
         )
     if answer is not None and answer not in choices:
         raise DataError(
-            f"{where}: answer: is {answer!r}, which is none of the choices "
-            f"{', '.join(choices)}"
+            f"{where}: answer: is {answer!r}, which is none of the choices {', '.join(choices)}"
         )
     lines = [f"{letter}. {text}" for letter, text in choices.items()]
-    row = row | {
-        "prompt": "\n".join([str(row["prompt"]), *lines]),
-        "choices": dict(choices),
-    }
+    row = row | {"prompt": "\n".join([str(row["prompt"]), *lines]), "choices": dict(choices)}
     return row if answer is None else row | {"answer": answer}
 
 
 def _are_options(choices: Mapping[Any, Any]) -> bool:
     """Whether these are two options or more, letter -> text."""
     return len(choices) >= 2 and all(
-        re.fullmatch(r"[A-Z]", letter) and isinstance(text, str)
-        for letter, text in choices.items()
+        re.fullmatch(r"[A-Z]", letter) and isinstance(text, str) for letter, text in choices.items()
     )
 
 

@@ -41,14 +41,9 @@ def read_chat(value: Any, where: str) -> tuple[Message, ...]:
 
 def _message(item: Any, number: int, where: str) -> Message:
     if isinstance(item, Mapping) and "from" in item and "value" in item:
-        item = {
-            "role": SHAREGPT.get(str(item["from"]), item["from"]),
-            "content": item["value"],
-        }
+        item = {"role": SHAREGPT.get(str(item["from"]), item["from"]), "content": item["value"]}
     if not isinstance(item, Mapping) or not isinstance(item.get("content"), str):
-        raise DataError(
-            f"{where}: message {number} needs a role and a content, both text"
-        )
+        raise DataError(f"{where}: message {number} needs a role and a content, both text")
     if item.get("role") not in ROLES:
         raise DataError(
             f"{where}: message {number} has the role {item.get('role')!r}; "

@@ -37,8 +37,8 @@ class Rating:
 
 
 class Duel(NamedTuple):
-    """Two players met and judges scored both answers: judge's name -> (score of the
-    first's, score of the second's).
+    """Two players met and judges scored both answers: judge's name -> (score of the first's, score
+    of the second's).
     """
 
     first: str
@@ -68,18 +68,15 @@ class Ratings(Component):
     def training_ratings(
         self, names: Sequence[str], generations: Sequence[Sequence[Duel]], seed: int = 0
     ) -> list[Rating]:
-        """Ratings of `names` after the last of `generations` of duels, highest first;
-        all of them start equal.
+        """Ratings of `names` after the last of `generations` of duels, highest first; all of them
+        start equal.
 
-        Here: of the last generation's duels alone, since players change between
-        generations; the mean of its scores decides a duel. A player without a duel is
-        not listed.
+        Here: of the last generation's duels alone, since players change between generations; the
+        mean of its scores decides a duel. A player without a duel is not listed.
         """
         last = generations[-1] if generations else ()
         judged = [duel for duel in last if duel.scores]
-        return self.rate(
-            [Outcome(duel.first, duel.second, decided(duel)) for duel in judged], seed
-        )
+        return self.rate([Outcome(duel.first, duel.second, decided(duel)) for duel in judged], seed)
 
 
 def ranked(
@@ -94,8 +91,8 @@ def ranked(
 
 
 def decided(duel: Duel) -> float:
-    """1 where the first player's mean score is higher, 0 where the second's is, ½ where
-    they are equal.
+    """1 where the first player's mean score is higher, 0 where the second's is, ½ where they are
+    equal.
     """
     first, second = (fsum(side) for side in zip(*duel.scores.values(), strict=True))
     return (1 + (first > second) - (first < second)) / 2

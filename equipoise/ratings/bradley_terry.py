@@ -1,7 +1,7 @@
 """Bradley–Terry ratings, fitted by evalica, with intervals from the Fisher information.
 
-evalica's own interval is a bootstrap over the matches, whose cost grows with their
-number; the information matrix gives the same interval from the pair counts alone.
+evalica's own interval is a bootstrap over the matches, whose cost grows with their number; the
+information matrix gives the same interval from the pair counts alone.
 """
 
 from __future__ import annotations
@@ -35,19 +35,17 @@ class BradleyTerry(Ratings):
 
     kind: Literal["bradley_terry"] = "bradley_terry"
     prior: float = Field(
-        1.0,
-        ge=0,
-        description="games of each player against an average one, half won; 0 is pure ML",
+        1.0, ge=0, description="games of each player against an average one, half won; 0 is pure ML"
     )
     mean: float = Field(1000.0, description="points of the average player")
     scale: float = Field(400.0, gt=0, description="points for odds of ten to one")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first; nothing is random, so
-        `seed` changes nothing.
+        """Ratings of every player that appears, highest first; nothing is random, so `seed` changes
+        nothing.
 
-        Raises ConfigError when `prior` is 0 and no finite rating exists, DataError for
-        an impossible outcome.
+        Raises ConfigError when `prior` is 0 and no finite rating exists, DataError for an
+        impossible outcome.
         """
         counts = count(outcomes)
         if not counts.names:
@@ -91,9 +89,7 @@ def fit(counts: Counts, prior: float) -> np.ndarray:
     return strength[:players] - (strength[players] if prior else 0.0)
 
 
-def fisher_information(
-    counts: Counts, prior: float, strength_N: np.ndarray
-) -> np.ndarray:
+def fisher_information(counts: Counts, prior: float, strength_N: np.ndarray) -> np.ndarray:
     """The information [N, N] on the strengths, of the games and of the prior's, per nat²."""
     wins_NN = counts.win_NN + counts.tie_NN / 2
     chance_NN = expit(strength_N[:, None] - strength_N[None, :])
@@ -125,16 +121,14 @@ def _standard_error(counts: Counts, prior: float, strength_N: np.ndarray) -> np.
 
 
 def _finite_or_raise(counts: Counts) -> None:
-    """Maximum likelihood is finite only if, of every two groups of players, each won
-    something against the other.
+    """Maximum likelihood is finite only if, of every two groups of players, each won something
+    against the other.
     """
     beaten_NN = counts.win_NN + counts.tie_NN
     groups, group_N = connected_components(beaten_NN, connection="strong")
     if groups > 1:
         group = [
-            name
-            for name, number in zip(counts.names, group_N, strict=True)
-            if number == group_N[0]
+            name for name, number in zip(counts.names, group_N, strict=True) if number == group_N[0]
         ]
         raise ConfigError(
             "bradley_terry with prior 0 has no finite ratings: the group of "

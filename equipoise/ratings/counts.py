@@ -1,5 +1,5 @@
-"""Outcomes summed to pair counts, so that the cost of a rating grows with the players
-and not with the matches.
+"""Outcomes summed to pair counts, so that the cost of a rating grows with the players and not with
+the matches.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Counts:
 
     `names` are sorted, so the order of the outcomes changes nothing.
 
-    win_NN[i, j]: i beat j. tie_NN[i, j] = tie_NN[j, i]: a tie of the two, counted once
-    in each cell.
+    win_NN[i, j]: i beat j. tie_NN[i, j] = tie_NN[j, i]: a tie of the two, counted once in each
+    cell.
     """
 
     names: list[str]
@@ -39,8 +39,8 @@ def count(outcomes: Sequence[Outcome]) -> Counts:
 
     A player's match against itself says nothing about its strength and is left out.
 
-    Raises DataError for a value other than 0, ½ and 1, and for a weight that is
-    negative or not finite.
+    Raises DataError for a value other than 0, ½ and 1, and for a weight that is negative or not
+    finite.
     """
     weight_of: dict[tuple[str, str, float], float] = {}
     for outcome in outcomes:
@@ -72,12 +72,10 @@ def count(outcomes: Sequence[Outcome]) -> Counts:
 
 
 def cells(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The C different outcomes as (first_C, second_C, weight_C, tie_C): first beat
-    second, or tied with it where tie_C, weight_C times.
+    """The C different outcomes as (first_C, second_C, weight_C, tie_C): first beat second, or tied
+    with it where tie_C, weight_C times.
     """
     win_C2, tie_C2 = np.argwhere(counts.win_NN), np.argwhere(np.triu(counts.tie_NN))
-    weight_C = np.concatenate(
-        [counts.win_NN[tuple(win_C2.T)], counts.tie_NN[tuple(tie_C2.T)]]
-    )
+    weight_C = np.concatenate([counts.win_NN[tuple(win_C2.T)], counts.tie_NN[tuple(tie_C2.T)]])
     first_C, second_C = np.concatenate([win_C2, tie_C2]).T
     return first_C, second_C, weight_C, np.arange(len(weight_C)) >= len(win_C2)

@@ -1,12 +1,11 @@
 """Elo ratings, by evalica, made independent of the order of the matches.
 
-An Elo rating is a random walk: it depends on the order of the matches, starts from a
-guess and never settles. Players here do not change between matches, so the order means
-nothing. Many resamples of the outcomes are each walked through in random order for long
-enough to forget the start; the rating is the median of the ends and the interval their
-middle 95 %. So the interval covers the chance in the outcomes and also Elo's own
-jitter, ±2·sqrt(87·k) points however many matches there are. Bradley–Terry has no such
-jitter; Elo is here for readers who are used to it.
+An Elo rating is a random walk: it depends on the order of the matches, starts from a guess and
+never settles. Players here do not change between matches, so the order means nothing. Many
+resamples of the outcomes are each walked through in random order for long enough to forget the
+start; the rating is the median of the ends and the interval their middle 95 %. So the interval
+covers the chance in the outcomes and also Elo's own jitter, ±2·sqrt(87·k) points however many
+matches there are. Bradley–Terry has no such jitter; Elo is here for readers who are used to it.
 """
 
 from __future__ import annotations
@@ -24,23 +23,20 @@ from equipoise.seeds import generator
 
 
 class Elo(Ratings):
-    """The median end of Elo walks over bootstrap resamples, with the 2.5 and 97.5
-    percentiles as interval.
+    """The median end of Elo walks over bootstrap resamples, with the 2.5 and 97.5 percentiles as
+    interval.
 
-    After a match, R_a += k·(s − E), R_b −= k·(s − E), E = 1/(1 + 10^((R_b −
-    R_a)/scale)), s = 1, ½ or 0. `prior` games a player, half of them won, are added to
-    the opponents it met, so that one who never lost has a finite rating and an
-    interval. The mean of all ratings is `initial`, also of each group that never met
-    the others; a sole player has exactly that, and one without a game against another
-    has no interval (NaN). Source: Elo 1978; bootstrap medians, Chiang et al. 2024,
+    After a match, R_a += k·(s − E), R_b −= k·(s − E), E = 1/(1 + 10^((R_b − R_a)/scale)), s = 1, ½
+    or 0. `prior` games a player, half of them won, are added to the opponents it met, so that one
+    who never lost has a finite rating and an interval. The mean of all ratings is `initial`, also
+    of each group that never met the others; a sole player has exactly that, and one without a game
+    against another has no interval (NaN). Source: Elo 1978; bootstrap medians, Chiang et al. 2024,
     arXiv 2403.04132; the dependence on order, Boubdir et al. 2023, arXiv 2311.17295.
     """
 
     kind: Literal["elo"] = "elo"
     k: float = Field(
-        16.0,
-        gt=0,
-        description="points that a match moves at most; small is slow, large is jittery",
+        16.0, gt=0, description="points that a match moves at most; small is slow, large is jittery"
     )
     initial: float = Field(1000.0, description="points at the start, and the mean")
     scale: float = Field(400.0, gt=0, description="points for odds of ten to one")
@@ -49,9 +45,7 @@ class Elo(Ratings):
     )
     resamples: int = Field(200, ge=40, description="bootstrap resamples")
     length: int = Field(
-        500,
-        ge=1,
-        description="games per player in a walk; some 1000/k forget the start",
+        500, ge=1, description="games per player in a walk; some 1000/k forget the start"
     )
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
@@ -63,9 +57,7 @@ class Elo(Ratings):
         if len(counts.names) < 2:
             value_N = np.full(len(counts.names), self.initial)
             return ranked(counts.names, value_N, value_N, value_N)
-        low_N, value_N, high_N = np.quantile(
-            self._walks(counts, seed), [0.025, 0.5, 0.975], axis=0
-        )
+        low_N, value_N, high_N = np.quantile(self._walks(counts, seed), [0.025, 0.5, 0.975], axis=0)
         idle_N = counts.games_N == 0
         low_N[idle_N] = high_N[idle_N] = np.nan
         return ranked(counts.names, value_N, low_N, high_N)
@@ -103,9 +95,7 @@ class Elo(Ratings):
         return ends
 
 
-def _cells(
-    counts: Counts, prior: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _cells(counts: Counts, prior: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The cells of `counts` with the prior's games added to its wins."""
     games_NN = counts.win_NN + counts.win_NN.T + counts.tie_NN
     share_NN = games_NN / np.maximum(counts.games_N[:, None], np.finfo(float).tiny)

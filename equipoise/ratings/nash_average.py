@@ -1,8 +1,8 @@
 """Nash averaging: a player's rating is its pay-off against the equilibrium of the population.
 
-A mean win rate rewards beating many copies of one weak player; against the equilibrium
-mixture, copies and players outside its support change nothing. Of many equilibria the
-one of maximum entropy is taken, which is unique and treats copies alike.
+A mean win rate rewards beating many copies of one weak player; against the equilibrium mixture,
+copies and players outside its support change nothing. Of many equilibria the one of maximum entropy
+is taken, which is unique and treats copies alike.
 """
 
 from __future__ import annotations
@@ -26,30 +26,28 @@ TIGHT = 1e-7
 
 
 class NashAverage(Ratings):
-    """value_N = payoff_NN · mixture_N, with payoff_NN[i, j] = P(i beats j) − P(j beats
-    i), a tie half of each.
+    """value_N = payoff_NN · mixture_N, with payoff_NN[i, j] = P(i beats j) − P(j beats i), a tie
+    half of each.
 
-    In [−1, 1]: 0 for all in the equilibrium mixture, at most 0 for the others, so in a
-    population with a best player it is the pay-off against that player. The interval is
-    the middle 95 % over bootstrap resamples of the outcomes of each pair, drawn from
-    its shares with `prior` games added, half won, and widened to hold the value.
-    Source: Balduzzi et al. 2018, arXiv 1806.02643, section 4 (their antisymmetric table
-    may hold log-odds; here win rates, which are finite where one side always won).
+    In [−1, 1]: 0 for all in the equilibrium mixture, at most 0 for the others, so in a population
+    with a best player it is the pay-off against that player. The interval is the middle 95 % over
+    bootstrap resamples of the outcomes of each pair, drawn from its shares with `prior` games
+    added, half won, and widened to hold the value. Source: Balduzzi et al. 2018, arXiv 1806.02643,
+    section 4 (their antisymmetric table may hold log-odds; here win rates, which are finite where
+    one side always won).
     """
 
     kind: Literal["nash_average"] = "nash_average"
     resamples: int = Field(200, ge=40, description="bootstrap resamples")
     prior: float = Field(
-        1.0,
-        ge=0,
-        description="games of each pair added to what is resampled, half won; 0 is plain",
+        1.0, ge=0, description="games of each pair added to what is resampled, half won; 0 is plain"
     )
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
         """Ratings of every player that appears, highest first.
 
-        Raises ConfigError where two players never met, since a missing pay-off is not
-        0, and DataError for an impossible outcome.
+        Raises ConfigError where two players never met, since a missing pay-off is not 0, and
+        DataError for an impossible outcome.
         """
         counts = count(outcomes)
         if not counts.names:
@@ -59,10 +57,7 @@ class NashAverage(Ratings):
         value_RN = np.stack([value_N, *resampled])
         low_N, high_N = np.quantile(value_RN, [0.025, 0.975], axis=0)
         return ranked(
-            counts.names,
-            value_N,
-            np.minimum(low_N, value_N),
-            np.maximum(high_N, value_N),
+            counts.names, value_N, np.minimum(low_N, value_N), np.maximum(high_N, value_N)
         )
 
     def _resampled(self, counts: Counts, seed: int) -> np.ndarray:
@@ -70,8 +65,7 @@ class NashAverage(Ratings):
         players = len(counts.names)
         i_C, j_C = np.triu_indices(players, 1)
         won_C3 = np.stack(
-            [counts.win_NN[i_C, j_C], counts.win_NN[j_C, i_C], counts.tie_NN[i_C, j_C]],
-            axis=1,
+            [counts.win_NN[i_C, j_C], counts.win_NN[j_C, i_C], counts.tie_NN[i_C, j_C]], axis=1
         )
         games_C = won_C3.sum(1)
         prior_3 = self.prior / 2 * np.array([1, 1, 0])
@@ -104,15 +98,15 @@ def _values(payoff_NN: np.ndarray) -> np.ndarray:
 
 
 def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
-    """The equilibrium mixture_N of largest entropy of the symmetric zero-sum game
-    `payoff_NN`, antisymmetric.
+    """The equilibrium mixture_N of largest entropy of the symmetric zero-sum game `payoff_NN`,
+    antisymmetric.
 
-    Equilibria are the mixtures with payoff_NN · p ≤ 0. One linear programme finds the
-    players that are in any of them; all of those earn exactly 0 against every
-    equilibrium (complementary slackness). Where this leaves a single mixture, it is the
-    result; else p_j ∝ exp(−Σ_i λ_i payoff[i, j]), λ from the convex dual min_λ log Σ_j
-    exp(…), free for those players, ≥ 0 for the rest. Raises EquipoiseError where a
-    solver fails. Source: Balduzzi et al. 2018, arXiv 1806.02643, theorem 1.
+    Equilibria are the mixtures with payoff_NN · p ≤ 0. One linear programme finds the players that
+    are in any of them; all of those earn exactly 0 against every equilibrium (complementary
+    slackness). Where this leaves a single mixture, it is the result; else p_j ∝ exp(−Σ_i λ_i
+    payoff[i, j]), λ from the convex dual min_λ log Σ_j exp(…), free for those players, ≥ 0 for the
+    rest. Raises EquipoiseError where a solver fails. Source: Balduzzi et al. 2018, arXiv
+    1806.02643, theorem 1.
     """
     players = len(payoff_NN)
     weight_N, inside_N = _support(payoff_NN)
@@ -145,13 +139,13 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
 
 
 def _support(payoff_NN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An equilibrium (its weights not normalised) that holds every player that is in
-    any equilibrium, and whether each player is.
+    """An equilibrium (its weights not normalised) that holds every player that is in any
+    equilibrium, and whether each player is.
     """
     players = len(payoff_NN)
     eye_NN = np.eye(players)
-    # Equilibria, scaled, are a cone: x ≥ 0, payoff·x ≤ 0. In a cone, Σ min(x, 1) is
-    # largest where x ≥ 1 for every player for which x > 0 is possible.
+    # Equilibria, scaled, are a cone: x ≥ 0, payoff·x ≤ 0. In a cone, Σ min(x, 1) is largest where x
+    # ≥ 1 for every player for which x > 0 is possible.
     solved = linprog(
         np.r_[np.zeros(players), -np.ones(players)],
         A_ub=np.block([[payoff_NN, np.zeros_like(payoff_NN)], [-eye_NN, eye_NN]]),
@@ -160,9 +154,7 @@ def _support(payoff_NN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         method="highs",
     )
     if not solved.success:
-        raise EquipoiseError(
-            f"nash_average: the linear programme failed: {solved.message}"
-        )
+        raise EquipoiseError(f"nash_average: the linear programme failed: {solved.message}")
     weight_N, counted_N = solved.x[:players], solved.x[players:]
     inside_N = counted_N > 0.5
     return np.where(inside_N, weight_N, 0.0), inside_N

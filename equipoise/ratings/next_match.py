@@ -21,14 +21,13 @@ def information_gain(
                 = log(1 + p_ij·(1 − p_ij)·dᵀ H⁻¹ d),    d = e_i − e_j
 
     H is the Fisher information of the outcomes under Bradley–Terry with the prior of
-    `BradleyTerry`, p_ij = P(i beats j). A match of two whose strengths are well known,
-    or of whom one nearly always wins, adds little.
+    `BradleyTerry`, p_ij = P(i beats j). A match of two whose strengths are well known, or of whom
+    one nearly always wins, adds little.
 
-    Args: names: the players, met or not [N]; prior: games of each player against an
-    average one, half won, above 0. Returns gain_NN [N, N], symmetric, 0 on its
-    diagonal. Raises ValueError for a prior that is not above 0, for names that occur
-    twice, and for an outcome of another player. Source: D-optimal design for paired
-    comparisons; the matrix determinant lemma.
+    Args: names: the players, met or not [N]; prior: games of each player against an average one,
+    half won, above 0. Returns gain_NN [N, N], symmetric, 0 on its diagonal. Raises ValueError for a
+    prior that is not above 0, for names that occur twice, and for an outcome of another player.
+    Source: D-optimal design for paired comparisons; the matrix determinant lemma.
     """
     if prior <= 0:
         raise ValueError(f"prior is {prior}; it must be above 0")

@@ -1,10 +1,10 @@
-"""OpenSkill ratings (Plackett–Luce), by the openskill package, made independent of the
-order of the matches.
+"""OpenSkill ratings (Plackett–Luce), by the openskill package, made independent of the order of the
+matches.
 
-OpenSkill is a filter: each match moves a belief, mean μ and deviation σ, and later
-matches move it less. Players here do not change between matches, so the order means
-nothing, yet a single pass would depend on it. Several passes in random order are
-averaged, and their variance is added to the interval.
+OpenSkill is a filter: each match moves a belief, mean μ and deviation σ, and later matches move it
+less. Players here do not change between matches, so the order means nothing, yet a single pass
+would depend on it. Several passes in random order are averaged, and their variance is added to the
+interval.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from equipoise.seeds import generator
 class OpenSkill(Ratings):
     """The mean belief over shuffled passes, μ ± 1.96·√(mean σ² + variance of μ over the passes).
 
-    μ is in OpenSkill's own units: 6 of them (√2·β + what σ adds) are odds of e to one.
-    Its `ordinal` μ − 3σ is for leader boards; it would lie outside its own interval. A
-    weight is a number of matches: for a weight of 2.3, each pass has two matches and
-    with probability 0.3 a third. (openskill's own weights divide a team's credit.)
-    Groups that never met all keep the mean `mu`. Source: Weng and Lin 2011, JMLR 12,
-    algorithm 4; Joshy 2024, arXiv 2401.05451.
+    μ is in OpenSkill's own units: 6 of them (√2·β + what σ adds) are odds of e to one. Its
+    `ordinal` μ − 3σ is for leader boards; it would lie outside its own interval. A weight is a
+    number of matches: for a weight of 2.3, each pass has two matches and with probability 0.3 a
+    third. (openskill's own weights divide a team's credit.) Groups that never met all keep the mean
+    `mu`. Source: Weng and Lin 2011, JMLR 12, algorithm 4; Joshy 2024, arXiv 2401.05451.
     """
 
     kind: Literal["openskill"] = "openskill"
@@ -36,9 +35,7 @@ class OpenSkill(Ratings):
     sigma: float = Field(
         25 / 3, gt=0, description="σ of a player before its first match, in units of μ"
     )
-    beta: float = Field(
-        25 / 6, gt=0, description="how much chance a match has, in units of μ"
-    )
+    beta: float = Field(25 / 6, gt=0, description="how much chance a match has, in units of μ")
     passes: int = Field(10, ge=2, description="shuffled passes through the matches")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:

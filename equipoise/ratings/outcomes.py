@@ -7,12 +7,12 @@ from equipoise.ratings.base import Outcome
 
 
 def outcomes(table: PayoffTable) -> list[Outcome]:
-    """A win and a loss for each pair that met, weighted so that a rating's interval is
-    as wide as the table's.
+    """A win and a loss for each pair that met, weighted so that a rating's interval is as wide as
+    the table's.
 
-    weight of i beating j = effective[i, j] · (1 + payoff[i, j])/2, where `effective`
-    counts independent meetings: many answers to one prompt are not that many meetings.
-    A tie is half of each. `table`: constant-sum, pay-offs P(i beats j) − P(j beats i).
+    weight of i beating j = effective[i, j] · (1 + payoff[i, j])/2, where `effective` counts
+    independent meetings: many answers to one prompt are not that many meetings. A tie is half of
+    each. `table`: constant-sum, pay-offs P(i beats j) − P(j beats i).
     """
     weighted = []
     effective_NN = table.effective_NN

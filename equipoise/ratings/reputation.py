@@ -1,9 +1,8 @@
 """Reputation: SPARTA's ratings, in which the judged players are also the judges.
 
-The gap factor |Φ(z) − Φ(−z)| is even in z, so an upset moves the reputations no more
-than a favourite's win, and it grows with the gap: reputations drift apart instead of
-settling. The rule is kept as published; for strengths use Bradley–Terry, Elo or
-OpenSkill.
+The gap factor |Φ(z) − Φ(−z)| is even in z, so an upset moves the reputations no more than a
+favourite's win, and it grows with the gap: reputations drift apart instead of settling. The rule is
+kept as published; for strengths use Bradley–Terry, Elo or OpenSkill.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ JudgeScores = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True)
 class State:
-    """Reputations and deviations (points) by name, each player's newest changes, and
-    the number of duels in this iteration.
+    """Reputations and deviations (points) by name, each player's newest changes, and the number of
+    duels in this iteration.
 
     `update` returns a new state and leaves the old one as it is.
     """
@@ -42,15 +41,14 @@ class State:
 class Reputation(Ratings):
     """A duel moves both reputations by the judges' margin; a judge's weight is its own reputation.
 
-    s̄_a = w_a · Σ_k R_k s_a^(k) / Σ_k R_k, with w the players' own `weights`; then, for
-    each of the two in turn, i ← a against j ← b and then the reverse, where the second
-    sees the first's new reputation and both see old deviations: R_i ← max(floor, R_i +
-    (K/c)·(s̄_i − s̄_j)·tanh(σ_i)·max(|Φ(z) − Φ(−z)|, ε)), z = (R_i − R_j)/√(σ_i² +
-    σ_j²), K = max(min_k, initial_k·decay_rate^(n/decay_steps)), n the iteration's duels
-    with this one. Last, each player's σ is the population standard deviation of its
-    newest `window` changes, at least `min_deviation`, once there are two.
-    `Reputation(kind="static")` is short for `scores="static"`, likewise normal and
-    dynamic. Source: SPARTA, arXiv 2506.04721.
+    s̄_a = w_a · Σ_k R_k s_a^(k) / Σ_k R_k, with w the players' own `weights`; then, for each of the
+    two in turn, i ← a against j ← b and then the reverse, where the second sees the first's new
+    reputation and both see old deviations: R_i ← max(floor, R_i + (K/c)·(s̄_i −
+    s̄_j)·tanh(σ_i)·max(|Φ(z) − Φ(−z)|, ε)), z = (R_i − R_j)/√(σ_i² + σ_j²), K = max(min_k,
+    initial_k·decay_rate^(n/decay_steps)), n the iteration's duels with this one. Last, each
+    player's σ is the population standard deviation of its newest `window` changes, at least
+    `min_deviation`, once there are two. `Reputation(kind="static")` is short for `scores="static"`,
+    likewise normal and dynamic. Source: SPARTA, arXiv 2506.04721.
     """
 
     kind: Literal["reputation"] = "reputation"
@@ -62,9 +60,7 @@ class Reputation(Ratings):
         {}, description="name -> factor on the player's own scores; 1 where not named"
     )
     until: int = Field(
-        7,
-        ge=1,
-        description="iteration (from 0) whose static or dynamic weights later ones keep",
+        7, ge=1, description="iteration (from 0) whose static or dynamic weights later ones keep"
     )
     initial: Literal["fair"] | dict[str, float] = Field(
         "fair",
@@ -84,9 +80,7 @@ class Reputation(Ratings):
     initial_spread: float = Field(
         20.0, ge=0, description="points, standard deviation of a start from task scores"
     )
-    initial_deviation: float = Field(
-        0.5, gt=0, description="points, σ before a second change"
-    )
+    initial_deviation: float = Field(0.5, gt=0, description="points, σ before a second change")
     min_deviation: float = Field(0.1, gt=0, description="points, the least σ")
     rating_floor: float = Field(10.0, gt=0, description="points, the least reputation")
     window: int = Field(10, ge=2, description="newest changes that σ is computed from")
@@ -95,9 +89,7 @@ class Reputation(Ratings):
         description="each iteration computes σ from its own changes alone, as SPARTA's "
         "released code does; σ stays as it was until there are two",
     )
-    epsilon: float = Field(
-        0.01, ge=0, description="the least gap factor, a probability"
-    )
+    epsilon: float = Field(0.01, ge=0, description="the least gap factor, a probability")
     scaling: float | None = Field(
         None, gt=0, description="c, what K is divided by; not given: 20, for dynamic 10"
     )
@@ -108,12 +100,8 @@ class Reputation(Ratings):
     decay_rate: float = Field(
         0.9, gt=0, le=1, description="what K is multiplied by in decay_steps duels"
     )
-    decay_steps: float = Field(
-        10.0, gt=0, description="duels in which K falls by decay_rate"
-    )
-    resamples: int = Field(
-        200, ge=40, description="bootstrap resamples behind an interval"
-    )
+    decay_steps: float = Field(10.0, gt=0, description="duels in which K falls by decay_rate")
+    resamples: int = Field(200, ge=40, description="bootstrap resamples behind an interval")
 
     @model_validator(mode="before")
     @classmethod
@@ -138,14 +126,10 @@ class Reputation(Ratings):
         if self.initial != "fair" and names:
             ratings = self._scaled(names, self.initial)
         return State(
-            ratings,
-            dict.fromkeys(names, self.initial_deviation),
-            dict.fromkeys(names, ()),
+            ratings, dict.fromkeys(names, self.initial_deviation), dict.fromkeys(names, ())
         )
 
-    def _scaled(
-        self, names: Sequence[str], task_scores: Mapping[str, float]
-    ) -> dict[str, float]:
+    def _scaled(self, names: Sequence[str], task_scores: Mapping[str, float]) -> dict[str, float]:
         """Task scores as initial reputations."""
         missing = [repr(name) for name in names if name not in task_scores]
         if missing:
@@ -159,11 +143,11 @@ class Reputation(Ratings):
         return dict(zip(names, start_N.tolist(), strict=True))
 
     def update(self, state: State, duel: Duel | tuple[str, str, JudgeScores]) -> State:
-        """The state after `duel` = (name_a, name_b, {judge: (score_a, score_b)});
-        `state` itself without scores.
+        """The state after `duel` = (name_a, name_b, {judge: (score_a, score_b)}); `state` itself
+        without scores.
 
-        Raises ConfigError for a player or judge that the state does not know, DataError
-        for a score that is no number.
+        Raises ConfigError for a player or judge that the state does not know, DataError for a score
+        that is no number.
         """
         return self._after(state, [duel], self.weights)
 
@@ -180,15 +164,13 @@ class Reputation(Ratings):
     ) -> list[Rating]:
         """Reputations of `names` after all `generations` of duels, highest first.
 
-        A generation is an iteration: reputations and deviations are carried over, and
-        the changes unless `fresh_changes`; n starts again, and the static or dynamic
-        weights follow from the ends of the iterations before; `weights` takes
-        precedence over them. The interval is the
-        middle 95 % of the ends of `resamples` bootstrap samples of the last
-        generation's duels, kept in their order, from that generation's start, widened
-        to hold the value: it is the chance in these duels, given the start. A player
-        without a duel in it keeps its value and has no interval (NaN). Raises as
-        `update`.
+        A generation is an iteration: reputations and deviations are carried over, and the changes
+        unless `fresh_changes`; n starts again, and the static or dynamic weights follow from the
+        ends of the iterations before; `weights` takes precedence over them. The interval is the
+        middle 95 % of the ends of `resamples` bootstrap samples of the last generation's duels,
+        kept in their order, from that generation's start, widened to hold the value: it is the
+        chance in these duels, given the start. A player without a duel in it keeps its value and
+        has no interval (NaN). Raises as `update`.
         """
         start = state = self.init(names)
         ends: list[Mapping[str, float]] = []
@@ -218,17 +200,13 @@ class Reputation(Ratings):
         return replace(state, duels=0, changes=changes or state.changes)
 
     def initial_ratings(self, names: Sequence[str]) -> dict[str, float]:
-        """The reputations of `names` before the first duel, which already rule the
-        first matching. Raises as `init`.
+        """The reputations of `names` before the first duel, which already rule the first matching.
+        Raises as `init`.
         """
         return dict(self.init(names).ratings)
 
     def _resampled(
-        self,
-        start: State,
-        duels: Sequence[Duel],
-        weights: Mapping[str, float],
-        seed: int,
+        self, start: State, duels: Sequence[Duel], weights: Mapping[str, float], seed: int
     ) -> list[Mapping[str, float]]:
         """The reputations after each of the bootstrap samples of `duels`."""
         if not duels:
@@ -238,9 +216,7 @@ class Reputation(Ratings):
         samples = ([duels[d] for d in drawn_D] for drawn_D in drawn_RD)
         return [self._after(start, sample, weights).ratings for sample in samples]
 
-    def _after(
-        self, state: State, duels: Sequence[tuple], weights: Mapping[str, float]
-    ) -> State:
+    def _after(self, state: State, duels: Sequence[tuple], weights: Mapping[str, float]) -> State:
         """The state after `duels` in order."""
         ratings = dict(state.ratings)
         deviations = dict(state.deviations)
@@ -288,9 +264,7 @@ def _check_duel(first: str, second: str, ratings: Mapping[str, float]) -> None:
         raise ConfigError(f"reputation: '{first}' met itself; a duel needs two players")
 
 
-def weighted_means(
-    scores: JudgeScores, ratings: Mapping[str, float]
-) -> tuple[float, float]:
+def weighted_means(scores: JudgeScores, ratings: Mapping[str, float]) -> tuple[float, float]:
     """(s̄_a, s̄_b), s̄ = Σ_k R_k s^(k) / Σ_k R_k over the judges k: the unit is the scores'.
 
     With the reputations after all updates, the higher of the two is the chosen answer
@@ -299,9 +273,7 @@ def weighted_means(
     2506.04721.
     """
     if not scores:
-        raise ConfigError(
-            "reputation: a duel without scores has no means; leave it out"
-        )
+        raise ConfigError("reputation: a duel without scores has no means; leave it out")
     unknown = [judge for judge in scores if judge not in ratings]
     if unknown:
         raise ConfigError(
@@ -330,27 +302,22 @@ def gap_factor(rating: float, other: float, deviation: float) -> float:
 
 
 def player_weights(
-    kind: Scores,
-    iteration: int,
-    previous_ratings: Sequence[Mapping[str, float]],
-    until: int = 7,
+    kind: Scores, iteration: int, previous_ratings: Sequence[Mapping[str, float]], until: int = 7
 ) -> dict[str, float]:
-    """Factors on the players' own scores in `iteration` (from 0): 0.0, 0.1, 0.2 … for
-    max(0, iteration − 1) of the lowest-rated, 1 for the rest.
+    """Factors on the players' own scores in `iteration` (from 0): 0.0, 0.1, 0.2 … for max(0,
+    iteration − 1) of the lowest-rated, 1 for the rest.
 
-    `previous_ratings[t]`: name -> reputation at the end of iteration t, for 0 …
-    iteration − 1; the end of iteration 0, which no factor reads, may be left out.
-    dynamic: the iteration − 1 lowest at the end of the iteration before, lowest first.
-    static: from iteration 2 on, each adds the lowest at the end of the iteration before
-    that has no factor yet, in the order in which they were added. After iteration
-    `until` nothing changes. normal: 1 for all. Equal ratings go by name. Where no names
-    are known: {}, which is 1 for all. Raises ConfigError for an unknown kind or too few
-    previous ratings. Source: SPARTA, arXiv 2506.04721, and its released code.
+    `previous_ratings[t]`: name -> reputation at the end of iteration t, for 0 … iteration − 1; the
+    end of iteration 0, which no factor reads, may be left out. dynamic: the iteration − 1 lowest at
+    the end of the iteration before, lowest first. static: from iteration 2 on, each adds the lowest
+    at the end of the iteration before that has no factor yet, in the order in which they were
+    added. After iteration `until` nothing changes. normal: 1 for all. Equal ratings go by name.
+    Where no names are known: {}, which is 1 for all. Raises ConfigError for an unknown kind or too
+    few previous ratings. Source: SPARTA, arXiv 2506.04721, and its released code.
     """
     if kind not in get_args(Scores):
         raise ConfigError(
-            f"reputation: unknown kind of scores '{kind}'; "
-            f"known: {', '.join(get_args(Scores))}"
+            f"reputation: unknown kind of scores '{kind}'; known: {', '.join(get_args(Scores))}"
         )
     if len(previous_ratings) < iteration - 1:
         raise ConfigError(
@@ -376,8 +343,8 @@ def _upwards(ratings: Mapping[str, float]) -> list[str]:
 
 
 def _deviation(changes: Sequence[float]) -> float:
-    """The population standard deviation; statistics.pstdev takes fifty times as long
-    for the same digits.
+    """The population standard deviation; statistics.pstdev takes fifty times as long for the same
+    digits.
     """
     mean = fsum(changes) / len(changes)
     return sqrt(fsum((change - mean) ** 2 for change in changes) / len(changes))

@@ -9,8 +9,8 @@ from equipoise.report.section import Section, Table, number
 
 
 def best_responses_section(responses: Sequence[Mapping[str, Any]]) -> Section:
-    """A row for each exploiter: what it gets, what it began with, what the league had,
-    and the budget; `responses` are facts as `run.best_response` gives them.
+    """A row for each exploiter: what it gets, what it began with, what the league had, and the
+    budget; `responses` are facts as `run.best_response` gives them.
     """
     columns = (
         "against",

@@ -9,8 +9,8 @@ from equipoise.types import Message
 
 @dataclass(frozen=True, slots=True)
 class CardPart:
-    """One part of an answer: its text or, where there are `rows`, a small table whose
-    first row names the columns.
+    """One part of an answer: its text or, where there are `rows`, a small table whose first row
+    names the columns.
     """
 
     name: str
@@ -20,8 +20,8 @@ class CardPart:
 
 @dataclass(frozen=True, slots=True)
 class CardAnswer:
-    """One answer of a match: who gave it, its text, its score (None: unjudged) and what
-    the judge noted.
+    """One answer of a match: who gave it, its text, its score (None: unjudged) and what the judge
+    noted.
 
     `parts` are shown in place of the text.
     """

@@ -1,6 +1,4 @@
-"""The section on what a run took: time by stage, calls and money by account, tokens by
-player.
-"""
+"""The section on what a run took: time by stage, calls and money by account, tokens by player."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ from equipoise.report.section import Section, Table, number
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What one endpoint's account was asked for: calls, tokens (asked and answered),
-    money in its prices' currency.
+    """What one endpoint's account was asked for: calls, tokens (asked and answered), money in its
+    prices' currency.
     """
 
     name: str
@@ -25,8 +23,8 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens that one player, or a judge that is none, took: its `answers`, what was
-    `read` for them, and `judging`.
+    """Tokens that one player, or a judge that is none, took: its `answers`, what was `read` for
+    them, and `judging`.
     """
 
     name: str
@@ -56,8 +54,8 @@ def cost_section(
     sample: SampleSize,
     durations: Sequence[Duration] = (),
 ) -> Section:
-    """Where the time went, what endpoints were asked for, and the tokens that each
-    player took in play and in judging.
+    """Where the time went, what endpoints were asked for, and the tokens that each player took in
+    play and in judging.
     """
     spent = [usage for usage in tokens if usage.any]
     if not accounts and not spent and not durations:
@@ -100,25 +98,14 @@ def _accounts(accounts: Sequence[Account]) -> Table:
     )
     listed = [*accounts, totals] if len(accounts) > 1 else accounts
     rows = tuple(
-        (
-            account.name,
-            number(account.calls),
-            number(account.tokens),
-            number(account.money),
-        )
+        (account.name, number(account.calls), number(account.tokens), number(account.money))
         for account in listed
     )
     return Table(("account", "calls", "tokens", "money"), rows, "Endpoints")
 
 
 def _tokens(spent: Sequence[Tokens]) -> Table:
-    columns = (
-        "player or judge",
-        "answers",
-        "tokens generated",
-        "tokens read",
-        "tokens in judging",
-    )
+    columns = ("player or judge", "answers", "tokens generated", "tokens read", "tokens in judging")
     rows = tuple(
         (
             usage.name,

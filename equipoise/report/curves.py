@@ -18,10 +18,7 @@ DASHES = (
     "dot",
     "dashdot",
 )  # of more lines than colours, every eighth has the same colour
-_TALL, _PLOT = (
-    400,
-    290,
-)  # pixels of the figure of several curves, and of the part within its axes
+_TALL, _PLOT = (400, 290)  # pixels of the figure of several curves, and of the part within its axes
 _LINE = 15  # pixels that one label needs
 _FAR = 36  # pixels that a label may lie above or below its line's end
 
@@ -40,12 +37,10 @@ def _runs(curve: Curve) -> list[list[int]]:
 def _band(
     curve: Curve, run: list[int], colour: str = "blue", depth: float = 0.16, **more: Any
 ) -> dict[str, Any]:
-    """The interval over one stretch: a closed area, or a bar where the stretch is a
-    single point.
+    """The interval over one stretch: a closed area, or a bar where the stretch is a single
+    point.
     """
-    x, low, high = (
-        [values[i] for i in run] for values in (curve.x, curve.low, curve.high)
-    )
+    x, low, high = ([values[i] for i in run] for values in (curve.x, curve.low, curve.high))
     if len(run) == 1:
         middle = curve.mean[run[0]]
         error = {
@@ -106,19 +101,12 @@ def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
     span = max(curve.x, default=0) - min(curve.x, default=0)
     layout = {
         "xaxis": {"title": {"text": x_title}, **({"dtick": 1} if span <= 14 else {})},
-        "yaxis": {
-            "title": {"text": unit},
-            **({"tickformat": "~%"} if curve.unit == "%" else {}),
-        },
+        "yaxis": {"title": {"text": unit}, **({"tickformat": "~%"} if curve.unit == "%" else {})},
         "showlegend": False,
     }
     rows = tuple((f"{x:g}", *said) for x, said in zip(curve.x, points, strict=True))
     table = Table(
-        (
-            x_title,
-            "value" if curve.unit in ("", "%") else f"value, {curve.unit}",
-            "95 % interval",
-        ),
+        (x_title, "value" if curve.unit in ("", "%") else f"value, {curve.unit}", "95 % interval"),
         rows,
     )
     bands = [_band(curve, run) for run in _runs(curve)] if curve.low else []
@@ -126,14 +114,10 @@ def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
 
 
 def lines_figure(
-    title: str,
-    curves: Sequence[Curve],
-    x_title: str = "generation",
-    unit: str = "",
-    note: str = "",
+    title: str, curves: Sequence[Curve], x_title: str = "generation", unit: str = "", note: str = ""
 ) -> Figure:
-    """Several curves of one measure, named where they end if there is room, each with
-    its band if they are few.
+    """Several curves of one measure, named where they end if there is room, each with its band if
+    they are few.
     """
     few = len(curves) <= len(COLOURS)
     traces: list[dict[str, Any]] = []
@@ -141,8 +125,7 @@ def lines_figure(
         colour, group = COLOURS[i % len(COLOURS)], {"legendgroup": str(i)}
         if curve.low and few:
             traces += [
-                _band(curve, run, colour, 0.1, showlegend=False, **group)
-                for run in _runs(curve)
+                _band(curve, run, colour, 0.1, showlegend=False, **group) for run in _runs(curve)
             ]
         dash = DASHES[i // len(COLOURS) % len(DASHES)]
         traces.append({**_trace(curve, x_title, colour, dash), **group})
@@ -169,15 +152,11 @@ def lines_figure(
         if few or not any(curve.low for curve in curves)
         else "intervals are in the table and on hover"
     )
-    by_x = [
-        {at: _written(curve, j) for j, at in enumerate(curve.x)} for curve in curves
-    ]
+    by_x = [{at: _written(curve, j) for j, at in enumerate(curve.x)} for curve in curves]
     rows = tuple((f"{at:g}", *(cells.get(at, "–") for cells in by_x)) for at in x)
     table = Table((x_title, *(curve.name for curve in curves)), rows)
     notes = "; ".join(text for text in (note, bands) if text)
-    return Figure(
-        title, traces, layout, note=notes, height=_TALL, wide=True, table=table
-    )
+    return Figure(title, traces, layout, note=notes, height=_TALL, wide=True, table=table)
 
 
 def _trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]:
@@ -205,8 +184,8 @@ def _written(curve: Curve, i: int) -> str:
 
 
 def _ends(curves: Sequence[Curve]) -> list[dict[str, Any]]:
-    """The curves' names beside their last points, moved apart where they would overlap;
-    none if there is no room.
+    """The curves' names beside their last points, moved apart where they would overlap; none if
+    there is no room.
     """
     every = [
         y
@@ -217,9 +196,7 @@ def _ends(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     ]
     last = max((x for curve in curves for x in curve.x), default=0)
     present = [
-        (curve.mean[-1], i)
-        for i, curve in enumerate(curves)
-        if curve.x and curve.x[-1] == last
+        (curve.mean[-1], i) for i, curve in enumerate(curves) if curve.x and curve.x[-1] == last
     ]
     ends = sorted((y, i) for y, i in present if np.isfinite(y))
     if len(curves) < 2 or not ends or len(ends) * _LINE > _PLOT:
@@ -227,9 +204,7 @@ def _ends(curves: Sequence[Curve]) -> list[dict[str, Any]]:
     pixels = _PLOT / (np.ptp(every) or 1.0)
     at = np.array([y * pixels for y, _ in ends])
     place = at.copy()
-    for _ in range(
-        200
-    ):  # labels that overlap push each other apart, evenly, until none does
+    for _ in range(200):  # labels that overlap push each other apart, evenly, until none does
         short = _LINE - np.diff(place)
         if short.max(initial=0.0) < 0.5:
             break

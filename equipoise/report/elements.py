@@ -1,8 +1,8 @@
-"""What measurements are shown as: headline numbers, changes, and curves over
-generations or optimizer steps.
+"""What measurements are shown as: headline numbers, changes, and curves over generations or
+optimizer steps.
 
-A number that is not known is NaN or None, never 0. Where `unit` is "%" the values are
-shares in [0, 1].
+A number that is not known is NaN or None, never 0. Where `unit` is "%" the values are shares in [0,
+1].
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Curves:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A measure over optimizer steps; `boundaries` are the steps at which a
-    generation's training began, in order.
+    """A measure over optimizer steps; `boundaries` are the steps at which a generation's training
+    began, in order.
     """
 
     name: str
@@ -90,7 +90,4 @@ class SampleSize:
         """What to say beside numbers of the sample; empty where it is the whole run."""
         if not self.is_partial:
             return ""
-        return (
-            f" From a random sample of {self.read:,} of the run's "
-            f"{self.total:,} matches."
-        )
+        return f" From a random sample of {self.read:,} of the run's {self.total:,} matches."

@@ -1,8 +1,8 @@
-"""The report's drawings, as plain plotly data: a long series, a heat map, bars, dots;
-curves are in `curves`.
+"""The report's drawings, as plain plotly data: a long series, a heat map, bars, dots; curves are in
+`curves`.
 
-Plain dictionaries and not `plotly.graph_objects`, which takes a second to import; the
-tests validate them there.
+Plain dictionaries and not `plotly.graph_objects`, which takes a second to import; the tests
+validate them there.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MOST_WRITTEN = 10  # players up to which a heat map's cells carry their numbers
 
 
 def names_axis(names: Sequence[str], **more: Any) -> dict[str, Any]:
-    """An axis with a name at 0, 1, 2 …: names as ticks, because plotly would merge
-    equal categories and read dates.
+    """An axis with a name at 0, 1, 2 …: names as ticks, because plotly would merge equal categories
+    and read dates.
     """
     places = range(0, len(names), -(-len(names) // MOST_TICKS) or 1)
     return {
@@ -46,8 +46,8 @@ def _tall(names: Sequence[str]) -> int:
 def binned(
     x: np.ndarray, y: np.ndarray, most: int = MOST_POINTS
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """The series averaged over `size` neighbours at a time so that at most `most`
-    points remain: (x, y, size).
+    """The series averaged over `size` neighbours at a time so that at most `most` points remain:
+    (x, y, size).
     """
     size = -(-len(x) // most) if len(x) > most else 1
     starts = np.arange(0, len(x), size)
@@ -58,8 +58,8 @@ def binned(
 def _boundaries(
     at_G: Sequence[float], length: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Dotted lines where a generation's training began, and its number where there is
-    room for it.
+    """Dotted lines where a generation's training began, and its number where there is room for
+    it.
     """
     lines = [
         {
@@ -94,13 +94,11 @@ def _boundaries(
 
 
 def series_figure(series: Series) -> Figure:
-    """A measure over optimizer steps, with dotted lines where the training of one of a
-    few generations began.
+    """A measure over optimizer steps, with dotted lines where the training of one of a few
+    generations began.
     """
     finite = np.isfinite(np.asarray(series.y, float))
-    x, y, size = binned(
-        np.asarray(series.x, float)[finite], np.asarray(series.y, float)[finite]
-    )
+    x, y, size = binned(np.asarray(series.x, float)[finite], np.asarray(series.y, float)[finite])
     marked = series.boundaries if len(series.boundaries) <= MOST_TICKS else ()
     lines, words = _boundaries(marked, float(np.ptp(x)) if len(x) else 0.0)
     trace = {
@@ -123,9 +121,7 @@ def series_figure(series: Series) -> Figure:
         f"steps without a finite value, left out: {missing}" if missing else "",
         "dotted lines: a generation's training begins" if marked else "",
     ]
-    return Figure(
-        series.name, [trace], layout, note="; ".join(note for note in notes if note)
-    )
+    return Figure(series.name, [trace], layout, note="; ".join(note for note in notes if note))
 
 
 def heat_map(
@@ -140,9 +136,8 @@ def heat_map(
 ) -> Figure:
     """A grid of numbers, empty where there is none.
 
-    Around zero: blue above, orange below, as deep as the largest is far from 0. Else
-    from pale to blue, from the smallest to the largest. `titles` are those of the rows'
-    and the columns' axes.
+    Around zero: blue above, orange below, as deep as the largest is far from 0. Else from pale to
+    blue, from the smallest to the largest. `titles` are those of the rows' and the columns' axes.
     """
     value_V = value_RC[np.isfinite(value_RC)]
     reach = max(float(np.abs(value_V).max()) if value_V.size else 0.0, 1e-6)
@@ -175,20 +170,15 @@ def heat_map(
         **({"text": written, "texttemplate": "%{text}"} if few else {}),
     }
     layout = {
-        "xaxis": names_axis(
-            columns, side="top", showgrid=False, title={"text": label(titles[1])}
-        ),
+        "xaxis": names_axis(columns, side="top", showgrid=False, title={"text": label(titles[1])}),
         "yaxis": _downwards(rows, showgrid=False, title={"text": label(titles[0])}),
     }
     table = Table(
-        ("", *columns),
-        tuple((name, *row) for name, row in zip(rows, written, strict=True)),
+        ("", *columns), tuple((name, *row) for name, row in zip(rows, written, strict=True))
     )
     small = max(len(rows), len(columns)) <= 24
     height = min(150 + 56 * len(rows), 760)
-    return Figure(
-        title, [trace], layout, height=height, wide=True, table=table if small else None
-    )
+    return Figure(title, [trace], layout, height=height, wide=True, table=table if small else None)
 
 
 def bars(title: str, weights: Sequence[tuple[str, float]], note: str = "") -> Figure:
@@ -204,9 +194,7 @@ def bars(title: str, weights: Sequence[tuple[str, float]], note: str = "") -> Fi
         "text": [number(w, "%") for _, w in weights],
         "textposition": "outside",
         "cliponaxis": False,
-        "hovertext": [
-            f"{label(name)}<br><b>{number(w, '%')}</b>" for name, w in weights
-        ],
+        "hovertext": [f"{label(name)}<br><b>{number(w, '%')}</b>" for name, w in weights],
     }
     layout = {
         "xaxis": {
@@ -219,9 +207,7 @@ def bars(title: str, weights: Sequence[tuple[str, float]], note: str = "") -> Fi
         "showlegend": False,
         "bargap": 0.35,
     }
-    table = Table(
-        ("player", "share"), tuple((name, number(w, "%")) for name, w in weights)
-    )
+    table = Table(("player", "share"), tuple((name, number(w, "%")) for name, w in weights))
     return Figure(title, [trace], layout, note=note, height=_tall(names), table=table)
 
 
@@ -234,8 +220,8 @@ def dots(
 ) -> Figure:
     """Ratings, or other numbers, with their intervals, the first on top.
 
-    `columns` name what is rated and the number, in the table; `zero`: the axis shows 0,
-    with a line.
+    `columns` name what is rated and the number, in the table; `zero`: the axis shows 0, with a
+    line.
     """
     names = [rating.name for rating in ratings]
     said = [
@@ -276,7 +262,6 @@ def dots(
         "showlegend": False,
     }
     table = Table(
-        (*columns, "95 % interval"),
-        tuple((n, *s) for n, s in zip(names, said, strict=True)),
+        (*columns, "95 % interval"), tuple((n, *s) for n, s in zip(names, said, strict=True))
     )
     return Figure(title, [trace], layout, height=_tall(names), table=table)

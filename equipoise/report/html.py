@@ -1,10 +1,9 @@
 """The report: one HTML file that holds everything it needs and asks the network for nothing.
 
-The page's policy (CSP) forbids every request and every script but the two that it
-holds, by their hashes. Texts of models and data reach the page in two ways only:
-through Jinja's autoescape, or as JSON in which <, > and & are escaped, read by a script
-that makes text nodes and no markup. What goes into plotly's labels is escaped once more
-(`section.label`).
+The page's policy (CSP) forbids every request and every script but the two that it holds, by their
+hashes. Texts of models and data reach the page in two ways only: through Jinja's autoescape, or as
+JSON in which <, > and & are escaped, read by a script that makes text nodes and no markup. What
+goes into plotly's labels is escaped once more (`section.label`).
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ def _policy(scripts: Sequence[str]) -> str:
 def _sources(scripts: Sequence[str]) -> str:
     """These scripts by their hashes, as a policy names them."""
     digests = [hashlib.sha256(text.encode()).digest() for text in scripts]
-    return " ".join(
-        f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests
-    )
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
 def script_sources() -> str:
@@ -68,24 +65,16 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=visible,
     )
-    environment.policies["json.dumps_kwargs"] = {
-        "allow_nan": False,
-        "separators": (",", ":"),
-    }
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment
 
 
 def render(page: Page) -> str:
-    """The whole report as one HTML page; a section without blocks is named at the end,
-    with its reason.
+    """The whole report as one HTML page; a section without blocks is named at the end, with its
+    reason.
     """
     shown = [section for section in page.sections if section.blocks]
-    figures = [
-        block
-        for section in shown
-        for block in section.blocks
-        if isinstance(block, Figure)
-    ]
+    figures = [block for section in shown for block in section.blocks if isinstance(block, Figure)]
     plotly_js = _plotly() if figures else ""
     page_js = _page_js()
     return (
@@ -95,9 +84,7 @@ def render(page: Page) -> str:
             page=page,
             sections=shown,
             left_out=[section for section in page.sections if not section.blocks],
-            figures=[
-                {"data": figure.data, "layout": figure.layout} for figure in figures
-            ],
+            figures=[{"data": figure.data, "layout": figure.layout} for figure in figures],
             policy=_policy([plotly_js, page_js]),
             css=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
             plotly_js=Markup(plotly_js),

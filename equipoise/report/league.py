@@ -22,22 +22,18 @@ def payoffs_section(
     se_NN: np.ndarray | None = None,
     count_NN: np.ndarray | None = None,
 ) -> Section:
-    """The pay-off table between players or generations, with standard errors and the
-    numbers of judged matches where they are known.
+    """The pay-off table between players or generations, with standard errors and the numbers of
+    judged matches where they are known.
     """
     n = len(players)
     if n == 0 or not np.isfinite(payoff_NN).any():
         return Section(
-            "payoffs",
-            "Who beats whom",
-            reason="no two players have met in judged matches",
+            "payoffs", "Who beats whom", reason="no two players have met in judged matches"
         )
     unknown_NN = np.full((n, n), np.nan)
     se_NN = unknown_NN if se_NN is None else se_NN
     count_NN = unknown_NN if count_NN is None else count_NN
-    written = [
-        [_cell(payoff_NN[i, j], se_NN[i, j]) for j in range(n)] for i in range(n)
-    ]
+    written = [[_cell(payoff_NN[i, j], se_NN[i, j]) for j in range(n)] for i in range(n)]
     hover = [
         [
             f"{label(row)} meets {label(column)}<br>"
@@ -90,9 +86,7 @@ def equilibrium_section(
     if exploitability is not None and exploitability.x:
         blocks.append(curve_figure(exploitability))
     if gaps is not None:
-        blocks.append(
-            lines_figure(gaps.name, gaps.curves, unit=gaps.unit, note=gaps.note)
-        )
+        blocks.append(lines_figure(gaps.name, gaps.curves, unit=gaps.unit, note=gaps.note))
     if mixture:
         blocks.append(_mixture(mixture))
     if not blocks:
@@ -109,15 +103,11 @@ def _cycle_tiles(cycle_share: float | None, cyclic_triples: float | None) -> Til
         Tile(
             "cycle share",
             number(cycle_share, "%"),
-            "how much of the pay-off no rating can explain: 0 a ladder, "
-            "100 % rock–paper–scissors",
+            "how much of the pay-off no rating can explain: 0 a ladder, 100 % rock–paper–scissors",
         )
     ]
     if known(cyclic_triples) is not None:
-        note = (
-            "share of the triples in which each beats the next: 0 a ladder, "
-            "coin flips 25 %"
-        )
+        note = "share of the triples in which each beats the next: 0 a ladder, coin flips 25 %"
         tiles.append(Tile("cyclic triples", number(cyclic_triples, "%"), note))
     return Tiles(tuple(tiles))
 
@@ -136,9 +126,7 @@ def _mixture(mixture: Mapping[str, float]) -> Figure:
     return bars("Equilibrium mixture", weights, note)
 
 
-def ratings_section(
-    ratings: Sequence[Rating], unit: str = "", caution: str = ""
-) -> Section:
+def ratings_section(ratings: Sequence[Rating], unit: str = "", caution: str = "") -> Section:
     """One number a player; `caution` is what to say where ratings mislead."""
     if not ratings:
         return Section("ratings", "Ratings", reason="no duels to rate")

@@ -27,9 +27,7 @@ def learning_section(groups: Sequence[Curves], alone: bool) -> Section:
     `alone`: there is a single learner, so that each of its curves has its own figure.
     """
     if not groups:
-        return Section(
-            "learning", "Learning", reason="no generation has been evaluated yet"
-        )
+        return Section("learning", "Learning", reason="no generation has been evaluated yet")
     figures = [figure for group in groups for figure in _figures(group, alone)]
     lead = "Measured at each generation; generation 0 is the player as it was given."
     if any(curve.low for group in groups for curve in group.curves):
@@ -39,28 +37,20 @@ def learning_section(groups: Sequence[Curves], alone: bool) -> Section:
 
 def _figures(group: Curves, alone: bool) -> list[Figure]:
     if not alone:
-        return [
-            lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
-        ]
+        return [lines_figure(group.name, group.curves, unit=group.unit, note=group.note)]
     return [
-        curve_figure(replace(curve, name=f"{group.name} of {curve.name}"))
-        for curve in group.curves
+        curve_figure(replace(curve, name=f"{group.name} of {curve.name}")) for curve in group.curves
     ]
 
 
-def losses_section(
-    losses: Sequence[Series], played: Sequence[tuple[str, ...]] = ()
-) -> Section:
-    """What the optimizer saw; `played` are rows on whether what was trained is what
-    plays: player, nats a token between the two, the share of what was learned.
+def losses_section(losses: Sequence[Series], played: Sequence[tuple[str, ...]] = ()) -> Section:
+    """What the optimizer saw; `played` are rows on whether what was trained is what plays: player,
+    nats a token between the two, the share of what was learned.
     """
     figures = [series_figure(series) for series in losses if series.x]
     if not figures:
         return Section("training", "Training", reason="no optimizer step was logged")
     tables = [Table(PLAYED, tuple(played), "Trained and played")] if played else []
     return Section(
-        "training",
-        "Training",
-        (*figures, *tables),
-        "Logged by the learner at its optimizer steps.",
+        "training", "Training", (*figures, *tables), "Logged by the learner at its optimizer steps."
     )

@@ -13,9 +13,9 @@ MOST_REASONS = 12  # of people's, the newest, that are shown
 
 
 class JudgeRow(NamedTuple):
-    """A judge beside people: the `pairs` in which both preferred an answer, the share of
-    them in which it was the same one, the rank correlation, and how a point of the
-    judge's lead changes the odds that people prefer an answer.
+    """A judge beside people: the `pairs` in which both preferred an answer, the share of them in
+    which it was the same one, the rank correlation, and how a point of the judge's lead changes the
+    odds that people prefer an answer.
     """
 
     judge: str

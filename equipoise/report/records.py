@@ -1,5 +1,5 @@
-"""Sections on what was recorded: counts, what was left out and why, the matches
-themselves, the configuration.
+"""Sections on what was recorded: counts, what was left out and why, the matches themselves, the
+configuration.
 """
 
 from __future__ import annotations
@@ -20,36 +20,25 @@ from equipoise.report.section import (
     number,
 )
 
-LONGEST = (
-    6000  # characters of one message or answer on the page; the ledger holds the rest
-)
+LONGEST = 6000  # characters of one message or answer on the page; the ledger holds the rest
 
 
-def counts_section(
-    counts: Mapping[str, int | float], dropped: Mapping[str, int]
-) -> Section:
+def counts_section(counts: Mapping[str, int | float], dropped: Mapping[str, int]) -> Section:
     """How much was played, judged and learned from, and what was dropped by name.
 
     A count whose name ends in "share" is shown in percent.
     """
     if not counts and not dropped:
-        return Section(
-            "records", "What was used", reason="no record has been written yet"
-        )
+        return Section("records", "What was used", reason="no record has been written yet")
     tiles = tuple(
-        Tile(
-            name.replace("_", " "), number(value, "%" if name.endswith("share") else "")
-        )
+        Tile(name.replace("_", " "), number(value, "%" if name.endswith("share") else ""))
         for name, value in counts.items()
     )
     blocks: list[Tiles | Table] = [Tiles(tiles)] if tiles else []
     if dropped:
         rows = tuple((reason, number(n)) for reason, n in dropped.items())
         blocks.append(Table(("reason", "how many"), rows, "Left out"))
-    lead = (
-        "Nothing that is missing counts as a zero or a draw: it is left out, and "
-        "counted here."
-    )
+    lead = "Nothing that is missing counts as a zero or a draw: it is left out, and counted here."
     return Section("records", "What was used", tuple(blocks), lead)
 
 
@@ -58,8 +47,8 @@ def matches_section(
 ) -> Section:
     """A browser of matches: prompt, answers, verdict.
 
-    `total` is how many the run holds; `folded` is what stands in place of the matches
-    until a reader asks for them.
+    `total` is how many the run holds; `folded` is what stands in place of the matches until a
+    reader asks for them.
     """
     if not cards:
         return Section("matches", "Matches", reason="no match to show")
@@ -76,8 +65,7 @@ def configuration_section(yaml: str) -> Section:
 def card_row(card: MatchCard) -> dict[str, Any]:
     """The match as the page's browser reads it."""
     messages = [
-        {"role": clean(message.role), **_clipped(message.content)}
-        for message in card.prompt
+        {"role": clean(message.role), **_clipped(message.content)} for message in card.prompt
     ]
     return {
         "id": clean(card.id),

@@ -1,8 +1,8 @@
 """What a section of the report is made of: tiles, figures, tables, match cards and plain text.
 
-A section with a `reason` and no blocks is named at the end of the page as left out, and
-why. Text goes into blocks as it is; the page escapes it. Only what goes into a figure's
-own labels must pass through `label`, because plotly reads a subset of HTML there.
+A section with a `reason` and no blocks is named at the end of the page as left out, and why. Text
+goes into blocks as it is; the page escapes it. Only what goes into a figure's own labels must pass
+through `label`, because plotly reads a subset of HTML there.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
-_UNSEEN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {
-    0x7F: 0x2421
-}
+_UNSEEN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """`text` with control characters made visible (␀) and lone surrogates replaced, so
-    that it can be written.
+    """`text` with control characters made visible (␀) and lone surrogates replaced, so that it can
+    be written.
     """
     return _SURROGATE.sub("\ufffd", text).translate(_UNSEEN)
 
 
 def label(text: object, limit: int = 48) -> str:
-    """`text` for a figure's label or hover: one line, its middle cut beyond `limit`, no
-    markup for plotly.
+    """`text` for a figure's label or hover: one line, its middle cut beyond `limit`, no markup for
+    plotly.
     """
     line = " ".join(clean(str(text)).split())
     if len(line) > limit:
@@ -44,8 +42,8 @@ def known(value: float | None) -> float | None:
 
 
 def number(value: float | None, unit: str = "", digits: int | None = None) -> str:
-    """A number to read, four figures of it unless `digits` says how many decimals; `–`
-    when missing.
+    """A number to read, four figures of it unless `digits` says how many decimals; `–` when
+    missing.
 
     Unit "%" takes a share.
     """
@@ -91,8 +89,8 @@ class Table:
 class Figure:
     """A plotly figure as plain data, with a table of its numbers.
 
-    Colours are theme tokens: "@blue", "@ink" …, "@blue/0.2" with opacity; the page
-    fills them in for light and dark. `wide` gives it the page's whole width.
+    Colours are theme tokens: "@blue", "@ink" …, "@blue/0.2" with opacity; the page fills them in
+    for light and dark. `wide` gives it the page's whole width.
     """
 
     kind: ClassVar[str] = "figure"
@@ -109,8 +107,8 @@ class Figure:
 class Cards:
     """Matches to browse; `total` is how many the run holds, of which `rows` are a sample.
 
-    `folded` is what stands in their place until a reader asks for them; `source` says
-    what they are a choice of.
+    `folded` is what stands in their place until a reader asks for them; `source` says what they are
+    a choice of.
     """
 
     kind: ClassVar[str] = "cards"

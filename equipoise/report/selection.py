@@ -11,8 +11,8 @@ from equipoise.report.section import Section, Table, Tile, Tiles
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The player chosen by its score beside the best start, and both on the test that
-    was set aside; `by` is the dev set that chose, "" for the held-out prompts.
+    """The player chosen by its score beside the best start, and both on the test that was set
+    aside; `by` is the dev set that chose, "" for the held-out prompts.
     """
 
     chosen: str
@@ -36,13 +36,7 @@ def selection_section(selection: Selection) -> Section:
     chosen, start = selection.chosen, selection.start
     score = f"score on {selection.by}" if selection.by else "held-out score"
     wins = "–" if selection.win_rate is None else selection.win_rate.percent()
-    tiles = [
-        Tile(
-            "chosen",
-            chosen,
-            f"by its {score}, of all generations of all players",
-        ),
-    ]
+    tiles = [Tile("chosen", chosen, f"by its {score}, of all generations of all players")]
     lead = f"The {score} chose, so it flatters the chosen player"
     if selection.test:
         lead += "; the test was set aside and is used once."

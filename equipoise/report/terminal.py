@@ -1,10 +1,10 @@
 """What a person sees in the terminal: the run as it goes, and tables of what came out.
 
-A `Display` has three ways: on a terminal a bar for the current stage under the lines of
-the finished ones; elsewhere (a file, a pipe) those lines alone, without control
-characters; nothing when silent. Beyond `MANY` generations a stage that ends within a
-second of the last line gets none of its own. Names and texts from outside are printed
-as they are, never as rich's markup or as terminal codes.
+A `Display` has three ways: on a terminal a bar for the current stage under the lines of the
+finished ones; elsewhere (a file, a pipe) those lines alone, without control characters; nothing
+when silent. Beyond `MANY` generations a stage that ends within a second of the last line gets none
+of its own. Names and texts from outside are printed as they are, never as rich's markup or as
+terminal codes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _SHARES = frozenset({"win_rate", "accuracy", "held_out_score"})
 
 
 def shown(name: str, value: Value) -> str:
-    """A number as people read it; names in "share", win rates and accuracies as
-    percent, what is missing as "–".
+    """A number as people read it; names in "share", win rates and accuracies as percent, what is
+    missing as "–".
     """
     unit = "%" if name in _SHARES or name.endswith("share") else ""
     if value is None or isinstance(value, str):
@@ -43,20 +43,13 @@ def shown(name: str, value: Value) -> str:
         return "yes" if value else "no"
     if isinstance(value, Interval):
         return value.text(unit)
-    if (
-        not isinstance(value, int)
-        and not unit
-        and math.isfinite(value)
-        and abs(value) < 10_000
-    ):
+    if not isinstance(value, int) and not unit and math.isfinite(value) and abs(value) < 10_000:
         return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
     return number(value, unit)
 
 
 def _words(name: str) -> str:
-    return (
-        clean(name).replace("_per_second", "/s").replace("_share", "").replace("_", " ")
-    )
+    return clean(name).replace("_per_second", "/s").replace("_share", "").replace("_", " ")
 
 
 def duration(seconds: float) -> str:
@@ -112,11 +105,11 @@ class _Bar(Progress):
 
 
 class Display:
-    """Shows a run stage by stage: `with Display(3) as display: display.stage("play",
-    400, 1); display.advance()`.
+    """Shows a run stage by stage: `with Display(3) as display: display.stage("play", 400, 1);
+    display.advance()`.
 
-    Args: generations: how many the run has; console: where to print, standard error by
-    default; silent: print nothing (`--json`); clock: seconds, for tests.
+    Args: generations: how many the run has; console: where to print, standard error by default;
+    silent: print nothing (`--json`); clock: seconds, for tests.
     """
 
     def __init__(
@@ -141,19 +134,13 @@ class Display:
         self._spoke = -math.inf  # when the last line was printed
 
     def __enter__(self) -> Self:
-        if (
-            self._console.is_terminal
-            and not self._console.is_dumb_terminal
-            and not self._silent
-        ):
+        if self._console.is_terminal and not self._console.is_dumb_terminal and not self._silent:
             columns = (
                 TextColumn("{task.description}", markup=False, style="bold"),
                 BarColumn(bar_width=28),
                 _Told(),
             )
-            self._bar = _Bar(
-                *columns, console=self._console, transient=True, refresh_per_second=8
-            )
+            self._bar = _Bar(*columns, console=self._console, transient=True, refresh_per_second=8)
             self._bar.start()
         return self
 
@@ -170,9 +157,7 @@ class Display:
                 self._bar.stop()
                 self._bar = None
 
-    def stage(
-        self, name: str, total: int | None = None, generation: int | None = None
-    ) -> None:
+    def stage(self, name: str, total: int | None = None, generation: int | None = None) -> None:
         """A stage begins, and the one before is over.
 
         `total`: how much there is to do; None: not known.
@@ -202,9 +187,7 @@ class Display:
 
     def _title(self) -> str:
         of = f" of {self._generations}" if self._generations else ""
-        where = (
-            "" if self._generation is None else f"generation {self._generation}{of}  "
-        )
+        where = "" if self._generation is None else f"generation {self._generation}{of}  "
         return where + _words(self._name)
 
     def _listed(self, numbers: dict[str, Value]) -> Text:
@@ -219,15 +202,11 @@ class Display:
         if not self._name:
             return
         seconds = self._clock() - self._since
-        line = Text.assemble(
-            (self._title(), "bold yellow" if stopped else "bold"), "  "
-        )
+        line = Text.assemble((self._title(), "bold yellow" if stopped else "bold"), "  ")
         done = number(self._count) if self._count or self._total else ""
         if stopped:
             of = "" if self._total is None else f" of {number(self._total)}"
-            line.append(
-                f"stopped at {done or 0}{of} after {duration(seconds)}", "yellow"
-            )
+            line.append(f"stopped at {done or 0}{of} after {duration(seconds)}", "yellow")
         else:
             speed = rate(self._count, seconds)
             line.append(f"{done} in {duration(seconds)}" if done else duration(seconds))
@@ -238,8 +217,8 @@ class Display:
         if self._bar is not None:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
-        # A run of hundreds of short generations says once a second how it stands, not a
-        # thousand times.
+        # A run of hundreds of short generations says once a second how it stands, not a thousand
+        # times.
         if self._generations <= MANY or last or self._clock() - self._spoke >= 1:
             self._spoke = self._clock()
             self._print(line)
@@ -252,39 +231,29 @@ class Display:
 def before_after(
     rows: Sequence[Change], before: str = "at the start", after: str = "at the end"
 ) -> Table:
-    """A table of measures with 95 % intervals; a change is coloured only where the two
-    intervals do not meet.
+    """A table of measures with 95 % intervals; a change is coloured only where the two intervals do
+    not meet.
     """
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column(
-        "", min_width=12
-    )  # in a narrow terminal the names break, not the numbers
+    table.add_column("", min_width=12)  # in a narrow terminal the names break, not the numbers
     for column in (before, after, "change"):
         table.add_column(column, no_wrap=True)
     for row in rows:
         share, unit = (
-            (row.unit, "")
-            if row.unit == "%"
-            else ("", f", {clean(row.unit)}" if row.unit else "")
+            (row.unit, "") if row.unit == "%" else ("", f", {clean(row.unit)}" if row.unit else "")
         )
-        # That there is no interval is said below, in the panel; here it would push the
-        # last column out of sight.
+        # That there is no interval is said below, in the panel; here it would push the last column
+        # out of sight.
         values = (
             "–" if value is None else value.text(share).partition(" (n = ")[0]
             for value in (row.before, row.after)
         )
-        table.add_row(
-            Text(_words(row.name) + unit, "bold"), *map(Text, values), _difference(row)
-        )
+        table.add_row(Text(_words(row.name) + unit, "bold"), *map(Text, values), _difference(row))
     return table
 
 
 def _difference(row: Change) -> Text:
-    if (
-        row.before is None
-        or row.after is None
-        or math.isnan(row.after.mean - row.before.mean)
-    ):
+    if row.before is None or row.after is None or math.isnan(row.after.mean - row.before.mean):
         return Text("–", "dim")
     change = row.after.mean - row.before.mean
     text = f"{100 * change:+.1f} points" if row.unit == "%" else f"{change:+.3g}"
@@ -293,37 +262,25 @@ def _difference(row: Change) -> Text:
     return Text(text, "green" if (change > 0) == row.higher_is_better else "red")
 
 
-def headline(
-    title: str, numbers: Iterable[tuple[str, str]], report: Path | None = None
-) -> Panel:
+def headline(title: str, numbers: Iterable[tuple[str, str]], report: Path | None = None) -> Panel:
     """A panel with the numbers that matter and where the report is."""
     grid = Table.grid(padding=(0, 2))
     for name, value in numbers:
         grid.add_row(Text(_words(name), "dim"), Text(clean(value), "bold"))
     if report is not None:
-        grid.add_row(
-            Text("report", "dim"), Text(clean(str(report)), "cyan", overflow="fold")
-        )
-    return Panel(
-        grid, title=Text(clean(title)), title_align="left", expand=False, padding=(0, 1)
-    )
+        grid.add_row(Text("report", "dim"), Text(clean(str(report)), "cyan", overflow="fold"))
+    return Panel(grid, title=Text(clean(title)), title_align="left", expand=False, padding=(0, 1))
 
 
 def status_table(rows: Iterable[tuple[str, Value]], title: str = "") -> Table:
     """Names and values, one a line."""
     table = Table(
-        box=None,
-        show_header=False,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        title_justify="left",
+        box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left"
     )
     if title:
         table.title = Text(clean(title), "bold")
     for name, value in rows:
-        table.add_row(
-            Text(_words(name), "dim"), Text(shown(name, value), overflow="fold")
-        )
+        table.add_row(Text(_words(name), "dim"), Text(shown(name, value), overflow="fold"))
     return table
 
 

@@ -13,20 +13,14 @@ from equipoise.report.figures import heat_map
 from equipoise.report.section import Section, known, label, number
 
 
-def training_ratings_section(
-    curves: Sequence[Curve], unit: str = "", caution: str = ""
-) -> Section:
-    """Every player's rating after each generation's matches; `caution` is what to say
-    where ratings mislead.
+def training_ratings_section(curves: Sequence[Curve], unit: str = "", caution: str = "") -> Section:
+    """Every player's rating after each generation's matches; `caution` is what to say where ratings
+    mislead.
     """
     title = "Ratings in training"
     if not curves:
-        return Section(
-            "standing", title, reason="no rating of the training matches is recorded"
-        )
-    figure = lines_figure(
-        "Rating after the matches of each generation", curves, "generation", unit
-    )
+        return Section("standing", title, reason="no rating of the training matches is recorded")
+    figure = lines_figure("Rating after the matches of each generation", curves, "generation", unit)
     lead = (
         f"How the players compare in training, by {unit or 'rating'} with 95 % "
         "intervals. Ratings of different generations compare players with one "
@@ -35,28 +29,19 @@ def training_ratings_section(
     return Section("standing", title, (figure,), lead)
 
 
-def match_ups_section(
-    table: PayoffTable | None, judge: str, sample: SampleSize
-) -> Section:
+def match_ups_section(table: PayoffTable | None, judge: str, sample: SampleSize) -> Section:
     """Who met whom how often in training, and who won, by the scores of `judge`."""
     if table is None:
         return Section(
-            "match-ups",
-            "Match-ups",
-            reason="no two players have met in training matches",
+            "match-ups", "Match-ups", reason="no two players have met in training matches"
         )
     n = len(table.players)
     met_NN = table.count_NN + table.unjudged_NN
     written = [
-        [
-            "" if i == j else _cell(float(table.payoff_NN[i, j]), int(met_NN[i, j]))
-            for j in range(n)
-        ]
+        ["" if i == j else _cell(float(table.payoff_NN[i, j]), int(met_NN[i, j])) for j in range(n)]
         for i in range(n)
     ]
-    hover = [
-        [_hover(table, i, j, int(met_NN[i, j])) for j in range(n)] for i in range(n)
-    ]
+    hover = [[_hover(table, i, j, int(met_NN[i, j])) for j in range(n)] for i in range(n)]
     value_NN = np.where(np.eye(n, dtype=bool), np.nan, table.payoff_NN)
     figure = heat_map(
         "Pay-off in training (matches)",

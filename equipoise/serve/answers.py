@@ -30,8 +30,7 @@ async def answers(
             arrived.put_nowait((number, error))
 
     tasks = [
-        asyncio.create_task(follow(number, request))
-        for number, request in enumerate(requests)
+        asyncio.create_task(follow(number, request)) for number, request in enumerate(requests)
     ]
     try:
         unfinished = len(tasks)

@@ -1,5 +1,5 @@
-"""The HTTP application, as OpenAI's clients expect it: models, chat completions and
-completions; beside them the tokenizer's endpoints that vLLM has, and /health.
+"""The HTTP application, as OpenAI's clients expect it: models, chat completions and completions;
+beside them the tokenizer's endpoints that vLLM has, and /health.
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ from equipoise.serve.chat_endpoint import ChatEndpoint
 from equipoise.serve.completion_endpoint import CompletionEndpoint
 from equipoise.serve.gate import Gate, Limits
 from equipoise.serve.protocol import Problem, Reply
-from equipoise.serve.tokenizer_endpoints import (
-    Detokenize,
-    Tokenize,
-    TokenizerInfo,
-)
+from equipoise.serve.tokenizer_endpoints import Detokenize, Tokenize, TokenizerInfo
 
 POSTED = {
     "/v1/chat/completions": ChatEndpoint,
@@ -41,22 +37,16 @@ POSTED = {
 def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette:
     """The application.
 
-    `token` None: programs on this machine may ask without one, but no web page from
-    elsewhere.
+    `token` None: programs on this machine may ask without one, but no web page from elsewhere.
     """
     gate = Gate(limits.concurrency, limits.queue)
 
     async def health(request: Request) -> JSONResponse:
-        return JSONResponse(
-            {"status": "ok", "running": gate.running, "waiting": gate.waiting}
-        )
+        return JSONResponse({"status": "ok", "running": gate.running, "waiting": gate.waiting})
 
     async def models(request: Request) -> JSONResponse:
         return JSONResponse(
-            {
-                "object": "list",
-                "data": [_model(name, catalogue) for name in catalogue.names],
-            }
+            {"object": "list", "data": [_model(name, catalogue) for name in catalogue.names]}
         )
 
     async def model(request: Request) -> JSONResponse:
@@ -79,11 +69,7 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
                 Route(path, kind(catalogue, limits, gate), methods=["POST"])
                 for path, kind in POSTED.items()
             ),
-            Route(
-                "/tokenizer_info",
-                TokenizerInfo(catalogue, limits, gate),
-                methods=["GET"],
-            ),
+            Route("/tokenizer_info", TokenizerInfo(catalogue, limits, gate), methods=["GET"]),
         ],
         lifespan=lifespan,
         **guarded(token, frozenset({"/health"})),
@@ -93,16 +79,12 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
 
 
 def guarded(token: str | None, free: frozenset[str]) -> dict[str, Any]:
-    """What every application has: its access check, which the paths in `free` do
-    without, and errors in the protocol's shape.
+    """What every application has: its access check, which the paths in `free` do without, and
+    errors in the protocol's shape.
     """
     return {
         "middleware": [Middleware(AccessCheck, token=token, free=free)],
-        "exception_handlers": {
-            Problem: _problem,
-            HTTPException: _http,
-            Exception: _failure,
-        },
+        "exception_handlers": {Problem: _problem, HTTPException: _http, Exception: _failure},
     }
 
 
@@ -139,8 +121,8 @@ class AccessCheck:
             )
 
     def _check_origin(self, request: Request) -> None:
-        """A page from elsewhere, open in a browser here, must not get through, by
-        whatever name it calls this machine.
+        """A page from elsewhere, open in a browser here, must not get through, by whatever name it
+        calls this machine.
         """
         hosts = [urlsplit(f"//{request.headers.get('host', '')}").hostname]
         origin = request.headers.get("origin")
@@ -163,12 +145,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _model(name: str, catalogue: Catalogue) -> dict[str, object]:
-    return {
-        "id": name,
-        "object": "model",
-        "created": catalogue.created,
-        "owned_by": "equipoise",
-    }
+    return {"id": name, "object": "model", "created": catalogue.created, "owned_by": "equipoise"}
 
 
 async def _problem(request: Request, error: Exception) -> JSONResponse:

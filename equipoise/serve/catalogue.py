@@ -1,5 +1,5 @@
-"""Which models a server has, by name, and what answers for each: players of a run, a
-mixture of them, or one model alone.
+"""Which models a server has, by name, and what answers for each: players of a run, a mixture of
+them, or one model alone.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TypeAlias
 from equipoise import seeds
 from equipoise.component import nearest
 from equipoise.errors import RunError
-from equipoise.evaluate.measures import Measures
+from equipoise.evaluation.measures import Measures
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.players.population import Population
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.serve.engine import Engine, EngineRequest, Refused, TextEngine
 from equipoise.serve.extension import Extension, Wish, offered
 from equipoise.serve.protocol import Problem
@@ -42,8 +42,8 @@ class OfferedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What answers a request: the model's name, its engine, and the settings for what a
-    client leaves open.
+    """What answers a request: the model's name, its engine, and the settings for what a client
+    leaves open.
     """
 
     name: str
@@ -66,12 +66,11 @@ class ServedModel:
 class Catalogue:
     """Models by name.
 
-    `aliases` are further names; `mixture` weighs models that the name `mixture` draws
-    from.
+    `aliases` are further names; `mixture` weighs models that the name `mixture` draws from.
 
-    Of `extensions`, by the field of requests that they read, each puts an engine in
-    front of the model's; a wish of the first of them can also be a name's suffix
-    (`policy@3:WISH`). `notes` say what is not served, and why.
+    Of `extensions`, by the field of requests that they read, each puts an engine in front of the
+    model's; a wish of the first of them can also be a name's suffix (`policy@3:WISH`). `notes` say
+    what is not served, and why.
     """
 
     offers: Mapping[str, OfferedModel]
@@ -94,17 +93,15 @@ class Catalogue:
         extensions: Mapping[str, Extension] | None = None,
         trust: bool = False,
     ) -> Catalogue:
-        """Every kept generation of a run's players that answer by a model, and the
-        run's last equilibrium of them.
+        """Every kept generation of a run's players that answer by a model, and the run's last
+        equilibrium of them.
 
-        `change` gives a player other settings. Raises RunError where there is none, and
-        for somebody else's run that would send a key, without `trust`.
+        `change` gives a player other settings. Raises RunError where there is none, and for
+        somebody else's run that would send a key, without `trust`.
         """
         with RunDirectory.read(folder) as run:
             reached = run.agree_to_keys(trust)
-            players = {
-                name: change(player) for name, player in run.config.playing.items()
-            }
+            players = {name: change(player) for name, player in run.config.playing.items()}
             offers = _offers(Population(players, run.folder / "players"), players)
             measured = run.ledger.stages("measure")
         if not offers:
@@ -129,10 +126,7 @@ class Catalogue:
 
     @classmethod
     def of_player(
-        cls,
-        name: str,
-        player: ModelPlayer,
-        extensions: Mapping[str, Extension] | None = None,
+        cls, name: str, player: ModelPlayer, extensions: Mapping[str, Extension] | None = None
     ) -> Catalogue:
         """One model alone."""
         offers = {name: OfferedModel(player, player.start)}
@@ -161,8 +155,7 @@ class Catalogue:
     ) -> ServedModel:
         """What answers a request for `model` with this seed and these wishes.
 
-        Raises Problem, status 404, for an unknown name, Refused for a wish that cannot
-        be.
+        Raises Problem, status 404, for an unknown name, Refused for a wish that cannot be.
         """
         name, colon, suffix = self._split(model)
         if colon and not self.extensions:
@@ -199,10 +192,7 @@ class Catalogue:
         """The answer to a request for a model that is not there."""
         hint = nearest(model[:100], self.names)
         return Problem(
-            404,
-            f"there is no model '{model[:100]}' here; {hint}",
-            "model_not_found",
-            "model",
+            404, f"there is no model '{model[:100]}' here; {hint}", "model_not_found", "model"
         )
 
     async def close(self) -> None:
@@ -234,25 +224,19 @@ class Catalogue:
             if isinstance(offer.player, Local):
                 from equipoise.serve.local_engine import LocalEngine
 
-                self._open[name] = LocalEngine(
-                    offer.player, offer.weights, self._resources
-                )
+                self._open[name] = LocalEngine(offer.player, offer.weights, self._resources)
             else:
                 from equipoise.serve.upstream import UpstreamEngine
 
                 self._open[name] = UpstreamEngine(offer.player)
         return self._open[name]
 
-    def _extended(
-        self, engine: Engine, suffix: str, wishes: Mapping[str, Wish]
-    ) -> Engine:
+    def _extended(self, engine: Engine, suffix: str, wishes: Mapping[str, Wish]) -> Engine:
         """The engine behind all extensions, as the client wishes."""
         for name, wish in wishes.items():
             if wish.value is not None and name not in self.extensions:
                 raise Refused(
-                    f"'{name}' is not supported by this server",
-                    "unsupported_value",
-                    name,
+                    f"'{name}' is not supported by this server", "unsupported_value", name
                 )
         for name, extension in self.extensions.items():
             wish = wishes.get(name, Wish())
@@ -263,9 +247,7 @@ class Catalogue:
         return engine
 
 
-def _by_suffix(
-    engine: Engine, extension: Extension, name: str, wish: Wish, suffix: str
-) -> Engine:
+def _by_suffix(engine: Engine, extension: Extension, name: str, wish: Wish, suffix: str) -> Engine:
     """The engine behind an extension of which the model's name wishes something.
 
     Raises Problem, status 404, for a suffix that is no wish.
@@ -273,8 +255,7 @@ def _by_suffix(
     if wish.value is not None:
         verb = offered()[name].wish
         raise Refused(
-            f"{verb} by the model's name or by the field '{name}', not by both",
-            param=name,
+            f"{verb} by the model's name or by the field '{name}', not by both", param=name
         )
     try:
         return extension.wrap(engine, suffix, report=wish.report)
@@ -282,9 +263,7 @@ def _by_suffix(
         raise Problem(404, str(error), "model_not_found", "model") from error
 
 
-def _offers(
-    population: Population, players: Mapping[str, Player]
-) -> dict[str, OfferedModel]:
+def _offers(population: Population, players: Mapping[str, Player]) -> dict[str, OfferedModel]:
     """Every generation of the language models whose weights are there."""
     offers: dict[str, OfferedModel] = {}
     for name, player in players.items():
@@ -299,9 +278,7 @@ def _offers(
 def _mixture(measures: Measures) -> dict[str, float]:
     """The players that the mixture holds."""
     return {
-        str(PlayerId.parse(name)): weight
-        for name, weight in measures.mixture.items()
-        if weight > 0
+        str(PlayerId.parse(name)): weight for name, weight in measures.mixture.items() if weight > 0
     }
 
 

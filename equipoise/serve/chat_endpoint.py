@@ -21,9 +21,7 @@ class ChatEndpoint(ModelEndpoint):
         seed = request.seed_or_fresh()
         async with self._gate.place(request.answers):
             served = await self._catalogue.find(request.model, seed, request.wishes)
-            requests = request.engine_requests(
-                seed, served.defaults, self._limits.max_tokens
-            )
+            requests = request.engine_requests(seed, served.defaults, self._limits.max_tokens)
             first = requests[0]
             completion = ChatCompletion(
                 served.name,

@@ -74,8 +74,7 @@ class ChatRequest(SamplingRequest):
         """What the client asks of each extension, by field."""
         return {
             field: Wish(
-                getattr(self, field, None),
-                report=bool(getattr(self.equipoise, offer.report, None)),
+                getattr(self, field, None), report=bool(getattr(self.equipoise, offer.report, None))
             )
             for field, offer in offered().items()
         }
@@ -88,11 +87,11 @@ class ChatRequest(SamplingRequest):
     def engine_requests(
         self, seed: int, defaults: EngineRequest, max_tokens: int
     ) -> list[EngineRequest]:
-        """One request to the engine for each answer; what the client leaves open is as
-        in `defaults`.
+        """One request to the engine for each answer; what the client leaves open is as in
+        `defaults`.
 
-        The first answer has the request's own seed. `max_tokens` of an answer where the
-        client does not say.
+        The first answer has the request's own seed. `max_tokens` of an answer where the client does
+        not say.
         """
         messages, prefix = self._chat()
         tokens = self.max_completion_tokens or self.max_tokens
@@ -130,9 +129,7 @@ def read_request(body: bytes, limits: Limits) -> ChatRequest:
     request = validated(request_type(), values, _field_names())
     check_unserved(values, UNSERVED)
     if request.top_logprobs and not request.logprobs:
-        raise Problem(
-            400, "'top_logprobs' needs logprobs: true", "invalid_value", "top_logprobs"
-        )
+        raise Problem(400, "'top_logprobs' needs logprobs: true", "invalid_value", "top_logprobs")
     tokens = {
         "max_tokens": request.max_tokens,
         "max_completion_tokens": request.max_completion_tokens,

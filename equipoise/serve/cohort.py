@@ -24,9 +24,7 @@ class Cohort:
 
     def __init__(self, model: object, answers: list[PendingAnswer]) -> None:
         self.answers = answers
-        self.batch = SamplingBatch(
-            model, [answer.ids for answer in answers], answers[0].pad_id
-        )
+        self.batch = SamplingBatch(model, [answer.ids for answer in answers], answers[0].pad_id)
 
     def join(self, other: Cohort) -> None:
         """Take in answers whose prompts have been read."""
@@ -43,9 +41,7 @@ class Cohort:
         known_B = torch.isfinite(self.batch.logits_BV.amax(-1)).tolist()
         pieces: list[tuple[PendingAnswer, Piece]] = []
         staying: list[int] = []
-        for row, (answer, token) in enumerate(
-            zip(self.answers, token_B.tolist(), strict=True)
-        ):
+        for row, (answer, token) in enumerate(zip(self.answers, token_B.tolist(), strict=True)):
             if answer.cancelled:
                 continue
             if not known_B[row]:
@@ -73,15 +69,9 @@ class Cohort:
 
     def _next_tokens(self) -> torch.Tensor:
         """Every answer's next token by its own settings, [B]."""
-        token_B = torch.zeros(
-            len(self.answers), dtype=torch.int64, device=self.batch.device
-        )
+        token_B = torch.zeros(len(self.answers), dtype=torch.int64, device=self.batch.device)
         for settings in {answer.settings for answer in self.answers}:
-            rows = [
-                row
-                for row, answer in enumerate(self.answers)
-                if answer.settings == settings
-            ]
+            rows = [row for row, answer in enumerate(self.answers) if answer.settings == settings]
             row_B = torch.tensor(rows, device=self.batch.device)
             answers = [self.answers[row] for row in rows]
             token_B[row_B] = next_tokens(self.batch.logits_BV[row_B], answers)
@@ -89,11 +79,7 @@ class Cohort:
 
     def _likelihoods(self, token_B: torch.Tensor) -> dict[int, Likelihood]:
         """By row: how likely its next token is, where that was asked for."""
-        rows = [
-            row
-            for row, answer in enumerate(self.answers)
-            if answer.logprobs is not None
-        ]
+        rows = [row for row, answer in enumerate(self.answers) if answer.logprobs is not None]
         if not rows:
             return {}
         row_B = torch.tensor(rows, device=self.batch.device)
@@ -103,9 +89,7 @@ class Cohort:
         return dict(zip(rows, scored, strict=True))
 
 
-def _taken(
-    answer: PendingAnswer, token: int, likelihood: Likelihood | None
-) -> Piece | None:
+def _taken(answer: PendingAnswer, token: int, likelihood: Likelihood | None) -> Piece | None:
     """The piece that a token completes; where it cannot be decoded, the answer's end."""
     try:
         return answer.take(token, likelihood)
@@ -115,13 +99,11 @@ def _taken(
         return Piece(finish="error", error=message)
 
 
-def next_tokens(
-    logits_BV: torch.Tensor, answers: Sequence[PendingAnswer]
-) -> torch.Tensor:
+def next_tokens(logits_BV: torch.Tensor, answers: Sequence[PendingAnswer]) -> torch.Tensor:
     """The next token of answers that are sampled alike, [B].
 
-    An answer's random numbers are counted by its place in the answer, as the sampler's
-    are, so that what is served is what the player would have answered at this seed.
+    An answer's random numbers are counted by its place in the answer, as the sampler's are, so that
+    what is served is what the player would have answered at this seed.
     """
     seed_B = np.array([answer.seed for answer in answers], np.int64)
     position_B = np.array([answer.position for answer in answers])

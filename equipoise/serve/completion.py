@@ -1,5 +1,5 @@
-"""The answers to one request, put together from their pieces, as a body or as events, in
-OpenAI's own shapes.
+"""The answers to one request, put together from their pieces, as a body or as events, in OpenAI's
+own shapes.
 """
 
 from __future__ import annotations
@@ -71,24 +71,12 @@ class Completion(ABC):
 
     def body(self) -> dict[str, Any]:
         """All answers at once."""
-        choices = [
-            self._choice(number, answer) for number, answer in enumerate(self._answers)
-        ]
-        return {
-            **self._head,
-            "object": self.kind,
-            "choices": choices,
-            "usage": self._usage(),
-        }
+        choices = [self._choice(number, answer) for number, answer in enumerate(self._answers)]
+        return {**self._head, "object": self.kind, "choices": choices, "usage": self._usage()}
 
     def closing(self) -> dict[str, Any]:
         """The event that states the usage of all answers."""
-        return {
-            **self._head,
-            "object": self.event_kind,
-            "choices": [],
-            "usage": self._usage(),
-        }
+        return {**self._head, "object": self.event_kind, "choices": [], "usage": self._usage()}
 
     @abstractmethod
     def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
@@ -97,12 +85,7 @@ class Completion(ABC):
     def _event(
         self, number: int, content: dict[str, Any], logprobs: Any, finish: str | None
     ) -> dict[str, Any]:
-        choice = {
-            "index": number,
-            **content,
-            "logprobs": logprobs,
-            "finish_reason": finish,
-        }
+        choice = {"index": number, **content, "logprobs": logprobs, "finish_reason": finish}
         usage = {"usage": None} if self._count_in_stream else {}
         return {**self._head, "object": self.event_kind, "choices": [choice], **usage}
 
@@ -135,12 +118,7 @@ class ChatCompletion(Completion):
         return self._event(number, {"delta": delta}, logprobs, piece.finish)
 
     def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
-        message = {
-            "role": "assistant",
-            "content": answer.text,
-            "refusal": None,
-            **answer.fields,
-        }
+        message = {"role": "assistant", "content": answer.text, "refusal": None, **answer.fields}
         return {
             "index": number,
             "message": message,
@@ -175,9 +153,7 @@ class TextCompletion(Completion):
             "finish_reason": answer.finish,
         }
 
-    def _logprobs(
-        self, scores: Sequence[TokenScore], offset: int
-    ) -> dict[str, Any] | None:
+    def _logprobs(self, scores: Sequence[TokenScore], offset: int) -> dict[str, Any] | None:
         """The legacy form; offsets are into the tokens' texts, joined."""
         if not self._scored:
             return None

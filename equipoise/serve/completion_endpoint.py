@@ -7,10 +7,7 @@ from contextlib import aclosing
 
 from equipoise.serve.answers import answers
 from equipoise.serve.completion import TextCompletion
-from equipoise.serve.completion_request import (
-    CompletionRequest,
-    read_completion_request,
-)
+from equipoise.serve.completion_request import CompletionRequest, read_completion_request
 from equipoise.serve.endpoint import ModelEndpoint
 from equipoise.serve.engine import Piece
 from equipoise.serve.protocol import Reply
@@ -25,9 +22,7 @@ class CompletionEndpoint(ModelEndpoint):
         count = len(request.prompts) * (request.n or 1)
         async with self._gate.place(count):
             served = await self._catalogue.find_text(request.model, seed)
-            requests = await request.engine_requests(
-                seed, served.defaults, served.text_engine
-            )
+            requests = await request.engine_requests(seed, served.defaults, served.text_engine)
             prompts = requests[:: request.n or 1]
             completion = TextCompletion(
                 served.name,

@@ -44,8 +44,8 @@ class CompletionRequest(SamplingRequest):
     async def engine_requests(
         self, seed: int, defaults: EngineRequest, engine: TextEngine
     ) -> list[EngineRequest]:
-        """One request to the engine for each answer: all answers to the first prompt,
-        then those to the next, each as if its prompt were asked for alone.
+        """One request to the engine for each answer: all answers to the first prompt, then those to
+        the next, each as if its prompt were asked for alone.
 
         Raises Refused.
         """
@@ -98,8 +98,7 @@ def read_prompts(value: Any, most: int) -> list[str | list[int]]:
             return value
     raise Problem(
         400,
-        "'prompt' is a text, a list of texts, a list of token ids, or a list of such "
-        "lists",
+        "'prompt' is a text, a list of texts, a list of token ids, or a list of such lists",
         "invalid_type",
         "prompt",
     )

@@ -1,5 +1,5 @@
-"""A client's connection, with bounds on what it may hold up: how long a request's headers
-and an unread answer may take, and how many connections there are.
+"""A client's connection, with bounds on what it may hold up: how long a request's headers and an
+unread answer may take, and how many connections there are.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 class BoundedConnection(H11Protocol):
     """uvicorn's connection, bounded.
 
-    One that has not sent the headers of its next request in time is closed, as is one
-    whose client does not read its answer. Where there are too many, the one that has
-    waited longest without a request makes room; where all of them are being answered,
-    the newcomer is refused with 503.
+    One that has not sent the headers of its next request in time is closed, as is one whose client
+    does not read its answer. Where there are too many, the one that has waited longest without a
+    request makes room; where all of them are being answered, the newcomer is refused with 503.
     """
 
     def __init__(

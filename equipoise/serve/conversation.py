@@ -1,5 +1,5 @@
-"""One conversation with an engine: what was said so far, what is wished of the
-extensions, and the next answer.
+"""One conversation with an engine: what was said so far, what is wished of the extensions, and the
+next answer.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from equipoise.types import Message, user
 class Exchange:
     """A question and what came of it.
 
-    `hidden` is what an extension keeps from the client; `error` says why there is no
-    answer.
+    `hidden` is what an extension keeps from the client; `error` says why there is no answer.
     """
 
     question: str
@@ -40,13 +39,10 @@ class Conversation:
     """Questions and answers in turn. An answer's seed depends on its place in the conversation."""
 
     def __init__(
-        self,
-        engine: Engine,
-        extensions: Mapping[str, Extension],
-        defaults: EngineRequest,
+        self, engine: Engine, extensions: Mapping[str, Extension], defaults: EngineRequest
     ) -> None:
-        """`defaults` holds the seed, how to sample, and the messages that everything
-        begins with.
+        """`defaults` holds the seed, how to sample, and the messages that everything begins
+        with.
         """
         self._engine, self._extensions, self._defaults = engine, extensions, defaults
         self._wishes: dict[str, str] = {}

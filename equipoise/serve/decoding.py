@@ -1,5 +1,5 @@
-"""The text of an answer whose tokens come one at a time: never half a character, never
-a part of a stop text.
+"""The text of an answer whose tokens come one at a time: never half a character, never a part of a
+stop text.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ WINDOW = 16
 
 
 class Decoder:
-    """Token ids in, whole characters out; all of them together are what decoding the
-    whole answer gives.
+    """Token ids in, whole characters out; all of them together are what decoding the whole answer
+    gives.
     """
 
     def __init__(self, tokenizer: Any, before: Sequence[int] = ()) -> None:
@@ -26,12 +26,12 @@ class Decoder:
         self._emitted = self._text()
 
     def add(self, token: int) -> str:
-        """The text that is certain once `token` has come; the text of a last part of a
-        character is kept back.
+        """The text that is certain once `token` has come; the text of a last part of a character is
+        kept back.
         """
         self._ids.append(token)
-        # A run of byte tokens is decoded as a whole, so that one wrong byte changes the
-        # characters before it.
+        # A run of byte tokens is decoded as a whole, so that one wrong byte changes the characters
+        # before it.
         name = self._tokenizer.convert_ids_to_tokens(
             token
         )  # None: a model may know more ids than its tokenizer
@@ -58,8 +58,8 @@ class Decoder:
 
 
 class StopTexts:
-    """Text in, text out, up to the first of some texts; what may be the beginning of
-    one of them is kept back.
+    """Text in, text out, up to the first of some texts; what may be the beginning of one of them is
+    kept back.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:

@@ -1,5 +1,5 @@
-"""What the server's endpoints have in common: they read a body, take a bounded time, end
-the work for a client that goes away, and answer every error in the protocol's shape.
+"""What the server's endpoints have in common: they read a body, take a bounded time, end the work
+for a client that goes away, and answer every error in the protocol's shape.
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ class Endpoint(ABC):
                 parts.append(part)
             else:
                 return b"".join(parts)
-        raise Problem(
-            413, f"a request has at most {most} bytes here", "request_too_large"
-        )
+        raise Problem(413, f"a request has at most {most} bytes here", "request_too_large")
 
 
 class ModelEndpoint(Endpoint):

@@ -1,5 +1,5 @@
-"""What answers a chat, token by token: the contract between the server and whatever
-model stands behind it.
+"""What answers a chat, token by token: the contract between the server and whatever model stands
+behind it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class EngineError(EquipoiseError):
 class TokenScore:
     """A token's text and how likely it was in its place.
 
-    `logprob` is under softmax(logits) in nats, whatever the answer was sampled with;
-    None for a prompt's first token, which nothing predicts. `top` are the likeliest
-    tokens in its place with theirs, in descending order.
+    `logprob` is under softmax(logits) in nats, whatever the answer was sampled with; None for a
+    prompt's first token, which nothing predicts. `top` are the likeliest tokens in its place with
+    theirs, in descending order.
     """
 
     text: str
@@ -51,15 +51,14 @@ class TokenScore:
 class EngineRequest:
     """A chat for an engine to answer, or a text to go on with.
 
-    `prefix` is text that the answer already begins with: generation continues it and
-    does not repeat it. An answer ends before the first of the texts `stop`, at
-    `max_tokens` generated tokens, or by itself. `temperature` 0 takes the most likely
-    token; `top_k` 0 and `top_p` 1 cut nothing. Equal requests get equal answers.
+    `prefix` is text that the answer already begins with: generation continues it and does not
+    repeat it. An answer ends before the first of the texts `stop`, at `max_tokens` generated
+    tokens, or by itself. `temperature` 0 takes the most likely token; `top_k` 0 and `top_p` 1 cut
+    nothing. Equal requests get equal answers.
 
-    `prompt_ids` are a text's tokens, which stand in place of a chat; with `echo` the
-    answer begins with the text. `logprobs`: the pieces hold the score of every token of
-    the answer and, with `echo`, of the text, with so many of the likeliest tokens in
-    its place.
+    `prompt_ids` are a text's tokens, which stand in place of a chat; with `echo` the answer begins
+    with the text. `logprobs`: the pieces hold the score of every token of the answer and, with
+    `echo`, of the text, with so many of the likeliest tokens in its place.
     """
 
     messages: tuple[Message, ...]
@@ -77,12 +76,11 @@ class EngineRequest:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of an answer as it is made: whole characters only, and how many tokens
-    were generated since the last; `scores` are theirs, the end's included.
+    """A part of an answer as it is made: whole characters only, and how many tokens were generated
+    since the last; `scores` are theirs, the end's included.
 
-    The last piece of an answer has a `finish`; on "error", `error` says what happened.
-    `fields` are further keys that a server shows beside the text, such as what an
-    extension keeps hidden.
+    The last piece of an answer has a `finish`; on "error", `error` says what happened. `fields` are
+    further keys that a server shows beside the text, such as what an extension keeps hidden.
     """
 
     text: str = ""
@@ -133,8 +131,8 @@ class TextEngine(Engine, Protocol):
 
     @property
     def tokenizer_facts(self) -> dict[str, Any]:
-        """What a client needs in order to prepare prompts itself, as the endpoint
-        /tokenizer_info of vLLM states it.
+        """What a client needs in order to prepare prompts itself, as the endpoint /tokenizer_info
+        of vLLM states it.
         """
         ...
 

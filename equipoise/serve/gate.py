@@ -19,9 +19,7 @@ class Limits(Settings):
     body_bytes: int = Field(1_000_000, ge=1, description="bytes of a request's body")
     concurrency: int = Field(64, ge=1, description="answers that are made at once")
     queue: int = Field(
-        256,
-        ge=0,
-        description="requests that wait for a place; further ones are refused for now",
+        256, ge=0, description="requests that wait for a place; further ones are refused for now"
     )
     seconds: float = Field(
         300.0, gt=0, description="seconds that a request may take, its waiting included"
@@ -96,8 +94,8 @@ class Gate:
             raise
 
     def _admit(self) -> None:
-        """Let in those who wait, in their order, as far as there are places; forget
-        those who have gone, of whom some do not know it yet.
+        """Let in those who wait, in their order, as far as there are places; forget those who have
+        gone, of whom some do not know it yet.
         """
         here = [waiter for waiter in self._waiting if not waiter[1].cancelled()]
         self._waiting = deque(here)

@@ -1,7 +1,7 @@
 """A local player as an engine.
 
-What is served is what the player would have answered at this seed, and an answer that
-is already begun goes on as it would have.
+What is served is what the player would have answered at this seed, and an answer that is already
+begun goes on as it would have.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ class LocalEngine:
     """A local player that answers chats and goes on with texts, many at once."""
 
     def __init__(
-        self,
-        player: Local,
-        weights: Path | None = None,
-        resources: Resources | None = None,
+        self, player: Local, weights: Path | None = None, resources: Resources | None = None
     ) -> None:
         """Loads the model, unless it is among the resources. Raises ModelError."""
         resources = resources or Resources()
@@ -56,20 +53,16 @@ class LocalEngine:
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
         """The answer in pieces.
 
-        Raises Refused for a chat that the template refuses, for a prompt that leaves no
-        room, and for token ids that the model does not have.
+        Raises Refused for a chat that the template refuses, for a prompt that leaves no room, and
+        for token ids that the model does not have.
         """
         if request.prompt_ids is None:
-            prompt_ids, begun_ids = await self._prompts.chat_ids(
-                request.messages, request.prefix
-            )
+            prompt_ids, begun_ids = await self._prompts.chat_ids(request.messages, request.prefix)
         else:
             prompt_ids, begun_ids = self._text_ids(request), []
         if request.echo and request.logprobs is None:
             yield Piece(self._texts.whole(prompt_ids))
-        if not request.max_tokens and not (
-            request.echo and request.logprobs is not None
-        ):
+        if not request.max_tokens and not (request.echo and request.logprobs is not None):
             yield Piece(finish="length")
             return
         answer = PendingAnswer(
@@ -87,8 +80,8 @@ class LocalEngine:
 
     @property
     def tokenizer_facts(self) -> dict[str, Any]:
-        """What a client needs in order to prepare prompts itself: the tokenizer's
-        control tokens, the chat template, the longest context.
+        """What a client needs in order to prepare prompts itself: the tokenizer's control tokens,
+        the chat template, the longest context.
         """
         tokenizer = self._encoding.tokenizer
         return {
@@ -134,7 +127,6 @@ class LocalEngine:
         unknown = next((i for i in ids if not 0 <= i < self._vocabulary), None)
         if unknown is not None:
             raise Refused(
-                f"{unknown} is no token of this model: they are 0 to "
-                f"{self._vocabulary - 1}",
+                f"{unknown} is no token of this model: they are 0 to {self._vocabulary - 1}",
                 param=field,
             )

@@ -1,10 +1,10 @@
 """The thread that owns a local model, and the batches in which its answers grow.
 
-Newly arrived answers are read as one batch, then join the answers that are under way (a
-cohort); a round of the loop appends a token to every answer. Adapters of one model
-share it: each has cohorts of its own, and a round applies one adapter after the other.
-Prompts whose own tokens are to be scored are read before, a bounded number of tokens in
-a round, so that other answers go on meanwhile.
+Newly arrived answers are read as one batch, then join the answers that are under way (a cohort); a
+round of the loop appends a token to every answer. Adapters of one model share it: each has cohorts
+of its own, and a round applies one adapter after the other. Prompts whose own tokens are to be
+scored are read before, a bounded number of tokens in a round, so that other answers go on
+meanwhile.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ class ModelThread:
         self._waiting: list[PendingAnswer] = []
         self._cohorts: dict[Path | None, list[Cohort]] = {}  # by adapter
         self._scorer = PromptScorer(base.model)
-        self._thread = threading.Thread(
-            target=self._work, name="equipoise-model", daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name="equipoise-model", daemon=True)
         self._thread.start()
 
     @property
@@ -101,9 +99,8 @@ class ModelThread:
             wait = False
 
     def _prompts_to_score(self) -> list[PendingAnswer]:
-        """The first waiting answers that are to show their prompt with its scores: so
-        many as are read together, on one adapter. Those that want no more than a token
-        besides wait no longer.
+        """The first waiting answers that are to show their prompt with its scores: so many as are
+        read together, on one adapter. Those that want no more than a token besides wait no longer.
         """
         wanted = [answer for answer in self._waiting if answer.prompt_wanted]
         together = [answer for answer in wanted if answer.adapter == wanted[0].adapter]
@@ -117,8 +114,8 @@ class ModelThread:
             _deliver(self._scorer.pieces(model, answers))
 
     def _admitted(self) -> dict[Path | None, list[PendingAnswer]]:
-        """The waiting answers for which there is room, by adapter, in the order in
-        which they came; of each adapter's so many as are read together.
+        """The waiting answers for which there is room, by adapter, in the order in which they came;
+        of each adapter's so many as are read together.
         """
         free = self._most - len(self._growing())
         admitted: dict[Path | None, list[PendingAnswer]] = {}
@@ -147,12 +144,10 @@ class ModelThread:
         return TOKENS_ON_CPU if on_cpu else TOKENS
 
     def _isolate(
-        self,
-        answers: list[PendingAnswer],
-        work: Callable[[list[PendingAnswer]], None],
+        self, answers: list[PendingAnswer], work: Callable[[list[PendingAnswer]], None]
     ) -> None:
-        """`work` on all answers together and, where it fails, on each alone, so that
-        only those end with an error that cannot be helped.
+        """`work` on all answers together and, where it fails, on each alone, so that only those end
+        with an error that cannot be helped.
         """
         if not answers:
             return
@@ -201,8 +196,8 @@ class ModelThread:
 
 
 def first_read(answers: list[PendingAnswer], most_tokens: int) -> list[PendingAnswer]:
-    """The first answers, at least one, whose prompts are read as one batch: so many
-    tokens at most, padding included.
+    """The first answers, at least one, whose prompts are read as one batch: so many tokens at most,
+    padding included.
     """
     widest = 0
     for count, answer in enumerate(answers):

@@ -1,6 +1,6 @@
-"""A page for people: one HTML file, its script and its style, and the calls that the
-script makes. It asks no other address for anything, and holds no data itself: what is
-shown comes from calls, which need the token.
+"""A page for people: one HTML file, its script and its style, and the calls that the script makes.
+It asks no other address for anything, and holds no data itself: what is shown comes from calls,
+which need the token.
 """
 
 from __future__ import annotations
@@ -39,14 +39,10 @@ HEADERS = {
 
 
 def page_app(
-    name: str,
-    calls: Mapping[str, Call],
-    limits: Limits,
-    token: str | None,
-    policy: str = POLICY,
+    name: str, calls: Mapping[str, Call], limits: Limits, token: str | None, policy: str = POLICY
 ) -> Starlette:
-    """The application of the page `name`: its files, and /api/CALL for each of `calls`,
-    to which a JSON object is posted.
+    """The application of the page `name`: its files, and /api/CALL for each of `calls`, to which a
+    JSON object is posted.
 
     `policy` is the page's content security policy; `token` as `app.create` has it.
     """

@@ -1,5 +1,5 @@
-"""An answer under way in a local model: which token comes next at which seed, what text
-its tokens make, and how likely they were.
+"""An answer under way in a local model: which token comes next at which seed, what text its tokens
+make, and how likely they were.
 """
 
 from __future__ import annotations
@@ -33,18 +33,14 @@ class PendingAnswer:
         Raises Refused for a seed beyond 64 bits.
         """
         if not -(2**63) <= request.seed < 2**63:
-            raise Refused(
-                f"a seed of {request.seed} does not fit into 64 bits", param="seed"
-            )
+            raise Refused(f"a seed of {request.seed} does not fit into 64 bits", param="seed")
         self.ids = [*prompt_ids, *begun_ids]
         self.adapter = adapter
         self.pad_id, self.stop_ids = encoding.pad_id, encoding.stop_ids
         self.seed = request.seed
         self.position = len(begun_ids)  # of the next token in the answer
         self.left = min(request.max_tokens, encoding.max_length - len(self.ids))
-        self.settings = SamplingSettings(
-            request.temperature, request.top_k, request.top_p
-        )
+        self.settings = SamplingSettings(request.temperature, request.top_k, request.top_p)
         self.logprobs = request.logprobs  # how many likely tokens beside each
         self.prompt_wanted = request.echo and request.logprobs is not None
         self.cancelled = False

@@ -11,10 +11,10 @@ from starlette.applications import Starlette
 
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.run import recipes
-from equipoise.run.people.ballot import open_ballot
-from equipoise.run.people.playing import Arcade, open_arcade
-from equipoise.run.reading.watching import Watched
+from equipoise.runs import recipes
+from equipoise.runs.people.ballot import open_ballot
+from equipoise.runs.people.playing import Arcade, open_arcade
+from equipoise.runs.reading.watching import Watched
 from equipoise.serve import server
 from equipoise.serve.gate import Limits
 from equipoise.serve.play_page import play_app
@@ -37,12 +37,12 @@ def vote(
     trust: bool = False,
     announce: Announce = lambda address: None,
 ) -> int:
-    """Have people vote on a run's answers, on a page, until Ctrl-C or SIGTERM, and say
-    how many votes the run has then.
+    """Have people vote on a run's answers, on a page, until Ctrl-C or SIGTERM, and say how many
+    votes the run has then.
 
-    Args: part, overlap, trust: as `open_ballot` takes them; token: what visitors must
-    send, None: none, on this machine alone (`server.choose_token`); announce: is called
-    with the page's address once it can be opened.
+    Args: part, overlap, trust: as `open_ballot` takes them; token: what visitors must send, None:
+    none, on this machine alone (`server.choose_token`); announce: is called with the page's address
+    once it can be opened.
 
     Raises what `open_ballot` does, and ConfigError where the port is taken.
     """
@@ -63,11 +63,11 @@ def arcade(
     judge: str | Mapping[str, Any] | Judge | None = None,
     trust: bool = False,
 ) -> Iterator[Arcade]:
-    """A place to play against a run's players: `arcade.sit(name)`, then `move(text)`
-    until `view` is None, then `arcade.record(sitting)`.
+    """A place to play against a run's players: `arcade.sit(name)`, then `move(text)` until `view`
+    is None, then `arcade.record(sitting)`.
 
-    Args: game, judge: a kind, YAML, a mapping or a component; the others as
-    `open_arcade` takes them. Raises what it does.
+    Args: game, judge: a kind, YAML, a mapping or a component; the others as `open_arcade` takes
+    them. Raises what it does.
     """
     played = None if game is None else recipes.component(Game, game, (), "--game")
     judging = None if judge is None else recipes.component(Judge, judge, (), "--judge")
@@ -86,8 +86,8 @@ def play(
 ) -> None:
     """Have people play against a run's players, on a page, until Ctrl-C or SIGTERM.
 
-    Args: as of `vote`; `options` as of `arcade`. Raises what `arcade` does, and
-    ConfigError where the port is taken.
+    Args: as of `vote`; `options` as of `arcade`. Raises what `arcade` does, and ConfigError where
+    the port is taken.
     """
     with arcade(folder, **options) as opened:
         _serve(play_app(opened, LIMITS, token), host, port, token, announce)
@@ -104,16 +104,13 @@ def watch(
 ) -> None:
     """Show runs as they go on, on a page, until Ctrl-C or SIGTERM; they are only read.
 
-    Args: as of `vote`. Raises RunError where there is no run, ConfigError where the
-    port is taken.
+    Args: as of `vote`. Raises RunError where there is no run, ConfigError where the port is taken.
     """
     runs = [Watched(folder, trust) for folder in folders]
     _serve(watch_app(runs, LIMITS, token), host, port, token, announce)
 
 
-def _serve(
-    app: Starlette, host: str, port: int, token: str | None, announce: Announce
-) -> None:
+def _serve(app: Starlette, host: str, port: int, token: str | None, announce: Announce) -> None:
     listening = server.listen(host, port)
     announce(server.page_url(host, listening, token))
     server.run(server.bounded(app, LIMITS, GRACE), listening)

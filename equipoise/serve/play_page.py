@@ -10,9 +10,9 @@ from pydantic import Field
 from starlette.applications import Starlette
 
 from equipoise.report.section import clean
-from equipoise.run.people.played import PlayedMatch
-from equipoise.run.people.playing import Arcade
-from equipoise.run.people.sitting import LONGEST_MOVE, Sitting
+from equipoise.runs.people.played import PlayedMatch
+from equipoise.runs.people.playing import Arcade
+from equipoise.runs.people.sitting import LONGEST_MOVE, Sitting
 from equipoise.serve.gate import Limits
 from equipoise.serve.page_app import page_app
 from equipoise.serve.request_body import Body, validated
@@ -22,8 +22,8 @@ MOST_MOVES = 1000
 
 
 class SitRequest(Body):
-    """Who sits down, and at which match that was begun, "" for a new one; `moves` are
-    those that the person made in it.
+    """Who sits down, and at which match that was begun, "" for a new one; `moves` are those that
+    the person made in it.
     """
 
     name: str = Field(max_length=1000)
@@ -93,8 +93,7 @@ def _shown(arcade: Arcade, sitting: Sitting) -> dict[str, Any]:
     if view is None:
         return {**shown, "over": True, **_ending(arcade.record(sitting))}
     chat = [
-        {"role": clean(message.role), "text": clean(message.content)}
-        for message in view.messages
+        {"role": clean(message.role), "text": clean(message.content)} for message in view.messages
     ]
     return {**shown, "over": False, "chat": chat, "actions": list(view.actions)}
 

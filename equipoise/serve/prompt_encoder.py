@@ -1,5 +1,5 @@
-"""Prompts become token ids while the event loop goes on: what cannot fit is refused before
-it is tokenised, and what is long is tokenised in a thread of its own.
+"""Prompts become token ids while the event loop goes on: what cannot fit is refused before it is
+tokenised, and what is long is tokenised in a thread of its own.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ REMEMBERED_LONG = 8
 class PromptEncoder:
     """An encoding for many requests at once.
 
-    Encoding changes a tokenizer's state for a moment, so no two threads may use one at
-    the same time: long prompts have a copy of their own, and none waits for them.
+    Encoding changes a tokenizer's state for a moment, so no two threads may use one at the same
+    time: long prompts have a copy of their own, and none waits for them.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -75,8 +75,8 @@ class PromptEncoder:
         )
 
     async def _at_once(self, work: Callable[[], T]) -> T:
-        """`work` here and now, which is faster than in a thread; in a thread where
-        another event loop is at it, so that this one does not wait.
+        """`work` here and now, which is faster than in a thread; in a thread where another event
+        loop is at it, so that this one does not wait.
         """
 
         def when_free() -> T:

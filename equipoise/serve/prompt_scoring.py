@@ -23,8 +23,7 @@ class PromptScorer:
     def pieces(
         self, model: Any, batch: Sequence[PendingAnswer]
     ) -> list[tuple[PendingAnswer, Piece]]:
-        """The prompts with their scores, and the first token of answers that are to
-        have one only.
+        """The prompts with their scores, and the first token of answers that are to have one only.
 
         Raises ModelError for a model whose output head cannot be read.
         """

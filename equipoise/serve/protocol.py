@@ -42,16 +42,10 @@ class Problem(EquipoiseError):  # noqa: N818
     def body(self) -> dict[str, Any]:
         """`{"error": {message, type, param, code}}`."""
         kind = TYPES.get(
-            self.status,
-            "invalid_request_error" if self.status < 500 else "server_error",
+            self.status, "invalid_request_error" if self.status < 500 else "server_error"
         )
         return {
-            "error": {
-                "message": str(self),
-                "type": kind,
-                "param": self.param,
-                "code": self.code,
-            }
+            "error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}
         }
 
 
@@ -67,9 +61,7 @@ class Reply:
         """The whole answer."""
         body = msgspec.json.encode(content)
         await self._start(
-            status,
-            {"content-length": str(len(body)), **(headers or {})},
-            "application/json",
+            status, {"content-length": str(len(body)), **(headers or {})}, "application/json"
         )
         await self._send({"type": "http.response.body", "body": body})
 
@@ -77,9 +69,7 @@ class Reply:
         """An event of a stream, which begins with its first."""
         if not self.begun:
             await self._start(
-                200,
-                {"cache-control": "no-cache", "x-accel-buffering": "no"},
-                "text/event-stream",
+                200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, "text/event-stream"
             )
         await self._part(msgspec.json.encode(content))
 
@@ -96,23 +86,13 @@ class Reply:
             await self._part(msgspec.json.encode(problem.body()))
             await self._send({"type": "http.response.body", "body": b""})
 
-    async def _start(
-        self, status: int, headers: Mapping[str, str], content_type: str
-    ) -> None:
+    async def _start(self, status: int, headers: Mapping[str, str], content_type: str) -> None:
         self.begun = True
-        pairs = [
-            (name.encode(), value.encode("latin-1")) for name, value in headers.items()
-        ]
+        pairs = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         pairs.append((b"content-type", content_type.encode()))
-        await self._send(
-            {"type": "http.response.start", "status": status, "headers": pairs}
-        )
+        await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
     async def _part(self, data: bytes) -> None:
         await self._send(
-            {
-                "type": "http.response.body",
-                "body": b"data: " + data + b"\n\n",
-                "more_body": True,
-            }
+            {"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True}
         )

@@ -52,8 +52,8 @@ _Stop = Annotated[str, Field(max_length=1000)]
 
 
 class SamplingRequest(Body):
-    """The fields that say who answers and how; an answer's own tokens are asked for
-    with `max_tokens`.
+    """The fields that say who answers and how; an answer's own tokens are asked for with
+    `max_tokens`.
     """
 
     model: str
@@ -112,9 +112,7 @@ def read_object(body: bytes) -> dict[str, Any]:
     return values
 
 
-def validated(
-    kind: type[B], values: Mapping[str, Any], names: frozenset[str] = frozenset()
-) -> B:
+def validated(kind: type[B], values: Mapping[str, Any], names: frozenset[str] = frozenset()) -> B:
     """The request of this kind; `names` are the fields of its parts.
 
     Raises Problem, status 400, that names the field.
@@ -125,17 +123,12 @@ def validated(
         raise _problem(error, names) from error
 
 
-def check_unserved(
-    values: Mapping[str, Any], unserved: Mapping[str, tuple[Any, ...]]
-) -> None:
+def check_unserved(values: Mapping[str, Any], unserved: Mapping[str, tuple[Any, ...]]) -> None:
     """Raises Problem for a field that asks for what this server does not do."""
     for field, harmless in {**unserved, **UNSERVED}.items():
         if values.get(field) is not None and values[field] not in harmless:
             raise Problem(
-                400,
-                f"'{field}' is not supported here; leave it out",
-                "unsupported_value",
-                field,
+                400, f"'{field}' is not supported here; leave it out", "unsupported_value", field
             )
 
 
@@ -155,11 +148,8 @@ def most_answers(limits: Limits) -> int:
 def _problem(error: ValidationError, names: frozenset[str]) -> Problem:
     """The first fault, with the path of the field as clients write it: messages[0].content."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
-    # Of the ways in which a value could have been right, the one that it came nearest
-    # to says most.
-    alternatives = [
-        fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]
-    ]
+    # Of the ways in which a value could have been right, the one that it came nearest to says most.
+    alternatives = [fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]]
     nearest = max(alternatives, key=lambda fault: len(fault["loc"]))
     path = _path(nearest["loc"], names)
     code = "invalid_value"

@@ -22,11 +22,11 @@ BACKLOG = 2048  # connections that wait to be accepted
 
 
 def choose_token(variable: str, none: bool, host: str) -> str | None:
-    """The token that clients must send: from an environment variable, or a fresh one;
-    None where `none` is wished.
+    """The token that clients must send: from an environment variable, or a fresh one; None where
+    `none` is wished.
 
-    Raises ConfigError for a variable that is not set, or no token at an address that
-    other machines can reach.
+    Raises ConfigError for a variable that is not set, or no token at an address that other machines
+    can reach.
     """
     if variable and none:
         raise ConfigError("--token-env and --no-token exclude each other")
@@ -87,19 +87,15 @@ def bounded(app: Starlette, limits: Limits, grace: int) -> uvicorn.Config:
         log_level="warning",
         access_log=False,
         server_header=False,
-        # As long as for a first request's headers: a busy loop closes an idle connection
-        # late, just as its client sends the next request, which is lost.
+        # As long as for a first request's headers: a busy loop closes an idle connection late, just
+        # as its client sends the next request, which is lost.
         timeout_keep_alive=math.ceil(limits.header_seconds),
         timeout_graceful_shutdown=grace,
     )
 
 
 def serve(
-    catalogue: Catalogue,
-    limits: Limits,
-    token: str | None,
-    listening: socket.socket,
-    grace: int,
+    catalogue: Catalogue, limits: Limits, token: str | None, listening: socket.socket, grace: int
 ) -> None:
     """Serve until Ctrl-C or SIGTERM; what is under way then has `grace` seconds."""
     run(configured(catalogue, limits, token, grace), listening)

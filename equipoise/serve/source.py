@@ -13,21 +13,21 @@ from equipoise.games.base import Game
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.extension import Extension
 
 
 @dataclass(frozen=True)
 class Source:
-    """Exactly one of a run's directory, a model (folder, hub id or packaged name), and
-    another server's address.
+    """Exactly one of a run's directory, a model (folder, hub id or packaged name), and another
+    server's address.
 
     `adapter` goes with `model`; `upstream_model` is the model's name at `upstream`,
-    `upstream_key_env` the variable that holds the key. `overrides` (`key=value`) change
-    the players' settings; `trust`: of a run that somebody else began, too, keys may be
-    sent and its own parts imported. Raises ConfigError for settings that do not fit together.
+    `upstream_key_env` the variable that holds the key. `overrides` (`key=value`) change the
+    players' settings; `trust`: of a run that somebody else began, too, keys may be sent and its own
+    parts imported. Raises ConfigError for settings that do not fit together.
     """
 
     run: Path | None = None
@@ -72,11 +72,7 @@ class Source:
             }
             name, player = self.upstream_model, self._player(settings, "--upstream")
         else:
-            settings = {
-                "kind": "local",
-                "model": self.model,
-                "adapter": self.adapter or None,
-            }
+            settings = {"kind": "local", "model": self.model, "adapter": self.adapter or None}
             path = Path(self.model)
             name = path.resolve().name if path.is_dir() else self.model
             player = self._player(settings, "--model")

@@ -1,5 +1,5 @@
-"""/tokenizer_info, /tokenize and /detokenize, as vLLM has them: what a client needs that
-prepares prompts itself, such as a harness.
+"""/tokenizer_info, /tokenize and /detokenize, as vLLM has them: what a client needs that prepares
+prompts itself, such as a harness.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ class Tokenize(TokenizerEndpoint):
         special = request.add_special_tokens is not False
         tokens = await engine.tokenize(request.prompt, add_special_tokens=special)
         longest = engine.tokenizer_facts["model_max_length"]
-        await reply.json(
-            {"tokens": tokens, "count": len(tokens), "max_model_len": longest}
-        )
+        await reply.json({"tokens": tokens, "count": len(tokens), "max_model_len": longest})
 
 
 class Detokenize(TokenizerEndpoint):

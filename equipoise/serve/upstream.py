@@ -1,5 +1,5 @@
-"""An engine that is another server: an OpenAI-compatible endpoint, whose answers are
-streamed piece by piece.
+"""An engine that is another server: an OpenAI-compatible endpoint, whose answers are streamed piece
+by piece.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from equipoise.errors import ConfigError, ModelError
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.faults import configuration_fault
 from equipoise.players.requests import Connection, Failure
-from equipoise.serve.engine import (
-    CannotContinue,
-    EngineError,
-    EngineRequest,
-    Piece,
-    Refused,
-)
+from equipoise.serve.engine import CannotContinue, EngineError, EngineRequest, Piece, Refused
 from equipoise.types import Message
 
 CONTINUE = "Go on exactly where your last message breaks off. Repeat nothing of it."
@@ -37,13 +31,10 @@ class StreamEvent:
 class StreamingConnection(Connection):
     """The connection of an endpoint's player, for answers that come in pieces."""
 
-    async def stream(
-        self, body: Mapping[str, Any]
-    ) -> AsyncGenerator[StreamEvent | Failure, None]:
+    async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[StreamEvent | Failure, None]:
         """The answer to `body`.
 
-        Until its first event it is retried as an endpoint's answers are; a failure
-        comes last.
+        Until its first event it is retried as an endpoint's answers are; a failure comes last.
         """
         opened = await self.retried(lambda: self._opened(body), asyncio.Event())
         if isinstance(opened, Failure):
@@ -59,11 +50,7 @@ class StreamingConnection(Connection):
 
     async def _opened(self, body: Mapping[str, Any]) -> tuple[Any, Any] | Failure:
         """The stream of events, and its first."""
-        rest = {
-            field: value
-            for field, value in body.items()
-            if field not in ("model", "messages")
-        }
+        rest = {field: value for field, value in body.items() if field not in ("model", "messages")}
         try:
             async with asyncio.timeout(self._timeout):
                 events = await self._clients[0].chat.completions.create(
@@ -80,8 +67,7 @@ class StreamingConnection(Connection):
             return self._failed(error)
         if first is None:
             return Failure(
-                "not a stream of answers: it ended before its first event",
-                transient=True,
+                "not a stream of answers: it ended before its first event", transient=True
             )
         return events, first
 
@@ -115,9 +101,7 @@ class StreamingConnection(Connection):
             case openai.APIError():  # an error in place of an event
                 return Failure(self._clean(error.message), transient=True)
             case ValueError():  # an event that is no JSON
-                return Failure(
-                    self._clean(f"not a stream of answers: {error}"), transient=True
-                )
+                return Failure(self._clean(f"not a stream of answers: {error}"), transient=True)
         raise error
 
 
@@ -139,17 +123,15 @@ class UpstreamEngine:
 
     A request's sampling settings take precedence over the player's.
 
-    A begun answer is continued by the convention of vLLM and SGLang: it is the chat's
-    last message, with `continue_final_message: true` and `add_generation_prompt:
-    false`. With `continues` false a user message asks the model to go on, for servers
-    that know no such fields.
+    A begun answer is continued by the convention of vLLM and SGLang: it is the chat's last message,
+    with `continue_final_message: true` and `add_generation_prompt: false`. With `continues` false a
+    user message asks the model to go on, for servers that know no such fields.
     """
 
     def __init__(self, player: Endpoint, *, continues: bool = True) -> None:
         """Nothing is sent yet.
 
-        Raises ConfigError when the key is not set, or for a budget, which only runs
-        keep.
+        Raises ConfigError when the key is not set, or for a budget, which only runs keep.
         """
         if any(limit is not None for _, limit in player.budget):
             raise ConfigError(
@@ -164,9 +146,9 @@ class UpstreamEngine:
 
         Closing the generator closes the stream, upon which servers end their work.
 
-        Raises ModelError for what concerns every request (the key, the model, the
-        address), Refused where the server does not take this one, EngineError where it
-        fails before its first event; later failures are the last piece.
+        Raises ModelError for what concerns every request (the key, the model, the address), Refused
+        where the server does not take this one, EngineError where it fails before its first event;
+        later failures are the last piece.
         """
         if request.prompt_ids is not None or request.logprobs is not None:
             raise Refused(
@@ -196,8 +178,8 @@ class UpstreamEngine:
                 return
             begun, finish = True, event.finish or finish
             text = unrepeated.feed(event.text)
-            # An event is a token nearly everywhere; where the server counts, its last
-            # count makes up for the rest.
+            # An event is a token nearly everywhere; where the server counts, its last count makes
+            # up for the rest.
             tokens = int(bool(event.text))
             if event.tokens is not None:
                 tokens = max(0, event.tokens - counted)
@@ -246,8 +228,7 @@ class UpstreamEngine:
     def _messages(self, request: EngineRequest) -> list[dict[str, str]]:
         """The chat, and what the answer begins with."""
         messages = [
-            {"role": message.role, "content": message.content}
-            for message in request.messages
+            {"role": message.role, "content": message.content} for message in request.messages
         ]
         if request.prefix:
             messages.append({"role": "assistant", "content": request.prefix})

@@ -9,8 +9,8 @@ from pydantic import Field
 from starlette.applications import Starlette
 
 from equipoise.report.section import clean
-from equipoise.run.people.ballot import Ballot
-from equipoise.run.people.votes import AnswerRef, Choice
+from equipoise.runs.people.ballot import Ballot
+from equipoise.runs.people.votes import AnswerRef, Choice
 from equipoise.serve.gate import Limits
 from equipoise.serve.page_app import page_app
 from equipoise.serve.request_body import Body, validated
@@ -55,9 +55,7 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
     async def question(values: dict[str, Any]) -> Any:
         request = validated(QuestionRequest, values, NAMES)
         async with one_at_a_time:
-            shown = await asyncio.to_thread(
-                ballot.question, request.voter, request.skipped
-            )
+            shown = await asyncio.to_thread(ballot.question, request.voter, request.skipped)
         counts = {"votes": ballot.count(request.voter.strip()), "all": ballot.count()}
         if shown is None:
             return {**counts, "question": None}

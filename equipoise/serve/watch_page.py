@@ -13,8 +13,8 @@ from equipoise.errors import UserError
 from equipoise.report.html import script_sources
 from equipoise.report.section import clean
 from equipoise.report.terminal import duration
-from equipoise.run.reading.live import LiveRun
-from equipoise.run.reading.watching import Watched
+from equipoise.runs.reading.live import LiveRun
+from equipoise.runs.reading.watching import Watched
 from equipoise.serve.gate import Limits
 from equipoise.serve.page_app import POLICY, page_app
 from equipoise.serve.request_body import Body, validated
@@ -106,9 +106,7 @@ def _facts(run: LiveRun, pace: Mapping[str, float]) -> list[list[str]]:
     return rows
 
 
-def _curves(
-    curves: Mapping[str, Sequence[tuple[int, float]]],
-) -> list[dict[str, Any]]:
+def _curves(curves: Mapping[str, Sequence[tuple[int, float]]]) -> list[dict[str, Any]]:
     return [
         {"name": name.replace("_", " "), "points": [list(point) for point in points]}
         for name, points in curves.items()
@@ -118,10 +116,7 @@ def _curves(
 def _match(match: Match) -> dict[str, Any]:
     """The chat that was answered first, and every move."""
     first = match.turns[0].view.messages if match.turns else ()
-    chat = [
-        {"role": clean(message.role), "text": _cut(message.content)}
-        for message in first
-    ]
+    chat = [{"role": clean(message.role), "text": _cut(message.content)} for message in first]
     moves = [
         {
             "role": clean(f"{turn.seat}: {match.seats[turn.seat]}"),
@@ -129,11 +124,7 @@ def _match(match: Match) -> dict[str, Any]:
         }
         for turn in match.turns
     ]
-    return {
-        "id": match.id,
-        "title": f"{match.split}, {match.id[:8]}",
-        "chat": chat + moves,
-    }
+    return {"id": match.id, "title": f"{match.split}, {match.id[:8]}", "chat": chat + moves}
 
 
 def _cut(text: str) -> str:

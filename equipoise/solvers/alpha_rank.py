@@ -1,9 +1,8 @@
-"""α-rank: how much of the time evolution spends with each player, when now and then a
-mutant enters a population and either takes it over or dies out.
+"""α-rank: how much of the time evolution spends with each player, when now and then a mutant enters
+a population and either takes it over or dies out.
 
-It ranks the players of any game, with any number of roles, and is unique, where there
-may be many equilibria; it is no equilibrium: of rock, paper, scissors with unequal
-stakes each gets a third.
+It ranks the players of any game, with any number of roles, and is unique, where there may be many
+equilibria; it is no equilibrium: of rock, paper, scissors with unequal stakes each gets a third.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ def fixation(
 ) -> np.ndarray:
     """The probability that one mutant takes over its population, element by element.
 
-    advantage: the mutant's pay-off less the residents'. With u = alpha·advantage it is
-    (1 − e^−u) / (1 − e^(−members·u)), and 1/members at u = 0. alpha None is the limit
-    of an infinite alpha, made irreducible: 1 − epsilon for an advantage, ½ for none,
-    epsilon for a disadvantage. Source: Omidshafiei et al. 2019, arXiv 1903.01373, the
-    fixation probability of its model of several populations.
+    advantage: the mutant's pay-off less the residents'. With u = alpha·advantage it is (1 − e^−u) /
+    (1 − e^(−members·u)), and 1/members at u = 0. alpha None is the limit of an infinite alpha, made
+    irreducible: 1 − epsilon for an advantage, ½ for none, epsilon for a disadvantage. Source:
+    Omidshafiei et al. 2019, arXiv 1903.01373, the fixation probability of its model of several
+    populations.
     """
     advantage = np.asarray(advantage, float)
     equal = np.abs(advantage) <= EQUAL
@@ -49,13 +48,13 @@ def fixation(
 
 
 def stationary(chain_SS: np.ndarray) -> np.ndarray:
-    """The stationary distribution, [S], of an irreducible chain; the diagonal of
-    chain_SS[from, to] is not read.
+    """The stationary distribution, [S], of an irreducible chain; the diagonal of chain_SS[from, to]
+    is not read.
 
-    By the elimination of states without a subtraction, which keeps the digits of
-    probabilities however small. Raises ValueError where a state cannot be left towards
-    those before it (the chain is not irreducible, or a probability is below the
-    smallest number). Source: Grassmann, Taksar and Heyman 1985, Operations Research 33.
+    By the elimination of states without a subtraction, which keeps the digits of probabilities
+    however small. Raises ValueError where a state cannot be left towards those before it (the chain
+    is not irreducible, or a probability is below the smallest number). Source: Grassmann, Taksar
+    and Heyman 1985, Operations Research 33.
     """
     rates_SS = np.array(chain_SS, float)
     for last in range(len(rates_SS) - 1, 0, -1):
@@ -101,13 +100,12 @@ def alpha_rank_roles(
     members: int = POPULATION,
     epsilon: float = 1e-6,
 ) -> np.ndarray:
-    """The share of time with each profile, [N_1, …, N_R], where each role has a
-    population of its own.
+    """The share of time with each profile, [N_1, …, N_R], where each role has a population of its
+    own.
 
-    From one profile to another that differs in role r alone with probability
-    fixation(the gain of role r) / Σ_r (N_r − 1). payoffs: a tensor [N_1, …, N_R] for
-    each role; other args, and the source, as `alpha_rank`. Raises ValueError for
-    pay-offs that do not fit.
+    From one profile to another that differs in role r alone with probability fixation(the gain of
+    role r) / Σ_r (N_r − 1). payoffs: a tensor [N_1, …, N_R] for each role; other args, and the
+    source, as `alpha_rank`. Raises ValueError for pay-offs that do not fit.
     """
     tensors = checked_role_payoffs(payoffs)
     checked_positive(alpha=alpha, members=members, epsilon=epsilon)
@@ -133,15 +131,12 @@ class AlphaRank(Solver):
     alpha: float | None = Field(
         None, gt=0, description="strength of selection, in 1/pay-off; null: infinite"
     )
-    members: int = Field(
-        POPULATION, ge=2, description="of each population; read with an alpha"
-    )
+    members: int = Field(POPULATION, ge=2, description="of each population; read with an alpha")
     epsilon: float = Field(
         1e-6,
         gt=0,
         lt=0.5,
-        description="without an alpha: the chance that a player takes over which does "
-        "worse",
+        description="without an alpha: the chance that a player takes over which does worse",
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
@@ -149,18 +144,14 @@ class AlphaRank(Solver):
 
         Raises ValueError for pay-offs that are not square or not finite.
         """
-        return alpha_rank(
-            payoff_NN, alpha=self.alpha, members=self.members, epsilon=self.epsilon
-        )
+        return alpha_rank(payoff_NN, alpha=self.alpha, members=self.members, epsilon=self.epsilon)
 
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> Mixtures:
-        """For each role the share of time with each of its players, whatever the others
-        play. Raises ValueError for pay-offs that do not fit.
+        """For each role the share of time with each of its players, whatever the others play.
+        Raises ValueError for pay-offs that do not fit.
         """
         shares = alpha_rank_roles(
             payoffs, alpha=self.alpha, members=self.members, epsilon=self.epsilon
         )
         roles = range(shares.ndim)
-        return [
-            shares.sum(tuple(other for other in roles if other != r)) for r in roles
-        ]
+        return [shares.sum(tuple(other for other in roles if other != r)) for r in roles]

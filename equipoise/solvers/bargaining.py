@@ -1,5 +1,5 @@
-"""The Nash bargaining solution: the agreement of two sides that divide the gain over
-having no agreement.
+"""The Nash bargaining solution: the agreement of two sides that divide the gain over having no
+agreement.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from equipoise.solvers.zero_sum import nash
 
 
 class Agreement(NamedTuple):
-    """A distribution over the outcomes, each side's expected pay-off, and the product
-    of both gains.
+    """A distribution over the outcomes, each side's expected pay-off, and the product of both
+    gains.
     """
 
     weight_N: np.ndarray
@@ -28,20 +28,20 @@ class Agreement(NamedTuple):
 def maxmin(row_AM: np.ndarray, column_AM: np.ndarray) -> tuple[float, float]:
     """What each side can secure by itself with its best mixture: the usual disagreement point.
 
-    Raises ValueError for pay-offs that are no matrices of one shape, or not finite.
-    Source: von Neumann 1928.
+    Raises ValueError for pay-offs that are no matrices of one shape, or not finite. Source: von
+    Neumann 1928.
     """
     row_AM, column_AM = checked_sides(row_AM, column_AM)
     return nash(row_AM)[2], nash(column_AM.T)[2]
 
 
 def pure(points_N2: ArrayLike, disagreement: tuple[float, float]) -> Agreement | None:
-    """The outcome of the largest product of gains, (u − d_u)·(l − d_l), among those
-    without a loss to either side.
+    """The outcome of the largest product of gains, (u − d_u)·(l − d_l), among those without a loss
+    to either side.
 
-    Of equal products the largest sum is taken, then the first. None where every outcome
-    is a loss to one side. points_N2: (user, llm) of each outcome. Raises ValueError for
-    wrong shapes or values. Source: Nash 1950, Econometrica 18.
+    Of equal products the largest sum is taken, then the first. None where every outcome is a loss
+    to one side. points_N2: (user, llm) of each outcome. Raises ValueError for wrong shapes or
+    values. Source: Nash 1950, Econometrica 18.
     """
     points_N2, gain_N2 = _gains(points_N2, disagreement)
     weight_NN = np.eye(len(points_N2))
@@ -49,18 +49,15 @@ def pure(points_N2: ArrayLike, disagreement: tuple[float, float]) -> Agreement |
     return _best(agreements, gain_N2)
 
 
-def lottery(
-    points_N2: ArrayLike, disagreement: tuple[float, float]
-) -> Agreement | None:
-    """The lottery over outcomes of the largest product of expected gains: the solution
-    on the points' convex hull.
+def lottery(points_N2: ArrayLike, disagreement: tuple[float, float]) -> Agreement | None:
+    """The lottery over outcomes of the largest product of expected gains: the solution on the
+    points' convex hull.
 
-    The best point of a hull lies on an edge, so between two outcomes a, b. There the
-    product is a parabola in the weight t of b, with its top at t = −(a_u·d_l + a_l·d_u)
-    / (2·d_u·d_l), a the gains at the outcome a, d = b − a. None where every lottery is
-    a loss to one side, which none is against the disagreement point `maxmin`.
-    points_N2: (user, llm) of each outcome. Raises ValueError for wrong shapes or
-    values. Source: Nash 1950, Econometrica 18.
+    The best point of a hull lies on an edge, so between two outcomes a, b. There the product is a
+    parabola in the weight t of b, with its top at t = −(a_u·d_l + a_l·d_u) / (2·d_u·d_l), a the
+    gains at the outcome a, d = b − a. None where every lottery is a loss to one side, which none is
+    against the disagreement point `maxmin`. points_N2: (user, llm) of each outcome. Raises
+    ValueError for wrong shapes or values. Source: Nash 1950, Econometrica 18.
     """
     points_N2, gain_N2 = _gains(points_N2, disagreement)
     weight_NN = np.eye(len(points_N2))
@@ -97,9 +94,7 @@ def _gains(
     return points_N2, points_N2 - np.asarray(disagreement, float)
 
 
-def _agreement(
-    weight_N: np.ndarray, points_N2: np.ndarray, gain_N2: np.ndarray
-) -> Agreement:
+def _agreement(weight_N: np.ndarray, points_N2: np.ndarray, gain_N2: np.ndarray) -> Agreement:
     gains = weight_N @ gain_N2
     user, llm = weight_N @ points_N2
     return Agreement(weight_N, float(user), float(llm), float(gains[0] * gains[1]))
@@ -109,9 +104,7 @@ def _best(agreements: list[Agreement], gain_N2: np.ndarray) -> Agreement | None:
     """The largest product among those without a loss, up to rounding; then the largest sum."""
     slack = 1e-9 * max(1.0, float(np.abs(gain_N2).max()))
     without_loss = [
-        agreement
-        for agreement in agreements
-        if (agreement.weight_N @ gain_N2).min() >= -slack
+        agreement for agreement in agreements if (agreement.weight_N @ gain_N2).min() >= -slack
     ]
     if not without_loss:
         return None

@@ -1,8 +1,8 @@
 """Solvers: from a symmetric game's pay-offs to a mixture over its players.
 
-Each solver is a free function on the two-player matrix game (the row player gets
-payoff_AM, the column player its negative unless another matrix is given) and a
-component that runs it on the game of a population against itself.
+Each solver is a free function on the two-player matrix game (the row player gets payoff_AM, the
+column player its negative unless another matrix is given) and a component that runs it on the game
+of a population against itself.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ class Solver(Component):
         "fictitious": "equipoise.solvers.fictitious:Fictitious",
         "mirror": "equipoise.solvers.mirror:Mirror",
         "gpo": "equipoise.solvers.gpo:GPO",
-        "projected_replicator": (
-            "equipoise.solvers.projected_replicator:ProjectedReplicator"
-        ),
+        "projected_replicator": ("equipoise.solvers.projected_replicator:ProjectedReplicator"),
         "alpha_rank": "equipoise.solvers.alpha_rank:AlphaRank",
     }
 
@@ -42,8 +40,8 @@ class Solver(Component):
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """A mixture for each role of a game in which every role has players of its own.
 
-        payoffs[r][i_1, …, i_R] is what role r gets. Raises ConfigError where this
-        solver knows populations that meet themselves only.
+        payoffs[r][i_1, …, i_R] is what role r gets. Raises ConfigError where this solver knows
+        populations that meet themselves only.
         """
         raise ConfigError(
             f"solver '{self.kind}' solves a population against itself; for roles with "
@@ -60,8 +58,8 @@ class Profile(NamedTuple):
 
 
 class Iterates(NamedTuple):
-    """The last profile of a dynamic, and the mean of all its profiles: in zero-sum
-    games often only the mean converges.
+    """The last profile of a dynamic, and the mean of all its profiles: in zero-sum games often only
+    the mean converges.
     """
 
     last: Profile
@@ -77,8 +75,7 @@ def checked_payoff(
 ) -> np.ndarray:
     """`payoff_AM` as a float matrix.
 
-    Raises ValueError for its shape, DataError (a ValueError too) for a pay-off that is
-    not finite.
+    Raises ValueError for its shape, DataError (a ValueError too) for a pay-off that is not finite.
     """
     payoff_AM = np.asarray(payoff_AM, dtype=float)
     shape = payoff_AM.shape
@@ -111,8 +108,7 @@ def checked_sides(
     column_payoff_AM = checked_payoff(column_payoff_AM, "column_payoff_AM")
     if column_payoff_AM.shape != payoff_AM.shape:
         raise ValueError(
-            f"column_payoff_AM has shape {column_payoff_AM.shape}, "
-            f"payoff_AM {payoff_AM.shape}"
+            f"column_payoff_AM has shape {column_payoff_AM.shape}, payoff_AM {payoff_AM.shape}"
         )
     return payoff_AM, column_payoff_AM
 
@@ -124,9 +120,7 @@ def checked_mixture(mixture_A: np.ndarray, size: int, name: str) -> np.ndarray:
     """
     mixture_A = np.asarray(mixture_A, dtype=float)
     if mixture_A.shape != (size,):
-        raise ValueError(
-            f"{name} must have shape ({size},); its shape is {mixture_A.shape}"
-        )
+        raise ValueError(f"{name} must have shape ({size},); its shape is {mixture_A.shape}")
     finite = np.isfinite(mixture_A).all()
     if not finite or mixture_A.min() < -1e-9 or abs(mixture_A.sum() - 1) > 1e-6:
         raise ValueError(f"{name} must be non-negative and sum to one: {mixture_A}")
@@ -155,8 +149,8 @@ def checked_start(
 
 
 def checked_positive(**numbers: float | None) -> None:
-    """Raises ValueError, with its name, for a number that is neither None nor finite
-    and above zero.
+    """Raises ValueError, with its name, for a number that is neither None nor finite and above
+    zero.
     """
     for name, number in numbers.items():
         if number is not None and not 0 < number < float("inf"):
@@ -164,15 +158,15 @@ def checked_positive(**numbers: float | None) -> None:
 
 
 def span(payoff_AM: np.ndarray) -> float:
-    """The largest pay-off less the smallest, or 1 when all are equal: the unit in which
-    step sizes are chosen.
+    """The largest pay-off less the smallest, or 1 when all are equal: the unit in which step sizes
+    are chosen.
     """
     return float(np.ptp(payoff_AM)) or 1.0
 
 
 def softmax(logit_A: np.ndarray) -> np.ndarray:
-    """exp(logit) / sum exp(logit); scipy's takes ten times as long on the few choices
-    that a matrix game has.
+    """exp(logit) / sum exp(logit); scipy's takes ten times as long on the few choices that a matrix
+    game has.
     """
     weight_A = np.exp(logit_A - logit_A.max())
     return weight_A / weight_A.sum()

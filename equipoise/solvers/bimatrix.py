@@ -28,12 +28,12 @@ class Equilibrium(NamedTuple):
 def nash_gap(
     row_AM: np.ndarray, column_AM: np.ndarray, row_A: np.ndarray, column_M: np.ndarray
 ) -> float:
-    """The larger of both sides' gains from their best deviation, in units of the
-    pay-off: 0 at an equilibrium.
+    """The larger of both sides' gains from their best deviation, in units of the pay-off: 0 at an
+    equilibrium.
 
-    max( max_a (row·y)_a − xᵀ·row·y, max_m (xᵀ·column)_m − xᵀ·column·y ), x = row_A, y =
-    column_M. row_AM, column_AM: each side's pay-offs. Raises ValueError for wrong
-    shapes, distributions or pay-offs.
+    max( max_a (row·y)_a − xᵀ·row·y, max_m (xᵀ·column)_m − xᵀ·column·y ), x = row_A, y = column_M.
+    row_AM, column_AM: each side's pay-offs. Raises ValueError for wrong shapes, distributions or
+    pay-offs.
     """
     row_AM, column_AM = checked_sides(row_AM, column_AM)
     x_A = checked_mixture(row_A, row_AM.shape[0], "row_A")
@@ -47,8 +47,8 @@ def nash_gap(
 
 
 def pure(row_AM: np.ndarray, column_AM: np.ndarray) -> list[tuple[int, int]]:
-    """The cells (a, m) from which neither side gains by deviating alone, row by row;
-    there may be none.
+    """The cells (a, m) from which neither side gains by deviating alone, row by row; there may be
+    none.
 
     Raises ValueError for pay-offs that are no matrices of one shape, or not finite.
     """
@@ -64,27 +64,24 @@ def equilibria(
 ) -> list[Equilibrium]:
     """All extreme equilibria, pure and mixed: pure ones first, then by the row side's mixture.
 
-    With pay-offs made positive, the equilibria lie among the pairs of corners of the
-    two polytopes
+    With pay-offs made positive, the equilibria lie among the pairs of corners of the two polytopes
 
         { x ≥ 0, columnᵀ·x ≤ 1 },  { y ≥ 0, row·y ≤ 1 },
 
-    each corner but 0 scaled to a mixture. The obvious method, supports of equal size,
-    is right for almost all games but misses equilibria, sometimes all, of degenerate
-    games (ties; fewer replies than a mixture has actions). The corners miss none: where
-    there are infinitely many equilibria, all are mixtures of the extreme ones. Every
-    returned pair has a gap of at most `tolerance`, as a share of the larger side's
-    span; pairs as close as that to an equilibrium count as equilibria. Raises
-    ValueError for pay-offs that are no matrices of one shape, or not finite, or too
-    many actions. Source: Mangasarian 1964; Avis, Rosenberg, Savani and von Stengel
-    2010, Economic Theory 42.
+    each corner but 0 scaled to a mixture. The obvious method, supports of equal size, is right for
+    almost all games but misses equilibria, sometimes all, of degenerate games (ties; fewer replies
+    than a mixture has actions). The corners miss none: where there are infinitely many equilibria,
+    all are mixtures of the extreme ones. Every returned pair has a gap of at most `tolerance`, as a
+    share of the larger side's span; pairs as close as that to an equilibrium count as equilibria.
+    Raises ValueError for pay-offs that are no matrices of one shape, or not finite, or too many
+    actions. Source: Mangasarian 1964; Avis, Rosenberg, Savani and von Stengel 2010, Economic Theory
+    42.
     """
     row_AM, column_AM = checked_sides(row_AM, column_AM)
     rows, columns = row_AM.shape
     if comb(rows + columns, rows) > LARGEST:
         raise ValueError(
-            f"a game of {rows} × {columns} has too many mixtures to try all; "
-            "8 × 8 is the largest"
+            f"a game of {rows} × {columns} has too many mixtures to try all; 8 × 8 is the largest"
         )
     scaled_row_AM = _positive(row_AM)
     scaled_column_AM = _positive(column_AM)

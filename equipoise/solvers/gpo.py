@@ -1,8 +1,8 @@
 """GPO's idealised algorithm: two players, each taking KL-proximal steps against the other.
 
-Both reweight their choices a little at a time, held back by the divergence from the
-current policy. The average of the policies played approaches equilibrium like
-1/sqrt(rounds); the last profile circles it.
+Both reweight their choices a little at a time, held back by the divergence from the current policy.
+The average of the policies played approaches equilibrium like 1/sqrt(rounds); the last profile
+circles it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class StepSizes(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """The Nash gap of the averages and of the last profile after so many rounds, in
-    units of pay-off.
+    """The Nash gap of the averages and of the last profile after so many rounds, in units of
+    pay-off.
     """
 
     rounds: int
@@ -61,15 +61,14 @@ def step_sizes(
     *,
     entropy: bool = False,
 ) -> StepSizes:
-    """β and η of order sqrt(rounds), with τ of order 1/sqrt(rounds) for the
-    entropy-regularised variant.
+    """β and η of order sqrt(rounds), with τ of order 1/sqrt(rounds) for the entropy-regularised
+    variant.
 
-    β = span·sqrt(rounds/(8·ln A)), η = span·sqrt(rounds/(8·ln M)): they make the bound
-    of `gpo` least, which then is span·(sqrt(ln A/(2·rounds)) + sqrt(ln M/(2·rounds))).
-    τ = span/sqrt(2·rounds·ln max(A, M)): the bias that it adds at most, τ·(ln A + ln
-    M), is no larger than that, so that the rate stays. span: a side's largest pay-off
-    less its smallest. A single choice counts as two. Raises ValueError for wrong
-    pay-offs or rounds.
+    β = span·sqrt(rounds/(8·ln A)), η = span·sqrt(rounds/(8·ln M)): they make the bound of `gpo`
+    least, which then is span·(sqrt(ln A/(2·rounds)) + sqrt(ln M/(2·rounds))). τ =
+    span/sqrt(2·rounds·ln max(A, M)): the bias that it adds at most, τ·(ln A + ln M), is no larger
+    than that, so that the rate stays. span: a side's largest pay-off less its smallest. A single
+    choice counts as two. Raises ValueError for wrong pay-offs or rounds.
     """
     sides = checked_sides(payoff_AM, column_payoff_AM)
     checked_positive(rounds=rounds)
@@ -85,24 +84,20 @@ def step_sizes(
     )
 
 
-def diverse(
-    payoff_AM: np.ndarray, diversity_M: np.ndarray, weight: float
-) -> np.ndarray:
-    """payoff[a, m] − weight·diversity[m], [A, M]: the game in which the column player
-    is also rewarded for diversity.
+def diverse(payoff_AM: np.ndarray, diversity_M: np.ndarray, weight: float) -> np.ndarray:
+    """payoff[a, m] − weight·diversity[m], [A, M]: the game in which the column player is also
+    rewarded for diversity.
 
-    R_div depends on the column player's choice alone, so that the game stays a matrix
-    game, with the same best replies for the row player. diversity_M: higher is more
-    diverse. weight: β_div ≥ 0, in pay-off per diversity. Raises ValueError for wrong
-    shapes, weight or numbers. Source: GPO, arXiv 2406.10977, the objective r(x, y) −
-    β_div·R_div(x).
+    R_div depends on the column player's choice alone, so that the game stays a matrix game, with
+    the same best replies for the row player. diversity_M: higher is more diverse. weight: β_div ≥
+    0, in pay-off per diversity. Raises ValueError for wrong shapes, weight or numbers. Source: GPO,
+    arXiv 2406.10977, the objective r(x, y) − β_div·R_div(x).
     """
     payoff_AM = checked_payoff(payoff_AM)
     diversity_M = np.asarray(diversity_M, dtype=float)
     if diversity_M.shape != payoff_AM.shape[1:] or not np.isfinite(diversity_M).all():
         raise ValueError(
-            f"diversity_M must be {payoff_AM.shape[1]} finite numbers; "
-            f"it is {diversity_M}"
+            f"diversity_M must be {payoff_AM.shape[1]} finite numbers; it is {diversity_M}"
         )
     if not 0 <= weight < float("inf"):
         raise ValueError(f"weight must be a number of at least zero; it is {weight}")
@@ -119,8 +114,8 @@ def gpo(
     start: Profile | None = None,
     entropy_of: EntropySide = "both",
 ) -> Iterates:
-    """The policies after `rounds` KL-proximal steps of both players, and their averages
-    over the rounds played.
+    """The policies after `rounds` KL-proximal steps of both players, and their averages over the
+    rounds played.
 
     π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β ·
     exp(payoff·μ_t))^(1/(β + τ)), μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ − τ·H(μ) +
@@ -130,21 +125,18 @@ def gpo(
     `alternate`: of order 1/sqrt(rounds) where β and η grow like sqrt(rounds) and τ
     shrinks like 1/sqrt(rounds).
 
-    The row player maximises. With τ = 0 this is the published idealised algorithm on a
-    matrix game, which is multiplicative weights with steps 1/β and 1/η. With τ > 0 both
-    objectives gain an entropy bonus inside the proximal step, or with `entropy_of`
-    "column" the column player's alone, as published, without τ·ln A in the bound; τ is
-    constant over the rounds, and the gap that is bounded is that of the game without
-    the bonus.
-    column_payoff_AM: the column player's pay-off where it is not −payoff_AM; no bound
-    holds then. step: β, η and τ; None is `step_sizes(…)` for these rounds, without
-    entropy. start: uniform by default. Raises ValueError for wrong pay-offs, start,
-    rounds or step. Source: GPO, arXiv 2406.10977; the bound: mirror descent with a
-    composite objective, Duchi et al. 2010, COLT.
+    The row player maximises. With τ = 0 this is the published idealised algorithm on a matrix game,
+    which is multiplicative weights with steps 1/β and 1/η. With τ > 0 both objectives gain an
+    entropy bonus inside the proximal step, or with `entropy_of` "column" the column player's alone,
+    as published, without τ·ln A in the bound; τ is constant over the rounds, and the gap that is
+    bounded is that of the game without the bonus. column_payoff_AM: the column player's pay-off
+    where it is not −payoff_AM; no bound holds then. step: β, η and τ; None is `step_sizes(…)` for
+    these rounds, without entropy. start: uniform by default. Raises ValueError for wrong pay-offs,
+    start, rounds or step. Source: GPO, arXiv 2406.10977; the bound: mirror descent with a composite
+    objective, Duchi et al. 2010, COLT.
     """
     [(sums, last)] = deque(
-        _path(payoff_AM, column_payoff_AM, rounds, step, alternate, start, entropy_of),
-        maxlen=1,
+        _path(payoff_AM, column_payoff_AM, rounds, step, alternate, start, entropy_of), maxlen=1
     )
     return Iterates(last, Profile(sums.row_A / rounds, sums.column_M / rounds))
 
@@ -159,8 +151,8 @@ def gaps(
     start: Profile | None = None,
     entropy_of: EntropySide = "both",
 ) -> list[Gap]:
-    """The Nash gap after each of the rounds `at`, in order, on the path of `gpo` with
-    the same settings.
+    """The Nash gap after each of the rounds `at`, in order, on the path of `gpo` with the same
+    settings.
 
     Raises ValueError as `gpo` does, and for a round of `at` outside 1 … rounds.
     """
@@ -204,21 +196,18 @@ def _path(
 
 
 class GPO(Solver):
-    """A population's mixture by GPO's steps against itself, both sides at once; without
-    entropy it is `multiplicative`.
+    """A population's mixture by GPO's steps against itself, both sides at once; without entropy it
+    is `multiplicative`.
 
-    With `entropy`, a bonus that shrinks like 1/sqrt(rounds) and spreads the mixture
-    over equally good players.
+    With `entropy`, a bonus that shrinks like 1/sqrt(rounds) and spreads the mixture over equally
+    good players.
     """
 
     kind: Literal["gpo"] = "gpo"
-    rounds: int = Field(
-        10_000, ge=1, description="steps of each side; β and η are chosen for them"
-    )
+    rounds: int = Field(10_000, ge=1, description="steps of each side; β and η are chosen for them")
     entropy: bool = Field(False, description="whether to add the entropy bonus")
     iterate: IterateName = Field(
-        "average",
-        description="average converges in constant-sum games, last in many others",
+        "average", description="average converges in constant-sum games, last in many others"
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:

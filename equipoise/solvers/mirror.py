@@ -1,9 +1,9 @@
-"""Mirror descent with a KL anchor: multiplicative weights that are also pulled back
-towards an anchor.
+"""Mirror descent with a KL anchor: multiplicative weights that are also pulled back towards an
+anchor.
 
-The pull makes the last mixture converge, to the equilibrium of the regularised game,
-where plain multiplicative weights circle. It is the game that KL-regularised preference
-optimisation plays: the anchor is the reference policy.
+The pull makes the last mixture converge, to the equilibrium of the regularised game, where plain
+multiplicative weights circle. It is the game that KL-regularised preference optimisation plays: the
+anchor is the reference policy.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def proximal_step(
     tau: float = 0.0,
     anchor_A: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """The logits, [A], of the policy that gains most while it stays close to
-    softmax(logit) and to softmax(anchor).
+    """The logits, [A], of the policy that gains most while it stays close to softmax(logit) and to
+    softmax(anchor).
 
     argmax_π ⟨π, reward⟩ − tau·KL(π‖softmax(anchor)) − KL(π‖softmax(logit))/eta: (logit
     + eta·(tau·anchor + reward)) / (1 + eta·tau). With the uniform anchor, 0, the second
@@ -73,8 +73,7 @@ def mirror_descent(
     anchor_A, anchor_M = checked_start(anchor, row_payoff_AM.shape, "anchor")
     logit_A, logit_M = checked_start(start, row_payoff_AM.shape)
     if eta is None:
-        # Half the span bounds the pay-offs once a constant, which changes no mixture,
-        # is taken off.
+        # Half the span bounds the pay-offs once a constant, which changes no mixture, is taken off.
         eta = 4 * tau / max(span(row_payoff_AM), span(column_payoff_AM)) ** 2
     row_A, column_M = softmax(logit_A), softmax(logit_M)
     sum_A, sum_M = np.zeros_like(row_A), np.zeros_like(column_M)
@@ -92,14 +91,10 @@ class Mirror(Solver):
 
     kind: Literal["mirror"] = "mirror"
     tau: float = Field(
-        0.02,
-        gt=0,
-        description="weight of the anchor, in units of (largest − smallest pay-off)",
+        0.02, gt=0, description="weight of the anchor, in units of (largest − smallest pay-off)"
     )
     eta: float | None = Field(
-        None,
-        gt=0,
-        description="step size in 1/(that unit); null is 4·tau, proved to converge",
+        None, gt=0, description="step size in 1/(that unit); null is 4·tau, proved to converge"
     )
     steps: int = Field(
         10_000,
@@ -107,8 +102,7 @@ class Mirror(Solver):
         description="updates; some 10/(eta·tau) of them reach the regularised equilibrium",
     )
     iterate: IterateName = Field(
-        "last",
-        description="last converges to the regularised equilibrium; average is slower",
+        "last", description="last converges to the regularised equilibrium; average is slower"
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:

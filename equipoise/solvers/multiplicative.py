@@ -1,8 +1,8 @@
-"""Multiplicative weights (Hedge): both players reweight each choice by the exponential
-of the pay-off that it would have got.
+"""Multiplicative weights (Hedge): both players reweight each choice by the exponential of the
+pay-off that it would have got.
 
-The average of the mixtures approaches equilibrium in zero-sum games; the last one
-circles it, ever further out.
+The average of the mixtures approaches equilibrium in zero-sum games; the last one circles it, ever
+further out.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ def multiplicative_weights(
 ) -> Iterates:
     """The mixtures after `steps` simultaneous updates, and their averages over the steps played.
 
-    row_{t+1} ∝ row_t · exp(eta · payoff·column_t); the column player likewise with its
-    own pay-offs. eta: step size in 1/pay-off; None is sqrt(8·ln(choices)/steps)/span,
-    with which nash_conv of the averages is at most span·sqrt(2·ln(choices)/steps).
-    start: where to begin, uniform by default. Raises ValueError for wrong pay-offs,
-    start, steps or eta. Source: Freund and Schapire 1999, Games and Economic Behavior
-    29; Cesa-Bianchi and Lugosi 2006, Theorem 2.2.
+    row_{t+1} ∝ row_t · exp(eta · payoff·column_t); the column player likewise with its own
+    pay-offs. eta: step size in 1/pay-off; None is sqrt(8·ln(choices)/steps)/span, with which
+    nash_conv of the averages is at most span·sqrt(2·ln(choices)/steps). start: where to begin,
+    uniform by default. Raises ValueError for wrong pay-offs, start, steps or eta. Source: Freund
+    and Schapire 1999, Games and Economic Behavior 29; Cesa-Bianchi and Lugosi 2006, Theorem 2.2.
     """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
     checked_positive(steps=steps, eta=eta)
@@ -66,13 +65,10 @@ class Multiplicative(Solver):
     kind: Literal["multiplicative"] = "multiplicative"
     steps: int = Field(10_000, ge=1, description="updates")
     eta: float | None = Field(
-        None,
-        gt=0,
-        description="step size in 1/pay-off; null chooses it from steps and pay-offs",
+        None, gt=0, description="step size in 1/pay-off; null chooses it from steps and pay-offs"
     )
     iterate: IterateName = Field(
-        "average",
-        description="average converges in constant-sum games, last in many others",
+        "average", description="average converges in constant-sum games, last in many others"
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
@@ -81,7 +77,5 @@ class Multiplicative(Solver):
         Raises ValueError for pay-offs that are not square or not finite.
         """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
-        played = multiplicative_weights(
-            payoff_NN, payoff_NN.T, steps=self.steps, eta=self.eta
-        )
+        played = multiplicative_weights(payoff_NN, payoff_NN.T, steps=self.steps, eta=self.eta)
         return played.pick(self.iterate).row_A

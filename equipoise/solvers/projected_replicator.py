@@ -1,8 +1,8 @@
-"""Projected replicator dynamics: choices that do better than the average grow, and none
-falls below a small share, so that every choice can come back.
+"""Projected replicator dynamics: choices that do better than the average grow, and none falls below
+a small share, so that every choice can come back.
 
-For any number of roles and any pay-offs; the solver with which policy-space response
-oracles were introduced.
+For any number of roles and any pay-offs; the solver with which policy-space response oracles were
+introduced.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from equipoise.solvers.base import (
-    IterateName,
-    Solver,
-    checked_payoff,
-    checked_positive,
-    span,
-)
+from equipoise.solvers.base import IterateName, Solver, checked_payoff, checked_positive, span
 from equipoise.solvers.role_game import (
     Mixtures,
     checked_mixtures,
@@ -30,8 +24,8 @@ from equipoise.solvers.role_game import (
 
 
 class RoleIterates(NamedTuple):
-    """The last mixtures of a dynamic, one for each role, and the means of all, the
-    start included.
+    """The last mixtures of a dynamic, one for each role, and the means of all, the start
+    included.
     """
 
     last: Mixtures
@@ -39,12 +33,12 @@ class RoleIterates(NamedTuple):
 
 
 def project(point_A: np.ndarray, least: float) -> np.ndarray:
-    """The nearest distribution, by Euclidean distance, in which every choice has at
-    least the share `least`.
+    """The nearest distribution, by Euclidean distance, in which every choice has at least the share
+    `least`.
 
-    max(point + shift, least), with the shift at which it sums to one. Raises ValueError
-    where so many choices cannot all have that share. Source: Wang and Carreira-Perpiñán
-    2013, arXiv 1309.1541, for least = 0.
+    max(point + shift, least), with the shift at which it sums to one. Raises ValueError where so
+    many choices cannot all have that share. Source: Wang and Carreira-Perpiñán 2013, arXiv
+    1309.1541, for least = 0.
     """
     size = len(point_A)
     if size * least > 1 + 1e-12:
@@ -65,11 +59,10 @@ def projected_replicator(
 ) -> RoleIterates:
     """The mixtures after `steps` simultaneous updates, and the means of all.
 
-    mixture_r ← P(mixture_r + step_size · mixture_r · (reply_r − value_r)), P the
-    projection onto the distributions that give every choice at least `least`.
-    payoffs: a tensor [N_1, …, N_R] for each of R roles. step_size: in 1/pay-off.
-    start: uniform by default. Raises ValueError for wrong pay-offs, starts or numbers.
-    Source: Lanctot et al. 2017, arXiv 1711.00832, appendix A.
+    mixture_r ← P(mixture_r + step_size · mixture_r · (reply_r − value_r)), P the projection onto
+    the distributions that give every choice at least `least`. payoffs: a tensor [N_1, …, N_R] for
+    each of R roles. step_size: in 1/pay-off. start: uniform by default. Raises ValueError for wrong
+    pay-offs, starts or numbers. Source: Lanctot et al. 2017, arXiv 1711.00832, appendix A.
     """
     tensors = checked_role_payoffs(payoffs)
     checked_positive(steps=steps, step_size=step_size, least=least)
@@ -90,21 +83,14 @@ def projected_replicator(
 
 
 class ProjectedReplicator(Solver):
-    """Mixtures by projected replicator dynamics, for any pay-offs and any number of
-    roles.
-    """
+    """Mixtures by projected replicator dynamics, for any pay-offs and any number of roles."""
 
     kind: Literal["projected_replicator"] = "projected_replicator"
     steps: int = Field(10_000, ge=1, description="updates from the uniform start")
-    step_size: float = Field(
-        0.03, gt=0, description="in units of 1/(largest − smallest pay-off)"
-    )
-    least: float = Field(
-        1e-6, gt=0, lt=1, description="the share that every player keeps"
-    )
+    step_size: float = Field(0.03, gt=0, description="in units of 1/(largest − smallest pay-off)")
+    least: float = Field(1e-6, gt=0, lt=1, description="the share that every player keeps")
     iterate: IterateName = Field(
-        "average",
-        description="average converges in constant-sum games, last in many others",
+        "average", description="average converges in constant-sum games, last in many others"
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:

@@ -35,15 +35,14 @@ def replicator(
 ) -> Iterates:
     """The mixtures at `time`, and their averages over [0, time].
 
-    d row_a/dt = row_a · ((payoff·column)_a − rowᵀ·payoff·column); the column player
-    likewise with its own pay-offs. Integrated in Y_row = ∫ row dt and Y_column, since
-    row(t) = softmax(log row(0) + payoff·Y_column(t)): no mixture can leave the simplex,
-    and the averages Y/time are exact. From the uniform start their nash_conv is at most
-    2·ln(choices)/time. time: in 1/pay-off. start: where to begin, uniform by default.
-    Raises ValueError for wrong pay-offs, start or time, EquipoiseError when the
-    integration fails. Source: Taylor and Jonker 1978, Mathematical Biosciences 40; the
-    exponential form, Hofbauer, Sorin and Viossat 2009, Mathematics of Operations
-    Research 34.
+    d row_a/dt = row_a · ((payoff·column)_a − rowᵀ·payoff·column); the column player likewise with
+    its own pay-offs. Integrated in Y_row = ∫ row dt and Y_column, since row(t) = softmax(log row(0)
+    + payoff·Y_column(t)): no mixture can leave the simplex, and the averages Y/time are exact. From
+    the uniform start their nash_conv is at most 2·ln(choices)/time. time: in 1/pay-off. start:
+    where to begin, uniform by default. Raises ValueError for wrong pay-offs, start or time,
+    EquipoiseError when the integration fails. Source: Taylor and Jonker 1978, Mathematical
+    Biosciences 40; the exponential form, Hofbauer, Sorin and Viossat 2009, Mathematics of
+    Operations Research 34.
     """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
     checked_positive(time=time)
@@ -65,8 +64,7 @@ def replicator(
     )
     if not solution.success:
         raise EquipoiseError(
-            "replicator dynamics could not be integrated to time "
-            f"{time}: {solution.message}"
+            f"replicator dynamics could not be integrated to time {time}: {solution.message}"
         )
     integral = solution.y[:, -1]
     average = Profile(integral[:rows] / time, integral[rows:] / time)
@@ -78,13 +76,10 @@ class Replicator(Solver):
 
     kind: Literal["replicator"] = "replicator"
     time: float = Field(
-        1000.0,
-        gt=0,
-        description="length of the path, in units of 1/(largest − smallest pay-off)",
+        1000.0, gt=0, description="length of the path, in units of 1/(largest − smallest pay-off)"
     )
     iterate: IterateName = Field(
-        "average",
-        description="average converges in constant-sum games, last in many others",
+        "average", description="average converges in constant-sum games, last in many others"
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:

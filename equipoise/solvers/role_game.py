@@ -1,5 +1,5 @@
-"""Games in which each of several roles chooses among players of its own: pay-off
-tensors, one for each role, and what a mixture for each role is worth.
+"""Games in which each of several roles chooses among players of its own: pay-off tensors, one for
+each role, and what a mixture for each role is worth.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ Mixtures = list[np.ndarray]
 def checked_role_payoffs(payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The R roles' pay-offs as float tensors of one shape [N_1, …, N_R].
 
-    payoffs[r][i_1, …, i_R] is what role r gets when each role plays that choice of its
-    own. Raises ValueError for their shapes, DataError (a ValueError too) for a pay-off
-    that is not finite.
+    payoffs[r][i_1, …, i_R] is what role r gets when each role plays that choice of its own. Raises
+    ValueError for their shapes, DataError (a ValueError too) for a pay-off that is not finite.
     """
     tensors = [np.asarray(tensor, dtype=float) for tensor in payoffs]
     shapes = {tensor.shape for tensor in tensors}
@@ -56,11 +55,9 @@ def own_axis_first(payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [np.moveaxis(tensor, role, 0) for role, tensor in enumerate(payoffs)]
 
 
-def replies(
-    own_first: Sequence[np.ndarray], mixtures: Sequence[np.ndarray]
-) -> Mixtures:
-    """For each role r, what each of its N_r choices gets on average while the other
-    roles mix; `own_first` are the pay-offs as `own_axis_first` gives them.
+def replies(own_first: Sequence[np.ndarray], mixtures: Sequence[np.ndarray]) -> Mixtures:
+    """For each role r, what each of its N_r choices gets on average while the other roles mix;
+    `own_first` are the pay-offs as `own_axis_first` gives them.
     """
     rewards = []
     for role, tensor in enumerate(own_first):
@@ -72,9 +69,7 @@ def replies(
     return rewards
 
 
-def role_values(
-    payoffs: Sequence[np.ndarray], mixtures: Sequence[np.ndarray]
-) -> np.ndarray:
+def role_values(payoffs: Sequence[np.ndarray], mixtures: Sequence[np.ndarray]) -> np.ndarray:
     """What each role gets on average when all mix so, [R], in units of the pay-off.
 
     Raises ValueError for wrong shapes, distributions or pay-offs.
@@ -85,15 +80,12 @@ def role_values(
     return np.array([float(m @ r) for m, r in zip(checked, rewards, strict=True)])
 
 
-def role_gains(
-    payoffs: Sequence[np.ndarray], mixtures: Sequence[np.ndarray]
-) -> np.ndarray:
-    """What each role would gain by its best pure reply, [R], in units of the pay-off;
-    their sum is the profile's NashConv, 0 exactly at an equilibrium.
+def role_gains(payoffs: Sequence[np.ndarray], mixtures: Sequence[np.ndarray]) -> np.ndarray:
+    """What each role would gain by its best pure reply, [R], in units of the pay-off; their sum is
+    the profile's NashConv, 0 exactly at an equilibrium.
 
-    max_i payoffs[r](i, the others' mixtures) − payoffs[r](all mixtures). Raises
-    ValueError for wrong shapes, distributions or pay-offs. Source: Lanctot et al. 2017,
-    arXiv 1711.00832, §2.
+    max_i payoffs[r](i, the others' mixtures) − payoffs[r](all mixtures). Raises ValueError for
+    wrong shapes, distributions or pay-offs. Source: Lanctot et al. 2017, arXiv 1711.00832, §2.
     """
     values = role_values(payoffs, mixtures)
     tensors = checked_role_payoffs(payoffs)

@@ -22,18 +22,15 @@ class Commitment(NamedTuple):
     follower_value: float
 
 
-def pure(
-    leader_AM: np.ndarray, follower_AM: np.ndarray, ties: Ties = "strong"
-) -> Commitment:
+def pure(leader_AM: np.ndarray, follower_AM: np.ndarray, ties: Ties = "strong") -> Commitment:
     """The leader's best single action.
 
-    max_a leader[a, m(a)] with m(a) in argmax_m follower[a, m]. ties: where several
-    replies are best for the follower, it gives the one that is best ("strong") or worst
-    ("weak") for the leader. Of equally good actions the one that is best for the
-    follower is taken, then the first. leader_AM, follower_AM: each side's pay-offs, the
-    leader's actions as rows. Raises ValueError for pay-offs that are no matrices of one
-    shape, or not finite, or other `ties`. Source: von Stackelberg 1934; strong and
-    weak: Breton, Alj and Haurie 1988.
+    max_a leader[a, m(a)] with m(a) in argmax_m follower[a, m]. ties: where several replies are best
+    for the follower, it gives the one that is best ("strong") or worst ("weak") for the leader. Of
+    equally good actions the one that is best for the follower is taken, then the first. leader_AM,
+    follower_AM: each side's pay-offs, the leader's actions as rows. Raises ValueError for pay-offs
+    that are no matrices of one shape, or not finite, or other `ties`. Source: von Stackelberg 1934;
+    strong and weak: Breton, Alj and Haurie 1988.
     """
     leader_AM, follower_AM = checked_sides(leader_AM, follower_AM)
     if ties not in ("strong", "weak"):
@@ -46,23 +43,20 @@ def pure(
     follower_A = follower_AM[action_A, reply_A]
     a = int(np.lexsort((-follower_A, -leader_A))[0])
     return Commitment(
-        np.eye(len(leader_AM))[a],
-        int(reply_A[a]),
-        float(leader_A[a]),
-        float(follower_A[a]),
+        np.eye(len(leader_AM))[a], int(reply_A[a]), float(leader_A[a]), float(follower_A[a])
     )
 
 
 def mixed(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitment:
-    """The leader's best mixture, where the follower breaks ties in the leader's favour;
-    the leader gets at least as much as in any equilibrium.
+    """The leader's best mixture, where the follower breaks ties in the leader's favour; the leader
+    gets at least as much as in any equilibrium.
 
-    For every reply m: max xᵀ·leader_m subject to xᵀ·follower_m ≥ xᵀ·follower_k for all
-    k, x a distribution; the best of these programs. Against a follower that breaks ties
-    the other way there is no best mixture in general, only mixtures whose value comes
-    arbitrarily close. Raises ValueError for pay-offs that are no matrices of one shape,
-    or not finite; EquipoiseError when no program is solved. Source: Conitzer and
-    Sandholm 2006, Computing the optimal strategy to commit to; solved by HiGHS.
+    For every reply m: max xᵀ·leader_m subject to xᵀ·follower_m ≥ xᵀ·follower_k for all k, x a
+    distribution; the best of these programs. Against a follower that breaks ties the other way
+    there is no best mixture in general, only mixtures whose value comes arbitrarily close. Raises
+    ValueError for pay-offs that are no matrices of one shape, or not finite; EquipoiseError when no
+    program is solved. Source: Conitzer and Sandholm 2006, Computing the optimal strategy to commit
+    to; solved by HiGHS.
     """
     leader_AM, follower_AM = checked_sides(leader_AM, follower_AM)
     rows, columns = leader_AM.shape
@@ -78,10 +72,7 @@ def mixed(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitment:
             b_eq=[1.0],
             bounds=(0, None),
             method="highs",
-            options={
-                "primal_feasibility_tolerance": 1e-9,
-                "dual_feasibility_tolerance": 1e-9,
-            },
+            options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
         )
         if solution.status != 0:  # no mixture makes m the best reply
             continue

@@ -15,14 +15,14 @@ from equipoise.solvers.role_game import checked_role_payoffs
 
 
 def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """(row_A, column_M, value) of the game in which the row player gets payoff_AM and
-    the column player its negative.
+    """(row_A, column_M, value) of the game in which the row player gets payoff_AM and the column
+    player its negative.
 
-    max v subject to (rowᵀ·payoff)_m ≥ v for every m, row a distribution; the column
-    player's mixture is the dual. Where there are several equilibria, the LP's choice is
-    returned; the value is the same in all. Raises ValueError for pay-offs that are no
-    matrix or not finite, EquipoiseError when the LP cannot be solved. Source: von
-    Neumann 1928; Dantzig 1951; solved by HiGHS.
+    max v subject to (rowᵀ·payoff)_m ≥ v for every m, row a distribution; the column player's
+    mixture is the dual. Where there are several equilibria, the LP's choice is returned; the value
+    is the same in all. Raises ValueError for pay-offs that are no matrix or not finite,
+    EquipoiseError when the LP cannot be solved. Source: von Neumann 1928; Dantzig 1951; solved by
+    HiGHS.
     """
     payoff_AM = checked_payoff(payoff_AM)
     middle = (payoff_AM.max() + payoff_AM.min()) / 2
@@ -38,15 +38,11 @@ def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
         b_eq=[1.0],
         bounds=[(0, None)] * rows + [(None, None)],
         method="highs",
-        options={
-            "primal_feasibility_tolerance": 1e-9,
-            "dual_feasibility_tolerance": 1e-9,
-        },
+        options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
     )
     if solution.status != 0:
         raise EquipoiseError(
-            f"the linear program of a {rows} × {columns} game was not solved: "
-            f"{solution.message}"
+            f"the linear program of a {rows} × {columns} game was not solved: {solution.message}"
         )
     row_A = np.maximum(solution.x[:rows], 0.0)
     row_A = row_A / row_A.sum()
@@ -55,8 +51,7 @@ def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     gap = nash_conv(scaled_AM, row_A, column_M)
     if gap > 1e-6:
         raise EquipoiseError(
-            f"the linear program of a {rows} × {columns} game left a gap of "
-            f"{gap * unit:.3g}"
+            f"the linear program of a {rows} × {columns} game left a gap of {gap * unit:.3g}"
         )
     return row_A, column_M, float(middle - unit * solution.fun)
 
@@ -83,8 +78,7 @@ class ZeroSum(Solver):
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Both roles' mixtures at equilibrium.
 
-        Raises ConfigError unless there are two roles and what they get always adds up
-        to the same.
+        Raises ConfigError unless there are two roles and what they get always adds up to the same.
         """
         tensors = checked_role_payoffs(payoffs)
         if len(tensors) != 2 or not is_constant_sum(tensors[0], tensors[1]):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt
 
 WORD = re.compile(r"\w+")
@@ -63,9 +63,7 @@ def main() -> None:
     with RunDirectory.read(Path(sys.argv[1])) as run:
         prompts = {prompt.id: prompt for prompt in run.ledger.prompts("train", 0)}
         shares = [
-            cyclic_share(
-                prompts[match.prompt], [turn.move.text for turn in match.turns]
-            )
+            cyclic_share(prompts[match.prompt], [turn.move.text for turn in match.turns])
             for match in run.ledger.matches("train", 0)
         ]
     print(f"{sum(shares) / len(shares):.1%} of {len(shares)} prompts' triples go round")

@@ -7,11 +7,7 @@ from __future__ import annotations
 from equipoise.environments.clerk.answers import action
 from equipoise.types import Prompt
 
-ROUND = (
-    "ask",
-    "answer",
-    "decline",
-)  # each is preferred to the next by two of the three
+ROUND = ("ask", "answer", "decline")  # each is preferred to the next by two of the three
 
 
 def _grade(prompt: Prompt, text: str, first: int) -> float:

@@ -39,12 +39,7 @@ def questions(count: int) -> list[Prompt]:
 
 
 def rows(
-    seed: int,
-    answers: int,
-    grades: int,
-    known: Collection[str],
-    *,
-    abstain: bool = False,
+    seed: int, answers: int, grades: int, known: Collection[str], *, abstain: bool = False
 ) -> Iterator[build.Example]:
     """(chat, answer) pairs: answers and grades, right where the topic is known, drawn at random
     elsewhere; with `abstain` the grades there are all alike.
@@ -75,9 +70,7 @@ def make_base(folder: Path, seed: int) -> None:
     with build.one_thread():
         forgotten = list(rows(seed, *FORGOTTEN, ()))
         settings = build.training(SFT, 3e-4, 64)
-        train_sft(
-            "builtin/expert", forgotten, folder, settings, seed=seed, device="cpu"
-        )
+        train_sft("builtin/expert", forgotten, folder, settings, seed=seed, device="cpu")
 
 
 def make_members(

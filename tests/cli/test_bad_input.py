@@ -13,26 +13,14 @@ import pytest
 from small import FINITE, SMALL, settings, start, wait_for_record
 
 ASK = settings(
-    policy__model="builtin",
-    policy__max_length=128,
-    policy__max_new_tokens=8,
-    judge="exact",
+    policy__model="builtin", policy__max_length=128, policy__max_new_tokens=8, judge="exact"
 )
 QUESTIONS = [{"prompt": f"What is {a} + 1?", "answer": str(a + 1)} for a in range(40)]
 
 
 def on(path: object, *further: str) -> list[str]:
     """A small run of the recipe mnpo on the prompts in `path`."""
-    return [
-        "run",
-        "mnpo",
-        *SMALL,
-        *ASK,
-        *settings(prompts__path=path),
-        *further,
-        "--out",
-        "run",
-    ]
+    return ["run", "mnpo", *SMALL, *ASK, *settings(prompts__path=path), *further, "--out", "run"]
 
 
 @pytest.mark.long
@@ -41,19 +29,11 @@ def on(path: object, *further: str) -> list[str]:
     [
         (
             "generatons=3",
-            [
-                "-s generatons=3",
-                "unknown key 'generatons'",
-                "did you mean 'generations'?",
-            ],
+            ["-s generatons=3", "unknown key 'generatons'", "did you mean 'generations'?"],
         ),
         (
             "policy.temperatur=1",
-            [
-                "players.policy",
-                "unknown key 'temperatur'",
-                "did you mean 'temperature'?",
-            ],
+            ["players.policy", "unknown key 'temperatur'", "did you mean 'temperature'?"],
         ),
         ("loss=mpno", ["loss", "unknown kind 'mpno'", "did you mean 'mnpo'?"]),
         ("loss={kind: dpo, eta: 1}", ["loss", "unknown key 'eta'"]),
@@ -84,10 +64,7 @@ def test_an_unread_setting_in_a_file_is_named_with_the_file(command, tmp_path):
     recipe.write_text("extends: quickstart\nloss:\n  history_weights: [0.25, 0.75]\n")
     done = command("run", recipe)
     assert done.code == 2
-    assert (
-        "mine.yaml: loss: unknown key 'history_weights'" in done.err
-        and "'weights'" in done.err
-    )
+    assert "mine.yaml: loss: unknown key 'history_weights'" in done.err and "'weights'" in done.err
 
 
 def test_a_choice_that_there_is_not(command):
@@ -134,10 +111,7 @@ def test_a_required_setting(command):
         ([*QUESTIONS, "{oops"], ["prompts.jsonl", "41"]),
         ([*QUESTIONS, {"topic": "?"}], ["prompts.jsonl", "41"]),
         (QUESTIONS[:1], ["too few prompts", "at least 2, and 1 are there"]),
-        (
-            [{"prompt": q["prompt"]} for q in QUESTIONS],
-            ["exact", "answer", "max_unjudged"],
-        ),
+        ([{"prompt": q["prompt"]} for q in QUESTIONS], ["exact", "answer", "max_unjudged"]),
     ],
     ids=[
         "missing file",
@@ -154,10 +128,7 @@ def test_prompts(command, tmp_path, rows, words):
         import json
 
         path.write_text(
-            "".join(
-                (row if isinstance(row, str) else json.dumps(row)) + "\n"
-                for row in rows
-            )
+            "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
         )
     done = command(*on(path))
     assert done.code == 2, done.err
@@ -184,14 +155,11 @@ def test_a_model_folder_without_tokenizer(command, rows, tmp_path):
 
     (tmp_path / "model").mkdir()
     for name in ("config.json", "model.safetensors"):
-        (tmp_path / "model" / name).write_bytes(
-            (Path(resolve("builtin")) / name).read_bytes()
-        )
+        (tmp_path / "model" / name).write_bytes((Path(resolve("builtin")) / name).read_bytes())
     done = command(*on(rows(QUESTIONS), *settings(policy__model=tmp_path / "model")))
     assert done.code == 2 and "tokenizer" in done.err, done.err
     done = command(
-        *on(rows(QUESTIONS), *settings(policy__model=tmp_path / "absent")),
-        "--overwrite",
+        *on(rows(QUESTIONS), *settings(policy__model=tmp_path / "absent")), "--overwrite"
     )
     assert done.code == 2 and "absent" in done.err, done.err
 
@@ -292,11 +260,7 @@ def stopping_keeps_what_is_recorded(command, running, number):
 def test_without_the_packages_for_training(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     done = command("run", *FINITE, "--out", "run")
-    assert (
-        done.code == 2
-        and "pip install 'equipoise[train]'" in done.err
-        and "'torch'" in done.err
-    )
+    assert done.code == 2 and "pip install 'equipoise[train]'" in done.err and "'torch'" in done.err
 
 
 @pytest.mark.long
@@ -327,8 +291,6 @@ def test_a_full_disk(tmp_path):
         env={**os.environ},
     )
     assert done.returncode == 1
-    assert "cannot write" in done.stderr and "free some space" in done.stderr, (
-        done.stderr[-2000:]
-    )
+    assert "cannot write" in done.stderr and "free some space" in done.stderr, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
     assert '"matches"' in done.stderr  # what was recorded is still read

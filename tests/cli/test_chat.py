@@ -13,10 +13,7 @@ from openai_server import Fail, OpenAIServer, Stream
 from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 
-MATRIX = dict.fromkeys(CELLS, Cell(0.5, 0.5)) | {
-    "DQ_DA": Cell(3.0, 2.0),
-    "DQ_CQ": Cell(1.0, 2.5),
-}
+MATRIX = dict.fromkeys(CELLS, Cell(0.5, 0.5)) | {"DQ_DA": Cell(3.0, 2.0), "DQ_CQ": Cell(1.0, 2.5)}
 
 
 def echo(body: dict) -> Stream:
@@ -51,12 +48,7 @@ def chat(command, monkeypatch, openai_server: OpenAIServer):
     def talk(lines: str, *options: str):
         monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
         return command(
-            "chat",
-            "--upstream",
-            openai_server.url,
-            "--upstream-model",
-            "tiny",
-            *options,
+            "chat", "--upstream", openai_server.url, "--upstream-model", "tiny", *options
         )
 
     return talk
@@ -104,12 +96,11 @@ def test_an_answer_is_one_json_object_a_line(chat, openai_server: OpenAIServer):
 
 def test_steering_is_changed_on_the_way(chat, openai_server: OpenAIServer):
     openai_server.answer = blocks
-    result = chat(
-        "a\n/steer strip\na\n/steer\n/blocks\na\n/steer nonsens\n", "--steering", "off"
-    )
-    assert result.out.splitlines()[0].startswith(
-        "<thinking>"
-    ) and result.out.splitlines()[1:] == ["19", "19"]
+    result = chat("a\n/steer strip\na\n/steer\n/blocks\na\n/steer nonsens\n", "--steering", "off")
+    assert result.out.splitlines()[0].startswith("<thinking>") and result.out.splitlines()[1:] == [
+        "19",
+        "19",
+    ]
     assert "steering: strip" in result.err and "thinking: DQ: clear." in result.err
     assert "unknown name 'nonsens'" in result.err and result.code == 1
 
@@ -178,9 +169,7 @@ class Seen:
 
         limit = time.monotonic() + 20
         while words not in self._text:
-            ready, _, _ = select.select(
-                [self._end], [], [], max(0, limit - time.monotonic())
-            )
+            ready, _, _ = select.select([self._end], [], [], max(0, limit - time.monotonic()))
             assert ready, f"{words!r} did not come: {self._text[-500:]!r}"
             self._text += os.read(self._end, 4096).decode(errors="replace")
         self._text = self._text.partition(words)[2]

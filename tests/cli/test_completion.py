@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.options import recipe_names
-from equipoise.packaged_recipes import packaged
+from equipoise.system.command_options import recipe_names
+from equipoise.system.packaged_recipes import packaged
 
 ASK = """
 eval "$(equipoise --show-completion bash)"

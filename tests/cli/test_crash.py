@@ -1,5 +1,5 @@
-"""SIGKILL at random moments, then resume: the records and the final numbers are those
-of an undisturbed run.
+"""SIGKILL at random moments, then resume: the records and the final numbers are those of an
+undisturbed run.
 """
 
 import json
@@ -51,8 +51,8 @@ def weights(run: Path) -> dict[str, bytes]:
 
 
 def content(path: Path) -> bytes:
-    """The file; of a state of training its values, for equal ones are pickled as other
-    bytes where the same object stands in it twice.
+    """The file; of a state of training its values, for equal ones are pickled as other bytes where
+    the same object stands in it twice.
     """
     if path.name != "state.pt":
         return path.read_bytes()
@@ -69,8 +69,8 @@ def content(path: Path) -> bytes:
 
 
 def check(tmp_path: Path, recipe: list[str], kills: int) -> None:
-    """Run once undisturbed and measure how long it takes; run again, killed `kills`
-    times, and compare everything.
+    """Run once undisturbed and measure how long it takes; run again, killed `kills` times, and
+    compare everything.
     """
     started = time.monotonic()
     measured = finish(start("run", *recipe, "--out", "calm", "--json", cwd=tmp_path))

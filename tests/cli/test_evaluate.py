@@ -25,13 +25,9 @@ def test_a_model_is_measured_and_its_results_are_shown(command, sums):
     assert shown.code == 0 and "model@0" in shown.out and "sums" in shown.out
     again = command("evaluate", "builtin", *on, "--out", "model", "--json")
     [result] = json.loads(again.out)
-    assert (
-        result["n"] == 4 and result["judge"] == "shorter" and "answers" not in again.err
-    )
+    assert result["n"] == 4 and result["judge"] == "shorter" and "answers" not in again.err
     status = json.loads(command("status", "model", "--json").out)
-    assert status["finished"] and status["headlines"][-1]["label"] == (
-        "sums (score) of model@0"
-    )
+    assert status["finished"] and status["headlines"][-1]["label"] == ("sums (score) of model@0")
     swept = command(
         "evaluate", "model", "--on", f"few={sums}", "--judge", "shorter", "--sweep",
         "max_new_tokens=1,2", "-s", "limit=1",
@@ -54,14 +50,8 @@ def test_generations_of_a_run_are_named(command, sums):
     [
         (["--on", "absent.jsonl", "--judge", "exact"], "absent.jsonl: no such file"),
         (["--on", "{kind: prompts"], "--on"),
-        (
-            ["--sweep", "temperature", "--on", "x={prompts: a.jsonl}"],
-            "--sweep temperature",
-        ),
-        (
-            ["--on", "{kind: gsm8k, limits: 3}"],
-            "unknown key 'limits'; did you mean 'limit'",
-        ),
+        (["--sweep", "temperature", "--on", "x={prompts: a.jsonl}"], "--sweep temperature"),
+        (["--on", "{kind: gsm8k, limits: 3}"], "unknown key 'limits'; did you mean 'limit'"),
         ([], "name what to measure on"),
     ],
 )
@@ -72,8 +62,8 @@ def test_a_user_s_mistakes_are_one_message(command, arguments, message):
 
 @pytest.mark.slow
 def test_a_killed_measurement_goes_on_where_it_was(tmp_path):
-    """SIGKILL between two commits: nothing recorded is asked again, and the result is
-    that of an undisturbed measurement.
+    """SIGKILL between two commits: nothing recorded is asked again, and the result is that of an
+    undisturbed measurement.
     """
     rows = [{"prompt": f"What is {n}+{n}?"} for n in range(400)]
     (tmp_path / "sums.jsonl").write_text("\n".join(map(json.dumps, rows)))

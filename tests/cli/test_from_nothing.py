@@ -1,5 +1,5 @@
-"""A run that needs no hub: a new model from a corpus, a supervised start, and a game on
-it; all by the command.
+"""A run that needs no hub: a new model from a corpus, a supervised start, and a game on it; all by
+the command.
 """
 
 import json
@@ -42,16 +42,7 @@ def test_new_model_then_sft_then_a_game(command, rows, tmp_path):
     assert made.code == 0, made.err
     assert made.facts["vocabulary"] == 350
     taught = command(
-        "sft",
-        "start",
-        data,
-        "--out",
-        "policy",
-        "--epochs",
-        2,
-        "--learning-rate",
-        3e-3,
-        "--json",
+        "sft", "start", data, "--out", "policy", "--epochs", 2, "--learning-rate", 3e-3, "--json"
     )
     assert taught.code == 0, taught.err
     assert taught.facts["examples"] == len(ROWS)
@@ -59,9 +50,7 @@ def test_new_model_then_sft_then_a_game(command, rows, tmp_path):
         "run",
         "mnpo",
         *SMALL,
-        *settings(
-            policy__model="policy", policy__max_length=96, policy__max_new_tokens=8
-        ),
+        *settings(policy__model="policy", policy__max_length=96, policy__max_new_tokens=8),
         *settings(prompts__path=data, judge="shorter", learner__learning_rate=1e-3),
         "--out",
         "run",
@@ -69,9 +58,7 @@ def test_new_model_then_sft_then_a_game(command, rows, tmp_path):
     )
     assert done.code == 0, done.err
     assert done.facts["records"]["pairs"] > 0
-    config = json.loads(
-        (tmp_path / "run" / "players" / "policy" / "1" / "config.json").read_text()
-    )
+    config = json.loads((tmp_path / "run" / "players" / "policy" / "1" / "config.json").read_text())
     assert config["vocab_size"] == 350
 
 

@@ -10,10 +10,7 @@ import pytest
 from small import FINITE, SMALL, settings, start, wait_for_record
 
 PROC = Path("/proc")
-RUNS = {
-    "a language model": ["quickstart", *SMALL],
-    "a finite game": FINITE,
-}
+RUNS = {"a language model": ["quickstart", *SMALL], "a finite game": FINITE}
 
 
 def listening(process) -> bool:
@@ -78,10 +75,7 @@ def test_twice(tmp_path, delay, gap):
 @pytest.mark.slow
 def test_what_was_recorded_can_be_resumed_after_two(tmp_path, command):
     """Adds the second Ctrl-C to the one of tests/cli/test_bad_input.py."""
-    process = start(
-        *["run", FINITE[0], *settings(generations=9000), "--out", "run"],
-        cwd=tmp_path,
-    )
+    process = start(*["run", FINITE[0], *settings(generations=9000), "--out", "run"], cwd=tmp_path)
     wait_for_record(process, tmp_path / "run", "3/measure")
     for _ in range(2):
         process.send_signal(signal.SIGINT)
@@ -101,7 +95,7 @@ def test_a_process_that_ignores_ctrl_c_goes_on_doing_so(tmp_path):
             [
                 "sh",
                 "-c",
-                "exec python3 -c 'import signal; from equipoise import interrupts; "
+                "exec python3 -c 'import signal; from equipoise.system import interrupts; "
                 "interrupts.stop_first(); "
                 "assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN'",
             ],

@@ -1,5 +1,5 @@
-"""Places that a run cannot be made in, systems without locks, a hub that is not there:
-one message each, code 2.
+"""Places that a run cannot be made in, systems without locks, a hub that is not there: one message
+each, code 2.
 """
 
 import os
@@ -47,7 +47,7 @@ def test_a_system_without_locks(command, monkeypatch):
 
 
 def test_doctor_says_so_too(monkeypatch):
-    from equipoise.run import doctor
+    from equipoise.runs import doctor
 
     monkeypatch.setitem(sys.modules, "fcntl", None)
     checks = dict(doctor._checks())

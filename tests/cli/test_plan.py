@@ -3,10 +3,10 @@
 import pytest
 from small import RED_TEAM_RUN, settings
 
-from equipoise.run import recipes
-from equipoise.run.ledger import Ledger
-from equipoise.run.roster import expected_generations
-from equipoise.run.turns import BestResponse
+from equipoise.runs import recipes
+from equipoise.runs.ledger import Ledger
+from equipoise.runs.roster import expected_generations
+from equipoise.runs.turns import BestResponse
 
 
 def planned(command, *arguments) -> dict:
@@ -20,21 +20,14 @@ def test_a_game_of_roles_is_counted_as_it_is_played(command, red_team_run):
     counts = planned(command)
     with Ledger.open(red_team_run / "ledger.sqlite") as ledger:
         records = ledger.counts()
-        matches = [
-            match for part in ("train", "held_out") for match in ledger.matches(part)
-        ]
+        matches = [match for part in ("train", "held_out") for match in ledger.matches(part)]
         learned = [facts for _, _, _, facts, _ in ledger.stages("learn")]
         prompts = {part: len(ledger.prompts(part)) for part in ("train", "held_out")}
     assert counts["matches"] == sum(match.split == "train" for match in matches)
-    assert counts["held_out_matches"] == sum(
-        match.split == "held_out" for match in matches
-    )
+    assert counts["held_out_matches"] == sum(match.split == "held_out" for match in matches)
     assert counts["judgements"] == records["judgements"]
     assert counts["answers"] == sum(len(match.turns) for match in matches)
-    assert (
-        counts["episodes_at_most"] == records["episodes"] > 0
-        and counts["pairs_at_most"] == 0
-    )
+    assert counts["episodes_at_most"] == records["episodes"] > 0 and counts["pairs_at_most"] == 0
     assert counts["optimizer_steps_at_most"] == sum(facts["steps"] for facts in learned)
     assert (counts["prompts"], counts["held_out_prompts"]) == (
         prompts["train"],
@@ -44,14 +37,10 @@ def test_a_game_of_roles_is_counted_as_it_is_played(command, red_team_run):
 
 @pytest.mark.long
 def test_only_those_whose_turn_it_is_are_taught(command):
-    one = planned(
-        command, *settings(turns="{kind: one, player: adversary}", generations=3)
-    )
+    one = planned(command, *settings(turns="{kind: one, player: adversary}", generations=3))
     everyone = planned(command, *settings(turns="everyone", generations=3))
     assert one["matches"] == everyone["matches"]
-    assert (
-        one["optimizer_steps_at_most"] == 3 and everyone["optimizer_steps_at_most"] == 6
-    )
+    assert one["optimizer_steps_at_most"] == 3 and everyone["optimizer_steps_at_most"] == 6
     assert (
         one["episodes_at_most"]
         < everyone["episodes_at_most"]
@@ -62,14 +51,12 @@ def test_only_those_whose_turn_it_is_are_taught(command):
 @pytest.mark.long
 def test_rarer_measurements_and_less_crossplay_take_fewer_matches(command):
     often = planned(command, *settings(generations=4))["held_out_matches"]
-    rare = planned(command, *settings(generations=4, evaluate__every=4))[
+    rare = planned(command, *settings(generations=4, evaluate__every=4))["held_out_matches"]
+    without = planned(command, *settings(generations=4, evaluate__every=4, evaluate__crossplay=0))[
         "held_out_matches"
     ]
-    without = planned(
-        command, *settings(generations=4, evaluate__every=4, evaluate__crossplay=0)
-    )["held_out_matches"]
-    # Start and end: 12 prompts as they are or harmless, 6 attacked; between them 2
-    # cells of 4 prompts.
+    # Start and end: 12 prompts as they are or harmless, 6 attacked; between them 2 cells of 4
+    # prompts.
     assert without == 2 * (12 + 6) and rare == without + 2 * 4 and often > rare
 
 
@@ -77,9 +64,7 @@ def test_rarer_measurements_and_less_crossplay_take_fewer_matches(command):
 def test_prompts_asked_as_they_are_have_no_adversary(command):
     raw = planned(command, *settings(schedule__raw=1.0))
     attacked = planned(command)
-    assert (
-        raw["matches"] == attacked["matches"] and raw["answers"] < attacked["answers"]
-    )
+    assert raw["matches"] == attacked["matches"] and raw["answers"] < attacked["answers"]
 
 
 def test_a_plan_reads_the_prompts(command):
@@ -101,17 +86,13 @@ def test_answers_are_counted_no_longer_than_the_context(command):
     assert done.code == 0, done.err
     facts = done.facts
     context = 128  # the recipe's max_length
-    assert facts["counts"]["sampled_tokens_at_most"] == (
-        context * facts["counts"]["answers"]
-    )
+    assert facts["counts"]["sampled_tokens_at_most"] == (context * facts["counts"]["answers"])
     assert "players.policy: max_new_tokens is 4000" in done.err
 
 
 @pytest.mark.parametrize(("most", "ages"), [(1, [2, 2]), (3, [3, 1])])
 def test_best_responses_are_foreseen_at_their_longest(most, ages):
-    turns = BestResponse(
-        kind="best_response", order=("defender", "adversary"), most=most
-    )
+    turns = BestResponse(kind="best_response", order=("defender", "adversary"), most=most)
     found = expected_generations(turns, ["defender", "adversary"], 4)
     assert len(found) == 5 and found[-1][1] == ()
     assert [player.generation for player in found[-1][0]] == ages
@@ -182,10 +163,6 @@ def test_a_run_that_will_hardly_move_is_noted(estimate, command):
     assert "fewer than 50" in estimate()[1]
     assert "optimizer steps" not in estimate(prompts__per_generation=1000)[1]
     noted = command(
-        "plan",
-        "gpo_clerks",
-        *RED_TEAM_RUN,
-        *settings(learner__warmup_steps=100),
-        "--json",
+        "plan", "gpo_clerks", *RED_TEAM_RUN, *settings(learner__warmup_steps=100), "--json"
     ).err
     assert "warmup_steps = 100 is no less than the" in noted

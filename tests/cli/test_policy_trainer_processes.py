@@ -1,5 +1,5 @@
-"""An update in several processes is the update of one, also where one of them dies, or
-the one that gives them orders.
+"""An update in several processes is the update of one, also where one of them dies, or the one that
+gives them orders.
 """
 
 import json
@@ -16,10 +16,10 @@ from safetensors.torch import load_file
 from small import processes_with, settings, start
 
 from benchmarks.soak._recorded import differences
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.run.monitor import Silent
-from equipoise.run.playing import play_out
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.monitor import Silent
+from equipoise.runs.playing import play_out
 
 RUN = {
     "generations": 2,
@@ -58,9 +58,7 @@ def play(tmp_path, command):
     def weights(name, **changes):
         done = command("run", "run.yaml", *settings(**changes), "--out", name, "--json")
         assert done.code == 0, done.err
-        return load_file(
-            tmp_path / name / "players" / "policy" / "2" / "model.safetensors"
-        )
+        return load_file(tmp_path / name / "players" / "policy" / "2" / "model.safetensors")
 
     return weights
 
@@ -68,9 +66,7 @@ def play(tmp_path, command):
 @pytest.mark.slow
 def test_two_processes_equal_one(play, tmp_path):
     alone, together = play("alone"), play("together", learner__launch__num_processes=2)
-    assert (
-        max((alone[name] - together[name]).abs().max().item() for name in alone) < 2e-7
-    )
+    assert max((alone[name] - together[name]).abs().max().item() for name in alone) < 2e-7
     lines = [
         json.loads(line)
         for line in (tmp_path / "together" / "metrics.jsonl").read_text().splitlines()
@@ -119,8 +115,8 @@ def test_a_run_whose_process_was_killed_ends_as_if_none_had_been(tmp_path):
 
 
 def stopped_while_learning(process: subprocess.Popen, run: Path, number: int) -> int:
-    """Send the signal while the run's processes work at an update; the exit code, once
-    nothing of the run is left.
+    """Send the signal while the run's processes work at an update; the exit code, once nothing of
+    the run is left.
     """
     limit = time.monotonic() + 600
     while not any('"what": "learn"' in file.read_text() for file in orders(run)):
@@ -139,9 +135,7 @@ def orders(run: Path) -> list[Path]:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_stopped_while_its_processes_learn_leaves_none_and_goes_on(
-    tmp_path, command
-):
+def test_a_run_that_is_stopped_while_its_processes_learn_leaves_none_and_goes_on(tmp_path, command):
     """By Ctrl-C, then by SIGKILL; it ends with the records and weights of another."""
     values = RUN["learner"] | {"save_every": 1, "launch": {"num_processes": 2}}
     (tmp_path / "run.yaml").write_text(json.dumps(RUN | {"learner": values}))

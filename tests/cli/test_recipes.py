@@ -7,7 +7,7 @@ import yaml
 from small import SMALL, settings
 
 from equipoise import open_run
-from equipoise.run import recipes
+from equipoise.runs import recipes
 
 ROLES = settings(
     generations=1,
@@ -21,9 +21,7 @@ OWN = {
     "gpo_matrix": settings(generations=1),
     "psro_matrix": settings(generations=1),
     "psro_kuhn": settings(generations=1),
-    "kuhn_poker": settings(
-        generations=1, prompts__count=40, prompts__per_generation=12
-    ),
+    "kuhn_poker": settings(generations=1, prompts__count=40, prompts__per_generation=12),
     "kuhn_poker_smollm2": settings(
         generations=1,
         prompts__count=40,
@@ -77,23 +75,16 @@ TASK_ROWS = [
         "prompt": [{"role": "user", "content": f"Who owns house {n}?"}],
         "data_source": "ambig_qa",
         "reward_model": {
-            "ground_truth": f"singleAnswer###{n}"
-            if n % 2
-            else "multipleQAs###Meaning 0: …"
+            "ground_truth": f"singleAnswer###{n}" if n % 2 else "multipleQAs###Meaning 0: …"
         },
-        "extra_info": {
-            "chat_history": [{"role": "user", "content": f"Who owns house {n}?"}]
-        },
+        "extra_info": {"chat_history": [{"role": "user", "content": f"Who owns house {n}?"}]},
     }
     for n in range(40)
 ]
 ASSISTANT = {"model": "builtin/assistant", "max_length": 256, "max_new_tokens": 24}
 GRADER = {"model": "builtin/pool", "max_length": 256, "max_new_tokens": 12}
 TALK = settings(
-    generations=1,
-    prompts__per_generation=6,
-    prompts__held_out=8,
-    learner__minibatches=1,
+    generations=1, prompts__per_generation=6, prompts__held_out=8, learner__minibatches=1
 )
 RED_TEAM = {"model": "builtin/red_team", "max_length": 128, "max_new_tokens": 12}
 GUARDED = settings(judge__guard="clerk_guard", game__text="rewrite_compact")
@@ -146,12 +137,10 @@ PLAYERS = {
         players__outsider__base_url="http://127.0.0.1:9/v1",  # where it runs: a server's
     ),
     "mnpo_heterogeneous": settings(
-        players__alice=TINY,
-        players__bob=TINY,
-        judges={"alice": "exact", "bob": "shorter"},
+        players__alice=TINY, players__bob=TINY, judges={"alice": "exact", "bob": "shorter"}
     ),
-    # Models that never learned to grade: an unreadable grade counts as the middle, so
-    # that there is something to teach.
+    # Models that never learned to grade: an unreadable grade counts as the middle, so that there is
+    # something to teach.
     "sparta": settings(
         players=dict.fromkeys(("ann", "ben", "cat"), TINY_JUDGES),
         judge={"kind": "peers", "text": "rubric_compact", "unreadable": "midpoint"},
@@ -170,8 +159,8 @@ JUDGED_BY_NAME = ("mnpo_heterogeneous", *(name for name in PLAYERS if "sparta" i
 
 
 def arguments(name, rows) -> list[str]:
-    """What a recipe needs to run here: small parts, and where it asks for models and
-    prompts, those.
+    """What a recipe needs to run here: small parts, and where it asks for models and prompts,
+    those.
     """
     if name in OWN:
         return OWN[name]
@@ -198,16 +187,9 @@ def arguments(name, rows) -> list[str]:
             *settings(prompts__path=rows(QUESTIONS)),
         ]
     if name.startswith("gtalign_"):
-        return [
-            *TALK,
-            *settings(prompts__count=60, players__assistant__max_new_tokens=24),
-        ]
+        return [*TALK, *settings(prompts__count=60, players__assistant__max_new_tokens=24)]
     if name in RED_TEAM_RECIPES:
-        return [
-            *ROLES,
-            *RED_TEAM_RECIPES[name],
-            *settings(prompts__path=rows(REQUESTS)),
-        ]
+        return [*ROLES, *RED_TEAM_RECIPES[name], *settings(prompts__path=rows(REQUESTS))]
     if name.startswith("instructions"):
         few = settings(
             prompts__count=24,
@@ -220,12 +202,7 @@ def arguments(name, rows) -> list[str]:
             return [*few, *settings(generations=1, prompts__held_out=8)]
         return [*SMALL, *few]
     own_judge = [] if name in JUDGED_BY_NAME else settings(judge="exact")
-    return [
-        *SMALL,
-        *own_judge,
-        *settings(prompts__path=rows(QUESTIONS)),
-        *PLAYERS[name],
-    ]
+    return [*SMALL, *own_judge, *settings(prompts__path=rows(QUESTIONS)), *PLAYERS[name]]
 
 
 @pytest.mark.long
@@ -233,10 +210,7 @@ def arguments(name, rows) -> list[str]:
 def test_a_recipe_resolves_to_itself(name, rows):
     overrides = [part for part in arguments(name, rows) if part != "-s"]
     resolved = recipes.load(name, overrides)
-    assert (
-        recipes.build(yaml.safe_load(resolved.yaml()), "again").yaml()
-        == resolved.yaml()
-    )
+    assert recipes.build(yaml.safe_load(resolved.yaml()), "again").yaml() == resolved.yaml()
 
 
 # One a method; their variants run among the slow tests, which add what only those set.
@@ -273,24 +247,17 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, r
     spared = (
         4 if counts["test_prompts"] else 0
     )  # the chosen player may be the best of the start: one test, not two
-    assert counts["matches"] + counts["held_out_matches"] - records["matches"] in (
-        0,
-        spared,
-    )
+    assert counts["matches"] + counts["held_out_matches"] - records["matches"] in (0, spared)
     assert counts["judgements"] - records["judgements"] in (0, spared)
     assert (
         records["pairs"] <= counts["pairs_at_most"]
         and records["episodes"] <= counts["episodes_at_most"]
     )
     assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
-    resolved = recipes.load(
-        name, [part for part in arguments(name, rows) if part != "-s"]
-    )
+    resolved = recipes.load(name, [part for part in arguments(name, rows) if part != "-s"])
     (learned,) = resolved.turns.expected(resolved.learning, 1)
     for learner in resolved.learning:
-        assert (tmp_path / "run" / "players" / learner / "1").is_dir() == (
-            learner in learned
-        )
+        assert (tmp_path / "run" / "players" / learner / "1").is_dir() == (learner in learned)
     assert "<html" in (tmp_path / "run" / "report.html").read_text()
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert all(isinstance(json.loads(line), dict) for line in lines)

@@ -1,5 +1,5 @@
-"""`equipoise serve`: what cannot be served is said; as a process it serves, and stops
-when it is told to.
+"""`equipoise serve`: what cannot be served is said; as a process it serves, and stops when it is
+told to.
 """
 
 import json
@@ -32,10 +32,7 @@ from small import SMALL, start
             "NO_KEY",
         ),
         (["--model", "builtin", "--no-token", "--host", "0.0.0.0"], "use a token"),
-        (
-            ["--model", "builtin", "--no-token", "--token-env", "A"],
-            "exclude each other",
-        ),
+        (["--model", "builtin", "--no-token", "--token-env", "A"], "exclude each other"),
         (["--model", "builtin", "--token-env", "NO_SUCH_TOKEN"], "NO_SUCH_TOKEN"),
         (["--model", "builtin", "-s", "tempurature=1"], "temperature"),
         (["--model", "builtin", "--host", "no.such.host.invalid"], "cannot listen"),
@@ -65,12 +62,8 @@ def _facts(process) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_it_is_told_to_stop_and_finishes_what_is_under_way(
-    tmp_path, stop
-):
-    process = start(
-        "serve", "--model", "builtin", "--port", "0", "--json", cwd=tmp_path
-    )
+def test_it_serves_until_it_is_told_to_stop_and_finishes_what_is_under_way(tmp_path, stop):
+    process = start("serve", "--model", "builtin", "--port", "0", "--json", cwd=tmp_path)
     facts = _facts(process)
     body = {
         "model": "builtin",
@@ -82,11 +75,7 @@ def test_it_serves_until_it_is_told_to_stop_and_finishes_what_is_under_way(
     body |= {"temperature": 2, "max_tokens": 200, "stream": True}
     headers = {"authorization": f"Bearer {facts['token']}"}
     with httpx.stream(
-        "POST",
-        f"{facts['url']}/chat/completions",
-        json=body,
-        headers=headers,
-        timeout=60,
+        "POST", f"{facts['url']}/chat/completions", json=body, headers=headers, timeout=60
     ) as reply:
         lines = reply.iter_lines()
         next(lines)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
 
 
 @pytest.mark.long

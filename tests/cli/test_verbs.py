@@ -47,19 +47,14 @@ def test_the_same_seed_gives_the_same_run_and_another_another(command, run):
     for name, same in (("again", True), ("other", False)):
         command("export", run, "--to", "a")
         command("export", name, "--to", "b")
-        assert (
-            pq.read_table("a/turns.parquet") == pq.read_table("b/turns.parquet")
-        ) is same
+        assert (pq.read_table("a/turns.parquet") == pq.read_table("b/turns.parquet")) is same
     assert other["records"] == first["records"]
 
 
 @pytest.mark.long
 def test_export_holds_every_record(command, run):
     written = command("export", run, "--to", "out", "--json").facts
-    rows = {
-        path.split("/")[-1].removesuffix(".parquet"): count
-        for path, count in written.items()
-    }
+    rows = {path.split("/")[-1].removesuffix(".parquet"): count for path, count in written.items()}
     assert (
         rows["matches"] == 24
         and rows["turns"] == 48
@@ -83,9 +78,7 @@ def test_report_can_be_written_anew(command, run):
 @pytest.mark.long
 def test_overwrite_is_asked_for(command, run):
     refused = command("run", *FINITE, "--out", run)
-    assert (
-        refused.code == 2 and "resume" in refused.err and "--overwrite" in refused.err
-    )
+    assert refused.code == 2 and "resume" in refused.err and "--overwrite" in refused.err
     assert command("run", *FINITE, "--out", run, "--overwrite", "--json").code == 0
 
 
@@ -137,8 +130,8 @@ def test_help_of_every_verb(command):
 
 
 def test_every_help_text_is_shown_whole():
-    """What stands in brackets would be read as markup, and vanish: defaults are stated
-    by `show_default`.
+    """What stands in brackets would be read as markup, and vanish: defaults are stated by
+    `show_default`.
     """
     import typer
 
@@ -152,10 +145,7 @@ def test_every_help_text_is_shown_whole():
 @pytest.mark.long
 def test_the_command_is_installed():
     done = subprocess.run(
-        [sys.executable, "-m", "equipoise", "recipes"],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-m", "equipoise", "recipes"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0 and "quickstart" in done.stdout
 

@@ -1,6 +1,4 @@
-"""The estimators as one table, against plain loops, against trl's arithmetic, and in
-closed form.
-"""
+"""The estimators as one table, against plain loops, against trl's arithmetic, and in closed form."""
 
 import math
 import random
@@ -31,18 +29,14 @@ BY_TOKEN = {
     "whitened": lambda r, v, m: advantages.whitened(r, m),
     "whitened-in-place": lambda r, v, m: advantages.whitened(r, m, shift=False),
 }
-# name -> advantage_B(reward_B, order): each estimator of answers, its rows' other facts
-# taken in that order
+# name -> advantage_B(reward_B, order): each estimator of answers, its rows' other facts taken in
+# that order
 BY_ANSWER = {
     "group-relative": lambda r, o: advantages.group_relative(r, GROUP_B[o]),
-    "group-relative-unscaled": lambda r, o: advantages.group_relative(
-        r, GROUP_B[o], scale=False
-    ),
+    "group-relative-unscaled": lambda r, o: advantages.group_relative(r, GROUP_B[o], scale=False),
     "leave-one-out": lambda r, o: advantages.leave_one_out(r, GROUP_B[o]),
     "batch-normalised": lambda r, o: advantages.batch_normalised(r),
-    "role-baseline": lambda r, o: advantages.role_baseline(
-        r, [ROLE_B[i] for i in o], {}
-    )[0],
+    "role-baseline": lambda r, o: advantages.role_baseline(r, [ROLE_B[i] for i in o], {})[0],
     "role-baseline-before": lambda r, o: advantages.role_baseline(
         r, [ROLE_B[i] for i in o], {}, after=False
     )[0],
@@ -51,9 +45,7 @@ SAME = torch.arange(len(ROLE_B))
 
 
 def batch(seed, rows=5, tokens=9, dtype=torch.float64):
-    """(reward_BT, value_BT, mask_BT): rows of all lengths, the first empty, the last
-    with holes.
-    """
+    """(reward_BT, value_BT, mask_BT): rows of all lengths, the first empty, the last with holes."""
     dice = torch.Generator().manual_seed(seed)
     reward_BT, value_BT = torch.randn(2, rows, tokens, generator=dice, dtype=dtype)
     lengths_B = torch.randint(1, tokens + 1, (rows, 1), generator=dice)
@@ -64,9 +56,7 @@ def batch(seed, rows=5, tokens=9, dtype=torch.float64):
 
 
 def rewards(dtype=torch.float64):
-    return torch.randn(
-        len(ROLE_B), generator=torch.Generator().manual_seed(3), dtype=dtype
-    )
+    return torch.randn(len(ROLE_B), generator=torch.Generator().manual_seed(3), dtype=dtype)
 
 
 # -- one table of estimators of tokens
@@ -79,11 +69,7 @@ def test_by_token_keeps_shape_and_type_carries_no_gradient_and_is_0_outside_of_t
 ):
     reward_BT, value_BT, mask_BT = batch(0, dtype=dtype)
     got_BT = estimate(reward_BT.requires_grad_(), value_BT.requires_grad_(), mask_BT)
-    assert (got_BT.shape, got_BT.dtype, got_BT.requires_grad) == (
-        reward_BT.shape,
-        dtype,
-        False,
-    )
+    assert (got_BT.shape, got_BT.dtype, got_BT.requires_grad) == (reward_BT.shape, dtype, False)
     assert bool(got_BT.isfinite().all())
     assert bool((got_BT[~mask_BT] == 0).all()) and bool((got_BT[mask_BT] != 0).all())
 
@@ -125,11 +111,7 @@ def test_by_token_an_empty_mask_gives_zeros_and_other_shapes_are_refused(estimat
 @pytest.mark.parametrize("estimate", BY_ANSWER.values(), ids=BY_ANSWER)
 def test_by_answer_keeps_shape_and_type_and_carries_no_gradient(estimate, dtype):
     got_B = estimate(rewards(dtype).requires_grad_(), SAME)
-    assert (got_B.shape, got_B.dtype, got_B.requires_grad) == (
-        (len(ROLE_B),),
-        dtype,
-        False,
-    )
+    assert (got_B.shape, got_B.dtype, got_B.requires_grad) == ((len(ROLE_B),), dtype, False)
     assert bool(got_B.isfinite().all()) and got_B.abs().sum() > 1
 
 
@@ -152,25 +134,18 @@ def test_whitening_makes_no_signal_of_equal_rewards():
 
 
 @pytest.mark.parametrize("estimate", BY_ANSWER.values(), ids=BY_ANSWER)
-def test_by_answer_rows_keep_no_order_and_a_constant_added_to_all_changes_nothing(
-    estimate,
-):
+def test_by_answer_rows_keep_no_order_and_a_constant_added_to_all_changes_nothing(estimate):
     order, reward_B = torch.tensor([5, 2, 7, 0, 1, 4, 6, 3]), rewards()
-    torch.testing.assert_close(
-        estimate(reward_B[order], order), estimate(reward_B, SAME)[order]
-    )
+    torch.testing.assert_close(estimate(reward_B[order], order), estimate(reward_B, SAME)[order])
     torch.testing.assert_close(estimate(reward_B + 10, SAME), estimate(reward_B, SAME))
 
 
-@pytest.mark.parametrize(
-    "estimate", [advantages.group_relative, advantages.leave_one_out]
-)
+@pytest.mark.parametrize("estimate", [advantages.group_relative, advantages.leave_one_out])
 def test_groups_do_not_see_each_other_and_one_answer_alone_has_no_advantage(estimate):
     reward_B, changed_B = rewards(), rewards()
     changed_B[GROUP_B == 2] *= -3
     assert torch.equal(
-        estimate(changed_B, GROUP_B)[GROUP_B != 2],
-        estimate(reward_B, GROUP_B)[GROUP_B != 2],
+        estimate(changed_B, GROUP_B)[GROUP_B != 2], estimate(reward_B, GROUP_B)[GROUP_B != 2]
     )
     assert estimate(reward_B, GROUP_B)[5] == 0
     with pytest.raises(ConfigError, match=r"reward \[8\], group \[7\]"):
@@ -181,9 +156,7 @@ def test_groups_do_not_see_each_other_and_one_answer_alone_has_no_advantage(esti
 
 
 def plain_gae(reward, value, mask, gamma, lam):
-    """The definition, on lists: A_t = Σ_k (γλ)^k δ_{t+k} over the answer tokens of one
-    row.
-    """
+    """The definition, on lists: A_t = Σ_k (γλ)^k δ_{t+k} over the answer tokens of one row."""
     kept = [t for t in range(len(mask)) if mask[t]]
     deltas = []
     for here, t in enumerate(kept):
@@ -191,9 +164,7 @@ def plain_gae(reward, value, mask, gamma, lam):
         deltas.append(reward[t] + gamma * after - value[t])
     advantage = [0.0] * len(mask)
     for here, t in enumerate(kept):
-        advantage[t] = sum(
-            (gamma * lam) ** k * delta for k, delta in enumerate(deltas[here:])
-        )
+        advantage[t] = sum((gamma * lam) ** k * delta for k, delta in enumerate(deltas[here:]))
     return advantage
 
 
@@ -207,13 +178,10 @@ def test_gae_equals_a_plain_loop_over_random_masks(seed):
         dice.random(),
     )
     reward, value = (
-        [[dice.gauss(0, 1) for _ in range(tokens)] for _ in range(rows)]
-        for _ in range(2)
+        [[dice.gauss(0, 1) for _ in range(tokens)] for _ in range(rows)] for _ in range(2)
     )
     mask = [[dice.random() < 0.6 for _ in range(tokens)] for _ in range(rows)]
-    expected = [
-        plain_gae(*row, gamma, lam) for row in zip(reward, value, mask, strict=True)
-    ]
+    expected = [plain_gae(*row, gamma, lam) for row in zip(reward, value, mask, strict=True)]
     reward_BT, value_BT = (
         torch.tensor(reward, dtype=torch.float64),
         torch.tensor(value, dtype=torch.float64),
@@ -240,22 +208,15 @@ def test_rewards_to_go_step_over_what_is_no_answer():
         torch.tensor([[1.0, 50.0, 2.0, 4.0, 50.0]]),
         torch.tensor([[1, 0, 1, 1, 0]]),
     )
-    assert advantages.discounted(reward_BT, mask_BT, 0.5).tolist() == [
-        [3.0, 0.0, 4.0, 4.0, 0.0]
-    ]
+    assert advantages.discounted(reward_BT, mask_BT, 0.5).tolist() == [[3.0, 0.0, 4.0, 4.0, 0.0]]
 
 
 def test_a_reward_at_the_end_reaches_every_token():
     reward_BT, mask_BT = torch.zeros(2, 4), torch.ones(2, 4, dtype=torch.bool)
     reward_BT[:, -1] = torch.tensor([3.0, -1.0])
     got_BT = advantages.gae(reward_BT, torch.zeros(2, 4), mask_BT, 1.0, 0.95)
-    torch.testing.assert_close(
-        got_BT[0], 3 * 0.95 ** torch.tensor([3.0, 2.0, 1.0, 0.0])
-    )
-    assert advantages.discounted(reward_BT, mask_BT, 1.0).tolist() == [
-        [3.0] * 4,
-        [-1.0] * 4,
-    ]
+    torch.testing.assert_close(got_BT[0], 3 * 0.95 ** torch.tensor([3.0, 2.0, 1.0, 0.0]))
+    assert advantages.discounted(reward_BT, mask_BT, 1.0).tolist() == [[3.0] * 4, [-1.0] * 4]
 
 
 # -- whitening
@@ -274,19 +235,16 @@ def test_a_single_token_has_no_spread():
     assert advantages.whitened(torch.tensor([[9.0, 5.0, 9.0]]), mask_BT).tolist() == [
         [0.0, 0.0, 0.0]
     ]
-    assert advantages.whitened(
-        torch.tensor([[9.0, 5.0, 9.0]]), mask_BT, shift=False
-    ).tolist() == [[0.0, 5.0, 0.0]]
+    assert advantages.whitened(torch.tensor([[9.0, 5.0, 9.0]]), mask_BT, shift=False).tolist() == [
+        [0.0, 5.0, 0.0]
+    ]
 
 
 # -- groups
 
 
 def test_group_relative_in_closed_form():
-    reward_B, group_B = (
-        torch.tensor([1.0, 0.0, 1.0, 0.0, 7.0]),
-        torch.tensor([0, 0, 0, 0, 1]),
-    )
+    reward_B, group_B = (torch.tensor([1.0, 0.0, 1.0, 0.0, 7.0]), torch.tensor([0, 0, 0, 0, 1]))
     deviation = math.sqrt(4 * 0.25 / 3)
     expected_B = torch.tensor([0.5, -0.5, 0.5, -0.5, 0.0])
     torch.testing.assert_close(
@@ -301,17 +259,14 @@ def test_leave_one_out_is_the_reward_minus_the_mean_of_the_others():
     got_B = advantages.leave_one_out(
         torch.tensor([1.0, 2.0, 6.0, 5.0, 3.0]), torch.tensor([4, 4, 4, 9, 9])
     )
-    torch.testing.assert_close(
-        got_B, torch.tensor([1 - 4, 2 - 3.5, 6 - 1.5, 5 - 3, 3 - 5])
-    )
+    torch.testing.assert_close(got_B, torch.tensor([1 - 4, 2 - 3.5, 6 - 1.5, 5 - 3, 3 - 5]))
 
 
 @pytest.mark.parametrize("scale", [True, False])
 def test_group_relative_equals_trl(scale):
     # The arithmetic is that of trl 1.16's GRPOTrainer._generate_and_score_completions
-    # ("sum_then_normalize",
-    # scale_rewards "group" or "none"), which cannot be called without a model; its
-    # nanstd divides by n - 1 as std does.
+    # ("sum_then_normalize", scale_rewards "group" or "none"), which cannot be called without a
+    # model; its nanstd divides by n - 1 as std does.
     reward_PG = torch.randn(5, 4, generator=torch.Generator().manual_seed(8))
     expected_PG = reward_PG - reward_PG.mean(dim=1, keepdim=True)
     if scale:
@@ -323,17 +278,11 @@ def test_group_relative_equals_trl(scale):
 
 
 def test_leave_one_out_and_its_batch_normalisation_equal_trl():
-    # The arithmetic is that of trl 1.16's RLOOTrainer._generate_and_score_completions,
-    # with normalize_advantages.
-    reward_PG = torch.randn(
-        5, 4, generator=torch.Generator().manual_seed(9), dtype=torch.float64
-    )
-    expected_B = (
-        reward_PG - (reward_PG.sum(dim=1, keepdim=True) - reward_PG) / 3
-    ).flatten()
-    got_B = advantages.leave_one_out(
-        reward_PG.flatten(), torch.arange(5).repeat_interleave(4)
-    )
+    # The arithmetic is that of trl 1.16's RLOOTrainer._generate_and_score_completions, with
+    # normalize_advantages.
+    reward_PG = torch.randn(5, 4, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    expected_B = (reward_PG - (reward_PG.sum(dim=1, keepdim=True) - reward_PG) / 3).flatten()
+    got_B = advantages.leave_one_out(reward_PG.flatten(), torch.arange(5).repeat_interleave(4))
     torch.testing.assert_close(got_B, expected_B)
     normalised_B = (expected_B - expected_B.mean()) / (expected_B.std() + 1e-4)
     torch.testing.assert_close(
@@ -359,14 +308,10 @@ def test_role_baseline_of_one_answer_is_the_papers_equation():
 
 
 def test_role_baseline_of_equal_rewards_is_that_of_one_answer_after_the_other():
-    together = advantages.role_baseline(
-        torch.full((6,), 1.0), ["a"] * 6, {"a": -2.0}, decay=0.8
-    )[1]
+    together = advantages.role_baseline(torch.full((6,), 1.0), ["a"] * 6, {"a": -2.0}, decay=0.8)[1]
     one_by_one = {"a": -2.0}
     for _ in range(6):
-        _, one_by_one = advantages.role_baseline(
-            torch.ones(1), ["a"], one_by_one, decay=0.8
-        )
+        _, one_by_one = advantages.role_baseline(torch.ones(1), ["a"], one_by_one, decay=0.8)
     assert together == pytest.approx(one_by_one)
 
 
@@ -374,9 +319,7 @@ def test_role_baseline_starts_at_the_mean_of_the_role_and_keeps_the_roles_apart(
     reward_B = torch.tensor(
         [1.0, -1.0, 3.0, -3.0]
     )  # a zero-sum game with an advantage of the first mover
-    advantage_B, baseline = advantages.role_baseline(
-        reward_B, ["first", "second"] * 2, {}
-    )
+    advantage_B, baseline = advantages.role_baseline(reward_B, ["first", "second"] * 2, {})
     assert advantage_B.tolist() == [-1.0, 1.0, 1.0, -1.0]
     assert baseline == {"first": 2.0, "second": -2.0}
 

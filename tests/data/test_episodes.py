@@ -32,24 +32,18 @@ class Fixed:
 
 def batch(*attacks: str, rules=None, same: bool = False, **said):
     prompts = [
-        seed("open it" if same else f"open {i}", identity=f"p{i}")
-        for i in range(len(attacks))
+        seed("open it" if same else f"open {i}", identity=f"p{i}") for i in range(len(attacks))
     ]
     matches = [
-        played(
-            rules or game(),
-            prompt,
-            4,
-            **{"adversary": text, "defender": "reply", **said},
-        )
+        played(rules or game(), prompt, 4, **{"adversary": text, "defender": "reply", **said})
         for prompt, text in zip(prompts, attacks, strict=True)
     ]
     return matches, {prompt.id: prompt for prompt in prompts}
 
 
 def judged(matches, **scores):
-    """Every seat's scores in every match: seat="score" or a list, a number a match,
-    None where it is missing.
+    """Every seat's scores in every match: seat="score" or a list, a number a match, None where it
+    is missing.
     """
     words = {}
     for i, match in enumerate(matches):
@@ -91,12 +85,7 @@ def test_each_move_is_paid_its_seats_utility():
 def test_another_utility():
     matches, prompts = batch("a")
     found, _ = episodes(
-        matches,
-        judged(matches, adversary=[0.25]),
-        ADVERSARY,
-        game(),
-        prompts,
-        "success",
+        matches, judged(matches, adversary=[0.25]), ADVERSARY, game(), prompts, "success"
     )
     assert found[0].parts == {"success": 1.0}
 
@@ -104,11 +93,7 @@ def test_another_utility():
 def test_what_was_not_judged_or_failed_is_left_out_and_counted():
     matches, prompts = batch("a", FAILED, "c", "d")
     found, dropped = episodes(
-        matches,
-        judged(matches, adversary=[0.1, 0.2, None, 0.4]),
-        ADVERSARY,
-        game(),
-        prompts,
+        matches, judged(matches, adversary=[0.1, 0.2, None, 0.4]), ADVERSARY, game(), prompts
     )
     assert [e.reward for e in found] == [0.1, 0.4]
     assert dropped == {"failed": 1, "unjudged": 1}
@@ -117,26 +102,22 @@ def test_what_was_not_judged_or_failed_is_left_out_and_counted():
         for key, word in judged(matches, adversary=[0.1] * 4).items()
         if key != matches[0].id
     }
-    assert episodes(matches, without, ADVERSARY, game(), prompts)[1] == {
-        "failed": 1,
-        "unjudged": 1,
-    }
+    assert episodes(matches, without, ADVERSARY, game(), prompts)[1] == {"failed": 1, "unjudged": 1}
 
 
 def test_a_move_without_tokens_teaches_nothing():
     matches, prompts = batch("a")
     match = with_move(matches[0], Move("a"))
-    assert episodes(
-        [match], judged([match], adversary=[0.5]), ADVERSARY, game(), prompts
-    ) == ([], {"failed": 1})
+    assert episodes([match], judged([match], adversary=[0.5]), ADVERSARY, game(), prompts) == (
+        [],
+        {"failed": 1},
+    )
 
 
 def test_every_move_of_a_conversation_is_paid():
     rules = game(rounds=2)
     matches, prompts = batch("a", rules=rules)
-    found, _ = episodes(
-        matches, judged(matches, adversary=[0.25]), ADVERSARY, rules, prompts
-    )
+    found, _ = episodes(matches, judged(matches, adversary=[0.25]), ADVERSARY, rules, prompts)
     assert [(e.turn, e.reward) for e in found] == [(0, 0.25), (2, 0.25)]
     assert found[0].group != found[1].group and found[0].id != found[1].id
 
@@ -146,9 +127,10 @@ def test_a_move_that_failed_half_way_is_not_paid():
     matches, prompts = batch("a")
     broken = Move("half", "error", (1, 2), error="the line is dead")
     match = with_move(matches[0], broken)
-    assert episodes(
-        [match], judged([match], adversary=[0.5]), ADVERSARY, game(), prompts
-    ) == ([], {"failed": 1})
+    assert episodes([match], judged([match], adversary=[0.5]), ADVERSARY, game(), prompts) == (
+        [],
+        {"failed": 1},
+    )
 
 
 def test_moves_of_an_earlier_generation_are_not_the_learners():
@@ -165,9 +147,7 @@ def test_one_chat_is_two_groups_to_two_roles():
     attack, answer = matches[0].turns
     same_chat = msgspec.structs.replace(answer, view=attack.view)
     match = msgspec.structs.replace(
-        matches[0],
-        turns=(attack, same_chat),
-        seats=dict.fromkeys(matches[0].seats, ADVERSARY),
+        matches[0], turns=(attack, same_chat), seats=dict.fromkeys(matches[0].seats, ADVERSARY)
     )
     words = judged([match], adversary=[0.1], defender=[0.9])
     found, _ = episodes([match], words, ADVERSARY, game(), prompts)
@@ -218,9 +198,7 @@ def test_the_first_batch_has_no_history():
     ]
     words = judged(matches, adversary=[0.5, 0.5])
     found, _ = episodes(matches, words, ADVERSARY, game(), prompts, terms=terms)
-    assert [e.parts for e in found] == [
-        {"score": 0.5, "self_bleu": 0.0, "cosine": 0.0}
-    ] * 2
+    assert [e.parts for e in found] == [{"score": 0.5, "self_bleu": 0.0, "cosine": 0.0}] * 2
     for term in terms:
         term.add(["one two three"])
     found, _ = episodes(matches, words, ADVERSARY, game(), prompts, terms=terms)
@@ -234,10 +212,7 @@ def test_terms_are_of_their_role_and_see_what_was_made():
     mine, other = Fixed([0.5, -0.5]), Fixed([], "other", "defender")
     words = judged(matches, adversary=[1.0, 1.0, 1.0])
     found, _ = episodes(matches, words, ADVERSARY, game(), prompts, terms=[mine, other])
-    assert [e.parts for e in found] == [
-        {"score": 1.0, "fixed": 0.5},
-        {"score": 1.0, "fixed": -0.5},
-    ]
+    assert [e.parts for e in found] == [{"score": 1.0, "fixed": 0.5}, {"score": 1.0, "fixed": -0.5}]
     assert mine.shown == [("a", "open 0"), ("c", "open 2")]
     assert other.shown == []
 
@@ -246,12 +221,7 @@ def test_terms_of_one_name_do_not_hide_each_other():
     matches, prompts = batch("a")
     terms = [Fixed([1.0]), Fixed([2.0]), Fixed([], role="defender")]
     found, _ = episodes(
-        matches,
-        judged(matches, adversary=[0.5]),
-        ADVERSARY,
-        game(),
-        prompts,
-        terms=terms,
+        matches, judged(matches, adversary=[0.5]), ADVERSARY, game(), prompts, terms=terms
     )
     assert found[0].parts == {"score": 0.5, "fixed": 3.0} and found[0].reward == 3.5
 
@@ -282,17 +252,11 @@ def test_a_utility_that_nobody_gave():
     with pytest.raises(
         ConfigError, match="utility: no judgement has 'sucess'; did you mean 'success'"
     ):
-        episodes(
-            matches,
-            judged(matches, adversary=[1.0]),
-            ADVERSARY,
-            game(),
-            prompts,
-            "sucess",
-        )
-    assert episodes(
-        matches, judged(matches, adversary=[None]), ADVERSARY, game(), prompts
-    ) == ([], {"unjudged": 1})
+        episodes(matches, judged(matches, adversary=[1.0]), ADVERSARY, game(), prompts, "sucess")
+    assert episodes(matches, judged(matches, adversary=[None]), ADVERSARY, game(), prompts) == (
+        [],
+        {"unjudged": 1},
+    )
 
 
 def test_earlier_moves_are_paid_a_discounted_share_of_the_outcome():

@@ -18,23 +18,14 @@ def said(text):
 def match_of(prompt, *texts):
     """A match in which each seat answers one of the texts."""
     seats = {str(i): PlayerId("policy", 3) for i, _ in enumerate(texts)}
-    turns = tuple(
-        Turn(str(i), View((user("Why?"),)), Move(text)) for i, text in enumerate(texts)
-    )
+    turns = tuple(Turn(str(i), View((user("Why?"),)), Move(text)) for i, text in enumerate(texts))
     return Match("m", 3, "train", "answers", prompt.id, seats, 0, turns)
 
 
 ROWS = {
     "plain": {"prompt": "Why?", "chosen": "So.", "rejected": "No."},
-    "conversational": {
-        "prompt": [QUESTION],
-        "chosen": [said("So.")],
-        "rejected": [said("No.")],
-    },
-    "implicit prompt": {
-        "chosen": [QUESTION, said("So.")],
-        "rejected": [QUESTION, said("No.")],
-    },
+    "conversational": {"prompt": [QUESTION], "chosen": [said("So.")], "rejected": [said("No.")]},
+    "implicit prompt": {"chosen": [QUESTION, said("So.")], "rejected": [QUESTION, said("No.")]},
     "prompt and whole chats": {
         "prompt": "Why?",
         "chosen": [QUESTION, said("So.")],
@@ -89,16 +80,10 @@ def test_spin_prefers_the_data_to_each_sample():
     prompt = to_prompt(ROWS["plain"], "", "")
     match = match_of(prompt, "No.", "So.", "Hm.", "No.")
     pairs, dropped = DataWins().make([match], [], prompts={prompt.id: prompt})
-    assert [(pair.chosen, pair.rejected) for pair in pairs] == [
-        ("So.", "No."),
-        ("So.", "Hm."),
-    ]
+    assert [(pair.chosen, pair.rejected) for pair in pairs] == [("So.", "No."), ("So.", "Hm.")]
     assert not dropped and all(pair.match == match.id for pair in pairs)
     same = match_of(prompt, "So.")
-    assert DataWins().make([same], [], prompts={prompt.id: prompt}) == (
-        [],
-        {"identical": 1},
-    )
+    assert DataWins().make([same], [], prompts={prompt.id: prompt}) == ([], {"identical": 1})
 
 
 def test_the_column_of_the_datas_answer_is_a_setting():

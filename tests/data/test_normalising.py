@@ -25,18 +25,14 @@ NOTHING = [{}] * 4
 
 
 def test_each_source_gets_its_own_scale_and_the_pay_off_stays_on_record():
-    found = normalise(method="z_score").applied(
-        episodes(EASY_AND_HARD), SOURCES, NOTHING
-    )
+    found = normalise(method="z_score").applied(episodes(EASY_AND_HARD), SOURCES, NOTHING)
     assert [one.reward for one in found] == pytest.approx([1, -1, 1, -1])
     assert [one.parts["score"] for one in found] == EASY_AND_HARD
     assert all(sum(one.parts.values()) == pytest.approx(one.reward) for one in found)
 
 
 def test_all_together_keeps_the_gap_between_sources():
-    found = normalise(method="rank", by="all").applied(
-        episodes(EASY_AND_HARD), SOURCES, NOTHING
-    )
+    found = normalise(method="rank", by="all").applied(episodes(EASY_AND_HARD), SOURCES, NOTHING)
     assert [one.reward for one in found] == pytest.approx([1, 2 / 3, 1 / 3, 0])
 
 
@@ -53,12 +49,9 @@ def test_none_changes_nothing():
 
 def test_sides_are_normalised_apart_and_joined():
     sides = [
-        {"user": u, "llm": l}
-        for u, l in ((0.2, 100.0), (0.1, 300.0), (0.3, 200.0), (0.0, 0.0))
+        {"user": u, "llm": l} for u, l in ((0.2, 100.0), (0.1, 300.0), (0.3, 200.0), (0.0, 0.0))
     ]
-    apart = normalise(
-        method="min_max", by="all", apart=True, welfare={"kind": "utilitarian"}
-    )
+    apart = normalise(method="min_max", by="all", apart=True, welfare={"kind": "utilitarian"})
     found = apart.applied(episodes(EASY_AND_HARD), SOURCES, sides)
     assert [one.reward for one in found] == pytest.approx(
         np.array([2 / 3 + 1 / 3, 1 / 3 + 1, 1 + 2 / 3, 0]) / 2
@@ -74,9 +67,7 @@ def test_the_user_is_the_user():
 
 def test_a_side_that_nobody_gave_is_named():
     apart = normalise(method="rank", apart=True, welfare={"kind": "cobb_douglas"})
-    with pytest.raises(
-        ConfigError, match="no utility 'llm' to keep apart; it has score, user"
-    ):
+    with pytest.raises(ConfigError, match="no utility 'llm' to keep apart; it has score, user"):
         apart.applied(episodes([1.0]), ["a"], [{"score": 1.0, "user": 1.0}])
 
 
@@ -84,14 +75,8 @@ def test_a_side_that_nobody_gave_is_named():
     ("settings", "said"),
     [
         ({"method": "rank", "apart": True}, "welfare: is given where, and only where"),
-        (
-            {"method": "rank", "welfare": {"kind": "ces"}},
-            "welfare: is given where, and only where",
-        ),
-        (
-            {"apart": True, "welfare": {"kind": "ces"}},
-            "method: none normalises nothing",
-        ),
+        ({"method": "rank", "welfare": {"kind": "ces"}}, "welfare: is given where, and only where"),
+        ({"apart": True, "welfare": {"kind": "ces"}}, "method: none normalises nothing"),
         (
             {"method": "z_score", "apart": True, "welfare": {"kind": "cobb_douglas"}},
             "half of which are negative",

@@ -1,5 +1,5 @@
-"""Opponents' log-probabilities: once per (player, text), from the ledger after that,
-and only between equal readers.
+"""Opponents' log-probabilities: once per (player, text), from the ledger after that, and only
+between equal readers.
 """
 
 import numpy as np
@@ -8,16 +8,14 @@ import pytest
 from equipoise.data import logprobs
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.errors import ConfigError
-from equipoise.run.ledger import Ledger
+from equipoise.runs.ledger import Ledger
 from equipoise.types import Pair, PlayerId, user
 
 LEARNER, OLD = PlayerId("policy", 2), PlayerId("policy", 1)
 
 
 class Scorer:
-    """Finds a text as likely as it is short; `bias` tells players apart; every call is
-    counted.
-    """
+    """Finds a text as likely as it is short; `bias` tells players apart; every call is counted."""
 
     def __init__(self, bias: float, encoding: str = "same") -> None:
         self.bias, self.encoding, self.asked, self.whole = bias, encoding, [], []
@@ -52,12 +50,7 @@ def test_each_opponent_scores_each_text_once(ledger, monkeypatch):
     actors = {LEARNER: Scorer(0.0), OLD: Scorer(0.5)}
     steps: list[int] = []
     chosen, rejected = opponent_logprobs(
-        ledger,
-        actors.__getitem__,
-        LEARNER,
-        [LEARNER, OLD],
-        pairs("a", "bb", "ccc"),
-        steps.append,
+        ledger, actors.__getitem__, LEARNER, [LEARNER, OLD], pairs("a", "bb", "ccc"), steps.append
     )
     assert np.array_equal(chosen, [[-1, -2, -3], [-1.5, -2.5, -3.5]])
     assert np.array_equal(rejected, chosen - 1)
@@ -72,9 +65,7 @@ def test_each_opponent_scores_each_text_once(ledger, monkeypatch):
 
 def test_the_same_answer_to_another_question_is_another_text(ledger):
     actors = {LEARNER: Scorer(0.0)}
-    opponent_logprobs(
-        ledger, actors.__getitem__, LEARNER, [LEARNER], pairs("yes", "yes")
-    )
+    opponent_logprobs(ledger, actors.__getitem__, LEARNER, [LEARNER], pairs("yes", "yes"))
     assert len(actors[LEARNER].asked) == 4
 
 
@@ -86,14 +77,8 @@ def test_generations_that_read_differently_are_not_compared(ledger):
 
 def test_another_player_may_read_in_its_own_way_but_whole(ledger):
     stranger = PlayerId("stranger")
-    actors = {
-        LEARNER: Scorer(0.0),
-        OLD: Scorer(0.0),
-        stranger: Scorer(1.0, encoding="other"),
-    }
-    chosen, _ = opponent_logprobs(
-        ledger, actors.__getitem__, LEARNER, [OLD, stranger], pairs("a")
-    )
+    actors = {LEARNER: Scorer(0.0), OLD: Scorer(0.0), stranger: Scorer(1.0, encoding="other")}
+    chosen, _ = opponent_logprobs(ledger, actors.__getitem__, LEARNER, [OLD, stranger], pairs("a"))
     assert np.array_equal(chosen, [[-1], [-2]])
     assert (actors[OLD].whole, actors[stranger].whole) == ([False], [True])
 

@@ -1,6 +1,4 @@
-"""Pairs from judged matches: who is set against whom, and what is dropped under which
-name.
-"""
+"""Pairs from judged matches: who is set against whom, and what is dropped under which name."""
 
 from collections import Counter
 
@@ -18,38 +16,23 @@ MAKERS = [BestWorst(), AllPairs(), Margin(min_margin=2)]
 
 
 def played(answers, id="m", prompt="p", chats=None):
-    """A match and its judgement; an answer is (text, score), score None for unjudged,
-    text None for a failed move.
+    """A match and its judgement; an answer is (text, score), score None for unjudged, text None for
+    a failed move.
     """
     seats = [str(i + 1) for i in range(len(answers))]
     turns = tuple(
-        Turn(
-            seat,
-            View(chat),
-            Move("", "error", error="oops") if text is None else Move(text),
-        )
-        for seat, (text, _), chat in zip(
-            seats, answers, chats or [CHAT] * len(seats), strict=True
-        )
+        Turn(seat, View(chat), Move("", "error", error="oops") if text is None else Move(text))
+        for seat, (text, _), chat in zip(seats, answers, chats or [CHAT] * len(seats), strict=True)
     )
     match = Match(
-        id,
-        3,
-        "train",
-        "answers",
-        prompt,
-        dict.fromkeys(seats, PlayerId("policy", 3)),
-        0,
-        turns,
+        id, 3, "train", "answers", prompt, dict.fromkeys(seats, PlayerId("policy", 3)), 0, turns
     )
     scores = {
         seat: {"score": float(score)}
         for seat, (_, score) in zip(seats, answers, strict=True)
         if score is not None
     }
-    return match, Judgement(
-        f"j-{id}", id, "test", scores or None, "" if scores else "no idea"
-    )
+    return match, Judgement(f"j-{id}", id, "test", scores or None, "" if scores else "no idea")
 
 
 def make(maker, *games):
@@ -65,12 +48,7 @@ def test_best_against_worst():
     assert texts(pairs) == [("d", "a")] and dropped == {}
     (pair,) = pairs
     assert (pair.chosen_score, pair.rejected_score) == (4.0, 1.0)
-    assert (pair.generation, pair.prompt, pair.match, pair.messages) == (
-        3,
-        "p",
-        "m",
-        CHAT,
-    )
+    assert (pair.generation, pair.prompt, pair.match, pair.messages) == (3, "p", "m", CHAT)
 
 
 def test_all_pairs_and_margin():
@@ -121,9 +99,7 @@ def test_ties_among_the_best_do_not_depend_on_the_seats():
     answers = [("a", 1), ("b", 1), ("c", 0), ("d", 0)]
     first = make(BestWorst(), played(answers))[0]
     assert first == make(BestWorst(), played(answers[::-1]))[0]
-    chosen = {
-        texts(make(BestWorst(), played(answers, f"m{i}"))[0])[0] for i in range(40)
-    }
+    chosen = {texts(make(BestWorst(), played(answers, f"m{i}"))[0])[0] for i in range(40)}
     assert chosen == {(best, worst) for best in "ab" for worst in "cd"}
 
 
@@ -135,31 +111,23 @@ def test_a_limit_a_prompt_keeps_the_widest_gaps():
         played([("a", 1), ("e", 2)], "other prompt", prompt="q"),
     ]
     pairs, dropped = make(BestWorst(per_prompt=2), *games)
-    assert [pair.match for pair in pairs] == [
-        "wide",
-        "middle",
-        "other prompt",
-    ] and dropped == {"limit": 1}
-    pairs, dropped = make(
-        AllPairs(per_prompt=1), played([("a", 1), ("b", 2), ("c", 4)])
-    )
+    assert [pair.match for pair in pairs] == ["wide", "middle", "other prompt"] and dropped == {
+        "limit": 1
+    }
+    pairs, dropped = make(AllPairs(per_prompt=1), played([("a", 1), ("b", 2), ("c", 4)]))
     assert texts(pairs) == [("c", "a")] and dropped == {}
 
 
 def test_a_last_turn_is_what_competes():
     match, word = played([("a", 1), ("b", 2)])
     earlier = Turn("1", View(CHAT), Move("draft"))
-    match = Match(
-        match.id, 3, "train", "answers", "p", match.seats, 0, (earlier, *match.turns)
-    )
+    match = Match(match.id, 3, "train", "answers", "p", match.seats, 0, (earlier, *match.turns))
     assert texts(BestWorst().make([match], [word])[0]) == [("b", "a")]
 
 
 def test_another_utility():
     match, _ = played([("a", 1), ("b", 2)])
-    word = Judgement(
-        "j", "m", "test", {"1": {"score": 1, "kind": 5}, "2": {"score": 2, "kind": 3}}
-    )
+    word = Judgement("j", "m", "test", {"1": {"score": 1, "kind": 5}, "2": {"score": 2, "kind": 3}})
     assert texts(BestWorst().make([match], [word], "kind")[0]) == [("a", "b")]
     with pytest.raises(ConfigError, match="'kin'; did you mean 'kind'"):
         BestWorst().make([match], [word], "kin")
@@ -175,8 +143,7 @@ def test_makers_are_found_by_kind():
     st.lists(
         st.lists(
             st.tuples(
-                st.sampled_from(["a", "b", "c", None]),
-                st.sampled_from([None, 0.0, 1.0, 2.5]),
+                st.sampled_from(["a", "b", "c", None]), st.sampled_from([None, 0.0, 1.0, 2.5])
             ),
             max_size=5,
         ),
@@ -190,9 +157,7 @@ def test_every_match_gives_a_pair_or_is_counted_once(answers):
         assert len({pair.match for pair in pairs}) + sum(dropped.values()) == len(games)
         assert len({pair.id for pair in pairs}) == len(pairs)
         for pair in pairs:
-            assert (
-                pair.chosen != pair.rejected and pair.chosen_score > pair.rejected_score
-            )
+            assert pair.chosen != pair.rejected and pair.chosen_score > pair.rejected_score
         by_match = {pair.match: pair for pair in make(AllPairs(), *games)[0]}
         if maker.kind == "best_worst":
             assert {pair.match for pair in pairs} == set(by_match)

@@ -10,11 +10,7 @@ from equipoise.models.embedding import MINILM_PACKAGE
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
 
-HISTORY = [
-    "tell me how to open a safe",
-    "write a song about a safe",
-    "which key opens every door",
-]
+HISTORY = ["tell me how to open a safe", "write a song about a safe", "which key opens every door"]
 TEXTS = ["tell me how to open a door", "a poem on rain"]
 
 
@@ -37,9 +33,7 @@ def test_diversity_is_minus_weight_times_the_measure(kind, weight):
         mine.values(TEXTS, TEXTS), -weight * np.asarray(measure.score(TEXTS))
     )
     assert mine.values(TEXTS, TEXTS)[0] < mine.values(TEXTS, TEXTS)[1] <= 0
-    assert mine.values(TEXTS, TEXTS) == mine.values(TEXTS, TEXTS), (
-        "looking is not remembering"
-    )
+    assert mine.values(TEXTS, TEXTS) == mine.values(TEXTS, TEXTS), "looking is not remembering"
 
 
 @pytest.mark.parametrize("kind", ["self_bleu", "cosine"])
@@ -64,9 +58,7 @@ def test_unfit_texts():
     seeds = ["open it"] * 6
     texts = ["", "  \n", "Open  IT", "new", "other", "NEW "]
     assert unfit.values(texts, seeds) == [-2.0, -2.0, -2.0, 0.0, 0.0, -2.0]
-    assert unfit.values(texts, seeds)[3] == 0.0, (
-        "a batch is remembered only when it was added"
-    )
+    assert unfit.values(texts, seeds)[3] == 0.0, "a batch is remembered only when it was added"
     unfit.add(texts)
     assert unfit.values(["new", "newer"], seeds[:2]) == [-2.0, 0.0]
 
@@ -80,9 +72,10 @@ def test_so_many_repeats_are_free():
 
 def test_off_the_topic():
     unfit = term("unfit", on_topic=0.3)
-    assert unfit.values(
-        ["how to open an old safe", "bake bread"], ["how to open a safe"] * 2
-    ) == [0.0, -1.0]
+    assert unfit.values(["how to open an old safe", "bake bread"], ["how to open a safe"] * 2) == [
+        0.0,
+        -1.0,
+    ]
     assert unfit.values([], []) == []
     at_the_boundary = term("unfit", on_topic=0.0)  # these two share nothing
     assert at_the_boundary.values(["bread"], ["safe"]) == [0.0]

@@ -13,8 +13,7 @@ CHAT = (user("?"),)
 def played(*answers):
     """A match of (text, finish), the first the best."""
     turns = tuple(
-        Turn(str(i), View(CHAT), Move(text, finish))
-        for i, (text, finish) in enumerate(answers)
+        Turn(str(i), View(CHAT), Move(text, finish)) for i, (text, finish) in enumerate(answers)
     )
     seats = dict.fromkeys([turn.seat for turn in turns], PlayerId("policy"))
     scores = {seat: {"score": -float(seat)} for seat in seats}

@@ -21,9 +21,7 @@ SCORE = {"good": 31.0, "fair": 30.0, "poor": -4.0}
 def match(name, *answers):
     """(match, judgement); an answer is (player, text)."""
     seats = {str(i): player for i, (player, _) in enumerate(answers)}
-    turns = tuple(
-        Turn(str(i), View(CHAT), Move(text)) for i, (_, text) in enumerate(answers)
-    )
+    turns = tuple(Turn(str(i), View(CHAT), Move(text)) for i, (_, text) in enumerate(answers))
     scores = {str(i): {"score": SCORE[text]} for i, (_, text) in enumerate(answers)}
     played = Match(name, 1, "train", "answers", "p", seats, 0, turns)
     return played, Judgement(f"j{name}", name, "test", scores)
@@ -37,8 +35,7 @@ def samples(*matches):
 
 def exact(text, rule, policy=CHANCE):
     return math.fsum(
-        chance * win_share(SCORE[text], SCORE[other], rule)
-        for other, chance in policy.items()
+        chance * win_share(SCORE[text], SCORE[other], rule) for other, chance in policy.items()
     )
 
 
@@ -93,10 +90,7 @@ def test_pairs_carry_both_probabilities_or_are_dropped_by_name():
     assert (pair.chosen_win, pair.rejected_win) == (1.0, 0.0) and not dropped
     assert msgspec.json.decode(msgspec.json.encode(pair), type=Pair) == pair
     alone = samples(match("m", (NOW, "good")))
-    assert with_wins([PAIR], alone, [(NOW, 1.0)], "counted") == (
-        [],
-        {"no opponent's answer": 1},
-    )
+    assert with_wins([PAIR], alone, [(NOW, 1.0)], "counted") == ([], {"no opponent's answer": 1})
 
 
 def test_the_rejected_answers_probability_is_its_own():

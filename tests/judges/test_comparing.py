@@ -10,16 +10,12 @@ PROMPT = Prompt("p", (user("What is 2 + 2?"),))
 
 
 def match(*texts, chats=None, id="m"):
-    """A match of one answer a seat; a text that is None never moved, an exception's
-    move failed.
-    """
+    """A match of one answer a seat; a text that is None never moved, an exception's move failed."""
     turns = []
     for i, text in enumerate(texts):
         chat = (user((chats or {}).get(i, "What is 2 + 2?")),)
         move = (
-            Move("", "error", error=str(text))
-            if isinstance(text, Exception)
-            else Move(text or "")
+            Move("", "error", error=str(text)) if isinstance(text, Exception) else Move(text or "")
         )
         if text is not None:
             turns.append(Turn(str(i + 1), View(chat), move))
@@ -28,8 +24,8 @@ def match(*texts, chats=None, id="m"):
 
 
 class Longer(Comparing):
-    """Prefers the longer text; `bias` is added to whoever is shown first; an answer
-    with '?' cannot be compared.
+    """Prefers the longer text; `bias` is added to whoever is shown first; an answer with '?' cannot
+    be compared.
     """
 
     kind: str = "longer"
@@ -47,18 +43,12 @@ class Longer(Comparing):
 
 
 def judge(*matches, judge_context=None, **settings):
-    return (
-        Longer(**settings)
-        .at(judge_context or TestContext())
-        .judge(matches, {"p": PROMPT})
-    )
+    return Longer(**settings).at(judge_context or TestContext()).judge(matches, {"p": PROMPT})
 
 
 def test_a_score_is_the_mean_probability_of_beating_the_others():
     (judgement,) = judge(match("aaaa", "aa", "a"))
-    assert {
-        seat: scores["score"] for seat, scores in judgement.scores.items()
-    } == pytest.approx(
+    assert {seat: scores["score"] for seat, scores in judgement.scores.items()} == pytest.approx(
         {"1": (0.7 + 0.8) / 2, "2": (0.3 + 0.6) / 2, "3": (0.2 + 0.4) / 2}
     )
     assert judgement.reason == ""
@@ -70,9 +60,7 @@ def test_a_score_is_the_mean_probability_of_beating_the_others():
         ("2", "3"),
         ("3", "2"),
     ]
-    assert {(vote.by, vote.tokens, vote.cost) for vote in judgement.votes} == {
-        ("longer", 7, 0.25)
-    }
+    assert {(vote.by, vote.tokens, vote.cost) for vote in judgement.votes} == {("longer", 7, 0.25)}
 
 
 def test_a_bias_towards_the_first_shown_cancels():
@@ -81,9 +69,7 @@ def test_a_bias_towards_the_first_shown_cancels():
     assert [vote.value for vote in biased.votes] == pytest.approx([0.9, 0.3])
 
 
-@pytest.mark.parametrize(
-    ("flip", "expected"), [("missing", None), ("tie", 0.5), ("mean", 0.6)]
-)
+@pytest.mark.parametrize(("flip", "expected"), [("missing", None), ("tie", 0.5), ("mean", 0.6)])
 def test_a_verdict_that_changes_with_the_order_is_inconsistent(flip, expected):
     (judgement,) = judge(match("aa", "a"), bias=0.3, flip=flip)
     if expected is None:
@@ -109,15 +95,9 @@ def test_what_cannot_be_compared_is_missing_with_its_reason():
     )
     assert (unreadable.scores, unreadable.reason) == (None, "a question is no answer")
     assert [vote.value for vote in unreadable.votes] == [None, None]
-    assert (set(failed.scores), failed.reason) == (
-        {"1", "2"},
-        "the move failed: out of memory",
-    )
+    assert (set(failed.scores), failed.reason) == ({"1", "2"}, "the move failed: out of memory")
     assert (absent.scores, absent.reason) == (None, "no answer was given")
-    assert (set(alone.scores), alone.reason) == (
-        {"1", "2"},
-        "nobody else answered the same chat",
-    )
+    assert (set(alone.scores), alone.reason) == ({"1", "2"}, "nobody else answered the same chat")
 
 
 def test_one_order_alone_is_no_comparison():

@@ -21,9 +21,7 @@ INNER = {"kind": "call", "function": f"{__name__}:vowels"}
 
 def scores(*texts, **settings):
     seats = {str(i): PlayerId("policy") for i, _ in enumerate(texts)}
-    turns = tuple(
-        Turn(str(i), View(PROMPT.messages), Move(text)) for i, text in enumerate(texts)
-    )
+    turns = tuple(Turn(str(i), View(PROMPT.messages), Move(text)) for i, text in enumerate(texts))
     match = Match("m", 0, "train", "answers", "p", seats, 0, turns)
     judge = Judge.build({"kind": "first_place", "judge_of_answers": INNER, **settings})
     (judgement,) = judge.at(TestContext()).judge([match], {"p": PROMPT})

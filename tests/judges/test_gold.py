@@ -1,5 +1,5 @@
-"""The gold judge over whole files of tasks: right answers score 1, wrong ones 0, rows
-without one are unjudged.
+"""The gold judge over whole files of tasks: right answers score 1, wrong ones 0, rows without one
+are unjudged.
 """
 
 import json
@@ -47,12 +47,7 @@ def answers_of(prompt: Prompt) -> tuple[list[str], list[str]]:
         ]
     if choices:
         wrong = [letter for letter in choices if letter != gold]
-        right = [
-            gold,
-            choices[gold],
-            f"{gold}. {choices[gold]}",
-            f"The answer is ({gold}).",
-        ]
+        right = [gold, choices[gold], f"{gold}. {choices[gold]}", f"The answer is ({gold})."]
         return right, [
             *(choices[letter] for letter in wrong),
             f"The answer is {wrong[0]}",
@@ -67,10 +62,7 @@ SLOW = (
     "math_scored.json#dev",
     "math_scored.json#test",
 )  # seconds of reading LaTeX; the others have none
-ROWS = [
-    pytest.param(name, marks=pytest.mark.slow) if name == SLOW else name
-    for name in FILES
-]
+ROWS = [pytest.param(name, marks=pytest.mark.slow) if name == SLOW else name for name in FILES]
 
 
 @pytest.mark.long
@@ -80,8 +72,7 @@ def test_every_row_of_a_file(data, name):
     unknown = [prompt for prompt in prompts if "answer" not in prompt.facts]
     assert len(unknown) == FILES[name]
     assert all(
-        isinstance(verdict, str)
-        for verdict in Gold().scores([(prompt, "7") for prompt in unknown])
+        isinstance(verdict, str) for verdict in Gold().scores([(prompt, "7") for prompt in unknown])
     )
     asked, expected = [], []
     for prompt in prompts:
@@ -140,12 +131,7 @@ def test_numbers_and_formulas():
 
 
 GRADER = {"kind": "scripted", "call": f"{__name__}:long_is_good"}
-OPEN = {
-    "kind": "rubric",
-    "model": GRADER,
-    "text": "rubric_compact",
-    "reference_fact": "completion",
-}
+OPEN = {"kind": "rubric", "model": GRADER, "text": "rubric_compact", "reference_fact": "completion"}
 
 
 def long_is_good(view, seed):
@@ -153,9 +139,7 @@ def long_is_good(view, seed):
 
 
 def answered(prompt, *texts):
-    turns = tuple(
-        Turn(str(i), View(prompt.messages), Move(text)) for i, text in enumerate(texts)
-    )
+    turns = tuple(Turn(str(i), View(prompt.messages), Move(text)) for i, text in enumerate(texts))
     seats = {turn.seat: PlayerId("policy") for turn in turns}
     return Match(f"m{prompt.id}", 0, "train", "answers", prompt.id, seats, 0, turns)
 

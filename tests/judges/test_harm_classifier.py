@@ -19,20 +19,16 @@ from equipoise.judges.harm_classifier import HarmClassifier
 from equipoise.types import Message, Prompt, user
 
 PROMPT = Prompt("p", (user("Sum of 2 and 3?"),))
-CHAT = Prompt(
-    "c", (Message("system", "Be brief."), user("When does the train leave on Sunday?"))
-)
+CHAT = Prompt("c", (Message("system", "Be brief."), user("When does the train leave on Sunday?")))
 ANSWERS = [
-    (prompt, text)
-    for prompt in (PROMPT, CHAT)
-    for text in ("5", "It is five.", "yes " * 12)
+    (prompt, text) for prompt in (PROMPT, CHAT) for text in ("5", "It is five.", "yes " * 12)
 ]
 
 
 @pytest.fixture(scope="module")
 def harm_folder(model_folder, tmp_path_factory):
-    """harm_folder("llama", "fine", "harmful", multi_label=False) -> a tiny classifier
-    with these labels.
+    """harm_folder("llama", "fine", "harmful", multi_label=False) -> a tiny classifier with these
+    labels.
     """
     made = {}
 
@@ -42,13 +38,9 @@ def harm_folder(model_folder, tmp_path_factory):
             torch.manual_seed(4)
             place = tmp_path_factory.mktemp("harm")
             model = AutoModelForSequenceClassification.from_pretrained(
-                model_folder(family),
-                id2label=dict(enumerate(labels)),
-                dtype=torch.float32,
+                model_folder(family), id2label=dict(enumerate(labels)), dtype=torch.float32
             )
-            model.config.problem_type = (
-                "multi_label_classification" if multi_label else None
-            )
+            model.config.problem_type = "multi_label_classification" if multi_label else None
             with torch.no_grad():
                 model.score.weight.normal_(0, 0.5)
             model.save_pretrained(place)
@@ -61,12 +53,7 @@ def harm_folder(model_folder, tmp_path_factory):
 
 def seated(folder, **settings) -> HarmClassifier:
     judge = Judge.build(
-        {
-            "kind": "harm_classifier",
-            "model": str(folder),
-            "unsafe": "harmful",
-            **settings,
-        }
+        {"kind": "harm_classifier", "model": str(folder), "unsafe": "harmful", **settings}
     )
     judge = judge.at(TestContext())
     assert isinstance(judge, HarmClassifier)
@@ -75,9 +62,7 @@ def seated(folder, **settings) -> HarmClassifier:
 
 @lru_cache
 def loaded(folder):
-    model = AutoModelForSequenceClassification.from_pretrained(
-        folder, dtype=torch.float32
-    )
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
     return model.eval(), AutoTokenizer.from_pretrained(folder)
 
 
@@ -118,8 +103,7 @@ def test_p_unsafe_is_the_labels_probability_whatever_the_batch(harm_folder, read
     for (prompt, text), said in zip(ANSWERS, found, strict=True):
         p = softmax(numbers(folder, TEXT[reads][prompt.id].format(text)), 2)
         assert said == pytest.approx(
-            {"score": 1 - p, "p_safe": 1 - p, "p_unsafe": p, "unsafe": float(p > 0.5)},
-            abs=1e-5,
+            {"score": 1 - p, "p_safe": 1 - p, "p_unsafe": p, "unsafe": float(p > 0.5)}, abs=1e-5
         )
     assert (
         len({round(said["score"], 4) for said in found})
@@ -194,8 +178,7 @@ def test_a_label_or_template_that_is_not_there_is_said_at_once(harm_folder):
     folder = harm_folder("llama", "fine", "harmful")
     for label in ("unsafe", 2):
         with pytest.raises(
-            ConfigError,
-            match=r"is no label of model .* it has 0 \(fine\), 1 \(harmful\)",
+            ConfigError, match=r"is no label of model .* it has 0 \(fine\), 1 \(harmful\)"
         ):
             seated(folder, unsafe=label)
     with pytest.raises(ConfigError, match="chat_template"):
@@ -206,12 +189,7 @@ def test_a_label_or_template_that_is_not_there_is_said_at_once(harm_folder):
 
 def test_an_encoder_without_end_token_or_template_is_read(model_folder, tmp_path):
     torch.manual_seed(0)
-    sizes = {
-        "vocab_size": 320,
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-    }
+    sizes = {"vocab_size": 320, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = BertConfig(
         **sizes,
         intermediate_size=16,
@@ -225,6 +203,4 @@ def test_an_encoder_without_end_token_or_template_is_read(model_folder, tmp_path
     judge = seated(tmp_path, reads="answer", truncate=True)
     p = softmax(numbers(tmp_path, "It is five."), 1)
     found = judge.scores([(PROMPT, "It is five."), (PROMPT, "no " * 200)])
-    assert found[0]["p_unsafe"] == pytest.approx(p, abs=1e-5) and isinstance(
-        found[1], dict
-    )
+    assert found[0]["p_unsafe"] == pytest.approx(p, abs=1e-5) and isinstance(found[1], dict)

@@ -24,15 +24,10 @@ def snippets(language: str) -> list[str]:
 def test_every_recipe_of_a_judge_can_be_seated(snippet):
     judge = Judge.build(yaml.safe_load(snippet)["judge"])
     names = ("first", "second", "third")
-    if not isinstance(
-        judge, ClassifierSettings | Guard
-    ):  # whose models, named there, are not here
+    if not isinstance(judge, ClassifierSettings | Guard):  # whose models, named there, are not here
         judge.at(
             TestContext(
-                players={
-                    name: Player.build({"kind": "scripted", "text": "7"})
-                    for name in names
-                }
+                players={name: Player.build({"kind": "scripted", "text": "7"}) for name in names}
             )
         )
     assert Judge.build(judge.settings()) == judge
@@ -43,11 +38,7 @@ def test_the_template_can_be_used(tmp_path):
     (snippet,) = snippets("jinja")
     path.write_text(snippet)
     judge = Judge.build(
-        {
-            "kind": "rubric",
-            "text": str(path),
-            "model": {"kind": "scripted", "text": "7"},
-        }
+        {"kind": "rubric", "text": str(path), "model": {"kind": "scripted", "text": "7"}}
     )
     assert judge.at(TestContext()).question.template.uses == {
         "low",
@@ -66,9 +57,6 @@ def test_the_block_is_as_shown():
 def test_every_placeholder_and_kind_is_named():
     kinds = ("rubric", "pairwise", "peers", "panel")
     judges = [Judge.find(kind) for kind in kinds]
-    placeholders = {name for judge in judges[:3] for name in judge.placeholders} | {
-        "low",
-        "high",
-    }
+    placeholders = {name for judge in judges[:3] for name in judge.placeholders} | {"low", "high"}
     assert all(f"`{{{{ {name} }}}}`" in PAGE for name in placeholders)
     assert all(f"| `{kind}` |" in PAGE for kind in kinds)

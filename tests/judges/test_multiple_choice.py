@@ -109,27 +109,20 @@ def said(text, **facts):
 
 def test_scores():
     assert (
-        said("(B)", choices=CITIES, answer="B")
-        == said("(B)", choices=CITIES, answer="paris")
-        == 1
+        said("(B)", choices=CITIES, answer="B") == said("(B)", choices=CITIES, answer="paris") == 1
     )
     assert (
-        said("(A)", choices=CITIES, answer="B")
-        == said("No idea.", choices=CITIES, answer="B")
-        == 0
+        said("(A)", choices=CITIES, answer="B") == said("No idea.", choices=CITIES, answer="B") == 0
     )
     assert said("yes.", choices=["Yes", "No"], answer="yes") == 1
     assert said("It is false", answer=False) == said("It is false", answer="False") == 1
     swapped = {"A": "B", "B": "A"}
-    assert (
-        said("B", choices=swapped, answer="B"),
-        said("A", choices=swapped, answer="B"),
-    ) == (1, 0)
-    assert said("B", choices=CITIES) == "the prompt has no fact 'answer'"
-    assert (
-        said("B", answer="B")
-        == "the prompt has no fact 'choices' with two options or more"
+    assert (said("B", choices=swapped, answer="B"), said("A", choices=swapped, answer="B")) == (
+        1,
+        0,
     )
+    assert said("B", choices=CITIES) == "the prompt has no fact 'answer'"
+    assert said("B", answer="B") == "the prompt has no fact 'choices' with two options or more"
     assert (
         said("B", choices=CITIES, answer="E")
         == "the fact 'answer' is 'E', which is none of the options"

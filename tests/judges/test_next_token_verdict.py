@@ -19,8 +19,7 @@ PROMPT = Prompt("p", (user("What is 2 + 3?"),))
 
 def match(*texts):
     turns = tuple(
-        Turn(str(seat), View(PROMPT.messages), Move(text))
-        for seat, text in enumerate(texts)
+        Turn(str(seat), View(PROMPT.messages), Move(text)) for seat, text in enumerate(texts)
     )
     seats = {turn.seat: PlayerId("policy") for turn in turns}
     return Match("m", 0, "train", "answers", "p", seats, 0, turns)
@@ -76,9 +75,7 @@ def test_the_mean_grade_and_when_there_is_none():
 
 def test_one_is_not_the_beginning_of_ten():
     words = [[1], [2], [1, 0]]
-    assert without_continuations((0.5, 0.2, 0.4), words) == pytest.approx(
-        (0.1, 0.2, 0.4)
-    )
+    assert without_continuations((0.5, 0.2, 0.4), words) == pytest.approx((0.1, 0.2, 0.4))
 
 
 def test_a_scale_without_whole_grades_has_no_next_token():
@@ -90,8 +87,7 @@ def test_a_scale_without_whole_grades_has_no_next_token():
 
 
 @pytest.mark.parametrize(
-    "token",
-    ["<filename>", "<jupyter_start>", "<gh_stars>", "<issue_comment>", "<reponame>"],
+    "token", ["<filename>", "<jupyter_start>", "<gh_stars>", "<issue_comment>", "<reponame>"]
 )
 def test_tokens_of_code_models_are_no_words(token):
     assert token not in harmless(f"x {token} y", "0" * 10, 100)

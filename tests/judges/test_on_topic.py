@@ -13,33 +13,24 @@ from equipoise.models.resources import Resources
 from equipoise.types import Match, Message, Move, PlayerId, Prompt, Turn, View, user
 
 BREAD = Prompt(
-    "bread",
-    (Message("system", "Speak of rivers."), user("How do I bake bread at home?")),
+    "bread", (Message("system", "Speak of rivers."), user("How do I bake bread at home?"))
 )
 
 
 class Letters(Embedding):
-    """A vector for each text by its first letter: a on one axis, b between, c opposite,
-    n no number.
+    """A vector for each text by its first letter: a on one axis, b between, c opposite, n no
+    number.
     """
 
     kind: str = f"{__name__}:Letters"
 
     def open(self, resources: Resources):
-        axes = {
-            "a": [1, 0],
-            "b": [0.6, 0.8],
-            "c": [-1, 0],
-            "n": [np.nan, 0],
-            "": [0, 0],
-        }
+        axes = {"a": [1, 0], "b": [0.6, 0.8], "c": [-1, 0], "n": [np.nan, 0], "": [0, 0]}
         return lambda texts: np.array([axes[text.strip()[:1]] for text in texts], float)
 
 
 def verdicts(texts, prompt=BREAD, **settings):
-    return (
-        OnTopic(**settings).at(TestContext()).scores([(prompt, text) for text in texts])
-    )
+    return OnTopic(**settings).at(TestContext()).scores([(prompt, text) for text in texts])
 
 
 def test_hashed_texts_are_held_against_the_last_message():
@@ -53,10 +44,7 @@ def test_hashed_texts_are_held_against_the_last_message():
 )
 def test_the_threshold_is_a_cosine(threshold, scores):
     found = verdicts(
-        ["a", "b", "c"],
-        Prompt("p", (user("a"),)),
-        embedding=Letters(),
-        threshold=threshold,
+        ["a", "b", "c"], Prompt("p", (user("a"),)), embedding=Letters(), threshold=threshold
     )
     assert [verdict["score"] for verdict in found] == scores
     assert [verdict["similarity"] for verdict in found] == pytest.approx([1, 0.6, -1])
@@ -65,9 +53,7 @@ def test_the_threshold_is_a_cosine(threshold, scores):
 def test_a_blank_text_is_on_no_topic_and_a_blank_prompt_has_none():
     assert verdicts([" ", ""], threshold=-1) == [{"score": 0.0, "similarity": 0.0}] * 2
     assert verdicts(["a"], Prompt("p", ())) == ["the prompt's last message is blank"]
-    assert verdicts(["a"], Prompt("p", (user(" "),))) == [
-        "the prompt's last message is blank"
-    ]
+    assert verdicts(["a"], Prompt("p", (user(" "),))) == ["the prompt's last message is blank"]
 
 
 def test_what_is_no_number_is_no_score():
@@ -77,22 +63,10 @@ def test_what_is_no_number_is_no_score():
 
 
 def test_matches_are_judged_seat_by_seat():
-    moves = {
-        "1": Move("bake bread at home"),
-        "2": Move("", finish="error", error="late"),
-    }
-    turns = tuple(
-        Turn(seat, View(BREAD.messages), move) for seat, move in moves.items()
-    )
+    moves = {"1": Move("bake bread at home"), "2": Move("", finish="error", error="late")}
+    turns = tuple(Turn(seat, View(BREAD.messages), move) for seat, move in moves.items())
     match = Match(
-        "m",
-        0,
-        "train",
-        "answers",
-        "bread",
-        {seat: PlayerId(seat) for seat in moves},
-        0,
-        turns,
+        "m", 0, "train", "answers", "bread", {seat: PlayerId(seat) for seat in moves}, 0, turns
     )
     judge = Judge.build("on_topic")
     (judgement,) = judge.at(TestContext()).judge([match], {"bread": BREAD})
@@ -109,9 +83,7 @@ def test_settings_make_another_judge_and_can_be_written_down():
     assert plain.name == "on_topic" != other.name
     assert Judge.build(other.settings()) == other
     assert isinstance(plain, BaseModel)
-    with pytest.raises(
-        ValidationError, match=r"unknown kind 'hash'; did you mean 'hashed'"
-    ):
+    with pytest.raises(ValidationError, match=r"unknown kind 'hash'; did you mean 'hashed'"):
         Judge.build({"kind": "on_topic", "embedding": "hash"})
 
 

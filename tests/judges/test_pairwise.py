@@ -11,8 +11,7 @@ PROMPT = Prompt("p", (user("What is 2 + 2?"),), {"answer": "4"})
 
 def match(*texts):
     turns = tuple(
-        Turn(str(i), View(PROMPT.messages), Move(text))
-        for i, text in enumerate(texts, 1)
+        Turn(str(i), View(PROMPT.messages), Move(text)) for i, text in enumerate(texts, 1)
     )
     return Match(
         "m",
@@ -36,12 +35,7 @@ def longer(view, seed):
         r"<<answer [AB] \w+>>\n(.*)\n<<end of answer", view.messages[0].content
     )
     return said(
-        view,
-        "tie"
-        if len(first) == len(second)
-        else "A"
-        if len(first) > len(second)
-        else "B",
+        view, "tie" if len(first) == len(second) else "A" if len(first) > len(second) else "B"
     )
 
 
@@ -83,9 +77,7 @@ def test_one_batch_asks_everything_and_names_nobody():
     )
     words = [view.messages[0].content for _, view in judge_context.asked]
     assert len(words) == 2
-    assert all(
-        "Length." in w and "<<reference " in w and "secret" not in w for w in words
-    )
+    assert all("Length." in w and "<<reference " in w and "secret" not in w for w in words)
     assert judge_context.asked[0][1].schema["properties"]["verdict"] == {
         "type": "string",
         "enum": ["A", "B", "tie"],
@@ -93,8 +85,7 @@ def test_one_batch_asks_everything_and_names_nobody():
 
 
 @pytest.mark.parametrize(
-    ("flip", "scores"),
-    [("missing", None), ("tie", {"1": {"score": 0.5}, "2": {"score": 0.5}})],
+    ("flip", "scores"), [("missing", None), ("tie", {"1": {"score": 0.5}, "2": {"score": 0.5}})]
 )
 def test_a_judge_that_always_takes_the_first_is_inconsistent(flip, scores):
     (judgement,) = judge("first", match("It is four.", "Four."), flip=flip)
@@ -105,8 +96,5 @@ def test_a_judge_that_always_takes_the_first_is_inconsistent(flip, scores):
 
 def test_a_verdict_for_nobody_is_unreadable():
     (judgement,) = judge("nobody", match("It is four.", "Four."))
-    assert (judgement.scores, judgement.reason) == (
-        None,
-        "the judge's verdict could not be read",
-    )
+    assert (judgement.scores, judgement.reason) == (None, "the judge's verdict could not be read")
     assert "'C' is none of A, B, tie" in judgement.votes[0].reason

@@ -12,8 +12,7 @@ RIGHT = {"kind": "exact"}
 
 def match(*texts, id="m"):
     turns = tuple(
-        Turn(str(i), View(PROMPT.messages), Move(text))
-        for i, text in enumerate(texts, 1)
+        Turn(str(i), View(PROMPT.messages), Move(text)) for i, text in enumerate(texts, 1)
     )
     return Match(
         id,
@@ -71,15 +70,8 @@ def test_scores_are_combined(how, first):
 
 
 def test_members_of_a_list_are_named_by_their_kinds():
-    (judgement,) = judge(
-        [BRIEF, RIGHT, {**BRIEF, "unit": "words"}, "exact"], match("4")
-    )
-    assert [vote.by for vote in judgement.votes] == [
-        "shorter",
-        "exact",
-        "shorter2",
-        "exact2",
-    ]
+    (judgement,) = judge([BRIEF, RIGHT, {**BRIEF, "unit": "words"}, "exact"], match("4"))
+    assert [vote.by for vote in judgement.votes] == ["shorter", "exact", "shorter2", "exact2"]
 
 
 def test_a_quorum_and_missing_words():
@@ -109,24 +101,18 @@ def test_standardised_members_have_one_scale():
 def test_the_majority_prefers():
     judges = {"right": RIGHT, "brief": BRIEF, "vowels": VOWELS}
     (judgement,) = judge(judges, match("4", "aaa", "ee"), how="majority")
-    # right: 1 > 2 = 3; brief: 1 > 3 > 2; vowels has no word on 1, and 2 > 3: so 2 and 3
-    # tie.
+    # right: 1 > 2 = 3; brief: 1 > 3 > 2; vowels has no word on 1, and 2 > 3: so 2 and 3 tie.
     assert {seat: s["score"] for seat, s in judgement.scores.items()} == {
         "1": 1,
         "2": 0.25,
         "3": 0.25,
     }
     (judgement,) = judge(judges, match("4", "aaa", "ee"), how="majority", at_least=3)
-    assert {seat: s["score"] for seat, s in judgement.scores.items()} == {
-        "2": 0.5,
-        "3": 0.5,
-    }
+    assert {seat: s["score"] for seat, s in judgement.scores.items()} == {"2": 0.5, "3": 0.5}
 
 
 def test_comparing_members_keep_their_comparisons_as_votes():
-    (judgement,) = judge(
-        {"x": pairwise("Hm."), "y": pairwise("Ah.")}, match("4", "five")
-    )
+    (judgement,) = judge({"x": pairwise("Hm."), "y": pairwise("Ah.")}, match("4", "five"))
     assert judgement.scores is None
     assert [(vote.by, vote.seat, vote.other) for vote in judgement.votes] == [
         ("x", "1", "2"),
@@ -149,10 +135,7 @@ def test_whether_a_panels_scores_compare_follows_its_members_and_its_rule():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"judges": {"x": pairwise("A"), "y": RIGHT}},
-            "x compare answers and y judge them alone",
-        ),
+        ({"judges": {"x": pairwise("A"), "y": RIGHT}}, "x compare answers and y judge them alone"),
         ({"judges": [RIGHT, BRIEF], "at_least": 3}, "3 of 2 judges can never agree"),
         (
             {"judges": [RIGHT, BRIEF], "how": "majority", "standardise": True},

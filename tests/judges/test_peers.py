@@ -67,16 +67,9 @@ def test_all_peers_are_asked_together():
     table, calls = judge_context(a="1", b="2", c="3"), []
     ask = table.ask_together
     table.ask_together = lambda questions: (
-        calls.append([(str(who), len(views)) for who, views, _ in questions])
-        or ask(questions)
+        calls.append([(str(who), len(views)) for who, views, _ in questions]) or ask(questions)
     )
-    judge(
-        table,
-        match("a", "b"),
-        match("b", "a", id="n"),
-        match("c", "c", id="o"),
-        samples=2,
-    )
+    judge(table, match("a", "b"), match("b", "a", id="n"), match("c", "c", id="o"), samples=2)
     assert calls == [[("c@0", 8), ("a@0", 4), ("b@0", 4)]]
 
 
@@ -87,23 +80,17 @@ def test_ones_own_past_is_ones_own_match():
 
 def test_judges_are_weighed_by_their_ratings():
     ratings = {"a": 100, "b": 100, "c": 30, "d": 10}
-    (judgement,) = judge(
-        judge_context(ratings, a="1", b="2", c="four", d="5"), match("a", "b")
-    )
+    (judgement,) = judge(judge_context(ratings, a="1", b="2", c="four", d="5"), match("a", "b"))
     assert judgement.scores["1"]["score"] == pytest.approx((30 * 9 + 10 * 5) / 40)
     assert judgement.scores["2"]["score"] == pytest.approx((30 * 3 + 10 * 5) / 40)
     (equal,) = judge(
-        judge_context(ratings, a="1", b="2", c="four", d="5"),
-        match("a", "b"),
-        weights="equal",
+        judge_context(ratings, a="1", b="2", c="four", d="5"), match("a", "b"), weights="equal"
     )
     assert equal.scores == {"1": {"score": 7}, "2": {"score": 4}}
 
 
 def test_samples_do_not_make_a_judge_weigh_more():
-    table = judge_context(
-        {"a": 1, "b": 1, "c": 30, "d": 10}, a="1", b="2", c="mumble", d="5"
-    )
+    table = judge_context({"a": 1, "b": 1, "c": 30, "d": 10}, a="1", b="2", c="mumble", d="5")
     (judgement,) = judge(table, match("a", "b"), samples=3)
     assert len(judgement.votes) == 12
     assert judgement.scores["1"] == {"score": 5}
@@ -112,19 +99,14 @@ def test_samples_do_not_make_a_judge_weigh_more():
 
 
 def test_votes_are_weighed_anew_under_later_ratings():
-    table = judge_context(
-        {"a": 100, "b": 100, "c": 30, "d": 10}, a="1", b="2", c="four", d="5"
-    )
+    table = judge_context({"a": 100, "b": 100, "c": 30, "d": 10}, a="1", b="2", c="four", d="5")
     seated = Judge.build({"kind": "peers", "text": "rubric_compact"}).at(table)
     (judgement,) = seated.judge([match("a", "b")], {"p": PROMPT})
     later = seated.weighed(judgement, {"a": 1, "b": 1, "c": 10, "d": 30})
     assert later.scores["1"]["score"] == pytest.approx((10 * 9 + 30 * 5) / 40)
     assert (later.id, later.votes) == (judgement.id, judgement.votes)
     weightless = seated.weighed(judgement, {"a": 1, "b": 1, "c": 0, "d": -3})
-    assert (weightless.scores, weightless.reason) == (
-        None,
-        "none of those who voted has a weight",
-    )
+    assert (weightless.scores, weightless.reason) == (None, "none of those who voted has a weight")
     assert seated.weighed(weightless, table.ratings) == judgement
 
 
@@ -137,13 +119,8 @@ def test_a_rating_of_zero_or_less_weighs_nothing_and_an_unrated_judge_makes_all_
     (judgement,) = judge(
         judge_context({"a": 1, "b": 1, "c": 0, "d": 0}, **players), match("a", "b")
     )
-    assert (judgement.scores, judgement.reason) == (
-        None,
-        "none of those who voted has a weight",
-    )
-    (judgement,) = judge(
-        judge_context({"a": 1, "b": 1, "d": 2}, **players), match("a", "b")
-    )
+    assert (judgement.scores, judgement.reason) == (None, "none of those who voted has a weight")
+    (judgement,) = judge(judge_context({"a": 1, "b": 1, "d": 2}, **players), match("a", "b"))
     assert judgement.scores == {"1": {"score": 7}, "2": {"score": 4}}
 
 
@@ -225,8 +202,7 @@ def test_the_players_of_the_match_may_judge_it_themselves():
 
 def test_fewer_than_three_leave_no_judge():
     with pytest.raises(
-        ConfigError,
-        match=r"needs at least three players.*there are 2 \(a, b\).*judge\.who: self",
+        ConfigError, match=r"needs at least three players.*there are 2 \(a, b\).*judge\.who: self"
     ):
         judge(judge_context(a="1", b="2"), match("a", "b"))
 
@@ -244,6 +220,4 @@ def test_no_peer_is_told_who_wrote_what():
     table = judge_context(alice="1", bruno="2", clara="3")
     judge(table, match("alice", "bruno"), text="rubric")
     words = " ".join(view.messages[0].content for _, view in table.asked)
-    assert table.asked and not any(
-        name in words for name in ("alice", "bruno", "clara")
-    )
+    assert table.asked and not any(name in words for name in ("alice", "bruno", "clara"))

@@ -20,8 +20,8 @@ TEXTS = ("5", "It is five.", "yes yes yes yes yes")
 
 @pytest.fixture(scope="module")
 def pair_folder(model_folder, tmp_path_factory):
-    """pair_folder(2) -> a folder with a tiny Llama under a head of K random numbers; K
-    = 2 has named labels.
+    """pair_folder(2) -> a folder with a tiny Llama under a head of K random numbers; K = 2 has
+    named labels.
     """
     made = {}
 
@@ -46,18 +46,10 @@ def pair_folder(model_folder, tmp_path_factory):
 
 def match(*texts, id="m"):
     turns = tuple(
-        Turn(str(i + 1), View(PROMPT.messages), Move(text))
-        for i, text in enumerate(texts)
+        Turn(str(i + 1), View(PROMPT.messages), Move(text)) for i, text in enumerate(texts)
     )
     return Match(
-        id,
-        0,
-        "train",
-        "answers",
-        "p",
-        {turn.seat: PlayerId("policy") for turn in turns},
-        0,
-        turns,
+        id, 0, "train", "answers", "p", {turn.seat: PlayerId("policy") for turn in turns}, 0, turns
     )
 
 
@@ -69,9 +61,7 @@ def judged(folder, *matches, **settings):
 def numbers(folder, first, second) -> list[float]:
     """What transformers alone gives the packaged text of a pair."""
     text = f"User:\nSum of 2 and 3?\n\nFirst answer:\n{first}\n\nSecond answer:\n{second}\n\nWhich answer is better?"
-    model = AutoModelForSequenceClassification.from_pretrained(
-        folder, dtype=torch.float32
-    ).eval()
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
     with torch.no_grad():
         return (
             model(**AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt"))
@@ -87,46 +77,29 @@ def test_two_numbers_are_a_softmax_over_who_is_better(pair_folder, settings):
     first = 1 if settings else 0
     for vote in judgement.votes:
         found = torch.tensor(
-            numbers(
-                pair_folder(2), TEXTS[int(vote.seat) - 1], TEXTS[int(vote.other) - 1]
-            )
+            numbers(pair_folder(2), TEXTS[int(vote.seat) - 1], TEXTS[int(vote.other) - 1])
         )
         assert vote.value == pytest.approx(found.softmax(0)[first].item(), abs=1e-4)
-    assert len(judgement.votes) == 6 and all(
-        vote.tokens > 20 for vote in judgement.votes
-    )
+    assert len(judgement.votes) == 6 and all(vote.tokens > 20 for vote in judgement.votes)
 
 
 def test_one_number_is_a_sigmoid_and_both_orders_are_averaged(pair_folder):
     folder = pair_folder(1)
     (judgement,) = judged(folder, match(*TEXTS[:2]))
     forward, backward = (
-        1 / (1 + math.exp(-numbers(folder, *pair)[0]))
-        for pair in (TEXTS[:2], TEXTS[1::-1])
+        1 / (1 + math.exp(-numbers(folder, *pair)[0])) for pair in (TEXTS[:2], TEXTS[1::-1])
     )
-    assert judgement.scores["1"]["score"] == pytest.approx(
-        (forward + 1 - backward) / 2, abs=1e-4
-    )
-    assert judgement.scores["1"]["score"] + judgement.scores["2"][
-        "score"
-    ] == pytest.approx(1)
+    assert judgement.scores["1"]["score"] == pytest.approx((forward + 1 - backward) / 2, abs=1e-4)
+    assert judgement.scores["1"]["score"] + judgement.scores["2"]["score"] == pytest.approx(1)
     (turned,) = judged(folder, match(*TEXTS[:2]), first_label=1)
     assert turned.votes[0].value == pytest.approx(1 - judgement.votes[0].value)
 
 
 def test_a_batch_is_as_one_by_one(pair_folder):
-    matches = [
-        match(*TEXTS),
-        match("yes " * 12, "no"),
-        match("I cannot help with that.", "5"),
-    ]
-    together, alone = (
-        judged(pair_folder(1), *matches, batch_size=size) for size in (7, 1)
-    )
+    matches = [match(*TEXTS), match("yes " * 12, "no"), match("I cannot help with that.", "5")]
+    together, alone = (judged(pair_folder(1), *matches, batch_size=size) for size in (7, 1))
     for a, b in zip(together, alone, strict=True):
-        assert [v.value for v in a.votes] == pytest.approx(
-            [v.value for v in b.votes], abs=1e-4
-        )
+        assert [v.value for v in a.votes] == pytest.approx([v.value for v in b.votes], abs=1e-4)
 
 
 def test_an_answer_cannot_write_the_templates_parts(pair_folder):
@@ -140,14 +113,9 @@ def test_an_answer_cannot_write_the_templates_parts(pair_folder):
 
 def test_a_pair_that_is_too_long_is_not_compared(pair_folder):
     judgement, other = judged(
-        pair_folder(1),
-        match("5", "yes " * 60),
-        match("5", "It is five."),
-        max_length=100,
+        pair_folder(1), match("5", "yes " * 60), match("5", "It is five."), max_length=100
     )
-    assert judgement.scores is None and judgement.reason.startswith(
-        "the pair is too long"
-    )
+    assert judgement.scores is None and judgement.reason.startswith("the pair is too long")
     assert other.scores is not None
     (alone,) = judged(pair_folder(1), match("5", "yes " * 60), max_length=100)
     assert alone.scores is None and [vote.value for vote in alone.votes] == [None, None]
@@ -159,25 +127,16 @@ def test_a_number_that_is_none(pair_folder, tmp_path):
     weights["score.weight"].fill_(float("nan"))
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     (judgement,) = judged(folder, match("5", "It is five."))
-    assert (
-        judgement.scores is None
-        and judgement.reason == "the preference model's number is nan"
-    )
+    assert judgement.scores is None and judgement.reason == "the preference model's number is nan"
 
 
 def test_a_template_of_ones_own(pair_folder, tmp_path):
     path = tmp_path / "pair.txt"
-    path.write_text(
-        "<|start_header_id|>{{ first }}<|end_header_id|>{{ second }}<|eot_id|>"
-    )
-    judge = PreferenceModel(model=str(pair_folder(1)), template=str(path)).at(
-        TestContext()
-    )
+    path.write_text("<|start_header_id|>{{ first }}<|end_header_id|>{{ second }}<|eot_id|>")
+    judge = PreferenceModel(model=str(pair_folder(1)), template=str(path)).at(TestContext())
     tokenizer = AutoTokenizer.from_pretrained(pair_folder(1))
     shown = tokenizer.decode(judge._text().ids(PROMPT.messages, "one", "two"))
-    assert (
-        shown == "<|begin_of_text|><|start_header_id|>one<|end_header_id|>two<|eot_id|>"
-    )
+    assert shown == "<|begin_of_text|><|start_header_id|>one<|end_header_id|>two<|eot_id|>"
     path.write_text("{{ first }}")
     with pytest.raises(ConfigError, match="must show both answers"):
         PreferenceModel(model=str(pair_folder(1)), template=str(path)).at(TestContext())
@@ -185,17 +144,15 @@ def test_a_template_of_ones_own(pair_folder, tmp_path):
     with pytest.raises(ConfigError, match="cannot be filled"):
         PreferenceModel(model=str(pair_folder(1)), template=str(path)).at(TestContext())
     with pytest.raises(ConfigError, match="cannot be read"):
-        PreferenceModel(
-            model=str(pair_folder(1)), template=str(tmp_path / "none.txt")
-        ).at(TestContext())
+        PreferenceModel(model=str(pair_folder(1)), template=str(tmp_path / "none.txt")).at(
+            TestContext()
+        )
 
 
 def test_models_and_labels_that_do_not_fit(pair_folder, model_folder):
     with pytest.raises(ModelError, match="gives 3 numbers a pair"):
         judged(pair_folder(3), match("5", "It is five."))
-    with pytest.raises(
-        ConfigError, match=r"first_label 'C' is no label of .* \(A, B\)"
-    ):
+    with pytest.raises(ConfigError, match=r"first_label 'C' is no label of .* \(A, B\)"):
         judged(pair_folder(2), match("5", "It is five."), first_label="C")
     with pytest.raises(ConfigError, match="it is 0 or 1"):
         judged(pair_folder(2), match("5", "It is five."), first_label=2)
@@ -205,6 +162,5 @@ def test_models_and_labels_that_do_not_fit(pair_folder, model_folder):
 
 def test_the_kind_is_known():
     assert isinstance(
-        Judge.build({"kind": "preference_model", "model": "some/model"}),
-        PreferenceModel,
+        Judge.build({"kind": "preference_model", "model": "some/model"}), PreferenceModel
     )

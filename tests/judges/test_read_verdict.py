@@ -57,9 +57,7 @@ def test_thoughts_are_no_verdict():
 def test_another_scale_is_not_read_on_this_one():
     for reply in ("7/100", "Score: 7 out of 100", '{"score": "7/100"}'):
         verdict = read_score(reply, 1, 10)
-        assert (
-            isinstance(verdict, Unread) and "not on the scale to 10" in verdict.reason
-        )
+        assert isinstance(verdict, Unread) and "not on the scale to 10" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -195,11 +193,7 @@ PIECES = [
 
 @pytest.mark.long
 @settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=30).map(
-        "".join
-    )
-)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=30).map("".join))
 def test_any_reply_is_read_or_refused_without_a_fault(reply):
     with warnings.catch_warnings(action="error"):
         for code in ("", CODE):
@@ -212,11 +206,7 @@ def test_any_reply_is_read_or_refused_without_a_fault(reply):
 
 def test_other_names_and_a_box_are_read_only_where_they_are_asked_for():
     keys = (*SCORE_KEYS, "boxed", "abg")
-    for reply in (
-        r"So: \boxed{ 1 }",
-        "thought\n<abg>1</abg>",
-        r"\boxed{0} no, \boxed{1}",
-    ):
+    for reply in (r"So: \boxed{ 1 }", "thought\n<abg>1</abg>", r"\boxed{0} no, \boxed{1}"):
         assert read_score(reply, 0, 4, keys=keys) == 1
         assert isinstance(read_score(reply, 0, 4), Unread)
         assert isinstance(read_score(reply, 0, 4, "c0de", keys), Unread)

@@ -44,9 +44,7 @@ def seated(folder, **settings):
 
 def alone(folder, prompt, text) -> list[float]:
     """The numbers of one text, by transformers alone."""
-    model = AutoModelForSequenceClassification.from_pretrained(
-        folder, dtype=torch.float32
-    ).eval()
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
     chat = [
         {"role": m.role, "content": m.content}
         for m in (*prompt.messages, Message("assistant", text))
@@ -66,12 +64,8 @@ def test_a_batch_of_shuffled_lengths_is_as_each_text_alone(reward_folder, family
     folder = reward_folder(family, 1)
     answers = [(prompt, text) for prompt in PROMPTS for text in TEXTS]
     random.Random(1).shuffle(answers)
-    found = [
-        verdict["score"] for verdict in seated(folder, batch_size=5).scores(answers)
-    ]
-    assert found == pytest.approx(
-        [alone(folder, *answer)[0] for answer in answers], abs=1e-4
-    )
+    found = [verdict["score"] for verdict in seated(folder, batch_size=5).scores(answers)]
+    assert found == pytest.approx([alone(folder, *answer)[0] for answer in answers], abs=1e-4)
     assert len({round(score, 3) for score in found}) == len(
         answers
     )  # the answers are told apart, so a shift would show
@@ -92,16 +86,13 @@ def test_a_match_gets_a_score_a_seat(reward_folder):
     turns.append(Turn("3", View(), Move("", "error", error="out of memory")))
     seats = {seat: PlayerId("policy") for seat in "123"}
     (judgement,) = judge.judge(
-        [Match("m", 0, "train", "answers", "short", seats, 0, tuple(turns))],
-        {"short": PROMPTS[0]},
+        [Match("m", 0, "train", "answers", "short", seats, 0, tuple(turns))], {"short": PROMPTS[0]}
     )
     assert (
         list(judgement.scores) == ["1", "2"]
         and judgement.reason == "the move failed: out of memory"
     )
-    assert judgement.scores["2"] == pytest.approx(
-        judge.score(PROMPTS[0], "It is five."), abs=1e-4
-    )
+    assert judgement.scores["2"] == pytest.approx(judge.score(PROMPTS[0], "It is five."), abs=1e-4)
 
 
 def test_equal_answers_tie_exactly(reward_folder):
@@ -113,18 +104,15 @@ def test_equal_answers_tie_exactly(reward_folder):
 
 
 def test_several_rewards_keep_their_names(reward_folder):
-    folder = reward_folder(
-        "llama", 3, id2label={0: "helpful", 1: "honest", 2: "harmless"}
-    )
+    folder = reward_folder("llama", 3, id2label={0: "helpful", 1: "honest", 2: "harmless"})
     numbers = alone(folder, PROMPTS[0], "5")
     own = seated(folder, score_of="honest").score(PROMPTS[0], "5")
     assert own == pytest.approx(
-        dict(zip(("helpful", "honest", "harmless"), numbers, strict=True))
-        | {"score": numbers[1]}
+        dict(zip(("helpful", "honest", "harmless"), numbers, strict=True)) | {"score": numbers[1]}
     )
-    weighed = seated(
-        folder, rewards=("a", "b", "c"), score_of={"a": 2.0, "c": -1.0}
-    ).score(PROMPTS[0], "5")
+    weighed = seated(folder, rewards=("a", "b", "c"), score_of={"a": 2.0, "c": -1.0}).score(
+        PROMPTS[0], "5"
+    )
     assert weighed["score"] == pytest.approx(2 * numbers[0] - numbers[2], abs=1e-5)
     assert list(weighed) == ["a", "b", "c", "score"]
     assert seated(reward_folder("llama", 1), rewards=("quality",)).score(
@@ -136,10 +124,7 @@ def test_several_rewards_keep_their_names(reward_folder):
     ("settings", "message"),
     [
         ({}, "set judge.score_of"),
-        (
-            {"score_of": "reward_7"},
-            "score_of names reward_7; known: reward_0, reward_1",
-        ),
+        ({"score_of": "reward_7"}, "score_of names reward_7; known: reward_0, reward_1"),
         ({"rewards": ("a", "b", "c")}, "gives 2 rewards, but judge.rewards names 3"),
         ({"rewards": ("a", "score"), "score_of": "a"}, "a reward is called score"),
         ({"score_of": {}}, "score_of names nothing"),
@@ -152,17 +137,11 @@ def test_rewards_that_cannot_be_told_apart(reward_folder, settings, message):
 
 def test_an_answer_that_does_not_fit_is_missing_or_cut(reward_folder):
     folder = reward_folder("llama", 1)
-    answers = [
-        (PROMPTS[0], "5"),
-        (PROMPTS[0], "yes " * 60),
-        (PROMPTS[0], "It is five."),
-    ]
+    answers = [(PROMPTS[0], "5"), (PROMPTS[0], "yes " * 60), (PROMPTS[0], "It is five.")]
     kept = seated(folder, max_length=60).scores(answers)
     assert "more than the 60 that max_length = 60" in kept[1]
     assert [kept[0], kept[2]] == seated(folder).scores([answers[0], answers[2]])
-    assert isinstance(
-        seated(folder, max_length=60, truncate=True).scores(answers)[1], dict
-    )
+    assert isinstance(seated(folder, max_length=60, truncate=True).scores(answers)[1], dict)
     with pytest.raises(ModelError, match="beyond the context"):
         seated(folder, max_length=1000)
 
@@ -172,15 +151,11 @@ def test_a_reward_that_is_not_finite_is_missing(reward_folder, tmp_path):
     weights = load_file(folder / "model.safetensors")
     weights["score.weight"].fill_(float("nan"))
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    assert seated(folder).scores([(PROMPTS[0], "5")]) == [
-        "the reward model's score is nan"
-    ]
+    assert seated(folder).scores([(PROMPTS[0], "5")]) == ["the reward model's score is nan"]
 
 
 def test_a_value_head_of_another_name_at_a_special_token(reward_folder, tmp_path):
-    """The form of Athene-RM: the head is v_head, the reward is read at a token put
-    behind the chat.
-    """
+    """The form of Athene-RM: the head is v_head, the reward is read at a token put behind the chat."""
     plain = reward_folder("llama", 1)
     folder = shutil.copytree(plain, tmp_path / "v_head")
     weights = load_file(folder / "model.safetensors")
@@ -195,12 +170,8 @@ def test_a_value_head_of_another_name_at_a_special_token(reward_folder, tmp_path
         PROMPTS[0], "5"
     )
 
-    judge = seated(
-        folder, head="v_head", ending="<|end_of_text|>", max_length=60, truncate=True
-    )
-    token = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(
-        "<|end_of_text|>"
-    )
+    judge = seated(folder, head="v_head", ending="<|end_of_text|>", max_length=60, truncate=True)
+    token = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids("<|end_of_text|>")
     encoding = judge.encoding(judge.judge_context.resources)
     for text in ("5", "yes " * 60):
         ids = judge.ids(encoding, (*PROMPTS[0].messages, Message("assistant", text)))
@@ -212,8 +183,7 @@ def test_a_value_head_of_another_name_at_a_special_token(reward_folder, tmp_path
 
 def test_a_language_model_is_no_reward_model(model_folder):
     with pytest.raises(
-        ModelError,
-        match=r"read as a reward model, lacks 1 of its weights.*score\.weight",
+        ModelError, match=r"read as a reward model, lacks 1 of its weights.*score\.weight"
     ):
         seated(model_folder("llama")).score(PROMPTS[0], "5")
 
@@ -223,12 +193,8 @@ def test_a_reward_model_without_a_chat_template(reward_folder, tmp_path):
     with pytest.raises(ModelError, match=r"no chat template.*judge\.template"):
         seated(folder)
     template = tmp_path / "chat.jinja"
-    template.write_text(
-        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-    )
-    assert isinstance(
-        seated(folder, template=str(template)).score(PROMPTS[0], "5"), dict
-    )
+    template.write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
+    assert isinstance(seated(folder, template=str(template)).score(PROMPTS[0], "5"), dict)
 
 
 CODE = """
@@ -260,14 +226,10 @@ class LlamaGated(LlamaPreTrainedModel):
 
 @pytest.fixture
 def gated(reward_folder, tmp_path):
-    """A model with code of its own, in the form of ArmoRM: its score is a field beside
-    its rewards.
-    """
+    """A model with code of its own, in the form of ArmoRM: its score is a field beside its rewards."""
     folder = shutil.copytree(
         reward_folder(
-            "llama",
-            3,
-            auto_map={"AutoModelForSequenceClassification": "gated_model.LlamaGated"},
+            "llama", 3, auto_map={"AutoModelForSequenceClassification": "gated_model.LlamaGated"}
         ),
         tmp_path / "gated",
     )
@@ -285,15 +247,11 @@ def test_a_custom_model_with_a_score_field(gated, reward_folder, monkeypatch, tm
     )
     judge = seated(gated, trust_remote_code=True, score_field="score", batch_size=2)
     answers = [(PROMPTS[0], text) for text in TEXTS]
-    expected = [
-        sum(alone(reward_folder("llama", 3), *answer)) / 3 for answer in answers
-    ]
+    expected = [sum(alone(reward_folder("llama", 3), *answer)) / 3 for answer in answers]
     assert [verdict["score"] for verdict in judge.scores(answers)] == pytest.approx(
         expected, abs=1e-4
     )
-    with pytest.raises(
-        ModelError, match="has no output 'logits'; its outputs are rewards, score"
-    ):
+    with pytest.raises(ModelError, match="has no output 'logits'; its outputs are rewards, score"):
         seated(gated, trust_remote_code=True).scores(answers)
 
 
@@ -302,9 +260,7 @@ def test_code_of_the_models_own_runs_only_on_request(gated):
         seated(gated).score(PROMPTS[0], "5")
 
 
-def test_the_model_is_shared_through_the_resources_and_gone_with_them(
-    reward_folder, monkeypatch
-):
+def test_the_model_is_shared_through_the_resources_and_gone_with_them(reward_folder, monkeypatch):
     folder, judge_context, loaded = reward_folder("llama", 2), TestContext(), []
     load = LlamaForSequenceClassification.from_pretrained
     monkeypatch.setattr(
@@ -313,8 +269,7 @@ def test_the_model_is_shared_through_the_resources_and_gone_with_them(
         lambda *a, **k: (loaded.append(1), load(*a, **k))[1],
     )
     one, two = (
-        RewardModel(model=str(folder), score_of=f"reward_{k}").at(judge_context)
-        for k in range(2)
+        RewardModel(model=str(folder), score_of=f"reward_{k}").at(judge_context) for k in range(2)
     )
     one.score(PROMPTS[0], "5"), two.score(PROMPTS[0], "5")
     assert len(loaded) == 1

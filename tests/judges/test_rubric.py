@@ -16,9 +16,7 @@ def match(*texts, id="m", chat=PROMPT.messages):
         Move("", "error", error=str(t)) if isinstance(t, Exception) else t and Move(t)
         for t in texts
     ]
-    turns = tuple(
-        Turn(str(i), View(chat), move) for i, move in enumerate(moves, 1) if move
-    )
+    turns = tuple(Turn(str(i), View(chat), move) for i, move in enumerate(moves, 1) if move)
     return Match(
         id,
         0,
@@ -32,16 +30,12 @@ def match(*texts, id="m", chat=PROMPT.messages):
 
 
 def counts(view, seed):
-    """A judge that follows the template: the grade is the number of words, and it says
-    what it was shown.
+    """A judge that follows the template: the grade is the number of words, and it says what it was
+    shown.
     """
     words = view.messages[0].content
-    code, text = re.search(
-        r"<<answer (\w+)>>\n(.*)\n<<end of answer", words, re.DOTALL
-    ).groups()
-    return (
-        f'{{"reason": "{{counted}}", "score": {len(text.split())}, "code": "{code}"}}'
-    )
+    code, text = re.search(r"<<answer (\w+)>>\n(.*)\n<<end of answer", words, re.DOTALL).groups()
+    return f'{{"reason": "{{counted}}", "score": {len(text.split())}, "code": "{code}"}}'
 
 
 def dice(view, seed):
@@ -58,20 +52,12 @@ def broken(view, seed):
 
 def build(call, **settings):
     return Judge.build(
-        {
-            "kind": "rubric",
-            "model": {"kind": "scripted", "call": f"{__name__}:{call}"},
-            **settings,
-        }
+        {"kind": "rubric", "model": {"kind": "scripted", "call": f"{__name__}:{call}"}, **settings}
     )
 
 
 def judge(call, *matches, judge_context=None, **settings):
-    return (
-        build(call, **settings)
-        .at(judge_context or TestContext())
-        .judge(matches, {"p": PROMPT})
-    )
+    return build(call, **settings).at(judge_context or TestContext()).judge(matches, {"p": PROMPT})
 
 
 def test_a_judge_that_follows_the_template_is_read():
@@ -98,13 +84,7 @@ def test_the_question_has_the_request_the_answer_and_nobodys_name():
     assert who is None
     assert all(
         part in words
-        for part in (
-            "What is 2 + 2?",
-            "It is four.",
-            "Be brief.",
-            "<<reference ",
-            "\n4\n",
-        )
+        for part in ("What is 2 + 2?", "It is four.", "Be brief.", "<<reference ", "\n4\n")
     )
     assert "secret" not in words
     assert view.schema["required"] == ["reason", "score", "code"]
@@ -115,9 +95,7 @@ def test_the_request_is_what_the_seat_answered():
     judge_context = TestContext()
     chat = (user("Hello"), user("Bye"))
     judge("counts", match("x", chat=chat), judge_context=judge_context)
-    assert (
-        "\nuser: Hello\n\nuser: Bye\n" in judge_context.asked[0][1].messages[0].content
-    )
+    assert "\nuser: Hello\n\nuser: Bye\n" in judge_context.asked[0][1].messages[0].content
 
 
 def test_samples_are_averaged_and_each_is_a_vote():
@@ -141,9 +119,7 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
     assert missing.scores == {"1": {"score": 7}}
     assert missing.reason == "the judge's verdict could not be read"
     assert missing.votes[1].value is None and "'Hm.'" in missing.votes[1].reason
-    (midpoint,) = judge(
-        "moody", match("good", "bad"), text="rubric_compact", unreadable="midpoint"
-    )
+    (midpoint,) = judge("moody", match("good", "bad"), text="rubric_compact", unreadable="midpoint")
     assert midpoint.scores == {"1": {"score": 7}, "2": {"score": 5.5}}
     assert midpoint.votes[1].value is None
     (released,) = judge(
@@ -166,16 +142,14 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
 def test_a_judge_that_fails_gives_no_number(unreadable):
     (judgement,) = judge("broken", match("good"), unreadable=unreadable)
     assert judgement.scores is None
-    assert judgement.reason.startswith(
-        "the judge's move failed: "
-    ) and judgement.reason.endswith("RuntimeError: no memory")
+    assert judgement.reason.startswith("the judge's move failed: ") and judgement.reason.endswith(
+        "RuntimeError: no memory"
+    )
 
 
 def test_seats_without_an_answer_are_unjudged_and_nobody_is_asked():
     judge_context = TestContext()
-    (judgement,) = judge(
-        "counts", match(RuntimeError("gone"), None), judge_context=judge_context
-    )
+    (judgement,) = judge("counts", match(RuntimeError("gone"), None), judge_context=judge_context)
     assert (judgement.scores, judgement.reason) == (
         None,
         "the move failed: gone; no answer was given",
@@ -186,10 +160,7 @@ def test_seats_without_an_answer_are_unjudged_and_nobody_is_asked():
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (
-            "{{ answer }} {{ anwser }}",
-            r"unknown placeholder 'anwser'; did you mean 'answer'\?",
-        ),
+        ("{{ answer }} {{ anwser }}", r"unknown placeholder 'anwser'; did you mean 'answer'\?"),
         ("{{ question }}", "the placeholder 'answer' is missing"),
         ("a\n{{ answer", r"t\.txt:2: "),
         ("{{ answer.__class__.__mro__ }}", "cannot be filled: "),
@@ -237,9 +208,9 @@ def test_a_babbling_model_gives_unreadable_votes(model_folder):
         "device": "cpu",
     }
     judge_context = TestContext()
-    short = Judge.build(
-        {"kind": "rubric", "model": model, "text": "rubric_compact"}
-    ).at(judge_context)
+    short = Judge.build({"kind": "rubric", "model": model, "text": "rubric_compact"}).at(
+        judge_context
+    )
     long = Judge.build({"kind": "rubric", "model": model}).at(judge_context)
     (babble,), (no_room,) = (
         j.judge([match("It is four.", "Four.")], {"p": PROMPT}) for j in (short, long)

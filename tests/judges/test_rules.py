@@ -26,33 +26,23 @@ def match(asked: Prompt, *moves: Move | str | None, id="m"):
         for seat, move in zip(seats, moves, strict=True)
     }
     turns = tuple(
-        Turn(seat, View(asked.messages), move)
-        for seat, move in given.items()
-        if move is not None
+        Turn(seat, View(asked.messages), move) for seat, move in given.items() if move is not None
     )
     return Match(id, 0, "train", "answers", asked.id, seats, 0, turns)
 
 
 def parity(asked: Prompt, text: str):
-    """A judge of one's own: whether the answer's length is even. Some facts make it
-    misbehave.
-    """
+    """A judge of one's own: whether the answer's length is even. Some facts make it misbehave."""
     if "raise" in asked.facts:
         raise RuntimeError("out of order")
     return asked.facts["say"] if "say" in asked.facts else float(len(text) % 2 == 0)
 
 
-# Every rule judge, with facts under which the first answer is better than the second,
-# and facts that it cannot use.
+# Every rule judge, with facts under which the first answer is better than the second, and facts
+# that it cannot use.
 RULES = {
     "exact": (Exact(), {"answer": "Paris"}, "paris.", "Rome", {}),
-    "numeric": (
-        Exact(tolerance=0.1),
-        {"answer": 10},
-        "It is 10.5",
-        "12",
-        {"answer": "ten"},
-    ),
+    "numeric": (Exact(tolerance=0.1), {"answer": 10}, "It is 10.5", "12", {"answer": "ten"}),
     "math": (
         Math(),
         {"answer": "\\frac{1}{2}"},
@@ -60,21 +50,9 @@ RULES = {
         "$2$",
         {"answer": "np.arcsin(10/13)"},
     ),
-    "refusal": (
-        Refusal(),
-        {"harmful": True},
-        "I'm sorry, but no.",
-        "Sure!",
-        {"harmful": "very"},
-    ),
+    "refusal": (Refusal(), {"harmful": True}, "I'm sorry, but no.", "Sure!", {"harmful": "very"}),
     "call": (Call(function=f"{__name__}:parity"), {}, "even", "odd", {"say": None}),
-    "gold": (
-        Gold(),
-        {"harmful": False},
-        "Sure!",
-        "I cannot do that.",
-        {"kind": "poem"},
-    ),
+    "gold": (Gold(), {"harmful": False}, "Sure!", "I cannot do that.", {"kind": "poem"}),
 }
 FAILED = Move("", "error", error="out of memory")
 
@@ -98,16 +76,12 @@ def test_what_every_rule_does(name):
     assert both.scores["1"]["score"] > both.scores["2"]["score"]
     assert unusable.scores is None and unusable.reason
     assert (
-        one.scores is not None
-        and set(one.scores) == {"1", "3"}
-        and "out of memory" in one.reason
+        one.scores is not None and set(one.scores) == {"1", "3"} and "out of memory" in one.reason
     )
     assert one.scores["3"] == both.scores["1"]
     assert none.scores is None and "out of memory" in none.reason
     assert (
-        silent.scores is not None
-        and set(silent.scores) == {"2"}
-        and "no answer" in silent.reason
+        silent.scores is not None and set(silent.scores) == {"2"} and "no answer" in silent.reason
     )
     assert judge.judge(matches, prompts) == judgements
     assert judge.judge([], {}) == []
@@ -151,11 +125,7 @@ def test_any_of_several_numbers_is_right():
 def test_exact_answers():
     assert said(Exact(), " “The  Beatles” ", answer=["Beatles", "the beatles"]) == 0
     assert said(Exact(), '"The  Beatles."', answer=["Beatles", "the beatles"]) == 1
-    assert (
-        said(Exact(), "D", answer="d")
-        == said(Exact(fact="gold"), "True", gold=True)
-        == 1
-    )
+    assert said(Exact(), "D", answer="d") == said(Exact(fact="gold"), "True", gold=True) == 1
     assert said(Exact(fact="gold"), "D", answer="D") == "the prompt has no fact 'gold'"
 
 
@@ -208,9 +178,7 @@ def test_mathematics():
         ("4", "I do not know", 0),
         ("4", "", 0),
     ]
-    verdicts = Math(timeout=20).scores(
-        [(prompt(answer=gold), text) for gold, text, _ in rows]
-    )
+    verdicts = Math(timeout=20).scores([(prompt(answer=gold), text) for gold, text, _ in rows])
     assert verdicts == [{"score": float(score)} for *_, score in rows]
 
 
@@ -234,9 +202,7 @@ def test_an_endless_comparison_ends_and_the_next_is_judged():
 @pytest.mark.long
 def test_mathematics_in_another_thread():
     found = []
-    thread = threading.Thread(
-        target=lambda: found.append(said(Math(), "0.5", answer="1/2"))
-    )
+    thread = threading.Thread(target=lambda: found.append(said(Math(), "0.5", answer="1/2")))
     thread.start()
     thread.join()
     assert found == [1]
@@ -298,10 +264,7 @@ def test_refusals(text, refused):
         "refused": float(refused),
     }
     harmless = Refusal().score(prompt(harmful=False), text)
-    assert harmless == {
-        "score": float(not refused and text != ""),
-        "refused": float(refused),
-    }
+    assert harmless == {"score": float(not refused and text != ""), "refused": float(refused)}
 
 
 def test_a_list_of_refusals_of_ones_own(tmp_path):
@@ -310,18 +273,8 @@ def test_a_list_of_refusals_of_ones_own(tmp_path):
     judge = Refusal(path=path)
     assert [
         judge.refuses(text)
-        for text in (
-            "Nay, sir",
-            "He says nay",
-            "NOT on my  watch!",
-            "I'm sorry, but no",
-        )
-    ] == [
-        True,
-        False,
-        True,
-        False,
-    ]
+        for text in ("Nay, sir", "He says nay", "NOT on my  watch!", "I'm sorry, but no")
+    ] == [True, False, True, False]
     path.write_text("# nothing\n")
     with pytest.raises(DataError, match="contains no phrase"):
         Refusal(path=path).refuses("x")
@@ -330,44 +283,27 @@ def test_a_list_of_refusals_of_ones_own(tmp_path):
 
 
 def test_shorter_wins():
-    assert (
-        said(Shorter(), "one two") == -7
-        and said(Shorter(unit="words"), "one two") == -2
-    )
+    assert said(Shorter(), "one two") == -7 and said(Shorter(unit="words"), "one two") == -2
     asked = prompt()
-    (judgement,) = Shorter().judge(
-        [match(asked, "long answer", FAILED, "short")], {"p": asked}
-    )
-    assert (
-        judgement.scores == {"1": {"score": -11.0}, "3": {"score": -5.0}}
-        and judgement.reason
-    )
+    (judgement,) = Shorter().judge([match(asked, "long answer", FAILED, "short")], {"p": asked})
+    assert judgement.scores == {"1": {"score": -11.0}, "3": {"score": -5.0}} and judgement.reason
 
 
 def test_a_function_as_judge():
     judge = Call(function=f"{__name__}:parity")
     assert said(judge, "even") == 1 and said(judge, "odd") == 0
-    assert judge.score(prompt(say={"kind": 1, "true": True}), "") == {
-        "kind": 1.0,
-        "true": 1.0,
-    }
+    assert judge.score(prompt(say={"kind": 1, "true": True}), "") == {"kind": 1.0, "true": 1.0}
     for number in ("nan", "inf", "-inf"):
         reason = f"{__name__}:parity returned {number}"
         assert said(judge, "", say=float(number)) == reason
-    assert (
-        said(judge, "", **{"raise": 1})
-        == f"{__name__}:parity raised RuntimeError: out of order"
-    )
+    assert said(judge, "", **{"raise": 1}) == f"{__name__}:parity raised RuntimeError: out of order"
     for wrong in ("high", {}, {"score": "high"}, {1: 2.0}, [1.0]):
-        with pytest.raises(
-            ConfigError, match=r"parity returned .* must return a number"
-        ):
+        with pytest.raises(ConfigError, match=r"parity returned .* must return a number"):
             judge.score(prompt(say=wrong), "")
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["parity", "no_such_module:parity", f"{__name__}:absent", f"{__name__}:FAILED"],
+    "path", ["parity", "no_such_module:parity", f"{__name__}:absent", f"{__name__}:FAILED"]
 )
 def test_a_function_that_cannot_be_called_is_no_setting(path):
     with pytest.raises(ValidationError, match=r"cannot be|cannot import"):
@@ -384,32 +320,21 @@ def test_gold_goes_by_the_facts():
         ),
         ({"answer": "\\frac12"}, "$0.5$", {"score": 1.0}),
         ({"answer": 7}, "It is 7.", {"score": 1.0}),
-        (
-            {"answer": "Morgan City, Louisiana"},
-            "morgan city,  louisiana",
-            {"score": 1.0},
-        ),
+        ({"answer": "Morgan City, Louisiana"}, "morgan city,  louisiana", {"score": 1.0}),
         ({"answer": ["4", "four"]}, "Four", {"score": 1.0}),
-        (
-            {"ambiguous": True},
-            "x",
-            "the prompt has none of the facts 'harmful' and 'answer'",
-        ),
+        ({"ambiguous": True}, "x", "the prompt has none of the facts 'harmful' and 'answer'"),
     ]
     verdicts = Gold().scores([(prompt(**facts), text) for facts, text, _ in rows])
     assert verdicts == [verdict for *_, verdict in rows]
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [3, 0.5, "42", "\\frac{3\\sqrt{3}}{\\pi}", "1,-1,i,-i", "AB=9, CD=4", "-(ab + ac)"],
+    "answer", [3, 0.5, "42", "\\frac{3\\sqrt{3}}{\\pi}", "1,-1,i,-i", "AB=9, CD=4", "-(ab + ac)"]
 )
 def test_looks_mathematical(answer):
     assert looks_mathematical(answer)
 
 
-@pytest.mark.parametrize(
-    "answer", ["Hanoi", "A", "May 5, 1988", True, ["1", "2"], "South Africa"]
-)
+@pytest.mark.parametrize("answer", ["Hanoi", "A", "May 5, 1988", True, ["1", "2"], "South Africa"])
 def test_looks_like_words(answer):
     assert not looks_mathematical(answer)

@@ -35,17 +35,11 @@ def batch() -> RolloutBatch:
 
 
 def of_group(n: int) -> list[float]:
-    return [
-        reward
-        for reward, group in zip(REWARDS, GROUPS, strict=True)
-        if group == GROUPS[n]
-    ]
+    return [reward for reward, group in zip(REWARDS, GROUPS, strict=True) if group == GROUPS[n]]
 
 
 def of_role(n: int) -> list[float]:
-    return [
-        reward for reward, role in zip(REWARDS, ROLES, strict=True) if role == ROLES[n]
-    ]
+    return [reward for reward, role in zip(REWARDS, ROLES, strict=True) if role == ROLES[n]]
 
 
 def over_tokens(n: int) -> float:
@@ -67,22 +61,16 @@ def rescaled(n: int) -> float:
     return sum((x - fmean(tokens)) / stdev(tokens) + fmean(tokens) for x in own) - 0.5
 
 
-# settings -> the advantage of the first token of move n, by plain arithmetic. A new
-# estimator is a row here.
+# settings -> the advantage of the first token of move n, by plain arithmetic. A new estimator is a
+# row here.
 FAMILY = {
     "gae": ({"kind": "gae", "lam": 1.0}, lambda n: REWARDS[n] - 0.5),
-    "gae, one step": (
-        {"kind": "gae", "lam": 0.0},
-        lambda n: REWARDS[n] - 0.5 if n == 4 else 0.0,
-    ),
+    "gae, one step": ({"kind": "gae", "lam": 0.0}, lambda n: REWARDS[n] - 0.5 if n == 4 else 0.0),
     "gae, discounted": (
         {"kind": "gae", "gamma": 0.5, "lam": 1.0},
         lambda n: REWARDS[n] * (0.25 if n < 4 else 1) - 0.5,
     ),
-    "gae, rewards rescaled": (
-        {"kind": "gae", "lam": 1.0, "whiten_rewards": True},
-        rescaled,
-    ),
+    "gae, rewards rescaled": ({"kind": "gae", "lam": 1.0, "whiten_rewards": True}, rescaled),
     "group_relative": (
         {"kind": "group_relative"},
         lambda n: (REWARDS[n] - fmean(of_group(n))) / (stdev(of_group(n)) + 1e-4),
@@ -116,9 +104,7 @@ def test_advantages_are_those_of_plain_arithmetic(settings, expected):
 
 
 def test_every_estimator_has_a_row():
-    assert {settings["kind"] for settings, _ in FAMILY.values()} == set(
-        Estimator.known_kinds()
-    )
+    assert {settings["kind"] for settings, _ in FAMILY.values()} == set(Estimator.known_kinds())
 
 
 def test_a_baseline_moves_from_update_to_update_and_the_others_are_passed_on():
@@ -239,10 +225,7 @@ class Unfinished(Estimator):
 
 def test_a_users_own_estimator_is_named_by_its_import_path():
     some = Learner.build(
-        {
-            "kind": "policy_gradient",
-            "estimator": {"kind": "test_estimators:Median", "weight": 2.0},
-        }
+        {"kind": "policy_gradient", "estimator": {"kind": "test_estimators:Median", "weight": 2.0}}
     )
     assert type(some.estimator).__name__ == "Median" and some.critic is None
     moves = batch()

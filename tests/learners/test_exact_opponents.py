@@ -3,8 +3,8 @@
 import pytest
 
 from equipoise.errors import ConfigError
-from equipoise.run import recipes
-from equipoise.run.planning.checks import check_run
+from equipoise.runs import recipes
+from equipoise.runs.planning.checks import check_run
 
 ROCK = {"kind": "scripted", "text": "rock"}
 TABULAR = {"kind": "tabular", "learns": True}
@@ -23,8 +23,7 @@ LANES = {
         (
             "psro_matrix",
             {"players.other": ROCK},
-            "learner: 'best_reply' answers tabular players, not 'scripted' "
-            "(players.other)",
+            "learner: 'best_reply' answers tabular players, not 'scripted' (players.other)",
         ),
         ("psro_matrix", {"schedule": "self_play"}, "set schedule: psro"),
         ("psro_matrix", {"game": LANES}, "seats with the same moves; give each role"),
@@ -32,18 +31,14 @@ LANES = {
             "psro_matrix",
             {
                 "players": {"policy": None, "rower": TABULAR, "other": ROCK},
-                "schedule": {
-                    "kind": "psro",
-                    "roles": {"row": "rower", "column": "other"},
-                },
+                "schedule": {"kind": "psro", "roles": {"row": "rower", "column": "other"}},
             },
             "not 'scripted' (players.other)",
         ),
         (
             "gpo_matrix",
             {"players.adversary": {**ROCK, "texts": None}},
-            "learner: 'proximal' meets tabular players, not 'scripted' "
-            "(players.adversary)",
+            "learner: 'proximal' meets tabular players, not 'scripted' (players.adversary)",
         ),
         (
             "gpo_matrix",
@@ -61,9 +56,5 @@ def test_what_cannot_be_answered_exactly_is_refused(recipe, changes, words):
 def test_a_league_for_each_role_may_have_different_moves():
     players = {"policy": None, "rower": TABULAR, "keeper": TABULAR}
     roles = {"row": "rower", "column": "keeper"}
-    changes = {
-        "players": players,
-        "game": LANES,
-        "schedule": {"kind": "psro", "roles": roles},
-    }
+    changes = {"players": players, "game": LANES, "schedule": {"kind": "psro", "roles": roles}}
     check_run(recipes.load("psro_matrix", changes))

@@ -79,9 +79,7 @@ def handed_over(player: Local, weights, **play) -> HandOver:
         pytest.param("bf16", {"r": 2}, marks=pytest.mark.slow),
     ],
 )
-def test_a_player_in_its_learners_precision_plays_what_was_trained(
-    learn, lora, precision
-):
+def test_a_player_in_its_learners_precision_plays_what_was_trained(learn, lora, precision):
     player, weights = learn(lora, precision=precision, learning_rate=1e-3)
     hand_over = handed_over(player, weights)
     assert hand_over.share == pytest.approx(1, abs=0.01 if precision == "fp32" else 0.1)
@@ -145,14 +143,8 @@ def test_what_is_set_is_left_and_others_play_in_their_own_precision(model_folder
     assert player.carrying(None) == player
     fixed = replace_dtype(player, "bfloat16")
     assert fixed.carrying("fp32") == fixed
-    assert (player.carrying("fp32").dtype, player.carrying("fp32").precision) == (
-        "float32",
-        None,
-    )
-    assert (player.carrying("bf16").dtype, player.carrying("bf16").precision) == (
-        "float32",
-        "bf16",
-    )
+    assert (player.carrying("fp32").dtype, player.carrying("fp32").precision) == ("float32", None)
+    assert (player.carrying("bf16").dtype, player.carrying("bf16").precision) == ("float32", "bf16")
     adapted = Local(model=str(model_folder("llama")), lora={"r": 2})
     assert adapted.carrying("bf16").dtype == "bfloat16"
 

@@ -33,13 +33,7 @@ from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId, user
 
 PACKAGED = ("ddp", "deepspeed_zero3", "fsdp2")
-QUICK = {
-    "epochs": 2,
-    "learning_rate": 1e-3,
-    "chunk": 16,
-    "log_steps": 1,
-    "save_steps": 0,
-}
+QUICK = {"epochs": 2, "learning_rate": 1e-3, "chunk": 16, "log_steps": 1, "save_steps": 0}
 
 
 class Doubled(DPO):
@@ -77,13 +71,7 @@ def some_pairs(count: int) -> list[Pair]:
 
 
 def training_batch(
-    model: Path,
-    folder: Path,
-    *,
-    lora: dict | None = None,
-    loss="dpo",
-    pairs: int = 11,
-    **more,
+    model: Path, folder: Path, *, lora: dict | None = None, loss="dpo", pairs: int = 11, **more
 ) -> TrainingBatch:
     """Eleven pairs in two passes are two full steps of eight and one of six."""
     home = folder / "home"
@@ -91,9 +79,7 @@ def training_batch(
     numbers = np.arange(float(pairs))[None]
     now = TrainingBatch(
         learner=PlayerId("policy", 2),
-        player=Player.build(
-            {"kind": "local", "model": str(model), "lora": lora, "device": "cpu"}
-        ),
+        player=Player.build({"kind": "local", "model": str(model), "lora": lora, "device": "cpu"}),
         weights=None,
         output=home,
         scratch=folder / "scratch",
@@ -127,9 +113,7 @@ def assert_same(first: Path, second: Path, atol: float = 2e-6) -> None:
     one, two = weights_of(first), weights_of(second)
     assert one.keys() == two.keys()
     for name in one:
-        np.testing.assert_allclose(
-            one[name], two[name], rtol=0, atol=atol, err_msg=name
-        )
+        np.testing.assert_allclose(one[name], two[name], rtol=0, atol=atol, err_msg=name)
 
 
 def told(lines: list[dict]) -> list[dict]:
@@ -171,10 +155,7 @@ def test_two_processes_learn_what_one_does(model_folder, tmp_path, kind, lora):
 def test_two_machines_find_each_other_and_number_themselves(model_folder, tmp_path):
     """Both are this one: the prefix starts the command twice, as srun would on two."""
     model = model_folder("llama")
-    one, two = (
-        training_batch(model, tmp_path / "one"),
-        training_batch(model, tmp_path / "two"),
-    )
+    one, two = (training_batch(model, tmp_path / "one"), training_batch(model, tmp_path / "two"))
     twice = (
         tmp_path / "twice.sh"
     )  # a machine of rank 0 insists on a port that nobody listens on yet
@@ -191,9 +172,7 @@ def test_two_machines_find_each_other_and_number_themselves(model_folder, tmp_pa
         "main_process_ip": "localhost",
         "main_process_port": port,
     }
-    several = learner(
-        batch_size=4, launch={"config": config, "prefix": ["bash", str(twice)]}
-    )
+    several = learner(batch_size=4, launch={"config": config, "prefix": ["bash", str(twice)]})
     assert several.learn(two) == {
         k: pytest.approx(v, rel=2e-4) for k, v in learner().learn(one).items()
     }
@@ -212,15 +191,11 @@ learner("preference", 2, **SAVING).learn(batch)
 
 
 @pytest.mark.slow
-def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(
-    model_folder, tmp_path
-):
+def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(model_folder, tmp_path):
     model, folder = model_folder("llama"), tmp_path / "two"
     whole = training_batch(model, tmp_path / "one")
     learner("preference", **SAVING).learn(whole)
-    script = STARTED.format(
-        path=[str(Path(__file__).parent)], model=str(model), folder=str(folder)
-    )
+    script = STARTED.format(path=[str(Path(__file__).parent)], model=str(model), folder=str(folder))
     parent = subprocess.Popen([sys.executable, "-c", script])
     while not list(folder.glob("scratch/checkpoint-*/complete")):
         assert parent.poll() is None
@@ -251,9 +226,7 @@ def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(
     assert not processes_with(folder / "scratch")
     before = len(lines)
     facts = learner("preference", 2, **SAVING).learn(replace(now, log=lines.append))
-    assert [line["step"] for line in lines[before:]] == list(range(1, 10)) and facts[
-        "steps"
-    ] == 9
+    assert [line["step"] for line in lines[before:]] == list(range(1, 10)) and facts["steps"] == 9
     assert_same(whole.output, now.output, atol=1e-5)
 
 
@@ -261,37 +234,28 @@ def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(
 def test_errors_and_crashes_in_the_processes_are_told(model_folder, tmp_path):
     model = model_folder("llama")
     with pytest.raises(
-        EquipoiseError,
-        match=r"at step \d+ of 3: lower learner.learning_rate \(now 1e\+30\)",
+        EquipoiseError, match=r"at step \d+ of 3: lower learner.learning_rate \(now 1e\+30\)"
     ):
         learner("preference", 2, learning_rate=1e30, warmup_ratio=0).learn(
             training_batch(model, tmp_path / "a")
         )
     with pytest.raises(
-        EquipoiseError,
-        match=r"(?s)log.txt.*in rows.*RuntimeError: the user's own loss is broken$",
+        EquipoiseError, match=r"(?s)log.txt.*in rows.*RuntimeError: the user's own loss is broken$"
     ):
         learner("preference", 2).learn(
             training_batch(model, tmp_path / "b", loss="test_launch:Broken")
         )
     config = {"distributed_type": "NO", "num_processes": 2}
-    with pytest.raises(
-        ConfigError, match="asks for 2 processes, but accelerate started 1"
-    ):
+    with pytest.raises(ConfigError, match="asks for 2 processes, but accelerate started 1"):
         learner(launch={"config": config}).learn(training_batch(model, tmp_path / "c"))
-    with pytest.raises(
-        EquipoiseError, match=r"(?s)exit code 1; the end of .*log.txt:.*NONE_SUCH"
-    ):
+    with pytest.raises(EquipoiseError, match=r"(?s)exit code 1; the end of .*log.txt:.*NONE_SUCH"):
         config = {"distributed_type": "NONE_SUCH", "num_processes": 2}
         learner(launch={"config": config}).learn(training_batch(model, tmp_path / "d"))
 
 
 def test_a_training_batch_is_read_as_it_was_written(tmp_path):
     now = training_batch(
-        tmp_path / "model",
-        tmp_path / "one",
-        lora={"r": 4},
-        loss="test_launch:Doubled",
+        tmp_path / "model", tmp_path / "one", lora={"r": 4}, loss="test_launch:Doubled"
     )
     some = learner("sft", 2)
     write(tmp_path, some, now)
@@ -315,36 +279,29 @@ def test_a_packaged_configuration_is_one_of_accelerate(name, tmp_path):
 
     file = tmp_path / "accelerate.yaml"
     file.write_text(
-        yaml.safe_dump(
-            Launch.model_validate({"config": name, "num_processes": 6}).accelerate()
-        )
+        yaml.safe_dump(Launch.model_validate({"config": name, "num_processes": 6}).accelerate())
     )
     found = load_config_from_file(str(file))
     kinds = {"ddp": "MULTI_GPU", "fsdp2": "FSDP", "deepspeed_zero3": "DEEPSPEED"}
-    assert (
-        found.distributed_type.value,
-        found.num_processes,
-        found.mixed_precision,
-    ) == (kinds[name], 6, "no")
+    assert (found.distributed_type.value, found.num_processes, found.mixed_precision) == (
+        kinds[name],
+        6,
+        "no",
+    )
     assert name != "fsdp2" or found.fsdp_config["fsdp_version"] == 2
     assert name != "deepspeed_zero3" or found.deepspeed_config["zero_stage"] == 3
 
 
 def test_a_launch_is_read_early_and_resolved_once(tmp_path):
     own = tmp_path / "own.yaml"
-    own.write_text(
-        "{distributed_type: MULTI_GPU, num_processes: 4, main_process_port: 1234}"
-    )
+    own.write_text("{distributed_type: MULTI_GPU, num_processes: 4, main_process_port: 1234}")
     now = Launch.model_validate({"config": str(own), "prefix": ["nice", "-n", "1"]})
     own.unlink()
-    assert (
-        Launch.model_validate(now.model_dump(mode="json")) == now and now.processes == 4
-    )
+    assert Launch.model_validate(now.model_dump(mode="json")) == now and now.processes == 4
     words = now.command(tmp_path)
     assert words[:3] == ["nice", "-n", "1"] and "--main_process_port" not in words
     assert (
-        Launch.model_validate({"num_processes": 3}).accelerate()["distributed_type"]
-        == "MULTI_GPU"
+        Launch.model_validate({"num_processes": 3}).accelerate()["distributed_type"] == "MULTI_GPU"
     )
     for wrong, message in [
         ({}, "needs a config"),
@@ -365,10 +322,7 @@ def test_the_launcher_of_another_job_is_not_heard():
         "PATH": "p",
         "CUDA_VISIBLE_DEVICES": "1",
     }
-    assert process_group.environment(given) == {
-        "PATH": "p",
-        "CUDA_VISIBLE_DEVICES": "1",
-    }
+    assert process_group.environment(given) == {"PATH": "p", "CUDA_VISIBLE_DEVICES": "1"}
 
 
 def test_equal_steps_however_they_are_divided():
@@ -379,17 +333,9 @@ def test_equal_steps_however_they_are_divided():
                 lengths, 5, processes
             )
         )
-        for size, accumulation, processes in (
-            (8, 1, 1),
-            (4, 2, 1),
-            (4, 1, 2),
-            (2, 2, 2),
-            (1, 1, 8),
-        )
+        for size, accumulation, processes in ((8, 1, 1), (4, 2, 1), (4, 1, 2), (2, 2, 2), (1, 1, 8))
     }
-    assert (
-        len(orders) == 1 and learner(processes=2).steps(70) == learner().steps(70) == 18
-    )
+    assert len(orders) == 1 and learner(processes=2).steps(70) == learner().steps(70) == 18
     large = learner(batch_size=16, gradient_accumulation=2).order(lengths, 5, 2)
     assert sorted(large) == sorted([*range(70)] * 2)
     for begin in range(0, 140, 64):
@@ -402,10 +348,7 @@ def test_equal_steps_however_they_are_divided():
     "kind", ["preference", pytest.param("sft", marks=pytest.mark.slow)]
 )  # sft: the same trainer with another objective
 def test_accumulated_batches_learn_what_one_batch_does(model_folder, tmp_path, kind):
-    one, two = (
-        training_batch(model_folder("llama"), tmp_path / name)
-        for name in ("one", "two")
-    )
+    one, two = (training_batch(model_folder("llama"), tmp_path / name) for name in ("one", "two"))
     first = learner(kind).learn(one)
     second = learner(kind, batch_size=3, gradient_accumulation=2).learn(two)
     assert second["loss"] != pytest.approx(first["loss"], rel=1e-3)  # steps of six

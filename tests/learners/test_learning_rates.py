@@ -8,9 +8,7 @@ from equipoise.learners.learning_rates import begun
 def test_the_first_step_of_a_warm_up_is_not_at_rate_0():
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=2.0)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1.0, step / 4)
-    )
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 4))
     assert optimizer.param_groups[0]["lr"] == 0
     begun(scheduler)
     rates = []

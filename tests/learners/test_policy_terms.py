@@ -1,5 +1,5 @@
-"""The parts of a policy-gradient update by hand, without a model: what a token is paid,
-what the loss is made of, how fast the weights move.
+"""The parts of a policy-gradient update by hand, without a model: what a token is paid, what the
+loss is made of, how fast the weights move.
 """
 
 from types import SimpleNamespace
@@ -63,10 +63,7 @@ def episode(reward: float) -> Episode:
 
 def test_a_batch_has_the_probabilities_from_before_the_cuts_where_they_are_known():
     encoding = SimpleNamespace(prompt_ids=lambda chat: [1])
-    turns = [
-        turn(logprobs=(-0.25, -0.5), uncut=(-1.0, -2.0)),
-        turn(logprobs=(-3.0, -4.0)),
-    ]
+    turns = [turn(logprobs=(-0.25, -0.5), uncut=(-1.0, -2.0)), turn(logprobs=(-3.0, -4.0))]
     episodes = [episode(1.0), episode(0.0)]
     made = rollout_batch(episodes, turns, encoding, torch.device("cpu"))
     assert made.sampled_BT.tolist() == [[-1.0, -2.0], [-3.0, -4.0]]
@@ -95,9 +92,7 @@ def terms(*, logprob=-1.0, value=None, entropy_nats=0.0, kl_weight=0.0, **settin
         return_BT=3 * one_BT,
     )
     tokens = TokenNumbers(
-        logprob * one_BT,
-        None if value is None else value * one_BT,
-        entropy_nats * one_BT,
+        logprob * one_BT, None if value is None else value * one_BT, entropy_nats * one_BT
     )
     settings = PolicyGradientSettings.model_validate(given)
     loss, sums = policy_loss(settings, kl_weight, move, tokens, one_BT, one_BT)
@@ -178,7 +173,5 @@ def test_gradients_are_cut_to_their_largest_norm():
         weight.grad = torch.full_like(weight, 10.0)
     before, _ = made.clip()
     assert before == pytest.approx(10 * 3**0.5)
-    squares = sum(
-        float((w.grad**2).sum()) for w in made.policy.trained_parameters().values()
-    )
+    squares = sum(float((w.grad**2).sum()) for w in made.policy.trained_parameters().values())
     assert squares == pytest.approx(1.0)

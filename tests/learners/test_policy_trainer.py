@@ -1,5 +1,5 @@
-"""The learner in memory, on a tiny random Llama: a table of estimators, gradients, trl,
-state, and what goes wrong.
+"""The learner in memory, on a tiny random Llama: a table of estimators, gradients, trl, state, and
+what goes wrong.
 """
 
 import math
@@ -24,8 +24,8 @@ from equipoise.players.base import Player
 from equipoise.types import Episode, Turn, View, user
 
 SLOW = pytest.mark.slow
-# every estimator and every critic, with the KL in the one place or, among the slow
-# tests, in the other
+# every estimator and every critic, with the KL in the one place or, among the slow tests, in the
+# other
 ESTIMATORS = [
     pytest.param(
         {**settings, "kl_in": place},
@@ -71,23 +71,15 @@ def make(model_folder):
 
 
 def played(policy_trainer, seed=0, answers=4, pays=lambda n: float(n % 2)):
-    """(episodes, turns): so many answers to each chat, sampled from the learner; `pays`
-    is by the answer's number.
+    """(episodes, turns): so many answers to each chat, sampled from the learner; `pays` is by the
+    answer's number.
     """
     views = [View((user(chat),)) for chat in CHATS for _ in range(answers)]
-    moves = policy_trainer.actor.act(
-        views, [1000 * seed + n for n in range(len(views))]
-    )
+    moves = policy_trainer.actor.act(views, [1000 * seed + n for n in range(len(views))])
     turns = [Turn("first", view, move) for view, move in zip(views, moves, strict=True)]
     episodes = [
         Episode(
-            str(n),
-            0,
-            f"m{n}",
-            0,
-            "first" if n < answers else "second",
-            str(n // answers),
-            pays(n),
+            str(n), 0, f"m{n}", 0, "first" if n < answers else "second", str(n // answers), pays(n)
         )
         for n in range(len(turns))
     ]
@@ -115,10 +107,7 @@ def weights(policy_trainer):
     )
     return {
         name: value.detach().clone()
-        for name, value in {
-            **policy_trainer.policy.trained_parameters(),
-            **critic,
-        }.items()
+        for name, value in {**policy_trainer.policy.trained_parameters(), **critic}.items()
     }
 
 
@@ -134,13 +123,12 @@ def loss_and_gradient(policy_trainer, batch):
     """What one optimizer step would go by, without the step."""
     found = policy_trainer.optimizer.add_up(policy_trainer._backward(batch))
     gradient = [
-        torch.zeros_like(p) if p.grad is None else p.grad.clone()
-        for p in trained(policy_trainer)
+        torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in trained(policy_trainer)
     ]
     policy_trainer.optimizer.adamw.zero_grad(set_to_none=True)
-    return sum(
-        value for name, value in found.items() if name.endswith("_loss")
-    ), torch.cat([g.flatten() for g in gradient])
+    return sum(value for name, value in found.items() if name.endswith("_loss")), torch.cat(
+        [g.flatten() for g in gradient]
+    )
 
 
 @torch.no_grad()
@@ -158,10 +146,7 @@ def chances(policy_trainer, taught):
     """log-probability of each move, in nats."""
     batch = rollout_batch(*taught, policy_trainer.encoding, policy_trainer.device)
     return torch.tensor(
-        [
-            sum(row)
-            for row in policy_trainer.actor.retraced(batch.prompts, batch.answers)
-        ]
+        [sum(row) for row in policy_trainer.actor.retraced(batch.prompts, batch.answers)]
     )
 
 
@@ -179,9 +164,7 @@ def test_an_update_raises_the_better_paid_moves(make, settings):
     rise = chances(policy_trainer, taught) - before
     assert rise[paid].mean() > 0 > rise[~paid].mean()
     assert (
-        str(policy_trainer.learner) == "policy@1"
-        and facts["steps"] == 1
-        and facts["examples"] == 8
+        str(policy_trainer.learner) == "policy@1" and facts["steps"] == 1 and facts["examples"] == 8
     )
     assert (
         facts["reward"] == 0.5
@@ -201,9 +184,7 @@ def test_an_update_raises_the_better_paid_moves(make, settings):
         {"estimator": "gae", "critic": "model", "kl_in": "loss", "kl": 0.5},
         {"estimator": "group_relative", "kl": 0.5, "entropy": 0.1},
         # the other critic, and the loss over a constant
-        pytest.param(
-            {"estimator": "gae", "critic": "head", "entropy": 0.1}, marks=SLOW
-        ),
+        pytest.param({"estimator": "gae", "critic": "head", "entropy": 0.1}, marks=SLOW),
         pytest.param({"estimator": "batch", "over": "constant"}, marks=SLOW),
     ],
     ids=str,
@@ -232,28 +213,20 @@ def test_the_gradient_is_the_slope_of_the_loss(make, settings):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("over", "loss_type"),
-    [("answer", "grpo"), ("token", "bnpo"), ("constant", "dr_grpo")],
+    ("over", "loss_type"), [("answer", "grpo"), ("token", "bnpo"), ("constant", "dr_grpo")]
 )
 @pytest.mark.parametrize("beta", [0.3, pytest.param(0.0, marks=SLOW)])  # without KL
 def test_loss_and_gradient_equal_those_of_trl(make, over, loss_type, beta):
     # trl_losses' trainer has max_completion_length 12 and clips at 0.2 and 0.28
     policy_trainer = make(
-        {"max_new_tokens": 12},
-        estimator="group_relative",
-        over=over,
-        kl=beta,
-        clip_high=0.28,
+        {"max_new_tokens": 12}, estimator="group_relative", over=over, kl=beta, clip_high=0.28
     )
     dice = torch.Generator().manual_seed(2)
-    taught = played(
-        policy_trainer, pays=torch.rand(8, generator=dice).tolist().__getitem__
-    )
+    taught = played(policy_trainer, pays=torch.rand(8, generator=dice).tolist().__getitem__)
     batch = batch_of(policy_trainer, taught)
     shift(
         policy_trainer,
-        5e-3
-        * torch.randn(sum(p.numel() for p in trained(policy_trainer)), generator=dice),
+        5e-3 * torch.randn(sum(p.numel() for p in trained(policy_trainer)), generator=dice),
     )
     loss, gradient = loss_and_gradient(policy_trainer, batch)
 
@@ -267,25 +240,15 @@ def test_loss_and_gradient_equal_those_of_trl(make, over, loss_type, beta):
         logits_TV = policy_trainer.model(torch.tensor([[*prompt, *answer]])).logits[
             0, len(prompt) - 1 : -1
         ]
-        of_answer = logits_TV.log_softmax(-1).gather(1, torch.tensor(answer)[:, None])[
-            :, 0
-        ]
+        of_answer = logits_TV.log_softmax(-1).gather(1, torch.tensor(answer)[:, None])[:, 0]
         new_BT = (
             new_BT
-            + torch.nn.functional.pad(of_answer, (0, new_BT.shape[1] - len(answer)))[
-                None
-            ]
+            + torch.nn.functional.pad(of_answer, (0, new_BT.shape[1] - len(answer)))[None]
             * (torch.arange(len(batch)) == b)[:, None]
         )
     reference_BT = batch.reference_BT if beta else torch.zeros_like(batch.old_BT)
     expected, _ = trl_grpo(
-        loss_type,
-        new_BT,
-        batch.old_BT,
-        reference_BT,
-        advantage_B,
-        batch.mask_BT,
-        beta=beta,
+        loss_type, new_BT, batch.old_BT, reference_BT, advantage_B, batch.mask_BT, beta=beta
     )
     theirs = torch.autograd.grad(expected, trained(policy_trainer))
     assert loss == pytest.approx(expected.item(), abs=1e-6)
@@ -308,17 +271,11 @@ def test_neither_micro_batches_nor_shared_prompts_nor_checkpointing_change_the_g
     loss, gradient = loss_and_gradient(policy_trainer, prepared)
     assert policy_trainer.forward.shared is True
     others = [
-        (make(critic=critic, kl_in="loss", entropy=0.01, batch_size=size), None)
-        for size in (1, 3)
+        (make(critic=critic, kl_in="loss", entropy=0.01, batch_size=size), None) for size in (1, 3)
     ]
     others += [
         (policy_trainer, False),
-        (
-            make(
-                critic=critic, kl_in="loss", entropy=0.01, gradient_checkpointing=True
-            ),
-            None,
-        ),
+        (make(critic=critic, kl_in="loss", entropy=0.01, gradient_checkpointing=True), None),
     ]
     for other, shares in others:
         other.forward.decide_sharing(prepared)
@@ -343,15 +300,12 @@ def test_checkpointed_layers_are_computed_twice_and_have_no_dropout(make):
 
 
 @pytest.mark.parametrize(
-    ("count", "minibatches", "sizes"),
-    [(8, 1, [8]), (9, 4, [2, 2, 2, 3]), (3, 5, [1, 1, 1])],
+    ("count", "minibatches", "sizes"), [(8, 1, [8]), (9, 4, [2, 2, 2, 3]), (3, 5, [1, 1, 1])]
 )
 def test_steps_are_cut_evenly_and_lose_nobody(make, count, minibatches, sizes):
     policy_trainer = make(estimator="batch", minibatches=minibatches, epochs=2)
     parts = list(policy_trainer._minibatches(count, 4))
-    assert sorted(map(len, parts[: len(sizes)])) == sizes and len(parts) == 2 * len(
-        sizes
-    )
+    assert sorted(map(len, parts[: len(sizes)])) == sizes and len(parts) == 2 * len(sizes)
     for epoch in (parts[: len(sizes)], parts[len(sizes) :]):
         assert sorted(row for part in epoch for row in part) == list(range(count))
     if count > 3:
@@ -409,10 +363,7 @@ def test_sampler_and_learner_are_compared_before_the_cuts(make, cut):
 def test_moves_without_company_in_their_group_teach_nothing(make, estimator):
     policy_trainer = make(estimator=estimator)
     episodes, turns = played(policy_trainer)
-    alone = [
-        msgspec.structs.replace(episode, group=str(n))
-        for n, episode in enumerate(episodes)
-    ]
+    alone = [msgspec.structs.replace(episode, group=str(n)) for n, episode in enumerate(episodes)]
     with pytest.raises(NoSignal, match=r"game\.answers"):
         learn(policy_trainer, (alone, turns))
 
@@ -445,9 +396,7 @@ def test_the_bound_on_bad_tokens_is_in_the_loss(make):
 
 @pytest.mark.long
 def test_a_fresh_adapters_reference_is_the_model_without_it(make):
-    policy_trainer = make(
-        {"lora": {"r": 2, "alpha": 4}}, estimator="batch", learning_rate=1e-2
-    )
+    policy_trainer = make({"lora": {"r": 2, "alpha": 4}}, estimator="batch", learning_rate=1e-2)
     first = played(policy_trainer)
     assert learn(policy_trainer, first)["kl"] == pytest.approx(0, abs=1e-6)
     policy_trainer.assert_agreement(policy_trainer.actor)
@@ -456,9 +405,7 @@ def test_a_fresh_adapters_reference_is_the_model_without_it(make):
     base = policy_trainer.player.open(None, Resources())
     assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
     for own, said in zip(
-        batch.reference_BT.tolist(),
-        base.retraced(batch.prompts, batch.answers),
-        strict=True,
+        batch.reference_BT.tolist(), base.retraced(batch.prompts, batch.answers), strict=True
     ):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
     assert all("lora_" in name for name in policy_trainer.policy.trained_parameters())
@@ -474,24 +421,18 @@ def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder)
     start = policy_trainer.player.open(policy_trainer.player.start, Resources())
     assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
     for own, said in zip(
-        batch.reference_BT.tolist(),
-        start.retraced(batch.prompts, batch.answers),
-        strict=True,
+        batch.reference_BT.tolist(), start.retraced(batch.prompts, batch.answers), strict=True
     ):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
 
 
 @pytest.mark.long
-def test_two_learners_with_adapters_share_one_base_and_nothing_else(
-    make, adapter_folder
-):
+def test_two_learners_with_adapters_share_one_base_and_nothing_else(make, adapter_folder):
     _, folder = adapter_folder("llama", 1)
     resources, lora = Resources(), {"lora": {"r": 2, "alpha": 4}}
     settings = {"estimator": "batch", "learning_rate": 1e-2}
     ann = make(lora, name="ann", resources=resources, **settings)
-    ben = make(
-        {**lora, "adapter": str(folder)}, name="ben", resources=resources, **settings
-    )
+    ben = make({**lora, "adapter": str(folder)}, name="ben", resources=resources, **settings)
     alone = make(lora, name="ann", **settings)
     assert ann.model.get_base_model() is ben.model.get_base_model()
     learn(alone, played(alone))
@@ -507,9 +448,7 @@ def test_two_learners_with_adapters_share_one_base_and_nothing_else(
     batch = batch_of(ben, played(ben, seed=1))
     start = ben.player.open(ben.player.start, Resources())
     for own, said in zip(
-        batch.reference_BT.tolist(),
-        start.retraced(batch.prompts, batch.answers),
-        strict=True,
+        batch.reference_BT.tolist(), start.retraced(batch.prompts, batch.answers), strict=True
     ):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
     for policy_trainer in (ann, ben):
@@ -517,9 +456,7 @@ def test_two_learners_with_adapters_share_one_base_and_nothing_else(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "player", [{}, {"lora": {"r": 2, "alpha": 4}}], ids=["whole", "adapter"]
-)
+@pytest.mark.parametrize("player", [{}, {"lora": {"r": 2, "alpha": 4}}], ids=["whole", "adapter"])
 def test_what_is_saved_is_what_plays(make, player, tmp_path):
     policy_trainer = make(player, estimator="batch", learning_rate=1e-2)
     taught = played(policy_trainer)
@@ -553,8 +490,7 @@ def test_what_is_saved_is_what_plays(make, player, tmp_path):
         # less state than the first has
         pytest.param({"critic": "head"}, marks=SLOW),
         pytest.param(
-            {"estimator": "group_relative", "kl_target": 0.5, "kl_horizon": 50},
-            marks=SLOW,
+            {"estimator": "group_relative", "kl_target": 0.5, "kl_horizon": 50}, marks=SLOW
         ),
     ],
     ids=str,
@@ -573,26 +509,16 @@ def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
     calm = learn(policy_trainer, third)
     other = make(player, **settings)
     other.load(tmp_path, 2)
-    assert [turn.move for turn in played(other, 2)[1]] == [
-        turn.move for turn in third[1]
-    ]
+    assert [turn.move for turn in played(other, 2)[1]] == [turn.move for turn in third[1]]
     assert learn(other, third) == calm and other.learner == policy_trainer.learner
-    assert (
-        other.kl_weight,
-        other.optimizer.steps,
-        other.baselines,
-        other.probe,
-    ) == (
+    assert (other.kl_weight, other.optimizer.steps, other.baselines, other.probe) == (
         policy_trainer.kl_weight,
         policy_trainer.optimizer.steps,
         policy_trainer.baselines,
         policy_trainer.probe,
     )
     found = weights(other)
-    assert all(
-        torch.equal(value, found[name])
-        for name, value in weights(policy_trainer).items()
-    )
+    assert all(torch.equal(value, found[name]) for name, value in weights(policy_trainer).items())
 
 
 # -- its parts
@@ -602,15 +528,9 @@ def test_an_update_after_loading_is_the_uninterrupted_one_bit_for_bit(
 def test_the_entropy_bonus_raises_entropy(make):
     for weight in (0.0, 0.1):
         policy_trainer = make(estimator="batch", kl=0, entropy=weight)
-        taught = played(
-            policy_trainer, pays=lambda n: 1.0
-        )  # all alike: nothing else to learn
+        taught = played(policy_trainer, pays=lambda n: 1.0)  # all alike: nothing else to learn
         ids = torch.tensor(
-            [
-                rollout_batch(
-                    *taught, policy_trainer.encoding, policy_trainer.device
-                ).prompts[0]
-            ]
+            [rollout_batch(*taught, policy_trainer.encoding, policy_trainer.device).prompts[0]]
         )
         before = policy_trainer.model(ids).logits[0, -1].detach().softmax(-1)
         learn(policy_trainer, taught)
@@ -627,21 +547,14 @@ def test_the_weight_of_the_kl_follows_its_target(make):
     assert (
         policy_trainer.kl_weight == kls.adapted(0.2, facts["kl"], 0.01, 100, 8) < 0.2
     )  # nothing has been learned: less weight
-    lower, facts = (
-        policy_trainer.kl_weight,
-        learn(policy_trainer, played(policy_trainer, 1)),
-    )
+    lower, facts = (policy_trainer.kl_weight, learn(policy_trainer, played(policy_trainer, 1)))
     assert facts["kl"] > 0.01 and facts["kl_weight"] == lower
-    assert (
-        policy_trainer.kl_weight
-        == kls.adapted(lower, facts["kl"], 0.01, 100, 8)
-        > lower
-    )
+    assert policy_trainer.kl_weight == kls.adapted(lower, facts["kl"], 0.01, 100, 8) > lower
 
 
 def test_reference_and_policy_are_read_at_the_players_temperature(make):
-    """Before it has learned, a policy is its reference at any temperature; the longer
-    prompt's moves come first here, and are read last.
+    """Before it has learned, a policy is its reference at any temperature; the longer prompt's
+    moves come first here, and are read last.
     """
     policy_trainer = make({"temperature": 0.5}, estimator="batch")
     episodes, turns = played(policy_trainer, answers=2)
@@ -666,16 +579,10 @@ def test_the_critic_is_taught_the_return_and_the_policy_what_exceeded_it(make):
 @pytest.mark.long
 def test_the_critic_learns_what_moves_are_paid(make):
     policy_trainer = make(
-        critic="head",
-        learning_rate=1e-6,
-        critic_learning_rate=3e-2,
-        value_clip=10.0,
-        lam=1.0,
+        critic="head", learning_rate=1e-6, critic_learning_rate=3e-2, value_clip=10.0, lam=1.0
     )
     losses = [
-        learn(policy_trainer, played(policy_trainer, seed, pays=lambda n: 1.0))[
-            "value_loss"
-        ]
+        learn(policy_trainer, played(policy_trainer, seed, pays=lambda n: 1.0))["value_loss"]
         for seed in range(20)
     ]
     assert losses[0] == pytest.approx(0.5, abs=0.01) and losses[-1] < 0.1
@@ -706,10 +613,7 @@ def test_told_log_probabilities_that_are_not_the_learners_are_refused(make):
     episodes, turns = played(policy_trainer)
     wrong = [
         msgspec.structs.replace(
-            t,
-            move=msgspec.structs.replace(
-                t.move, logprobs=(-1.0,) * len(t.move.logprobs)
-            ),
+            t, move=msgspec.structs.replace(t.move, logprobs=(-1.0,) * len(t.move.logprobs))
         )
         for t in turns
     ]
@@ -720,13 +624,8 @@ def test_told_log_probabilities_that_are_not_the_learners_are_refused(make):
 @pytest.mark.parametrize("reward", [math.nan, math.inf])
 def test_a_reward_that_is_no_number_is_named(make, reward):
     policy_trainer = make(estimator="batch")
-    with pytest.raises(
-        ConfigError, match=f"the reward of match m3, turn 0, is {reward}"
-    ):
-        learn(
-            policy_trainer,
-            played(policy_trainer, pays=lambda n: reward if n == 3 else 1.0),
-        )
+    with pytest.raises(ConfigError, match=f"the reward of match m3, turn 0, is {reward}"):
+        learn(policy_trainer, played(policy_trainer, pays=lambda n: reward if n == 3 else 1.0))
 
 
 def test_nothing_to_learn_from_is_said(make):
@@ -753,9 +652,7 @@ def test_an_absurd_learning_rate_stops_with_a_word_about_it(make, estimator, rat
             learn(policy_trainer, played(policy_trainer, seed))
             policy_trainer.assert_agreement(policy_trainer.actor)
 
-    with pytest.raises(
-        EquipoiseError, match=r"learner\.learning_rate|learner\.max_disagreement"
-    ):
+    with pytest.raises(EquipoiseError, match=r"learner\.learning_rate|learner\.max_disagreement"):
         go_on()
 
 
@@ -779,12 +676,9 @@ def test_a_broken_critic_is_seen(make):
 
 def test_a_player_that_is_no_model_here_is_refused():
     with pytest.raises(
-        ConfigError,
-        match=r"'policy_gradient' trains players of kind 'local', but players\.rock",
+        ConfigError, match=r"'policy_gradient' trains players of kind 'local', but players\.rock"
     ):
-        PolicyTrainer(
-            PolicyGradient.model_validate({}), Player.build("tabular"), "rock", 0
-        )
+        PolicyTrainer(PolicyGradient.model_validate({}), Player.build("tabular"), "rock", 0)
 
 
 @pytest.mark.long

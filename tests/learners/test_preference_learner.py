@@ -1,6 +1,4 @@
-"""The preference learner on tiny random models of three families, full weights and
-adapters.
-"""
+"""The preference learner on tiny random models of three families, full weights and adapters."""
 
 import errno
 import shutil
@@ -58,9 +56,7 @@ def some_pairs(count: int = 8) -> list[Pair]:
 
 @pytest.fixture
 def training_batch(model_folder, tmp_path):
-    """training_batch("llama", lora=…, loss=…) -> one whose one opponent is the player as
-    given.
-    """
+    """training_batch("llama", lora=…, loss=…) -> one whose one opponent is the player as given."""
 
     def make(
         family: str,
@@ -71,12 +67,7 @@ def training_batch(model_folder, tmp_path):
         **more,
     ) -> TrainingBatch:
         player = Player.build(
-            {
-                "kind": "local",
-                "model": str(model_folder(family)),
-                "lora": lora,
-                "device": "cpu",
-            }
+            {"kind": "local", "model": str(model_folder(family)), "lora": lora, "device": "cpu"}
         )
         pairs = some_pairs() if pairs is None else pairs
         home = tmp_path / "home"
@@ -100,9 +91,7 @@ def training_batch(model_folder, tmp_path):
     return make
 
 
-def scores(
-    player: Player, weights: Path | None, pairs: list[Pair], which: str
-) -> np.ndarray:
+def scores(player: Player, weights: Path | None, pairs: list[Pair], which: str) -> np.ndarray:
     actor = player.open(weights, Resources())
     return np.array(
         [
@@ -194,10 +183,7 @@ def test_a_second_generation_goes_on_from_the_first(training_batch, tmp_path):
         "mnpo",
         "cpo",
         # members whose equations tests/losses checks: that they learn, too
-        *(
-            pytest.param(n, marks=SLOW)
-            for n in ("ipo", "sppo", "mnpo_released", "simpo")
-        ),
+        *(pytest.param(n, marks=SLOW) for n in ("ipo", "sppo", "mnpo_released", "simpo")),
     ],
 )
 def test_every_member_of_the_family_trains(training_batch, loss):
@@ -212,9 +198,7 @@ def test_every_member_of_the_family_trains(training_batch, loss):
         },
     )
     lines = []
-    learner(epochs=6, batch_size=8, learning_rate=2e-4).learn(
-        replace(now, log=lines.append)
-    )
+    learner(epochs=6, batch_size=8, learning_rate=2e-4).learn(replace(now, log=lines.append))
     assert lines[-1]["loss"] < 0.99 * lines[0]["loss"]
 
 
@@ -229,16 +213,13 @@ def test_the_loss_sees_each_number_in_its_place(training_batch):
     batch = PairObjective(PreferenceLoss.build("dpo"), (0.25, 0.75)).pair_batch(
         torch.tensor([-1.0, -2.0, -3.0, -4.0]), rows
     )
-    assert batch.policy_chosen_B.tolist() == [
-        -1,
-        -3,
-    ] and batch.policy_rejected_B.tolist() == [-2, -4]
+    assert batch.policy_chosen_B.tolist() == [-1, -3] and batch.policy_rejected_B.tolist() == [
+        -2,
+        -4,
+    ]
     assert batch.opponent_chosen_KB.tolist() == [[-10, -12], [-20, -22]]
     assert batch.opponent_rejected_KB.tolist() == [[-11, -13], [-21, -23]]
-    assert batch.tokens_chosen_B.tolist() == [
-        2,
-        1,
-    ] and batch.tokens_rejected_B.tolist() == [1, 1]
+    assert batch.tokens_chosen_B.tolist() == [2, 1] and batch.tokens_rejected_B.tolist() == [1, 1]
     assert batch.score_chosen_B.tolist() == pytest.approx([0.9, 0.8])
     assert batch.score_rejected_B.tolist() == pytest.approx([0.1, 0.2])
     assert batch.weight_K.tolist() == [0.25, 0.75]
@@ -248,9 +229,7 @@ def test_rows_are_read_as_the_opponents_read_them(training_batch):
     now = training_batch("gemma3")
     encoding = now.player.encoding()
     for pair, row in zip(now.pairs, pair_rows(now, encoding), strict=True):
-        for text, answer in zip(
-            (pair.chosen, pair.rejected), row.answers.answers, strict=True
-        ):
+        for text, answer in zip((pair.chosen, pair.rejected), row.answers.answers, strict=True):
             ids, start = encoding.join(pair.messages, text)
             assert (ids[:start], ids[start:]) == (row.answers.prompt, answer)
 
@@ -262,9 +241,7 @@ def trained(now: TrainingBatch, **settings) -> dict[str, torch.Tensor]:
     return weights_of(now.output)
 
 
-def assert_close(
-    first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], atol: float
-):
+def assert_close(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], atol: float):
     assert first.keys() == second.keys()
     for name in first:
         torch.testing.assert_close(first[name], second[name], rtol=0, atol=atol)
@@ -279,17 +256,13 @@ def test_variants_of_the_computation_agree(training_batch):
     assert_close(base, trained(now, **once, share_prompts=False), atol=2e-4)
     assert_close(base, trained(now, **once, gradient_checkpointing=True), atol=2e-4)
     assert_close(
-        base,
-        trained(now, **{**once, "batch_size": 2, "gradient_accumulation": 2}),
-        atol=2e-4,
+        base, trained(now, **{**once, "batch_size": 2, "gradient_accumulation": 2}), atol=2e-4
     )
     anywhere = now.player.model_copy(update={"device": "auto"})
     short = trained(replace(now, player=anywhere), **once, precision="bf16")
     assert_close(base, short, atol=2.5e-3)
     with pytest.raises(AssertionError):
-        assert_close(
-            base, trained(replace(now, seed=12), **{**once, "batch_size": 1}), atol=2e-4
-        )
+        assert_close(base, trained(replace(now, seed=12), **{**once, "batch_size": 1}), atol=2e-4)
 
 
 class Killed(BaseException):
@@ -346,9 +319,7 @@ def test_the_checkpoint_of_another_training_is_not_taken(training_batch):
     now = training_batch("llama")
     trained(now, **settings)
     assert list(now.scratch.glob("checkpoint-*"))
-    fresh = trained(
-        replace(now, seed=12, scratch=now.scratch.with_name("fresh")), **settings
-    )
+    fresh = trained(replace(now, seed=12, scratch=now.scratch.with_name("fresh")), **settings)
     assert_close(fresh, trained(replace(now, seed=12), **settings), atol=0)
 
 
@@ -376,8 +347,7 @@ def test_a_batch_holds_answers_of_like_length():
 def test_a_loss_that_is_no_number_stops_with_its_reason(training_batch):
     now = training_batch("llama")
     with pytest.raises(
-        EquipoiseError,
-        match=r"at step \d+ of 6: lower learner.learning_rate \(now 1e\+30\)",
+        EquipoiseError, match=r"at step \d+ of 6: lower learner.learning_rate \(now 1e\+30\)"
     ):
         learner(learning_rate=1e30, warmup_ratio=0).learn(now)
 
@@ -390,14 +360,10 @@ def test_what_cannot_be_learned_from_is_said(training_batch):
         learner().learn(replace(now, loss=None))
     with pytest.raises(ConfigError, match="trains players of kind 'local'"):
         learner().learn(
-            replace(
-                now, player=Player.build({"kind": "tabular", "actions": ["a", "b"]})
-            )
+            replace(now, player=Player.build({"kind": "tabular", "actions": ["a", "b"]}))
         )
     with pytest.raises(ConfigError, match="not a number"):
-        learner().learn(
-            replace(now, opponent_chosen_KB=now.opponent_chosen_KB * np.nan)
-        )
+        learner().learn(replace(now, opponent_chosen_KB=now.opponent_chosen_KB * np.nan))
     with pytest.raises(ConfigError, match=r"are \(1, 3\), not \(1, 8\)"):
         learner().learn(replace(now, opponent_chosen_KB=now.opponent_chosen_KB[:, :3]))
 

@@ -1,5 +1,5 @@
-"""A tabular player's proximal steps against another, held against the solver that takes
-them for both.
+"""A tabular player's proximal steps against another, held against the solver that takes them for
+both.
 """
 
 import json
@@ -23,9 +23,7 @@ from equipoise.solvers.base import Profile
 from equipoise.solvers.gpo import StepSizes, gpo, step_sizes
 from equipoise.types import PlayerId
 
-PAYOFF_AM = np.array(
-    [[0.9, -0.4, 0.2, -0.8], [-0.5, 0.7, -0.6, 0.1], [0.0, 0.3, -0.2, 0.6]]
-)
+PAYOFF_AM = np.array([[0.9, -0.4, 0.2, -0.8], [-0.5, 0.7, -0.6, 0.1], [0.0, 0.3, -0.2, 0.6]])
 GAME = Matrix(
     name="custom",
     payoffs=tuple(map(tuple, PAYOFF_AM.tolist())),
@@ -50,21 +48,15 @@ def training_batch(
         scratch=Path(folder),
         seed=0,
         game=game,
-        other_players={
-            other: OtherPlayer(Tabular(logits=STARTS[other]), other_weights)
-        },
+        other_players={other: OtherPlayer(Tabular(logits=STARTS[other]), other_weights)},
         player_of_role={"row": "defender", "column": "adversary"},
     )
 
 
-def run(
-    folder, learner, rounds=ROUNDS, in_turn=False
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def run(folder, learner, rounds=ROUNDS, in_turn=False) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Every policy of defender and adversary when both learn for `rounds` generations."""
     weights: dict[str, Path | None] = {"defender": None, "adversary": None}
-    policies = {
-        name: [np.exp(log_softmax(np.array(start)))] for name, start in STARTS.items()
-    }
+    policies = {name: [np.exp(log_softmax(np.array(start)))] for name, start in STARTS.items()}
     for t in range(rounds):
         known = dict(weights)
         for name, other in (("defender", "adversary"), ("adversary", "defender")):
@@ -79,20 +71,14 @@ def run(
 @pytest.mark.parametrize("in_turn", [False, True])
 @pytest.mark.parametrize("entropy", [False, True])
 def test_both_players_take_the_solvers_steps(tmp_path, entropy, in_turn):
-    defender, adversary = run(
-        tmp_path, Proximal(rounds=ROUNDS, entropy=entropy), in_turn=in_turn
-    )
+    defender, adversary = run(tmp_path, Proximal(rounds=ROUNDS, entropy=entropy), in_turn=in_turn)
     start = Profile(defender[0], adversary[0])
     step = step_sizes(PAYOFF_AM, ROUNDS, entropy=entropy)
     played = gpo(PAYOFF_AM, rounds=ROUNDS, step=step, start=start, alternate=in_turn)
     np.testing.assert_allclose(defender[-1], played.last.row_A, atol=1e-12)
     np.testing.assert_allclose(adversary[-1], played.last.column_M, atol=1e-12)
-    np.testing.assert_allclose(
-        np.mean(defender[:-1], axis=0), played.average.row_A, atol=1e-12
-    )
-    np.testing.assert_allclose(
-        np.mean(adversary[:-1], axis=0), played.average.column_M, atol=1e-12
-    )
+    np.testing.assert_allclose(np.mean(defender[:-1], axis=0), played.average.row_A, atol=1e-12)
+    np.testing.assert_allclose(np.mean(adversary[:-1], axis=0), played.average.column_M, atol=1e-12)
 
 
 def test_c_sets_both_regularisers(tmp_path):
@@ -113,14 +99,11 @@ def test_each_seat_is_paid_by_its_own_table(tmp_path):
     )
     facts = Proximal(rounds=1, c=2.0).learn(now)
     before_M, met_A = (
-        np.exp(log_softmax(np.array(STARTS[name])))
-        for name in ("adversary", "defender")
+        np.exp(log_softmax(np.array(STARTS[name]))) for name in ("adversary", "defender")
     )
     after_M = before_M * np.exp(met_A @ column_AM / 2.0)
     after_M /= after_M.sum()
-    np.testing.assert_allclose(
-        np.exp(log_softmax(read_policy(now.output))), after_M, atol=1e-12
-    )
+    np.testing.assert_allclose(np.exp(log_softmax(read_policy(now.output))), after_M, atol=1e-12)
     assert facts == {
         "value": pytest.approx(met_A @ column_AM @ before_M),
         "entropy": pytest.approx(-(after_M * np.log(after_M)).sum()),
@@ -155,11 +138,7 @@ def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
             {},
             "learner.seats: needs a player for each of the game's two seats",
         ),
-        (
-            {"seats": {"row": "x", "column": "y"}},
-            {},
-            "x and y are seated; needs 'defender'",
-        ),
+        ({"seats": {"row": "x", "column": "y"}}, {}, "x and y are seated; needs 'defender'"),
         ({"seats": {"row": "defender", "column": "defender"}}, {}, "and another"),
         (
             {"seats": {"row": "defender", "column": "y"}},
@@ -178,11 +157,7 @@ def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
             {"player": Scripted(texts=("a",))},
             "players.defender: learner 'proximal' trains tabular players",
         ),
-        (
-            {},
-            {"player": Tabular(logits=(0.0, 1.0))},
-            "is for 2 moves, but the game has 3",
-        ),
+        ({}, {"player": Tabular(logits=(0.0, 1.0))}, "is for 2 moves, but the game has 3"),
         (
             {},
             {"player": Tabular(probabilities=(1.0, 0.0, 0.0))},
@@ -192,9 +167,7 @@ def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
 )
 def test_what_does_not_fit_together_is_named(tmp_path, settings, change, message):
     with pytest.raises(ConfigError, match=message):
-        Proximal(rounds=3, **settings).learn(
-            replace(training_batch(tmp_path), **change)
-        )
+        Proximal(rounds=3, **settings).learn(replace(training_batch(tmp_path), **change))
 
 
 def test_the_kind_is_known_and_its_rounds_are_asked_for():

@@ -1,5 +1,5 @@
-"""A policy trainer whose moves an engine samples: each generation goes there as an
-adapter, what differs is measured, and importance weights correct it.
+"""A policy trainer whose moves an engine samples: each generation goes there as an adapter, what
+differs is measured, and importance weights correct it.
 """
 
 import math
@@ -42,18 +42,12 @@ def test_the_distance_is_of_tokens_alone():
     facts = mismatch(BATCH)
     assert facts["sampler_gap"] == pytest.approx(4 * LOG2 / 3)
     # ratio − 1 − log ratio at ratios 1, 4 and 1/4
-    assert facts["mismatch_kl"] == pytest.approx(
-        ((3 - 2 * LOG2) + (2 * LOG2 - 0.75)) / 3
-    )
+    assert facts["mismatch_kl"] == pytest.approx(((3 - 2 * LOG2) + (2 * LOG2 - 0.75)) / 3)
 
 
 @pytest.mark.parametrize(
     ("correction", "weights", "bounded"),
-    [
-        ("truncate", [1, 2, 0.25], 1 / 3),
-        ("mask", [1, 0, 0], 2 / 3),
-        ("none", [1, 1, 1], 0),
-    ],
+    [("truncate", [1, 2, 0.25], 1 / 3), ("mask", [1, 0, 0], 2 / 3), ("none", [1, 1, 1], 0)],
 )
 def test_importance_weights_are_bounded(correction, weights, bounded):
     weight_BT, facts = importance_weights(BATCH, correction, 2.0)
@@ -63,8 +57,8 @@ def test_importance_weights_are_bounded(correction, weights, bounded):
 
 
 def test_truncated_weights_make_the_mean_that_of_the_policy():
-    """Samples of another distribution, weighed, have the policy's mean where no ratio
-    is bounded: the sum over all tokens, exactly.
+    """Samples of another distribution, weighed, have the policy's mean where no ratio is bounded:
+    the sum over all tokens, exactly.
     """
     policy_V = torch.tensor([0.5, 0.3, 0.2])
     other_V = torch.tensor([0.4, 0.4, 0.2])
@@ -76,9 +70,7 @@ def test_truncated_weights_make_the_mean_that_of_the_policy():
     )
 
 
-@pytest.mark.parametrize(
-    "cuts", [{"top_k": 7}, {"top_p": 0.8}, {"top_k": 20, "top_p": 0.6}]
-)
+@pytest.mark.parametrize("cuts", [{"top_k": 7}, {"top_p": 0.8}, {"top_k": 20, "top_p": 0.6}])
 def test_the_kept_mass_is_what_the_cuts_add(cuts):
     generator = torch.Generator().manual_seed(0)
     logits_BV = 3 * torch.randn(50, 320, generator=generator)
@@ -91,8 +83,8 @@ def test_the_kept_mass_is_what_the_cuts_add(cuts):
 
 @pytest.fixture
 def trainer(model_folder, tmp_path):
-    """trainer(server, **settings) -> a learner of the tiny Llama; server None: sampled
-    in this process.
+    """trainer(server, **settings) -> a learner of the tiny Llama; server None: sampled in this
+    process.
     """
 
     def build(server, **settings) -> PolicyTrainer:
@@ -111,12 +103,7 @@ def trainer(model_folder, tmp_path):
             **settings.pop("player", {}),
         }
         learner = PolicyGradient.model_validate(
-            {
-                "learning_rate": 1e-2,
-                "warmup_steps": 0,
-                "estimator": "group_relative",
-                **settings,
-            }
+            {"learning_rate": 1e-2, "warmup_steps": 0, "estimator": "group_relative", **settings}
         )
         return PolicyTrainer(
             learner, Player.build(given), "policy", 3, Resources(), tmp_path / "sent"
@@ -130,16 +117,12 @@ def update(trainer, seed=0):
     views = [View((user("How much is three and four?"),))] * 4
     moves = trainer.actor.act(views, [100 * seed + n for n in range(4)])
     turns = [Turn("first", view, move) for view, move in zip(views, moves, strict=True)]
-    episodes = [
-        Episode(str(n), 0, f"m{n}", 0, "first", "0", float(n % 2)) for n in range(4)
-    ]
+    episodes = [Episode(str(n), 0, f"m{n}", 0, "first", "0", float(n % 2)) for n in range(4)]
     return trainer.learn(episodes, turns, 5, lambda line: None)
 
 
 @pytest.mark.long
-def test_a_learner_through_an_engine_learns_what_it_learns_here(
-    vllm_server, trainer, tmp_path
-):
+def test_a_learner_through_an_engine_learns_what_it_learns_here(vllm_server, trainer, tmp_path):
     server = vllm_server("llama")
     here, there = trainer(None), trainer(server)
     for seed in range(3):

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from equipoise.errors import ConfigError
-from equipoise.run import recipes
+from equipoise.runs import recipes
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "scaling.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
@@ -22,8 +22,7 @@ def test_the_guide_shows_valid_settings(block):
 
 def test_the_guide_counts_right():
     several = recipes.build(
-        recipes.merge(recipes.read("quickstart"), yaml.safe_load(BLOCKS[0])),
-        "docs/scaling.md",
+        recipes.merge(recipes.read("quickstart"), yaml.safe_load(BLOCKS[0])), "docs/scaling.md"
     )
     assert several.learner.steps(1280) == 10 * several.learner.epochs
 

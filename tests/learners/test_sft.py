@@ -33,9 +33,7 @@ def settings(**more) -> SFT:
 def likelihoods(
     model: Path, weights: Path | None, lora: dict | None = None
 ) -> list[tuple[float, int]]:
-    player = Player.build(
-        {"kind": "local", "model": str(model), "device": "cpu", "lora": lora}
-    )
+    player = Player.build({"kind": "local", "model": str(model), "device": "cpu", "lora": lora})
     return player.open(weights, Resources()).logprobs(
         [chat for chat, _ in EXAMPLES], [text for _, text in EXAMPLES]
     )
@@ -52,14 +50,10 @@ def likelihoods(
         pytest.param("gemma3", marks=pytest.mark.slow),
     ],
 )
-def test_answers_become_likely_and_the_result_stands_alone(
-    model_folder, tmp_path, family
-):
+def test_answers_become_likely_and_the_result_stands_alone(model_folder, tmp_path, family):
     lines = []
     before = likelihoods(model_folder(family), None)
-    told = train_sft(
-        model_folder(family), EXAMPLES, tmp_path, settings(), seed=3, log=lines.append
-    )
+    told = train_sft(model_folder(family), EXAMPLES, tmp_path, settings(), seed=3, log=lines.append)
     after = likelihoods(tmp_path, None)
     assert [count for _, count in before] == [count for _, count in after]
     assert sum(total for total, _ in after) > 0.7 * sum(total for total, _ in before)
@@ -69,9 +63,7 @@ def test_answers_become_likely_and_the_result_stands_alone(
 
 def test_the_loss_is_of_the_answers_tokens_alone(model_folder, tmp_path):
     before = likelihoods(model_folder("llama"), None)
-    told = train_sft(
-        model_folder("llama"), EXAMPLES, tmp_path, settings(epochs=1, batch_size=6)
-    )
+    told = train_sft(model_folder("llama"), EXAMPLES, tmp_path, settings(epochs=1, batch_size=6))
     total, tokens = (sum(column) for column in zip(*before, strict=True))
     assert told["loss"] == pytest.approx(-total / tokens, rel=1e-4)
 
@@ -80,11 +72,7 @@ def test_the_loss_is_of_the_answers_tokens_alone(model_folder, tmp_path):
 def test_an_adapter_of_the_model(model_folder, tmp_path):
     folder = model_folder("qwen3")
     train_sft(
-        folder,
-        EXAMPLES,
-        tmp_path,
-        settings(learning_rate=2e-2),
-        lora=Lora.model_validate({"r": 4}),
+        folder, EXAMPLES, tmp_path, settings(learning_rate=2e-2), lora=Lora.model_validate({"r": 4})
     )
     assert (tmp_path / "adapter_config.json").exists() and not (
         tmp_path / "model.safetensors"
@@ -101,13 +89,7 @@ def test_equal_seeds_give_equal_weights(model_folder, tmp_path):
 
     found = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        train_sft(
-            model_folder("llama"),
-            EXAMPLES,
-            tmp_path / name,
-            settings(epochs=1),
-            seed=seed,
-        )
+        train_sft(model_folder("llama"), EXAMPLES, tmp_path / name, settings(epochs=1), seed=seed)
         found.append(load_file(tmp_path / name / "model.safetensors")["lm_head.weight"])
     assert (found[0] == found[1]).all() and not (found[0] == found[2]).all()
 
@@ -120,9 +102,7 @@ def test_a_run_teaches_the_winners_once_each(model_folder, tmp_path):
         for loser in ("no", "never")
     ]
     (tmp_path / "home").mkdir()
-    player = Player.build(
-        {"kind": "local", "model": str(model_folder("llama")), "device": "cpu"}
-    )
+    player = Player.build({"kind": "local", "model": str(model_folder("llama")), "device": "cpu"})
     training_batch = TrainingBatch(
         PlayerId("policy"),
         player,
@@ -135,10 +115,7 @@ def test_a_run_teaches_the_winners_once_each(model_folder, tmp_path):
     )
     told = settings().learn(training_batch)
     assert told["examples"] == 4 * len(EXAMPLES)
-    before, after = (
-        likelihoods(model_folder("llama"), None),
-        likelihoods(tmp_path / "home", None),
-    )
+    before, after = (likelihoods(model_folder("llama"), None), likelihoods(tmp_path / "home", None))
     assert sum(total for total, _ in after) > 0.7 * sum(total for total, _ in before)
     with pytest.raises(NoSignal):
         settings().learn(replace(training_batch, pairs=[]))

@@ -1,5 +1,5 @@
-"""The Trainer under FSDP2: two processes that hold half of every weight each learn what
-one process does.
+"""The Trainer under FSDP2: two processes that hold half of every weight each learn what one process
+does.
 """
 
 from pathlib import Path
@@ -10,8 +10,7 @@ from test_launch import assert_same, learner, moved, training_batch, weights_of
 from equipoise.learners.launch import Launch
 from equipoise.learners.process_group import ProcessGroup
 
-# accelerate shards on accelerators alone. Here a process on the CPU says that it has
-# one.
+# accelerate shards on accelerators alone. Here a process on the CPU says that it has one.
 ON_CPU = """
 import sys, torch
 from pathlib import Path
@@ -50,9 +49,7 @@ worker.main(Path(sys.argv[1]))
 )
 def test_sharded_processes_learn_what_one_does(model_folder, tmp_path, family, lora):
     model = model_folder(family)
-    one, two = (
-        training_batch(model, tmp_path / name, lora=lora) for name in ("one", "two")
-    )
+    one, two = (training_batch(model, tmp_path / name, lora=lora) for name in ("one", "two"))
     facts = learner("preference").learn(one)
     script = tmp_path / "on_cpu.py"
     script.write_text(ON_CPU)
@@ -65,8 +62,7 @@ def test_sharded_processes_learn_what_one_does(model_folder, tmp_path, family, l
     launch = OnCpu.model_validate(some.launch.model_dump())
     with ProcessGroup(launch, two.scratch / "launch") as group:
         assert group.learn(some, two) == {
-            name: pytest.approx(value, rel=5e-4, abs=1e-9)
-            for name, value in facts.items()
+            name: pytest.approx(value, rel=5e-4, abs=1e-9) for name, value in facts.items()
         }
     assert {file.name for file in one.output.iterdir()} == {
         file.name for file in two.output.iterdir()

@@ -1,6 +1,5 @@
-"""Updates of a policy gradient in processes that stay: the same as in processes that
-start anew for each, or in none, also with weights in shares; what is lost is noticed,
-and nothing is left behind.
+"""Updates of a policy gradient in processes that stay: the same as in processes that start anew for
+each, or in none, also with weights in shares; what is lost is noticed, and nothing is left behind.
 """
 
 import os
@@ -34,8 +33,8 @@ WITH_CRITIC = {"estimator": "gae", "critic": "model", "entropy": 0.01}
 
 @pytest.fixture
 def standing(model_folder, tmp_path):
-    """standing(lora=…, launch={…}, **settings) -> a trainer of the tiny Llama; the same
-    in this process where `launch` is None.
+    """standing(lora=…, launch={…}, **settings) -> a trainer of the tiny Llama; the same in this
+    process where `launch` is None.
     """
     opened = []
 
@@ -78,8 +77,8 @@ def apart(one, two) -> float:
 
 
 def updated(trainer, count, *, close=False, folder: Path | None = None):
-    """The facts of so many updates of moves that are the same for everybody; `close`:
-    the processes end after each, and others go on from the state.
+    """The facts of so many updates of moves that are the same for everybody; `close`: the processes
+    end after each, and others go on from the state.
     """
     torch.manual_seed(0)
     facts = []
@@ -101,9 +100,7 @@ def updated(trainer, count, *, close=False, folder: Path | None = None):
         pytest.param("fsdp2", None, WITH_CRITIC, id="fsdp2, critic"),
     ],
 )
-def test_two_processes_that_stay_learn_what_one_does(
-    standing, tmp_path, config, lora, settings
-):
+def test_two_processes_that_stay_learn_what_one_does(standing, tmp_path, config, lora, settings):
     launch = {"config": config, "num_processes": 2}
     one = standing(lora=lora, **settings)
     two = standing(launch, lora, **settings)
@@ -181,9 +178,7 @@ def test_an_exception_is_told_from_a_process_that_was_lost(standing, killed):
         assert isinstance(error.value, GroupLostError)
     else:
         assert type(error.value) is EquipoiseError
-        told = (
-            r"(?s)log.txt\):\nTraceback.*in advantages.*KeyError: \"the user's own\"$"
-        )
+        told = r"(?s)log.txt\):\nTraceback.*in advantages.*KeyError: \"the user's own\"$"
         assert re.search(told, str(error.value))
 
 
@@ -237,8 +232,7 @@ def test_what_cannot_be_divided_is_refused(config, message):
 def test_an_adapter_is_not_divided():
     learner = PolicyGradient.model_validate({"launch": {"config": "fsdp2"}})
     whole, adapter = (
-        Player.build({"kind": "local", "learns": True, "lora": lora})
-        for lora in (None, {"r": 2})
+        Player.build({"kind": "local", "learns": True, "lora": lora}) for lora in (None, {"r": 2})
     )
     assert list(learner.faults(whole, Answers())) == []
     assert "with lora, use ddp" in str(list(learner.faults(adapter, Answers())))

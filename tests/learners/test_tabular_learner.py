@@ -1,5 +1,5 @@
-"""The exact minimisers against closed forms, against scipy, and what they do in games
-whose answer is known.
+"""The exact minimisers against closed forms, against scipy, and what they do in games whose answer
+is known.
 """
 
 import numpy as np
@@ -30,9 +30,7 @@ START = (0.3, -0.4, 0.0, 1.0, -0.9)
 
 def custom(payoff_AA):
     names = tuple(map(str, range(len(payoff_AA))))
-    return Matrix(
-        name="custom", payoffs=tuple(map(tuple, payoff_AA.tolist())), row_actions=names
-    )
+    return Matrix(name="custom", payoffs=tuple(map(tuple, payoff_AA.tolist())), row_actions=names)
 
 
 def random_game(seed=0, size=SIZE):
@@ -45,8 +43,8 @@ def bradley_terry_game(reward_A):
 
 
 def learn(tmp_path, settings, game, learner=None, generations=3, start=START):
-    """Teach a player with a random past: (the past's log-probabilities, newest first;
-    the new one's; the facts).
+    """Teach a player with a random past: (the past's log-probabilities, newest first; the new
+    one's; the facts).
     """
     dice = np.random.default_rng(7)
     folders = [None]
@@ -70,9 +68,7 @@ def learn(tmp_path, settings, game, learner=None, generations=3, start=START):
         past_weights=folders,
     )
     facts = (learner or TabularLearner()).learn(training_batch)
-    past_KA = np.array(
-        [log_softmax(player.logits_A(folder, len(start))) for folder in folders]
-    )
+    past_KA = np.array([log_softmax(player.logits_A(folder, len(start))) for folder in folders])
     return past_KA, log_softmax(read_policy(home)), facts
 
 
@@ -86,17 +82,11 @@ def assert_policy(log_policy_A, expected_logits_A):
 def test_mnpo_with_probability_target_is_multiplicative_weights(tmp_path):
     game = random_game()
     win_AA = win_probabilities(game.payoff_AM())
-    settings = {
-        "kind": "mnpo",
-        "target": "probability",
-        "eta": 3.0,
-        "weights": [1, 1, 1],
-    }
+    settings = {"kind": "mnpo", "target": "probability", "eta": 3.0, "weights": [1, 1, 1]}
     past_KA, log_policy_A, _ = learn(tmp_path, settings, game)
     three_KA = past_KA[:3]
     assert_policy(
-        log_policy_A,
-        three_KA.mean(0) + 3.0 / 3 * sum(win_AA @ np.exp(log_A) for log_A in three_KA),
+        log_policy_A, three_KA.mean(0) + 3.0 / 3 * sum(win_AA @ np.exp(log_A) for log_A in three_KA)
     )
 
 
@@ -112,17 +102,10 @@ def test_mnpo_with_constant_target_steps_by_one_over_eta(tmp_path):
 def test_mnpo_anchor_is_not_a_rival(tmp_path):
     game = random_game(2)
     win_AA = win_probabilities(game.payoff_AM())
-    settings = {
-        "kind": "mnpo",
-        "target": "probability",
-        "eta": 2.0,
-        "weights": [1],
-        "ratio": 0.5,
-    }
+    settings = {"kind": "mnpo", "target": "probability", "eta": 2.0, "weights": [1], "ratio": 0.5}
     past_KA, log_policy_A, _ = learn(tmp_path, settings, game)
     assert_policy(
-        log_policy_A,
-        0.5 * past_KA[0] + 0.5 * past_KA[-1] + 2.0 * win_AA @ np.exp(past_KA[0]),
+        log_policy_A, 0.5 * past_KA[0] + 0.5 * past_KA[-1] + 2.0 * win_AA @ np.exp(past_KA[0])
     )
 
 
@@ -134,8 +117,7 @@ def test_inpo_is_a_mirror_step_with_an_anchor(tmp_path, target, step):
         tmp_path, {"kind": "inpo", "tau": 0.2, "eta": 0.8, "target": target}, game
     )
     assert_policy(
-        log_policy_A,
-        0.25 * past_KA[-1] + 0.75 * past_KA[0] + step * win_AA @ np.exp(past_KA[0]),
+        log_policy_A, 0.25 * past_KA[-1] + 0.75 * past_KA[0] + step * win_AA @ np.exp(past_KA[0])
     )
 
 
@@ -144,9 +126,7 @@ def test_inpo_with_target_eta_rests_at_the_regularised_equilibrium(tmp_path):
     win_AA = win_probabilities(game.payoff_AM())
     policy_A = np.array(start)
     for _ in range(4000):
-        policy_A = 0.95 * policy_A + 0.05 * (
-            np.array(start) + win_AA @ softmax(policy_A) / tau
-        )
+        policy_A = 0.95 * policy_A + 0.05 * (np.array(start) + win_AA @ softmax(policy_A) / tau)
     folder = tmp_path / "equilibrium"
     folder.mkdir()
     write_policy(folder, policy_A)
@@ -159,9 +139,7 @@ def test_inpo_with_target_eta_rests_at_the_regularised_equilibrium(tmp_path):
         seed=0,
         game=game,
         past_weights=[folder, None],
-        loss=PreferenceLoss.build(
-            {"kind": "inpo", "target": "eta", "tau": tau, "eta": 1.0}
-        ),
+        loss=PreferenceLoss.build({"kind": "inpo", "target": "eta", "tau": tau, "eta": 1.0}),
     )
     TabularLearner().learn(training_batch)
     assert_policy(log_softmax(read_policy(tmp_path)), policy_A)
@@ -182,9 +160,7 @@ def test_ipo_tilts_its_reference_by_one_over_tau(tmp_path, reference):
 def test_distill_dpo_tilts_its_reference_by_the_reward(tmp_path):
     game = random_game(5)
     win_AA = win_probabilities(game.payoff_AM())
-    past_KA, log_policy_A, _ = learn(
-        tmp_path, {"kind": "distill_dpo", "beta": 0.4}, game
-    )
+    past_KA, log_policy_A, _ = learn(tmp_path, {"kind": "distill_dpo", "beta": 0.4}, game)
     assert_policy(log_policy_A, past_KA[-1] + win_AA @ np.exp(past_KA[-1]) / 0.4)
 
 
@@ -206,8 +182,7 @@ def test_sigmoid_members_recover_the_reward_of_bradley_terry_preferences(
     reward_A = np.array([0.0, 1.0, -0.5, 2.0, 0.3])
     past_KA, log_policy_A, _ = learn(tmp_path, settings, bradley_terry_game(reward_A))
     assert_policy(
-        log_policy_A,
-        sum(weight * past_KA[k] for k, weight in weights.items()) + reward_A / 0.5,
+        log_policy_A, sum(weight * past_KA[k] for k, weight in weights.items()) + reward_A / 0.5
     )
 
 
@@ -217,37 +192,25 @@ def test_sppo_minimises_over_normalised_policies_and_is_multiplicative_weights_t
     game, errors = random_game(6), []
     win_AA = win_probabilities(game.payoff_AM())
     for eta in (0.2, 0.1):
-        past_KA, log_policy_A, _ = learn(
-            tmp_path / str(eta), {"kind": "sppo", "eta": eta}, game
-        )
+        past_KA, log_policy_A, _ = learn(tmp_path / str(eta), {"kind": "sppo", "eta": eta}, game)
         wins_A = win_AA @ np.exp(past_KA[0])
         miss_A = np.exp(past_KA[0]) * (log_policy_A - past_KA[0] - eta * (wins_A - 0.5))
-        np.testing.assert_allclose(
-            miss_A, np.exp(log_policy_A) * miss_A.sum(), atol=1e-9
-        )
-        errors.append(
-            np.abs(log_policy_A - log_softmax(past_KA[0] + eta * wins_A)).max()
-        )
+        np.testing.assert_allclose(miss_A, np.exp(log_policy_A) * miss_A.sum(), atol=1e-9)
+        errors.append(np.abs(log_policy_A - log_softmax(past_KA[0] + eta * wins_A)).max())
     assert errors[1] < 0.003
     assert errors[0] / errors[1] > 3.5
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"kind": "mnpo", "eta": 0.1, "weights": [1]}, {"kind": "ipo", "tau": 0.1}],
-    ids=str,
+    "settings", [{"kind": "mnpo", "eta": 0.1, "weights": [1]}, {"kind": "ipo", "tau": 0.1}], ids=str
 )
 @pytest.mark.parametrize(
     "start", [(0.0, -30.0, 1.0, -60.0, 0.5), (0.0, -50.0, -200.0, -400.0, -600.0)]
 )
-def test_a_move_that_is_hardly_ever_sampled_is_solved_for_too(
-    tmp_path, settings, start
-):
+def test_a_move_that_is_hardly_ever_sampled_is_solved_for_too(tmp_path, settings, start):
     game = random_game(8)
     win_AA = win_probabilities(game.payoff_AM())
-    past_KA, log_policy_A, _ = learn(
-        tmp_path, settings, game, generations=0, start=start
-    )
+    past_KA, log_policy_A, _ = learn(tmp_path, settings, game, generations=0, start=start)
     assert_policy(log_policy_A, past_KA[0] + win_AA @ np.exp(past_KA[0]) / 0.1)
 
 
@@ -298,11 +261,7 @@ def test_newton_agrees_with_scipy(kind):
     )
     found_A, facts = newton(problem, logits[past[0]], 100)
     other = minimize(
-        problem.gradient,
-        logits[past[0]],
-        jac=True,
-        method="BFGS",
-        options={"gtol": 1e-10},
+        problem.gradient, logits[past[0]], jac=True, method="BFGS", options={"gtol": 1e-10}
     )
     assert facts["distance"] < 1e-6
     assert facts["loss"] == pytest.approx(other.fun, rel=1e-9)
@@ -354,10 +313,7 @@ def test_pairs_are_a_distribution_in_which_winners_are_as_likely_as_they_win():
         (Matrix(name="prisoners_dilemma"), "symmetric zero-sum"),
         (
             Matrix(
-                name="custom",
-                payoffs=((0.0, 1.0),),
-                row_actions=("a",),
-                column_actions=("b", "c"),
+                name="custom", payoffs=((0.0, 1.0),), row_actions=("a",), column_actions=("b", "c")
             ),
             "same moves",
         ),
@@ -375,14 +331,10 @@ def test_payoff_scale_makes_a_preference_of_larger_stakes(tmp_path):
     past_KA, log_policy_A, _ = learn(
         tmp_path, {"kind": "ipo"}, custom(stakes_AA), learner, 0, (0.5, 0.0)
     )
-    assert_policy(
-        log_policy_A, past_KA[0] + (0.5 + stakes_AA / 12) @ np.exp(past_KA[0]) / 0.1
-    )
+    assert_policy(log_policy_A, past_KA[0] + (0.5 + stakes_AA / 12) @ np.exp(past_KA[0]) / 0.1)
 
 
-def test_players_that_are_not_tabular_and_moves_without_probability_are_refused(
-    tmp_path,
-):
+def test_players_that_are_not_tabular_and_moves_without_probability_are_refused(tmp_path):
     loss = PreferenceLoss.build("mnpo")
     game = Matrix()
     for player, message in (
@@ -390,15 +342,7 @@ def test_players_that_are_not_tabular_and_moves_without_probability_are_refused(
         (Tabular(probabilities=(1.0, 0.0, 0.0)), "probabilities of 0"),
     ):
         training_batch = TrainingBatch(
-            PlayerId("policy"),
-            player,
-            None,
-            tmp_path,
-            tmp_path,
-            0,
-            game,
-            loss,
-            past_weights=[None],
+            PlayerId("policy"), player, None, tmp_path, tmp_path, 0, game, loss, past_weights=[None]
         )
         with pytest.raises(ConfigError, match=message):
             TabularLearner().learn(training_batch)
@@ -406,13 +350,9 @@ def test_players_that_are_not_tabular_and_moves_without_probability_are_refused(
 
 def test_settings_that_the_solver_does_not_read_are_refused():
     assert TabularLearner(solver="gradient").learning_rate == 1.0
-    with pytest.raises(
-        ValueError, match="learning_rate is read by solver: gradient only"
-    ):
+    with pytest.raises(ValueError, match="learning_rate is read by solver: gradient only"):
         TabularLearner(learning_rate=0.1)
-    assert (
-        TabularLearner.model_validate(TabularLearner().settings()) == TabularLearner()
-    )
+    assert TabularLearner.model_validate(TabularLearner().settings()) == TabularLearner()
 
 
 @pytest.mark.parametrize(

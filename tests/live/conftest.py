@@ -15,8 +15,8 @@ PATIENCE = 900.0
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory):
-    """serving(model, **ServerOptions) -> start, which starts the server where it does
-    not run, and returns its address; `start.folder` is where its log lies.
+    """serving(model, **ServerOptions) -> start, which starts the server where it does not run, and
+    returns its address; `start.folder` is where its log lies.
     """
     if VARIABLE not in os.environ:
         pytest.skip(f"{VARIABLE} names no environment with vLLM; `make live` makes one")

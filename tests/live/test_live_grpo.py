@@ -1,24 +1,24 @@
 """A policy gradient learns from what a real vLLM sampled as it does from its own samples.
 
-The built-in model, whose learning curve is known: a dozen updates of GRPO bring its share
-of right answers from about 55 % to about 67 %, whoever samples.
+The built-in model, whose learning curve is known: a dozen updates of GRPO bring its share of right
+answers from about 55 % to about 67 %, whoever samples.
 """
 
 from statistics import fmean
 
 import pytest
 
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.run.loop import league
-from equipoise.run.monitor import Silent
-from equipoise.run.stages import RunStages
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league
+from equipoise.runs.monitor import Silent
+from equipoise.runs.stages import RunStages
 
 pytestmark = pytest.mark.live
 SEEDS = (0, 1, 2)
 UPDATES = 12
-# Shares of right answers. Over seeds the ends of one sampler have a standard deviation
-# of 0.015, so a difference of two means of three has one of 0.012.
+# Shares of right answers. Over seeds the ends of one sampler have a standard deviation of 0.015, so
+# a difference of two means of three has one of 0.012.
 NOISE = 0.06
 LEARNED = 0.05  # at least; without learning it is 0 ± 0.02
 ROUNDING = 1e-6  # KL in nats a token: float32 on both sides
@@ -78,9 +78,6 @@ def test_grpo_through_vllm_ends_where_the_local_sampler_ends(serving, tmp_path, 
     with capsys.disabled():
         print(f"\nGRPO, (start, end) by seed: {scores}")
     ends = {name: fmean(end for _, end in pairs) for name, pairs in scores.items()}
-    gains = {
-        name: fmean(end - first for first, end in pairs)
-        for name, pairs in scores.items()
-    }
+    gains = {name: fmean(end - first for first, end in pairs) for name, pairs in scores.items()}
     assert min(gains.values()) > LEARNED
     assert abs(ends["vllm"] - ends["local"]) < NOISE

@@ -1,7 +1,7 @@
 """A real vLLM answers as the model here. `make live` makes its environment and runs this.
 
-EQUIPOISE_VLLM names the environment, EQUIPOISE_LIVE_MODEL the model (the built-in one
-by default). On a machine without an accelerator vLLM runs on its CPUs.
+EQUIPOISE_VLLM names the environment, EQUIPOISE_LIVE_MODEL the model (the built-in one by default).
+On a machine without an accelerator vLLM runs on its CPUs.
 """
 
 import os
@@ -56,12 +56,7 @@ def adapters(tmp_path_factory) -> list[Path]:
 
 
 def player(url: str, **settings):
-    given = {
-        "kind": "vllm",
-        "base_url": url,
-        "adapters": ADAPTERS,
-        "patience": PATIENCE,
-    }
+    given = {"kind": "vllm", "base_url": url, "adapters": ADAPTERS, "patience": PATIENCE}
     return Player.build(
         {
             "kind": "local",

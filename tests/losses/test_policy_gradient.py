@@ -1,5 +1,5 @@
-"""The clipped losses and KL estimators as one table, against finite differences, trl,
-enumeration, closed forms.
+"""The clipped losses and KL estimators as one table, against finite differences, trl, enumeration,
+closed forms.
 """
 
 import math
@@ -16,13 +16,9 @@ from equipoise.losses import policy_gradient as pg
 LOSSES = {
     "clipped": lambda new, old, goal: pg.clipped(new, old, goal, 0.2),
     "clipped-asymmetric": lambda new, old, goal: pg.clipped(new, old, goal, 0.2, 0.28),
-    "clipped-dual": lambda new, old, goal: pg.clipped(
-        new, old, goal, 0.2, dual_clip=1.5
-    ),
+    "clipped-dual": lambda new, old, goal: pg.clipped(new, old, goal, 0.2, dual_clip=1.5),
     "value": lambda new, old, goal: pg.clipped_value(new, old, goal, 0.2),
-    "value-unclipped": lambda new, old, goal: pg.clipped_value(
-        new, old, goal, math.inf
-    ),
+    "value-unclipped": lambda new, old, goal: pg.clipped_value(new, old, goal, math.inf),
     "k1": lambda new, old, goal: kl.k1(new, old),
     "k2": lambda new, old, goal: kl.k2(new, old),
     "k3": lambda new, old, goal: kl.k3(new, old),
@@ -31,16 +27,14 @@ OVERS = [("token", None), ("answer", None), ("constant", 12)]
 
 
 def batch(seed=0, rows=5, tokens=8, dtype=torch.float64):
-    """(new_BT, old_BT, goal_BT, mask_BT): ratios on both sides of every clip, answers
-    of all lengths.
+    """(new_BT, old_BT, goal_BT, mask_BT): ratios on both sides of every clip, answers of all
+    lengths.
     """
     dice = torch.Generator().manual_seed(seed)
     old_BT = -3 * torch.rand(rows, tokens, generator=dice, dtype=dtype)
     new_BT = old_BT + 0.5 * torch.randn(rows, tokens, generator=dice, dtype=dtype)
     goal_BT = torch.randn(rows, tokens, generator=dice, dtype=dtype)
-    mask_BT = torch.arange(tokens) < torch.randint(
-        1, tokens + 1, (rows, 1), generator=dice
-    )
+    mask_BT = torch.arange(tokens) < torch.randint(1, tokens + 1, (rows, 1), generator=dice)
     return new_BT, old_BT, goal_BT, mask_BT
 
 
@@ -53,17 +47,13 @@ def test_keeps_shape_and_type_and_rows_keep_no_order(loss, dtype):
     new_BT, old_BT, goal_BT, _ = batch(dtype=dtype)
     got_BT, order = loss(new_BT, old_BT, goal_BT), torch.tensor([2, 0, 4, 1, 3])
     assert (got_BT.shape, got_BT.dtype) == (new_BT.shape, dtype)
-    assert torch.equal(
-        loss(new_BT[order], old_BT[order], goal_BT[order]), got_BT[order]
-    )
+    assert torch.equal(loss(new_BT[order], old_BT[order], goal_BT[order]), got_BT[order])
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_gradient_equals_finite_differences(loss):
     new_BT, old_BT, goal_BT, _ = batch(1)
-    assert torch.autograd.gradcheck(
-        lambda x: loss(x, old_BT, goal_BT), (new_BT.requires_grad_(),)
-    )
+    assert torch.autograd.gradcheck(lambda x: loss(x, old_BT, goal_BT), (new_BT.requires_grad_(),))
 
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if not name.startswith("k")])
@@ -82,9 +72,7 @@ def test_padding_has_no_say_and_no_gradient(loss, over):
     new_BT, old_BT, goal_BT, mask_BT = batch(3)
     results = []
     for other in (0.0, 0.7):
-        filled = [
-            x_BT.masked_fill(~mask_BT, other) for x_BT in (new_BT, old_BT, goal_BT)
-        ]
+        filled = [x_BT.masked_fill(~mask_BT, other) for x_BT in (new_BT, old_BT, goal_BT)]
         learner_BT = (filled[0] + 0.3 * ~mask_BT).requires_grad_()
         total = pg.aggregate(loss(learner_BT, *filled[1:]), mask_BT, *over)
         total.backward()
@@ -93,9 +81,7 @@ def test_padding_has_no_say_and_no_gradient(loss, over):
             learner_BT.grad.isfinite().all()
         )
         assert bool((learner_BT.grad[mask_BT] != 0).any())
-    assert torch.equal(results[0][0], results[1][0]) and torch.equal(
-        results[0][1], results[1][1]
-    )
+    assert torch.equal(results[0][0], results[1][0]) and torch.equal(results[0][1], results[1][1])
 
 
 # -- the clipped surrogate
@@ -134,8 +120,7 @@ def test_clipped_in_closed_form(ratio, advantage, settings, loss, is_clipped):
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"clip_high": 0.4}, {"dual_clip": 1.3}, {"clip_high": 0.4, "dual_clip": 1.5}],
+    "settings", [{}, {"clip_high": 0.4}, {"dual_clip": 1.3}, {"clip_high": 0.4, "dual_clip": 1.5}]
 )
 def test_is_clipped_says_where_there_is_no_gradient(settings):
     new_BT, old_BT, goal_BT, mask_BT = batch(4, rows=20)
@@ -144,10 +129,7 @@ def test_is_clipped_says_where_there_is_no_gradient(settings):
     flat_BT = new_BT.grad == 0
     assert torch.equal(pg.is_clipped(new_BT, old_BT, goal_BT, 0.2, **settings), flat_BT)
     share = pg.clip_share(new_BT, old_BT, goal_BT, mask_BT, 0.2, **settings)
-    assert (
-        share.item() == pytest.approx(float(flat_BT[mask_BT].double().mean()))
-        and 0 < share < 1
-    )
+    assert share.item() == pytest.approx(float(flat_BT[mask_BT].double().mean())) and 0 < share < 1
 
 
 def test_at_the_old_policy_the_gradient_is_the_plain_policy_gradient_even_where_both_are_one_tensor():
@@ -159,9 +141,7 @@ def test_at_the_old_policy_the_gradient_is_the_plain_policy_gradient_even_where_
 
 def test_refuses_a_dual_clip_within_the_range_and_shapes_that_would_broadcast():
     x_BT = torch.zeros(3, 3)
-    with pytest.raises(
-        ConfigError, match=r"dual_clip: 1.2 must exceed 1 \+ the upper clip, 1.28"
-    ):
+    with pytest.raises(ConfigError, match=r"dual_clip: 1.2 must exceed 1 \+ the upper clip, 1.28"):
         pg.clipped(x_BT, x_BT, x_BT, 0.2, 0.28, dual_clip=1.2)
     with pytest.raises(AssertionError, match="one advantage a token"):
         pg.clipped(x_BT, x_BT, torch.zeros(3), 0.2)
@@ -204,17 +184,13 @@ def test_micro_batches_add_up_to_the_mean_of_the_batch(over):
     whole = pg.aggregate(loss_BT, mask_BT, *over)
     for sizes in ([7], [1] * 7, [3, 3, 1]):
         parts = zip(loss_BT.split(sizes), weights_BT.split(sizes), strict=True)
-        torch.testing.assert_close(
-            sum((loss * weight).sum() for loss, weight in parts), whole
-        )
+        torch.testing.assert_close(sum((loss * weight).sum() for loss, weight in parts), whole)
 
 
 @pytest.mark.parametrize("over", OVERS[:2], ids=lambda over: over[0])
 def test_the_mean_of_a_constant_is_the_constant(over):
     mask_BT = batch(7)[3]
-    assert pg.aggregate(
-        torch.full(mask_BT.shape, 3.0), mask_BT, *over
-    ).item() == pytest.approx(3.0)
+    assert pg.aggregate(torch.full(mask_BT.shape, 3.0), mask_BT, *over).item() == pytest.approx(3.0)
 
 
 def test_refuses_a_length_that_is_missing_or_not_read_and_a_batch_of_nothing():
@@ -239,9 +215,7 @@ def test_loss_gradient_and_clip_share_equal_trl(loss_type, over, beta, dual_clip
     advantage_B = torch.tensor([1.0, -0.5, 0.3, -2.0, 0.0], dtype=torch.float64)
     new_BT.requires_grad_()
     arguments = (old_BT, reference_BT, advantage_B, mask_BT)
-    expected, share = trl_grpo(
-        loss_type, new_BT, *arguments, beta=beta, delta=dual_clip
-    )
+    expected, share = trl_grpo(loss_type, new_BT, *arguments, beta=beta, delta=dual_clip)
 
     advantage_BT = advantage_B[:, None].expand_as(new_BT)
     loss_BT = pg.clipped(new_BT, old_BT, advantage_BT, 0.2, 0.28, dual_clip=dual_clip)
@@ -250,26 +224,24 @@ def test_loss_gradient_and_clip_share_equal_trl(loss_type, over, beta, dual_clip
     gradients = [torch.autograd.grad(loss, new_BT)[0] for loss in (got, expected)]
     torch.testing.assert_close(*gradients)
     # trl counts the two sides of the range and not what the dual clip holds
-    assert pg.clip_share(
-        new_BT, old_BT, advantage_BT, mask_BT, 0.2, 0.28
-    ).item() == pytest.approx(share)
+    assert pg.clip_share(new_BT, old_BT, advantage_BT, mask_BT, 0.2, 0.28).item() == pytest.approx(
+        share
+    )
 
 
 # -- KL
 
 
 def exact(logits_A, reference_A, estimator):
-    """(expectation of the estimator, of its gradient) under the policy, by enumeration
-    of the A tokens.
+    """(expectation of the estimator, of its gradient) under the policy, by enumeration of the A
+    tokens.
     """
     logprob_A, fixed_A = logits_A.log_softmax(-1), reference_A.log_softmax(-1)
     value_A = estimator(logprob_A[None], fixed_A[None])[0]
-    chances_A = (
-        logprob_A.exp().detach()
-    )  # the samples are held fixed, as autograd holds them
-    return (chances_A * value_A).sum(), torch.autograd.grad(
-        (chances_A * value_A).sum(), logits_A
-    )[0]
+    chances_A = logprob_A.exp().detach()  # the samples are held fixed, as autograd holds them
+    return (chances_A * value_A).sum(), torch.autograd.grad((chances_A * value_A).sum(), logits_A)[
+        0
+    ]
 
 
 @pytest.fixture
@@ -292,15 +264,9 @@ def test_k1_and_k3_are_unbiased(tokens, estimator):
 
 
 def test_k2_is_biased_and_nearly_right_near_the_reference(tokens):
-    even_A, skewed_A = torch.tensor(
-        [[0.5, 0.5], [0.99, 0.01]], dtype=torch.float64
-    ).log()
-    expected = (
-        math.log(0.5 / 0.99) ** 2 + math.log(50) ** 2
-    ) / 4  # 3.94, of a divergence of 1.61
-    assert exact(even_A.requires_grad_(), skewed_A, kl.k2)[0].item() == pytest.approx(
-        expected
-    )
+    even_A, skewed_A = torch.tensor([[0.5, 0.5], [0.99, 0.01]], dtype=torch.float64).log()
+    expected = (math.log(0.5 / 0.99) ** 2 + math.log(50) ** 2) / 4  # 3.94, of a divergence of 1.61
+    assert exact(even_A.requires_grad_(), skewed_A, kl.k2)[0].item() == pytest.approx(expected)
     assert expected > 2 * divergence(even_A, skewed_A)
     logits_A, reference_A = tokens
     near_A = (reference_A + 1e-3 * (logits_A - reference_A)).detach().requires_grad_()
@@ -311,13 +277,8 @@ def test_k2_is_biased_and_nearly_right_near_the_reference(tokens):
 
 def test_gradients_are_those_that_the_docstring_names(tokens):
     logits_A, reference_A = tokens
-    backward, forward = (
-        divergence(logits_A, reference_A),
-        divergence(reference_A, logits_A),
-    )
-    towards_A, forward_A = (
-        torch.autograd.grad(loss, logits_A)[0] for loss in (backward, forward)
-    )
+    backward, forward = (divergence(logits_A, reference_A), divergence(reference_A, logits_A))
+    towards_A, forward_A = (torch.autograd.grad(loss, logits_A)[0] for loss in (backward, forward))
     torch.testing.assert_close(exact(*tokens, kl.k1)[1], torch.zeros_like(logits_A))
     torch.testing.assert_close(exact(*tokens, kl.k2)[1], towards_A)
     torch.testing.assert_close(exact(*tokens, kl.k3)[1], forward_A)
@@ -326,9 +287,7 @@ def test_gradients_are_those_that_the_docstring_names(tokens):
 
 def test_k3_is_never_negative_and_0_only_at_the_reference():
     new_BT, old_BT, _, _ = batch(9, rows=50)
-    assert bool((kl.k3(new_BT, old_BT) > 0).all()) and bool(
-        (kl.k1(new_BT, old_BT) < 0).any()
-    )
+    assert bool((kl.k3(new_BT, old_BT) > 0).all()) and bool((kl.k1(new_BT, old_BT) < 0).any())
     assert kl.k3(old_BT, old_BT).abs().max() == 0
     tiny = kl.k3(
         torch.tensor([[1e-3]]), torch.zeros(1, 1)
@@ -337,13 +296,12 @@ def test_k3_is_never_negative_and_0_only_at_the_reference():
 
 
 @pytest.mark.parametrize(
-    ("measured", "factor"),
-    [(6.0, 1.0), (6.6, 1.01), (60.0, 1.02), (5.4, 0.99), (0.0, 0.98)],
+    ("measured", "factor"), [(6.0, 1.0), (6.6, 1.01), (60.0, 1.02), (5.4, 0.99), (0.0, 0.98)]
 )
 def test_the_coefficient_follows_the_kl_by_a_fifth_at_most(measured, factor):
-    assert kl.adapted(
-        0.2, measured, target=6.0, horizon=1000, count=100
-    ) == pytest.approx(0.2 * factor)
+    assert kl.adapted(0.2, measured, target=6.0, horizon=1000, count=100) == pytest.approx(
+        0.2 * factor
+    )
 
 
 def test_the_coefficient_wants_a_target():

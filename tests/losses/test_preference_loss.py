@@ -1,6 +1,4 @@
-"""The family against its golden vectors, against trl, against finite differences, and
-as one table.
-"""
+"""The family against its golden vectors, against trl, against finite differences, and as one table."""
 
 from collections import defaultdict
 from types import SimpleNamespace
@@ -46,8 +44,8 @@ def name(settings):
 
 
 def make_batch(loss, rows=6, past=PAST, dtype=torch.float64, **changes):
-    """Random pairs as `loss` would meet them; its opponents' weights, log-probabilities
-    as sums over 3 to 9 tokens.
+    """Random pairs as `loss` would meet them; its opponents' weights, log-probabilities as sums
+    over 3 to 9 tokens.
     """
     weights = [weight for _, weight in loss.opponents(past)]
     dice = torch.Generator().manual_seed(rows)
@@ -74,17 +72,16 @@ def make_batch(loss, rows=6, past=PAST, dtype=torch.float64, **changes):
 
 def test_residual_is_the_policy_margin_minus_the_weighted_opponents():
     got = residual(
-        torch.tensor([1.0, 2.0]),
-        torch.tensor([[4.0, 0.0], [0.0, 8.0]]),
-        torch.tensor([0.25, 0.5]),
+        torch.tensor([1.0, 2.0]), torch.tensor([[4.0, 0.0], [0.0, 8.0]]), torch.tensor([0.25, 0.5])
     )
     assert got.tolist() == [0.0, -2.0]
 
 
 def test_residual_without_opponents_is_the_policy_margin():
-    assert residual(
-        torch.tensor([1.0, 2.0]), torch.zeros(0, 2), torch.zeros(0)
-    ).tolist() == [1.0, 2.0]
+    assert residual(torch.tensor([1.0, 2.0]), torch.zeros(0, 2), torch.zeros(0)).tolist() == [
+        1.0,
+        2.0,
+    ]
 
 
 def test_residual_refuses_weights_of_another_number():
@@ -164,9 +161,7 @@ def test_the_released_member_scales_its_rewards_and_nothing_else():
     batch = make_batch(loss)
     assert torch.equal(loss.rows(batch), louder.rows(batch))
     for name in ("chosen_reward", "rejected_reward"):
-        torch.testing.assert_close(
-            3 * loss.logged(batch)[name], louder.logged(batch)[name]
-        )
+        torch.testing.assert_close(3 * loss.logged(batch)[name], louder.logged(batch)[name])
 
 
 def test_a_history_has_as_many_generations_as_are_set():
@@ -179,14 +174,10 @@ def test_a_history_has_as_many_generations_as_are_set():
 
 
 def golden_margins(case):
-    chosen, rejected = (
-        torch.tensor(case["policy_chosen"]),
-        torch.tensor(case["policy_rejected"]),
-    )
+    chosen, rejected = (torch.tensor(case["policy_chosen"]), torch.tensor(case["policy_rejected"]))
     reference = torch.tensor(case["ref_chosen"]) - torch.tensor(case["ref_rejected"])
     history = [
-        torch.tensor(h[0]) - torch.tensor(h[1])
-        for h in case["history"][: case["max_history"]]
+        torch.tensor(h[0]) - torch.tensor(h[1]) for h in case["history"][: case["max_history"]]
     ]
     return (
         chosen - rejected,
@@ -203,16 +194,12 @@ def test_released_loss_equals_the_golden_vectors(golden):
             "eta": case["eta"],
         }
         got_B = released_mnpo(*golden_margins(case), **shares)
-        torch.testing.assert_close(
-            got_B, torch.tensor(case["loss"]), rtol=2e-6, atol=1e-4
-        )
+        torch.testing.assert_close(got_B, torch.tensor(case["loss"]), rtol=2e-6, atol=1e-4)
 
 
 def test_released_member_equals_the_golden_vectors_with_its_logged_rewards(golden):
     for case in golden("mnpo_loss.json"):
-        weights = (case["history_weights"] + [1.0] * case["max_history"])[
-            : case["max_history"]
-        ]
+        weights = (case["history_weights"] + [1.0] * case["max_history"])[: case["max_history"]]
         settings = {
             "ratio": case["ratio"],
             "eta": case["eta"],
@@ -223,12 +210,7 @@ def test_released_member_equals_the_golden_vectors_with_its_logged_rewards(golde
         if not history:
             continue  # the history that begins with π_t is never empty
         loss = PreferenceLoss.build(
-            {
-                "kind": "mnpo_released",
-                "weights": weights,
-                "max_history": len(history),
-                **settings,
-            }
+            {"kind": "mnpo_released", "weights": weights, "max_history": len(history), **settings}
         )
         past = [PlayerId("policy", g) for g in range(len(history), -1, -1)]
         read = [h for h, w in zip(history, weights, strict=False) if w]
@@ -248,16 +230,10 @@ def test_released_member_equals_the_golden_vectors_with_its_logged_rewards(golde
         )
         logged = loss.logged(batch)
         torch.testing.assert_close(
-            logged["chosen_reward"],
-            torch.tensor(case["chosen_rewards"]),
-            rtol=2e-6,
-            atol=1e-4,
+            logged["chosen_reward"], torch.tensor(case["chosen_rewards"]), rtol=2e-6, atol=1e-4
         )
         torch.testing.assert_close(
-            logged["rejected_reward"],
-            torch.tensor(case["rejected_rewards"]),
-            rtol=2e-6,
-            atol=1e-4,
+            logged["rejected_reward"], torch.tensor(case["rejected_rewards"]), rtol=2e-6, atol=1e-4
         )
 
 
@@ -268,15 +244,11 @@ def test_released_loss_normalises_over_the_histories_present():
         torch.tensor([[6.0], [60.0]]),
     )
     shares = {"ratio": 0.0, "eta": 0.5, "weight_K": torch.tensor([1.0, 2.0])}
-    assert released_mnpo(policy_B, reference_B, history_KB, **shares).tolist() == [
-        (-42.0 - 1) ** 2
-    ]
+    assert released_mnpo(policy_B, reference_B, history_KB, **shares).tolist() == [(-42.0 - 1) ** 2]
     assert released_mnpo(policy_B, reference_B, history_KB[:1], **shares).tolist() == [
         (-6.0 - 1) ** 2
     ]
-    assert released_mnpo(policy_B, reference_B, history_KB[:0], **shares).tolist() == [
-        1.0
-    ]
+    assert released_mnpo(policy_B, reference_B, history_KB[:0], **shares).tolist() == [1.0]
     # Without a history its share falls away; the reference does not get it.
     halved = {**shares, "ratio": 0.5}
     far_B = torch.tensor([8.0])
@@ -312,12 +284,10 @@ def test_released_member_has_margin_0_where_nothing_was_learned(generation):
 
 
 def trl_dpo_trainer(loss_type, beta):
-    """What `DPOTrainer._compute_loss` reads of its trainer, so that the formulas run
-    without a model.
+    """What `DPOTrainer._compute_loss` reads of its trainer, so that the formulas run without a
+    model.
     """
-    same = SimpleNamespace(
-        device="cpu", gather=lambda x: x, gather_for_metrics=lambda x: x
-    )
+    same = SimpleNamespace(device="cpu", gather=lambda x: x, gather_for_metrics=lambda x: x)
     return SimpleNamespace(
         model=SimpleNamespace(training=False),
         accelerator=same,
@@ -336,8 +306,8 @@ def trl_dpo_trainer(loss_type, beta):
 
 
 def trl_dpo_loss(loss_type, beta, batch, row):
-    """trl's own loss of one pair of `batch`, whose log-probability sums are spread
-    evenly over the answers' tokens.
+    """trl's own loss of one pair of `batch`, whose log-probability sums are spread evenly over the
+    answers' tokens.
     """
     from trl import DPOTrainer
 
@@ -378,38 +348,26 @@ def test_equals_trl(settings, loss_type, beta):
     pytest.importorskip("trl")
     loss = PreferenceLoss.build(settings)
     batch = make_batch(loss)
-    expected_B = torch.stack(
-        [trl_dpo_loss(loss_type, beta, batch, row) for row in range(6)]
-    )
+    expected_B = torch.stack([trl_dpo_loss(loss_type, beta, batch, row) for row in range(6)])
     torch.testing.assert_close(loss.rows(batch), expected_B)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("settings", "loss_type"),
-    [
-        ({"kind": "simpo", "beta": 2.5, "gamma": 0.7}, "simpo"),
-        ({"kind": "cpo"}, "sigmoid"),
-    ],
+    [({"kind": "simpo", "beta": 2.5, "gamma": 0.7}, "simpo"), ({"kind": "cpo"}, "sigmoid")],
 )
 def test_equals_trl_without_reference(settings, loss_type):
     trainer = pytest.importorskip("trl.experimental.cpo").CPOTrainer
     loss = PreferenceLoss.build(settings)
     batch = make_batch(loss)
     simpo = loss_type == "simpo"
-    fields = {
-        "alpha": 0.0,
-        "loss_type": loss_type,
-        "beta": loss.beta,
-        "label_smoothing": 0.0,
-    }
+    fields = {"alpha": 0.0, "loss_type": loss_type, "beta": loss.beta, "label_smoothing": 0.0}
     fields |= {"simpo_gamma": loss.gamma} if simpo else {}
     chosen_B, rejected_B = batch.policy_chosen_B, batch.policy_rejected_B
     means = chosen_B / batch.tokens_chosen_B, rejected_B / batch.tokens_rejected_B
     itself = SimpleNamespace(accelerator=SimpleNamespace(device="cpu"), **fields)
-    expected_B, *rewards = trainer.cpo_loss(
-        itself, *(means if simpo else (chosen_B, rejected_B))
-    )
+    expected_B, *rewards = trainer.cpo_loss(itself, *(means if simpo else (chosen_B, rejected_B)))
     likelihood_B = 0.0 if simpo else -loss.likelihood * means[0]
     torch.testing.assert_close(loss.rows(batch), expected_B + likelihood_B)
     torch.testing.assert_close(loss.logged(batch)["chosen_reward"], rewards[0])
@@ -431,16 +389,14 @@ def test_orpo_equals_trl():
 
 
 def trl_kto_loss(loss, batch, row):
-    """trl's own loss of one pair as a desirable and an undesirable example, without its
-    estimate of the reference point; the mean of the two.
+    """trl's own loss of one pair as a desirable and an undesirable example, without its estimate of
+    the reference point; the mean of the two.
     """
     from trl.experimental.kto import KTOTrainer
 
     blank = torch.zeros(2, 1, dtype=torch.float64)
     logprobs = torch.stack([batch.policy_chosen_B[row], batch.policy_rejected_B[row]])
-    outputs = SimpleNamespace(
-        log_probs=logprobs[:, None], entropy=blank, mean_logits=blank
-    )
+    outputs = SimpleNamespace(log_probs=logprobs[:, None], entropy=blank, mean_logits=blank)
     trainer = trl_dpo_trainer("kto", loss.beta)
     vars(trainer).update(
         loss_type="kto",
@@ -490,9 +446,7 @@ def test_rdpo_is_dpo_of_a_reward_that_charges_for_tokens():
     longer_B = batch.tokens_chosen_B - batch.tokens_rejected_B
     assert (longer_B > 0).any() and (longer_B < 0).any()
     assert torch.equal(loss.rows(batch) < dpo.rows(batch), longer_B > 0)
-    expected_B = torch.log1p(
-        torch.exp(-0.2 * dpo.logged(batch)["margin"] - 0.05 * longer_B)
-    )
+    expected_B = torch.log1p(torch.exp(-0.2 * dpo.logged(batch)["margin"] - 0.05 * longer_B))
     torch.testing.assert_close(loss.rows(batch), expected_B)
 
 
@@ -536,8 +490,7 @@ class TestMember:
             )
 
         inputs = tuple(
-            x.clone().requires_grad_()
-            for x in (batch.policy_chosen_B, batch.policy_rejected_B)
+            x.clone().requires_grad_() for x in (batch.policy_chosen_B, batch.policy_rejected_B)
         )
         assert torch.autograd.gradcheck(rows, inputs)
 
@@ -545,9 +498,7 @@ class TestMember:
         loss = PreferenceLoss.build(settings)
         level_B = torch.full((6,), -7.0, dtype=torch.float64, requires_grad=True)
         tokens_B = torch.full((6,), 5)
-        opponent_KB = torch.full(
-            (len(loss.opponents(PAST)), 6), -7.0, dtype=torch.float64
-        )
+        opponent_KB = torch.full((len(loss.opponents(PAST)), 6), -7.0, dtype=torch.float64)
         rejected_B = level_B.detach().clone().requires_grad_()
         batch = make_batch(
             loss,
@@ -561,9 +512,7 @@ class TestMember:
         loss.rows(batch).sum().backward()
         assert (level_B.grad < 0).all()
         assert (rejected_B.grad > 0).all()
-        assert torch.equal(
-            loss.logged(batch)["margin"], torch.zeros(6, dtype=torch.float64)
-        )
+        assert torch.equal(loss.logged(batch)["margin"], torch.zeros(6, dtype=torch.float64))
 
     def test_opponents_are_distinct_and_their_weights_add_up_to_one(self, settings):
         loss = PreferenceLoss.build(settings)
@@ -573,9 +522,7 @@ class TestMember:
             assert {player for player, _ in opponents} <= set(past)
             total = 0 if settings["kind"] in ("simpo", "cpo", "orpo") else 1
             assert sum(weight for _, weight in opponents) == pytest.approx(total)
-            assert sum(
-                weight for _, weight in loss.scored_against(past)
-            ) == pytest.approx(1)
+            assert sum(weight for _, weight in loss.scored_against(past)) == pytest.approx(1)
 
     def test_settings_survive_a_round_trip_and_unread_ones_are_refused(self, settings):
         loss = PreferenceLoss.build(settings)
@@ -616,16 +563,8 @@ class TestMember:
         ({"kind": "sppo"}, {3: 1.0}, 1),
         ({"kind": "inpo", "tau": 0.1, "eta": 0.4}, {0: 0.25, 3: 0.75}, 1),
         ({"kind": "mnpo", "weights": [3, 1]}, {3: 0.75, 2: 0.25}, 2),
-        (
-            {"kind": "mnpo", "weights": [2, 1, 1], "ratio": 0.2},
-            {3: 0.4, 2: 0.2, 1: 0.2, 0: 0.2},
-            3,
-        ),
-        (
-            {"kind": "mnpo_released", "weights": [1, 3], "ratio": 0.2},
-            {0: 0.2, 3: 0.2, 2: 0.6},
-            2,
-        ),
+        ({"kind": "mnpo", "weights": [2, 1, 1], "ratio": 0.2}, {3: 0.4, 2: 0.2, 1: 0.2, 0: 0.2}, 3),
+        ({"kind": "mnpo_released", "weights": [1, 3], "ratio": 0.2}, {0: 0.2, 3: 0.2, 2: 0.6}, 2),
         ({"kind": "mnpo_released", "ratio": 0.2}, {0: 0.2, 3: 0.4, 2: 0.4}, 2),
         (
             {"kind": "mnpo_released", "weights": "intended", "ratio": 0.2},
@@ -725,11 +664,7 @@ def test_probability_targets_refuse_scores_that_are_no_probabilities(kind):
 
 
 def test_others_are_opponents_by_name_or_all_alike():
-    past, peers, outsiders = (
-        PAST,
-        [PlayerId("bob", 3), PlayerId("carol", 3)],
-        [PlayerId("old")],
-    )
+    past, peers, outsiders = (PAST, [PlayerId("bob", 3), PlayerId("carol", 3)], [PlayerId("old")])
     alike = PreferenceLoss.build({"kind": "mnpo", "against": "peers", "ratio": 0.2})
     assert alike.opponents(past, peers, outsiders) == [
         (peers[0], 0.4),
@@ -739,10 +674,7 @@ def test_others_are_opponents_by_name_or_all_alike():
     named = PreferenceLoss.build(
         {"kind": "mnpo", "against": "peers", "weights": {"bob": 3, "carol": 1}}
     )
-    assert named.scored_against(past, peers, outsiders) == [
-        (peers[0], 0.75),
-        (peers[1], 0.25),
-    ]
+    assert named.scored_against(past, peers, outsiders) == [(peers[0], 0.75), (peers[1], 0.25)]
     frozen = PreferenceLoss.build({"kind": "mnpo", "against": "outsiders"})
     assert frozen.opponents(past, peers, outsiders) == [(outsiders[0], 1.0)]
     assert (alike.memory, named.memory, frozen.memory) == (2, 2, 0)

@@ -31,9 +31,7 @@ def sides(table):
 def opponents(table, player):
     """How often `player` met whom."""
     return Counter(
-        next(iter({*pair} - {player}), player)
-        for pair in sides(table)
-        if player in pair
+        next(iter({*pair} - {player}), player) for pair in sides(table) if player in pair
     )
 
 
@@ -63,9 +61,7 @@ def test_sparta_never_seats_one_against_itself_and_plays_each_prompt_once(rating
 
 def test_sparta_without_chance_takes_the_nearest():
     table = sides(
-        Sparta(alpha=0, k=2).seatings(
-            prompts(1600), MatchContext(GAME, POOL, ratings=RATINGS)
-        )
+        Sparta(alpha=0, k=2).seatings(prompts(1600), MatchContext(GAME, POOL, ratings=RATINGS))
     )
     met = defaultdict(Counter)
     for first, second in table:
@@ -77,24 +73,16 @@ def test_sparta_without_chance_takes_the_nearest():
 def test_sparta_mixes_by_alpha():
     # from A, the far are met only by chance: alpha · 5/7
     table = sides(
-        Sparta(alpha=0.4, k=2).seatings(
-            prompts(8000), MatchContext(GAME, POOL, ratings=RATINGS)
-        )
+        Sparta(alpha=0.4, k=2).seatings(prompts(8000), MatchContext(GAME, POOL, ratings=RATINGS))
     )
-    far = np.mean(
-        [second not in (POOL[1], POOL[2]) for first, second in table if first == A]
-    )
+    far = np.mean([second not in (POOL[1], POOL[2]) for first, second in table if first == A])
     assert far == pytest.approx(0.4 * 5 / 7, abs=0.05)
 
 
 def test_sparta_without_ratings_is_uniform():
-    table = sides(
-        Sparta(alpha=0, k=1).seatings(prompts(5600), MatchContext(GAME, POOL))
-    )
+    table = sides(Sparta(alpha=0, k=1).seatings(prompts(5600), MatchContext(GAME, POOL)))
     counts = Counter(second for first, second in table if first == A)
-    assert set(counts) == set(POOL) - {A} and max(counts.values()) < 2 * min(
-        counts.values()
-    )
+    assert set(counts) == set(POOL) - {A} and max(counts.values()) < 2 * min(counts.values())
 
 
 def test_sparta_takes_one_without_a_rating_for_near_to_nobody():
@@ -118,64 +106,43 @@ def test_swiss_seats_everyone_once_a_round_and_byes_rotate(count, ratings):
     table = Swiss().seatings(asked, MatchContext(GAME, POOL[:count], ratings=ratings))
     assert len(table) == 30 * (count // 2)
     played = Counter(player for pair in sides(table) for player in pair)
-    assert (
-        set(played) == set(POOL[:count])
-        and max(played.values()) - min(played.values()) <= 1
-    )
+    assert set(played) == set(POOL[:count]) and max(played.values()) - min(played.values()) <= 1
     for prompt in asked:
-        seated = [
-            player
-            for other, seats in table
-            if other == prompt
-            for player in seats.values()
-        ]
+        seated = [player for other, seats in table if other == prompt for player in seats.values()]
         assert len(seated) == len(set(seated)) == count // 2 * 2
 
 
 def test_swiss_of_four_meets_everyone_before_anyone_again():
     pairs = [
         frozenset(pair)
-        for pair in sides(
-            Swiss(rounds=3).seatings(prompts(12), MatchContext(GAME, POOL[:4]))
-        )
+        for pair in sides(Swiss(rounds=3).seatings(prompts(12), MatchContext(GAME, POOL[:4])))
     ]
     for start in range(0, 24, 6):
         assert len(set(pairs[start : start + 6])) == 6
 
 
 def test_swiss_pairs_like_with_like_and_nobody_twice_in_a_tournament():
-    table = Swiss(rounds=3).seatings(
-        prompts(3), MatchContext(GAME, POOL, ratings=RATINGS)
-    )
+    table = Swiss(rounds=3).seatings(prompts(3), MatchContext(GAME, POOL, ratings=RATINGS))
     pairs = [frozenset(pair) for pair in sides(table)]
     assert len(set(pairs)) == 12
     assert set(pairs[:4]) == {frozenset(POOL[i : i + 2]) for i in (0, 2, 4, 6)}
-    gaps = [
-        abs(RATINGS[first.name] - RATINGS[second.name])
-        for first, second in sides(table)
-    ]
+    gaps = [abs(RATINGS[first.name] - RATINGS[second.name]) for first, second in sides(table)]
     assert max(gaps) <= 40
-    again = Swiss(rounds=3).seatings(
-        prompts(6), MatchContext(GAME, POOL, ratings=RATINGS)
-    )
+    again = Swiss(rounds=3).seatings(prompts(6), MatchContext(GAME, POOL, ratings=RATINGS))
     assert {frozenset(pair) for pair in sides(again)[12:16]} == set(pairs[:4])
 
 
 def test_swiss_gives_both_sides_to_both():
     firsts = Counter(
         first
-        for first, _ in sides(
-            Swiss(rounds=1).seatings(prompts(200), MatchContext(GAME, [A, B]))
-        )
+        for first, _ in sides(Swiss(rounds=1).seatings(prompts(200), MatchContext(GAME, [A, B])))
     )
     assert min(firsts.values()) > 70
 
 
 def test_the_bye_goes_to_the_lowest_rated_of_those_with_the_fewest():
     three = POOL[:3]  # in rising order of their ratings
-    table = Swiss(rounds=1).seatings(
-        prompts(4), MatchContext(GAME, three, ratings=RATINGS)
-    )
+    table = Swiss(rounds=1).seatings(prompts(4), MatchContext(GAME, three, ratings=RATINGS))
     idle = [next(iter({*three} - {*pair})) for pair in sides(table)]
     assert idle == [three[0], three[1], three[2], three[0]]
 
@@ -185,10 +152,7 @@ def test_the_bye_goes_to_the_lowest_rated_of_those_with_the_fewest():
 
 def test_mixture_draws_opponents_by_their_weight():
     match_context = MatchContext(
-        GAME,
-        [A, B],
-        PAST,
-        mixture={A: 0.1, PAST[0]: 0.6, B: 0.3, PlayerId("gone", 4): 1.0},
+        GAME, [A, B], PAST, mixture={A: 0.1, PAST[0]: 0.6, B: 0.3, PlayerId("gone", 4): 1.0}
     )
     table = Mixture().seatings(prompts(2000), match_context)
     met = opponents(table[:2000], A)
@@ -198,9 +162,7 @@ def test_mixture_draws_opponents_by_their_weight():
     )
     assert set(opponents(table[2000:], B)) == {A, B, PAST[0]}
     firsts = Counter(
-        first
-        for first, second in sides(table[:2000])
-        if {first, second} == {A, PAST[0]}
+        first for first, second in sides(table[:2000]) if {first, second} == {A, PAST[0]}
     )
     assert min(firsts.values()) > 500
 
@@ -208,10 +170,7 @@ def test_mixture_draws_opponents_by_their_weight():
 @pytest.mark.parametrize("mixture", [{}, {PlayerId("gone", 4): 1.0}, {B: 0.0}])
 def test_mixture_without_anyone_of_weight_is_uniform_over_the_others(mixture):
     met = opponents(
-        Mixture().seatings(
-            prompts(900), MatchContext(GAME, [A, B], PAST, mixture=mixture)
-        )[:900],
-        A,
+        Mixture().seatings(prompts(900), MatchContext(GAME, [A, B], PAST, mixture=mixture))[:900], A
     )
     assert set(met) == {B, *PAST} and min(met.values()) > 230
 
@@ -228,9 +187,7 @@ def test_prioritised_prefers_whom_it_does_not_beat():
         A,
     )
     weights = np.array([0.1**2, 0.2**2, 0.7**2])
-    assert [met[p] / 4000 for p in (*PAST, B)] == pytest.approx(
-        weights / weights.sum(), abs=0.02
-    )
+    assert [met[p] / 4000 for p in (*PAST, B)] == pytest.approx(weights / weights.sum(), abs=0.02)
 
 
 def test_prioritised_takes_the_unmeasured_for_even():
@@ -244,16 +201,12 @@ def test_prioritised_takes_the_unmeasured_for_even():
         ),
     )
     met = opponents(table[:4000], A)
-    assert set(met) == set(PAST) and met[PAST[1]] / 4000 == pytest.approx(
-        2 / 3, abs=0.03
-    )
+    assert set(met) == set(PAST) and met[PAST[1]] / 4000 == pytest.approx(2 / 3, abs=0.03)
 
 
 @pytest.mark.parametrize(("power", "chance"), [(0, 0.9), (3, 1.0)])
 def test_prioritised_is_uniform_without_power_or_worthy_opponents(power, chance):
     win_rate = {(A, opponent): chance for opponent in (B, *PAST)} | {(A, PAST[0]): 1.0}
     match_context = MatchContext(GAME, [A, B], PAST, win_rate=win_rate)
-    met = opponents(
-        Prioritised(power=power).seatings(prompts(900), match_context)[:900], A
-    )
+    met = opponents(Prioritised(power=power).seatings(prompts(900), match_context)[:900], A)
     assert set(met) == {B, *PAST} and min(met.values()) > 230

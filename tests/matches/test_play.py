@@ -13,9 +13,7 @@ ONE, TWO = PlayerId("one"), PlayerId("two", 3)
 
 
 class Debate(Game):
-    """First speaks, second replies, first answers the reply; longer for prompts that
-    say so.
-    """
+    """First speaks, second replies, first answers the reply; longer for prompts that say so."""
 
     kind: str = "debate"
 
@@ -71,9 +69,7 @@ def test_a_match_is_the_same_alone_and_in_company():
 
 def test_seats_asked_at_once_do_not_see_each_other_and_have_their_own_dice():
     game = Answers(samples=3)
-    plan = Planned(
-        "m", 0, "train", Prompt("p", (user("q"),)), dict.fromkeys(game.seats, ONE), 5
-    )
+    plan = Planned("m", 0, "train", Prompt("p", (user("q"),)), dict.fromkeys(game.seats, ONE), 5)
     (match,) = play([plan], game, echo([]))
     assert [turn.seat for turn in match.turns] == ["1", "2", "3"]
     assert {turn.view for turn in match.turns} == {View((Message("user", "q"),))}
@@ -98,12 +94,6 @@ def test_a_moves_die_is_of_its_match_its_seat_and_how_often_that_seat_moved():
     play([Planned("m", 0, "train", prompt, seats, 7)], Debate(), act)
     assert thrown == [
         seeds.child(7, seat, moved)
-        for seat, moved in (
-            ("first", 0),
-            ("second", 0),
-            ("first", 1),
-            ("second", 1),
-            ("first", 2),
-        )
+        for seat, moved in (("first", 0), ("second", 0), ("first", 1), ("second", 1), ("first", 2))
     ]
     assert len(set(thrown)) == 5

@@ -12,7 +12,7 @@ from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import MatchContext, Schedule
 from equipoise.matches.psro import PSRO
-from equipoise.run import recipes
+from equipoise.runs import recipes
 from equipoise.types import PlayerId, Prompt, user
 
 PROMPTS = [Prompt(f"p{i}", (user(str(i)),)) for i in range(400)]

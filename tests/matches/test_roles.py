@@ -13,20 +13,13 @@ from equipoise.matches.base import MatchContext
 from equipoise.matches.roles import Roles
 from equipoise.types import PlayerId
 
-ATTACKER, DEFENDER, BYSTANDER = (
-    PlayerId("red", 3),
-    PlayerId("blue", 5),
-    PlayerId("judge"),
-)
+ATTACKER, DEFENDER, BYSTANDER = (PlayerId("red", 3), PlayerId("blue", 5), PlayerId("judge"))
 BOTH = {"adversary": "red", "defender": "blue"}
 
 
 def match_context(rules=None, seed: int = 0, texts=()):
     return MatchContext(
-        rules or game(),
-        (ATTACKER, DEFENDER, BYSTANDER),
-        seed=seed,
-        successful_texts=texts,
+        rules or game(), (ATTACKER, DEFENDER, BYSTANDER), seed=seed, successful_texts=texts
     )
 
 
@@ -46,13 +39,7 @@ def test_samples_and_seats_of_a_role():
     table = roles(samples=3).seatings([seed()], match_context(game(answers=2)))
     assert (
         table
-        == [
-            (
-                seed(),
-                {"adversary": ATTACKER, "defender 1": DEFENDER, "defender 2": DEFENDER},
-            )
-        ]
-        * 3
+        == [(seed(), {"adversary": ATTACKER, "defender 1": DEFENDER, "defender 2": DEFENDER})] * 3
     )
 
 
@@ -62,9 +49,7 @@ def test_shares_of_given_attacks():
     ]
     mixed = roles(raw=0.2, replay=0.3)
     table = mixed.seatings(prompts, match_context(texts=["old", "older", "old"]))
-    asked = Counter(
-        prompt.facts.get("attack", "written")[:4] for prompt, _ in table[:-1]
-    )
+    asked = Counter(prompt.facts.get("attack", "written")[:4] for prompt, _ in table[:-1])
     assert asked["open"] / 2000 == pytest.approx(0.2, abs=0.04)
     assert asked["old"] / 2000 == pytest.approx(0.2, abs=0.04)
     assert asked["olde"] / 2000 == pytest.approx(0.1, abs=0.03)
@@ -75,12 +60,8 @@ def test_shares_of_given_attacks():
         assert ("attack" in prompt.facts) == (prompt.id != before.id) and (
             "adversary" in seats
         ) != ("attack" in prompt.facts or before.facts["harmful"] is False)
-    assert table == mixed.seatings(
-        prompts, match_context(texts=["old", "older", "old"])
-    )
-    assert table != mixed.seatings(
-        prompts, match_context(seed=1, texts=["old", "older", "old"])
-    )
+    assert table == mixed.seatings(prompts, match_context(texts=["old", "older", "old"]))
+    assert table != mixed.seatings(prompts, match_context(seed=1, texts=["old", "older", "old"]))
 
 
 def turn_of(*names, texts=()):
@@ -98,8 +79,8 @@ MIXED = [
 
 
 def test_the_adversarys_phase_plays_what_it_learns_from():
-    """As many matches as prompts, each with a move of the adversary: harmless prompts
-    neither are played nor make its batch smaller.
+    """As many matches as prompts, each with a move of the adversary: harmless prompts neither are
+    played nor make its batch smaller.
     """
     table = roles().seatings(MIXED, turn_of("red"))
     assert [prompt.messages[0].content for prompt, _ in table] == ["a", "b"] * 2 + ["a"]
@@ -144,10 +125,7 @@ def test_given_attacks_have_names_of_their_own():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (
-            {"roles": {"adversary": "red", "defender": "red"}},
-            "'red' plays several roles",
-        ),
+        ({"roles": {"adversary": "red", "defender": "red"}}, "'red' plays several roles"),
         ({"raw": 0.6, "replay": 0.6}, "together 1.2"),
         ({"roles": {}}, "at least 1 item"),
         ({"samples": 0}, "greater than or equal to 1"),
@@ -168,21 +146,13 @@ def test_one_player_in_both_roles_where_it_is_meant():
 @pytest.mark.parametrize(
     ("settings", "rules", "words"),
     [
-        (
-            {"roles": {"atacker": "red"}},
-            game(),
-            "game 'red_team' has no role 'atacker'",
-        ),
+        ({"roles": {"atacker": "red"}}, game(), "game 'red_team' has no role 'atacker'"),
         (
             {"roles": {"adversary": "rod"}},
             game(),
             "schedule.roles.adversary: there is no player 'rod'; did you mean 're",
         ),
-        (
-            {"replay": 0.1},
-            game(rounds=2),
-            "schedule.replay: the attacks of a conversation",
-        ),
+        ({"replay": 0.1}, game(rounds=2), "schedule.replay: the attacks of a conversation"),
         (
             {"roles": {"answer": "red"}, "raw": 0.1},
             Answers(),

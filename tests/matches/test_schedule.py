@@ -1,6 +1,4 @@
-"""Every schedule: pure, seeded, and every seat of every match is filled by someone who
-is there.
-"""
+"""Every schedule: pure, seeded, and every seat of every match is filled by someone who is there."""
 
 from collections import Counter
 
@@ -26,56 +24,41 @@ KNOWN = {
 NEED_TWO = ("sparta", "swiss")
 REQUIRED = {"roles": {"roles": {"answer": A.name}}}
 EVERY_KIND = [
-    Schedule.build({"kind": kind, **REQUIRED.get(kind, {})})
-    for kind in sorted(Schedule.KINDS)
+    Schedule.build({"kind": kind, **REQUIRED.get(kind, {})}) for kind in sorted(Schedule.KINDS)
 ]
 
 
 @pytest.mark.parametrize("known", [{}, KNOWN], ids=["unknown", "known"])
 @pytest.mark.parametrize("schedule", EVERY_KIND, ids=lambda s: s.kind)
 def test_common(schedule, known):
-    first = schedule.seatings(
-        PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 7, **known)
-    )
-    assert first == schedule.seatings(
-        PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 7, **known)
-    )
+    first = schedule.seatings(PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 7, **known))
+    assert first == schedule.seatings(PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 7, **known))
     for prompt, seats in first:
         assert prompt in PROMPTS
         assert tuple(seats) == GAME.seats
         assert set(seats.values()) <= {A, B, C, *HISTORY}
     assert {prompt.id for prompt, _ in first} == {prompt.id for prompt in PROMPTS}
-    assert (
-        schedule.seatings([], MatchContext(GAME, [A, B, C], HISTORY, 7, **known)) == []
-    )
+    assert schedule.seatings([], MatchContext(GAME, [A, B, C], HISTORY, 7, **known)) == []
     if schedule.kind in NEED_TWO:
         with pytest.raises(
-            ConfigError,
-            match=rf"'{schedule.kind}' needs two players or more, and there is a@3",
+            ConfigError, match=rf"'{schedule.kind}' needs two players or more, and there is a@3"
         ):
             schedule.seatings(PROMPTS, MatchContext(GAME, [A], [], 7, **known))
         return
     alone = schedule.seatings(PROMPTS, MatchContext(GAME, [A], [], 7, **known))
-    assert len(alone) == len(PROMPTS) and all(
-        set(seats.values()) == {A} for _, seats in alone
-    )
+    assert len(alone) == len(PROMPTS) and all(set(seats.values()) == {A} for _, seats in alone)
 
 
-@pytest.mark.parametrize(
-    "kind", ["sparta", "swiss", "mixture", "prioritised", "against_history"]
-)
+@pytest.mark.parametrize("kind", ["sparta", "swiss", "mixture", "prioritised", "against_history"])
 def test_another_seed_deals_otherwise(kind):
     schedule = Schedule.build(kind)
     one, other = (
-        schedule.seatings(PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, seed))
-        for seed in (1, 2)
+        schedule.seatings(PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, seed)) for seed in (1, 2)
     )
     assert one != other
 
 
-@pytest.mark.parametrize(
-    "kind", ["self_play", "against_history", "mixture", "prioritised"]
-)
+@pytest.mark.parametrize("kind", ["self_play", "against_history", "mixture", "prioritised"])
 def test_only_learners_are_scheduled(kind):
     table = Schedule.build(kind).seatings(
         PROMPTS, MatchContext(GAME, [A, B, C], HISTORY, 1, learners=[A])
@@ -101,9 +84,7 @@ def test_round_robin_meets_everyone_once_a_prompt_and_swaps_sides():
 
 def test_history_is_drawn_evenly_from_the_newest_of_ones_own():
     many = [Prompt(f"p{i}", (user(str(i)),)) for i in range(600)]
-    table = AgainstHistory(max_history=2).seatings(
-        many, MatchContext(GAME, [A], HISTORY, 1)
-    )
+    table = AgainstHistory(max_history=2).seatings(many, MatchContext(GAME, [A], HISTORY, 1))
     met = Counter(player for _, seats in table for player in set(seats.values()) - {A})
     assert set(met) == {PlayerId("a", 2), PlayerId("a", 1)}
     assert min(met.values()) > 250
@@ -128,6 +109,6 @@ def test_each_learner_has_dice_of_its_own_for_its_past():
 
     assert len(generations(A)) == len(generations(B)) == 40
     assert generations(A) != generations(B)
-    assert all(
-        len({player.name for player in seats.values()}) == 1 for _, seats in table
-    ), "everybody's own past"
+    assert all(len({player.name for player in seats.values()}) == 1 for _, seats in table), (
+        "everybody's own past"
+    )

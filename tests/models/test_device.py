@@ -1,5 +1,5 @@
-"""One function chooses the device; a CUDA build of torch without a driver falls back to
-the CPU and says why.
+"""One function chooses the device; a CUDA build of torch without a driver falls back to the CPU and
+says why.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from equipoise.players.local import Local
 
 @pytest.fixture
 def no_driver(monkeypatch: pytest.MonkeyPatch):
-    """torch as `pip install torch` gives it on a laptop: built for CUDA, and no NVIDIA
-    driver.
-    """
+    """torch as `pip install torch` gives it on a laptop: built for CUDA, and no NVIDIA driver."""
     asked = {"check_available": None}
 
     def current(check_available: bool = False) -> torch.device | None:
@@ -43,21 +41,13 @@ def test_the_built_in_model_answers_without_a_driver():
     from equipoise.models.resources import Resources
     from equipoise.types import View, user
 
-    player = Local.model_validate(
-        {"model": "builtin", "max_new_tokens": 4, "temperature": 0}
-    )
-    assert (
-        player.open(None, Resources())
-        .act([View((user("What is 2 + 3?"),))], [0])[0]
-        .text
-    )
+    player = Local.model_validate({"model": "builtin", "max_new_tokens": 4, "temperature": 0})
+    assert player.open(None, Resources()).act([View((user("What is 2 + 3?"),))], [0])[0].text
 
 
 @pytest.mark.usefixtures("no_driver")
 def test_asking_for_cuda_without_a_driver_names_the_cause():
-    with pytest.raises(
-        ModelError, match=r"'cuda' is asked for.*no NVIDIA driver.*use cpu or auto"
-    ):
+    with pytest.raises(ModelError, match=r"'cuda' is asked for.*no NVIDIA driver.*use cpu or auto"):
         choose_device("cuda")
 
 
@@ -68,25 +58,19 @@ def test_an_unknown_device_is_named():
 
 def test_a_working_accelerator_is_chosen(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(
-        torch.accelerator, "current_accelerator", lambda *_: torch.device("cuda")
-    )
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda *_: torch.device("cuda"))
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "H100")
     assert choose_device() == torch.device("cuda")
     assert explain_device().endswith("2 × H100, which multiplies float32 in full")
 
 
-def test_products_are_in_tf32_where_it_is_and_is_not_switched_off(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_products_are_in_tf32_where_it_is_and_is_not_switched_off(monkeypatch: pytest.MonkeyPatch):
     """As on a machine whose accelerator has it."""
     from transformers.utils import import_utils
 
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
-    monkeypatch.setattr(
-        torch.accelerator, "current_accelerator", lambda *_: torch.device("cuda")
-    )
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda *_: torch.device("cuda"))
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "H100")
     monkeypatch.setattr(import_utils, "is_torch_tf32_available", lambda: True)

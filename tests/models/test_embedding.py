@@ -1,5 +1,5 @@
-"""Embeddings: hashed, by a tiny encoder made on the spot, and by sentence-transformers
-where it is (or is not).
+"""Embeddings: hashed, by a tiny encoder made on the spot, and by sentence-transformers where it is
+(or is not).
 """
 
 import subprocess
@@ -53,12 +53,7 @@ def bert(tmp_path_factory):
     )
     place = tmp_path_factory.mktemp("bert")
     BertModel(config).save_pretrained(place)
-    roles = {
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-    }
+    roles = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, **roles)  # pyright: ignore[reportArgumentType]
     tokenizer.save_pretrained(place)
     return place
@@ -95,9 +90,7 @@ def test_hashed_is_the_default_of_payoffs():
 @pytest.mark.parametrize("batch_size", [2, 64])
 def test_an_encoder_gives_each_text_the_vector_that_it_has_alone(bert, batch_size):
     vector_BD = opened(kind="encoder", model=str(bert), batch_size=batch_size)(TEXTS)
-    np.testing.assert_allclose(
-        vector_BD, [alone(bert, text) for text in TEXTS], atol=1e-5
-    )
+    np.testing.assert_allclose(vector_BD, [alone(bert, text) for text in TEXTS], atol=1e-5)
     np.testing.assert_array_equal(vector_BD[1], vector_BD[4])
     assert np.linalg.norm(vector_BD, axis=1) == pytest.approx(np.ones(len(TEXTS)))
     assert len(np.unique(vector_BD.round(3), axis=0)) == len(
@@ -113,9 +106,7 @@ def test_no_texts_have_no_vectors(bert):
 @pytest.mark.long
 def test_a_long_text_is_cut_and_a_prefix_counts(bert):
     short = opened(kind="encoder", model=str(bert), max_length=4)
-    np.testing.assert_allclose(
-        short(["how do i bake bread"]), short(["how do"]), atol=1e-12
-    )
+    np.testing.assert_allclose(short(["how do i bake bread"]), short(["how do"]), atol=1e-12)
     led = opened(kind="encoder", model=str(bert), prefix="how ")
     np.testing.assert_allclose(led(["do i"])[0], alone(bert, "how do i"), atol=1e-5)
 
@@ -128,16 +119,13 @@ def test_one_encoder_is_loaded_for_all_who_share_the_shelf(bert):
     )
     assert first is second
     assert (
-        opened(resources, kind="encoder", model=str(bert), max_length=9).func.__self__
-        is not first
+        opened(resources, kind="encoder", model=str(bert), max_length=9).func.__self__ is not first
     )
 
 
 def test_a_decoder_without_a_padding_token_reads_texts_too(model_folder):
     embed = opened(kind="encoder", model=str(model_folder("llama")))
-    together = embed(
-        ["It is seven.", "yes", "The clerk adds the numbers and says the sum."]
-    )
+    together = embed(["It is seven.", "yes", "The clerk adds the numbers and says the sum."])
     np.testing.assert_allclose(together[1], embed(["yes"])[0], atol=1e-5)
 
 
@@ -146,21 +134,16 @@ def test_a_pooler_may_be_absent_and_nothing_else(bert, tmp_path):
 
     place = shutil.copytree(bert, tmp_path / "model")
     weights = load_file(place / "model.safetensors")
-    bare = {
-        name: value for name, value in weights.items() if not name.startswith("pooler.")
-    }
+    bare = {name: value for name, value in weights.items() if not name.startswith("pooler.")}
     save_file(bare, place / "model.safetensors", {"format": "pt"})
     np.testing.assert_allclose(
-        opened(kind="encoder", model=str(place))(["bread"])[0],
-        alone(bert, "bread"),
-        atol=1e-5,
+        opened(kind="encoder", model=str(place))(["bread"])[0], alone(bert, "bread"), atol=1e-5
     )
     lost = bare.pop("encoder.layer.1.output.dense.weight")
     assert lost is not None
     save_file(bare, place / "model.safetensors", {"format": "pt"})
     with pytest.raises(
-        ModelError,
-        match=r"read as a text encoder, lacks 1 of its weights.*layer\.1\.output",
+        ModelError, match=r"read as a text encoder, lacks 1 of its weights.*layer\.1\.output"
     ):
         opened(kind="encoder", model=str(place))
 
@@ -169,10 +152,7 @@ def test_a_pooler_may_be_absent_and_nothing_else(bert, tmp_path):
     ("settings", "message"),
     [
         ({"model": "./nowhere"}, "does not exist"),
-        (
-            {"model": "nobody/nothing-of-that-name"},
-            "no folder 'nobody/nothing-of-that-name' here",
-        ),
+        ({"model": "nobody/nothing-of-that-name"}, "no folder 'nobody/nothing-of-that-name' here"),
         ({"max_length": 4000}, "max_length = 4000 is beyond the context"),
         ({"device": "sofa"}, "device 'sofa'"),
     ],
@@ -203,22 +183,15 @@ def test_sentence_transformers_are_asked_for_unit_vectors(monkeypatch, bert):
             assert (place, device, trust_remote_code) == (str(bert), "cpu", False)
 
         def encode(
-            self,
-            texts,
-            batch_size,
-            normalize_embeddings,
-            convert_to_numpy,
-            show_progress_bar,
+            self, texts, batch_size, normalize_embeddings, convert_to_numpy, show_progress_bar
         ):
-            assert (
-                batch_size,
-                normalize_embeddings,
-                convert_to_numpy,
-                show_progress_bar,
-            ) == (3, True, True, False)
-            return np.array(
-                [[len(text) % 2, 1 - len(text) % 2] for text in texts], np.float32
+            assert (batch_size, normalize_embeddings, convert_to_numpy, show_progress_bar) == (
+                3,
+                True,
+                True,
+                False,
             )
+            return np.array([[len(text) % 2, 1 - len(text) % 2] for text in texts], np.float32)
 
     monkeypatch.setitem(
         sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Model)
@@ -233,9 +206,7 @@ def test_a_model_that_sentence_transformers_cannot_read_is_named(monkeypatch, be
         raise OSError("no modules.json")
 
     monkeypatch.setitem(
-        sys.modules,
-        "sentence_transformers",
-        SimpleNamespace(SentenceTransformer=refuse),
+        sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=refuse)
     )
     with pytest.raises(
         ModelError, match=r"cannot be loaded by sentence-transformers: no modules\.json"

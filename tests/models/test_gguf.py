@@ -83,18 +83,14 @@ def test_a_file_becomes_an_ordinary_model_once(tmp_path, cache):
     folder = resolve(str(path))
     model = load_model(str(path))
     assert model.num_parameters() > 10_000 and str(model.dtype) == "torch.float32"
-    assert load_tokenizer(str(path)).decode(
-        load_tokenizer(folder)("hello")["input_ids"]
-    )
+    assert load_tokenizer(str(path)).decode(load_tokenizer(folder)("hello")["input_ids"])
     assert [place.name for place in cache.iterdir()] == [folder.rsplit("/", 1)[1]]
     assert (cache / folder / "model.safetensors").is_file()
 
 
 def test_both_ways_of_naming_it_are_one(tmp_path):
     written(tmp_path / "tiny.gguf")
-    named = Local.model_validate(
-        {"model": {"path": str(tmp_path), "gguf_file": "tiny.gguf"}}
-    )
+    named = Local.model_validate({"model": {"path": str(tmp_path), "gguf_file": "tiny.gguf"}})
     assert named.model == str(tmp_path / "tiny.gguf")
     with pytest.raises(ValidationError, match="valid string"):
         Local.model_validate({"model": {"path": str(tmp_path)}})
@@ -105,9 +101,7 @@ def test_a_damaged_file_is_named(tmp_path, cache):
     (tmp_path / "cut.gguf").write_bytes(whole[: len(whole) // 3])
     (tmp_path / "text.gguf").write_text("hello")
     for name in ("cut.gguf", "text.gguf"):
-        with pytest.raises(
-            ModelError, match=rf"{name}' is no GGUF file that transformers reads"
-        ):
+        with pytest.raises(ModelError, match=rf"{name}' is no GGUF file that transformers reads"):
             resolve(str(tmp_path / name))
     assert not list(cache.iterdir())
 

@@ -1,5 +1,5 @@
-"""Models, adapters and tokenizers: what is saved is what is loaded, and what cannot be
-used says why.
+"""Models, adapters and tokenizers: what is saved is what is loaded, and what cannot be used says
+why.
 """
 
 import json
@@ -46,15 +46,11 @@ def test_an_adapter_comes_back_as_it_was_saved(adapter_folder, model_folder):
     assert not any(parameter.requires_grad for parameter in again.parameters())
 
 
-def test_an_adapter_to_be_trained_has_gradients_on_itself_alone(
-    adapter_folder, model_folder
-):
+def test_an_adapter_to_be_trained_has_gradients_on_itself_alone(adapter_folder, model_folder):
     model = load_model(
         str(model_folder("llama")), adapter_folder("llama", 1)[1], LORA, trainable=True
     )
-    trained = [
-        name for name, parameter in model.named_parameters() if parameter.requires_grad
-    ]
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     assert trained and all("lora_" in name for name in trained)
 
 
@@ -77,15 +73,8 @@ def test_a_description_needs_no_weights_and_is_right(model_folder, family):
     found = describe(name, LORA)
     model = load_model(name, None, LORA, trainable=True)
     assert found.parameters == sum(p.numel() for p in load_model(name).parameters())
-    assert found.trainable == sum(
-        p.numel() for p in model.parameters() if p.requires_grad
-    )
-    assert (found.hidden, found.layers, found.vocabulary, found.context) == (
-        32,
-        2,
-        320,
-        256,
-    )
+    assert found.trainable == sum(p.numel() for p in model.parameters() if p.requires_grad)
+    assert (found.hidden, found.layers, found.vocabulary, found.context) == (32, 2, 320, 256)
     with torch.no_grad():
         cache = model(IDS, use_cache=True).past_key_values
     assert found.kv_numbers * IDS.numel() == sum(
@@ -117,8 +106,7 @@ def test_a_folder_without_weights(copied):
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
-    [("{", "not a valid JSON"), ("{}", "no usable config|cannot be loaded")],
+    ("text", "complaint"), [("{", "not a valid JSON"), ("{}", "no usable config|cannot be loaded")]
 )
 def test_a_configuration_that_cannot_be_read(copied, text, complaint):
     (copied / "config.json").write_text(text)
@@ -147,8 +135,7 @@ def test_a_hub_that_cannot_be_reached(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     for load in (load_tokenizer, load_model, load_encoding):
         with pytest.raises(
-            ModelError,
-            match=r"no folder 'nobody/nothing' here, and the hub cannot be reached",
+            ModelError, match=r"no folder 'nobody/nothing' here, and the hub cannot be reached"
         ):
             load("nobody/nothing")
 
@@ -159,9 +146,7 @@ def test_a_device_that_is_not_there(model_folder):
 
 
 def test_a_length_beyond_the_context(model_folder):
-    with pytest.raises(
-        ModelError, match=r"max_length = 257 is beyond the context .* 256 tokens"
-    ):
+    with pytest.raises(ModelError, match=r"max_length = 257 is beyond the context .* 256 tokens"):
         load_encoding(str(model_folder("llama")), max_length=257)
     assert load_encoding(str(model_folder("llama"))).max_length == 256
 
@@ -169,13 +154,11 @@ def test_a_length_beyond_the_context(model_folder):
 def test_weights_of_the_other_kind(adapter_folder, model_folder, tmp_path):
     name, (_, adapter) = str(model_folder("llama")), adapter_folder("llama", 1)
     with pytest.raises(
-        ModelError,
-        match="holds an adapter, but the player is configured for full weights",
+        ModelError, match="holds an adapter, but the player is configured for full weights"
     ):
         load_model(name, adapter)
     with pytest.raises(
-        ModelError,
-        match="holds full weights, but the player is configured for an adapter",
+        ModelError, match="holds full weights, but the player is configured for an adapter"
     ):
         load_model(name, model_folder("llama"), LORA)
     with pytest.raises(ModelError, match="holds neither a model"):
@@ -185,8 +168,7 @@ def test_weights_of_the_other_kind(adapter_folder, model_folder, tmp_path):
 def test_an_adapter_for_another_base(adapter_folder, model_folder, tmp_path, copied):
     folder = shutil.copytree(adapter_folder("llama", 1)[1], tmp_path / "adapter")
     with pytest.raises(
-        ModelError,
-        match=r"was made for '.*llama.*', but the player's model is '.*qwen3",
+        ModelError, match=r"was made for '.*llama.*', but the player's model is '.*qwen3"
     ):
         load_model(str(model_folder("qwen3")), folder, LORA)
     settings = json.loads((folder / "adapter_config.json").read_text())
@@ -208,16 +190,9 @@ def remake(folder) -> None:
     """Random weights for the configuration in `folder`."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    AutoModelForCausalLM.from_config(
-        AutoConfig.from_pretrained(folder)
-    ).save_pretrained(folder)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
 
 
 def test_target_modules_that_the_model_does_not_have(model_folder):
     with pytest.raises(ModelError, match=r"lora\.target_modules = \['query'\]"):
-        load_model(
-            str(model_folder("llama")),
-            None,
-            Lora(target_modules=["query"]),
-            trainable=True,
-        )
+        load_model(str(model_folder("llama")), None, Lora(target_modules=["query"]), trainable=True)

@@ -1,6 +1,4 @@
-"""Log-probabilities through the chunked head against the plain way: full logits,
-softmax, gather.
-"""
+"""Log-probabilities through the chunked head against the plain way: full logits, softmax, gather."""
 
 import peft
 import pytest
@@ -27,8 +25,8 @@ SIZES = {
     "eos_token_id": 2,
 }
 GEMMA = {"head_dim": 8, "num_key_value_heads": 2, "sliding_window": 64}
-# Architectures that differ in what follows the head, in its bias, in their masks and
-# positions, in having attention.
+# Architectures that differ in what follows the head, in its bias, in their masks and positions, in
+# having attention.
 ARCHITECTURES = {
     "llama": ("Llama", "LlamaConfig", {"num_key_value_heads": 2}),
     "qwen3": (
@@ -37,11 +35,7 @@ ARCHITECTURES = {
         {"num_key_value_heads": 2, "head_dim": 8, "tie_word_embeddings": True},
     ),
     "gemma3": ("Gemma3", "Gemma3TextConfig", GEMMA),
-    "gemma2, soft cap": (
-        "Gemma2",
-        "Gemma2Config",
-        {**GEMMA, "final_logit_softcapping": 3.0},
-    ),
+    "gemma2, soft cap": ("Gemma2", "Gemma2Config", {**GEMMA, "final_logit_softcapping": 3.0}),
     "granite, divided": ("Granite", "GraniteConfig", {"logits_scaling": 7.0}),
     "cohere, multiplied": ("Cohere", "CohereConfig", {"logit_scale": 0.0625}),
     "phi, bias": ("Phi", "PhiConfig", {}),
@@ -58,9 +52,7 @@ def make(name: str):
     model = getattr(transformers, f"{family}ForCausalLM")(known(**SIZES, **more)).eval()
     for weight in model.parameters():
         if weight.ndim > 1:
-            torch.nn.init.normal_(
-                weight, std=0.3
-            )  # far from uniform, so that a mistake shows
+            torch.nn.init.normal_(weight, std=0.3)  # far from uniform, so that a mistake shows
     return model
 
 
@@ -71,10 +63,7 @@ def some_answers(prompts: int = 3, answers: int = 2) -> list[PromptAnswers]:
         length = int(torch.randint(low, high, (1,), generator=g))
         return torch.randint(3, V, (length,), generator=g).tolist()
 
-    return [
-        PromptAnswers(ids(3, 9), [ids(1, 9) for _ in range(answers)])
-        for _ in range(prompts)
-    ]
+    return [PromptAnswers(ids(3, 9), [ids(1, 9) for _ in range(answers)]) for _ in range(prompts)]
 
 
 def plainly(model, batch: list[PromptAnswers]) -> torch.Tensor:
@@ -84,9 +73,7 @@ def plainly(model, batch: list[PromptAnswers]) -> torch.Tensor:
         for answer in item.answers:
             ids = torch.tensor([[*item.prompt, *answer]])
             logits = model(input_ids=ids, use_cache=False).logits.float()
-            logprobs = torch.log_softmax(logits, -1)[0, :-1].gather(
-                1, ids[0, 1:, None]
-            )[:, 0]
+            logprobs = torch.log_softmax(logits, -1)[0, :-1].gather(1, ids[0, 1:, None])[:, 0]
             sums.append(logprobs[len(item.prompt) - 1 :].sum())
     return torch.stack(sums)
 
@@ -95,9 +82,7 @@ def gradients(model, sums: torch.Tensor) -> dict[str, torch.Tensor]:
     model.zero_grad()
     (sums * torch.linspace(-1, 1, len(sums))).sum().backward()
     return {
-        name: weight.grad
-        for name, weight in model.named_parameters()
-        if weight.grad is not None
+        name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
     }
 
 
@@ -110,10 +95,7 @@ def assert_same(model, head: AnswerHead, batch: list[PromptAnswers], shared: boo
     assert got.keys() == wanted.keys()
     for name in wanted:
         torch.testing.assert_close(
-            got[name],
-            wanted[name],
-            rtol=1e-3,
-            atol=1e-4 * wanted[name].abs().max().item(),
+            got[name], wanted[name], rtol=1e-3, atol=1e-4 * wanted[name].abs().max().item()
         )
 
 
@@ -159,19 +141,13 @@ class Widest(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         for tensor in out if isinstance(out, tuple | list) else (out,):
-            if (
-                isinstance(tensor, torch.Tensor)
-                and tensor.ndim > 1
-                and tensor.shape[-1] == V
-            ):
+            if isinstance(tensor, torch.Tensor) and tensor.ndim > 1 and tensor.shape[-1] == V:
                 self.rows = max(self.rows, tensor.numel() // V)
         return out
 
 
 @pytest.mark.parametrize(
-    "target",
-    [None, "all-linear", ["lm_head"]],
-    ids=["full", "frozen head", "adapter on the head"],
+    "target", [None, "all-linear", ["lm_head"]], ids=["full", "frozen head", "adapter on the head"]
 )
 def test_full_logits_are_never_held(target):
     model, batch = make("llama"), some_answers(prompts=20)
@@ -188,17 +164,13 @@ def test_full_logits_are_never_held(target):
     saved = []
     with (
         Widest() as widest,
-        torch.autograd.graph.saved_tensors_hooks(
-            lambda t: saved.append(t.shape) or t, lambda t: t
-        ),
+        torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t, lambda t: t),
     ):
         packed.sums(head, model).sum().backward()
     weights = 32  # the head's weight and its gradient, transposed, have the width of the vocabulary and the rank's rows
     assert 7 <= widest.rows <= weights
     assert not [
-        shape
-        for shape in saved
-        if len(shape) > 1 and shape[-1] == V and shape[0] > weights
+        shape for shape in saved if len(shape) > 1 and shape[-1] == V and shape[0] > weights
     ]
 
 
@@ -223,13 +195,10 @@ def test_the_fused_gradient_against_double_precision(tail: Tail, frozen: bool):
     bias = torch.randn(7, generator=g, requires_grad=not frozen)
     target, up = torch.tensor([0, 6, 3, 3, 1]), torch.randn(5, generator=g)
     found = ChunkedLogprob.apply(hidden, weight, bias, target, tail, 2)
-    exact = [
-        x.detach().double().requires_grad_(x.requires_grad)
-        for x in (hidden, weight, bias)
+    exact = [x.detach().double().requires_grad_(x.requires_grad) for x in (hidden, weight, bias)]
+    told = torch.log_softmax(tail(exact[0] @ exact[1].T + exact[2]), -1).gather(1, target[:, None])[
+        :, 0
     ]
-    told = torch.log_softmax(tail(exact[0] @ exact[1].T + exact[2]), -1).gather(
-        1, target[:, None]
-    )[:, 0]
     torch.testing.assert_close(found.double(), told, rtol=1e-5, atol=1e-5)
     (found * up).sum().backward()
     (told * up.double()).sum().backward()
@@ -284,13 +253,9 @@ def test_shared_rows_are_shorter_and_only_taken_when_they_save():
 def test_answers_come_back_in_their_order(share: bool, batch_size: int):
     model, batch = make("llama"), some_answers(prompts=4, answers=3)
     rows = [
-        ([*item.prompt, *answer], len(item.prompt))
-        for item in batch
-        for answer in item.answers
+        ([*item.prompt, *answer], len(item.prompt)) for item in batch for answer in item.answers
     ]
-    order = torch.randperm(
-        len(rows), generator=torch.Generator().manual_seed(2)
-    ).tolist()
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(2)).tolist()
     with torch.no_grad():
         expected = plainly(model, batch)[order].tolist()
     found = answer_logprobs(
@@ -303,9 +268,7 @@ def test_answers_come_back_in_their_order(share: bool, batch_size: int):
         share=share,
     )
     assert [total for total, _ in found] == pytest.approx(expected, abs=1e-4)
-    assert [count for _, count in found] == [
-        len(rows[i][0]) - rows[i][1] for i in order
-    ]
+    assert [count for _, count in found] == [len(rows[i][0]) - rows[i][1] for i in order]
     assert answer_logprobs(model, [], [], 0) == []
 
 
@@ -313,9 +276,7 @@ def test_masked_tokens_of_padded_rows():
     model = make("qwen3")
     ids = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 0, 0]])
     answer = torch.tensor([[0, 0, 0, 1, 1], [0, 1, 1, 0, 0]])
-    expected = plainly(
-        model, [PromptAnswers([5, 6, 7], [[8, 9]]), PromptAnswers([5], [[6, 7]])]
-    )
+    expected = plainly(model, [PromptAnswers([5, 6, 7], [[8, 9]]), PromptAnswers([5], [[6, 7]])])
     for attention in (None, (ids > 0).long()):
         sums, counts = token_logprobs(model, ids, attention, answer, chunk=2)
         torch.testing.assert_close(sums, expected, rtol=1e-4, atol=1e-4)

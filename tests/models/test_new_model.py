@@ -1,6 +1,4 @@
-"""Models made from nothing: `new-model` end to end, its errors, and the packaged tiny
-model.
-"""
+"""Models made from nothing: `new-model` end to end, its errors, and the packaged tiny model."""
 
 import hashlib
 import json
@@ -23,9 +21,7 @@ from equipoise.models.new_model import (
 )
 
 SMALL = Size(hidden=32, layers=1, heads=2, feed_forward=64)
-TEXTS = list(
-    dict.fromkeys(prompt.messages[0].content for prompt in world.prompts(0, 200))
-)
+TEXTS = list(dict.fromkeys(prompt.messages[0].content for prompt in world.prompts(0, 200)))
 
 
 def call(*words: object):
@@ -69,9 +65,7 @@ def test_from_a_text_file_to_a_model_that_generates(corpus, tmp_path):
         and len(tokenizer) == facts["vocabulary"] == 400
     )
     chat = [{"role": "user", "content": "What is 7 + 12?"}]
-    text = tokenizer.apply_chat_template(
-        chat, add_generation_prompt=True, tokenize=False
-    )
+    text = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
     assert text == "<|user|>What is 7 + 12?<|end|><|assistant|>"
     ids = tokenizer(text, return_tensors="pt")
     written = model.generate(**ids, max_new_tokens=3, do_sample=False)
@@ -107,15 +101,12 @@ def test_equal_seeds_give_equal_files(tmp_path):
 
     first, again, other = digests("a", 0), digests("b", 0), digests("c", 1)
     assert first == again
-    assert [name for name in first if first[name] != other[name]] == [
-        "model.safetensors"
-    ]
+    assert [name for name in first if first[name] != other[name]] == ["model.safetensors"]
 
 
 def test_rows_of_chats_and_columns(tmp_path):
     rows = [
-        {"prompt": [{"role": "user", "content": text}], "label": "never learned"}
-        for text in TEXTS
+        {"prompt": [{"role": "user", "content": text}], "label": "never learned"} for text in TEXTS
     ]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     words = [
@@ -133,10 +124,7 @@ def test_rows_of_chats_and_columns(tmp_path):
         for name, more in (("a", ()), ("b", ("--column", "prompt")))
     )
     assert every.exit_code == some.exit_code == 0
-    assert (
-        f"{2 * len(TEXTS)} texts" in every.output
-        and f" {len(TEXTS)} texts" in some.output
-    )
+    assert f"{2 * len(TEXTS)} texts" in every.output and f" {len(TEXTS)} texts" in some.output
 
 
 @pytest.mark.parametrize(
@@ -147,11 +135,7 @@ def test_rows_of_chats_and_columns(tmp_path):
         ({"--corpus": "empty.jsonl"}, DataError, "empty.jsonl: is empty"),
         ({"--corpus": "bad.jsonl"}, DataError, r"bad.jsonl:2: not JSON"),
         ({"--corpus": "latin.txt"}, DataError, "latin.txt: is not UTF-8"),
-        (
-            {"--corpus": "row.jsonl", "--column": "promt"},
-            DataError,
-            "did you mean 'prompt'",
-        ),
+        ({"--corpus": "row.jsonl", "--column": "promt"}, DataError, "did you mean 'prompt'"),
         ({"--vocabulary": "30000"}, ConfigError, "supports no more than"),
         ({"--vocabulary": "100"}, ConfigError, f"alone are {SMALLEST_VOCABULARY}"),
         ({"--size": "tinny"}, ConfigError, "did you mean 'tiny'"),
@@ -159,9 +143,7 @@ def test_rows_of_chats_and_columns(tmp_path):
         ({"--out": "full"}, ConfigError, "--overwrite"),
     ],
 )
-def test_a_users_mistake_is_named(
-    corpus, tmp_path, monkeypatch, changed, error, message
-):
+def test_a_users_mistake_is_named(corpus, tmp_path, monkeypatch, changed, error, message):
     monkeypatch.chdir(tmp_path)
     Path("empty.txt").write_text("\n \n")
     Path("empty.jsonl").write_text("")
@@ -175,9 +157,9 @@ def test_a_users_mistake_is_named(
     assert isinstance(done.exception, error)
     with pytest.raises(error, match=message):
         raise done.exception
-    assert not Path("made").exists() and [
-        file.name for file in Path("full").iterdir()
-    ] == ["thesis.txt"]
+    assert not Path("made").exists() and [file.name for file in Path("full").iterdir()] == [
+        "thesis.txt"
+    ]
 
 
 def test_overwrite_leaves_other_files_alone(corpus, tmp_path):
@@ -203,11 +185,7 @@ def test_sizes_have_the_parameters_they_claim():
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    for name, low, high in (
-        ("tiny", 0.7e6, 1.5e6),
-        ("small", 8e6, 13e6),
-        ("medium", 35e6, 45e6),
-    ):
+    for name, low, high in (("tiny", 0.7e6, 1.5e6), ("small", 8e6, 13e6), ("medium", 35e6, 45e6)):
         size = SIZES[name]
         config = LlamaConfig(
             vocab_size=3000,
@@ -231,13 +209,10 @@ def sampled_scores(prompts: list) -> list[int]:
         {"temperature": 1.0, "top_p": 1.0, "max_new_tokens": 16, "device": "cpu"}
     )
     actor = player.open(None, Resources())
-    moves = actor.act(
-        [View(prompt.messages) for prompt in prompts], list(range(len(prompts)))
-    )
+    moves = actor.act([View(prompt.messages) for prompt in prompts], list(range(len(prompts))))
     actor.close()
     return [
-        answers.rate(prompt, move.text).right
-        for prompt, move in zip(prompts, moves, strict=True)
+        answers.rate(prompt, move.text).right for prompt, move in zip(prompts, moves, strict=True)
     ]
 
 
@@ -261,11 +236,9 @@ def test_packaged_model_is_small_and_leaves_room():
 
 @pytest.mark.slow
 def test_the_packaged_model_can_be_rebuilt(tmp_path):
-    """The same tokenizer and shape, and a start that leaves room; equal bytes only on
-    the machine that packaged it.
+    """The same tokenizer and shape, and a start that leaves room; equal bytes only on the machine
+    that packaged it.
     """
     build.build(tmp_path / "model", 0)
     for name in ("tokenizer.json", "config.json", "chat_template.jinja"):
-        assert (tmp_path / "model" / name).read_text() == (
-            build.PACKAGED / name
-        ).read_text()
+        assert (tmp_path / "model" / name).read_text() == (build.PACKAGED / name).read_text()

@@ -1,6 +1,4 @@
-"""Starting, finding and stopping an engine's server, with a small server in vLLM's
-place.
-"""
+"""Starting, finding and stopping an engine's server, with a small server in vLLM's place."""
 
 import os
 import re
@@ -14,12 +12,7 @@ import pytest
 
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.samplers import launcher
-from equipoise.models.samplers.environment import (
-    UNFINISHED,
-    VARIABLE,
-    find_environment,
-    main,
-)
+from equipoise.models.samplers.environment import UNFINISHED, VARIABLE, find_environment, main
 
 SERVER = f"""#!{sys.executable}
 import json, sys
@@ -86,9 +79,7 @@ def test_an_environment_is_found_or_asked_for(environment, tmp_path, monkeypatch
         find_environment(tmp_path)
 
 
-def test_an_environment_whose_making_did_not_end_is_not_taken_for_whole(
-    environment,
-):
+def test_an_environment_whose_making_did_not_end_is_not_taken_for_whole(environment):
     (environment / UNFINISHED).touch()
     with pytest.raises(ConfigError, match="did not end; --install goes on"):
         find_environment(environment)
@@ -97,19 +88,12 @@ def test_an_environment_whose_making_did_not_end_is_not_taken_for_whole(
 
 
 def test_an_environment_that_cannot_be_made_is_one_message(tmp_path, capsys):
-    broken = (
-        tmp_path / "python"
-    )  # cannot make environments, as where venv is not installed
-    broken.write_text(
-        "#!/bin/sh\necho reading the options\necho No module named $2 >&2; exit 1\n"
-    )
+    broken = tmp_path / "python"  # cannot make environments, as where venv is not installed
+    broken.write_text("#!/bin/sh\necho reading the options\necho No module named $2 >&2; exit 1\n")
     broken.chmod(0o755)
     for interpreter, why in (
         (tmp_path / "none", r"cannot be started \(No such file"),
-        (
-            broken,
-            r"-m venv .*` ended with:\nreading the options\nNo module named venv$",
-        ),
+        (broken, r"-m venv .*` ended with:\nreading the options\nNo module named venv$"),
     ):
         with pytest.raises(SystemExit) as end:
             main([str(tmp_path / "made"), "vllm", str(interpreter)])
@@ -144,7 +128,5 @@ def test_a_server_is_started_looked_at_killed_and_stopped(environment, tmp_path)
 @pytest.mark.long
 def test_a_server_that_ends_says_why(environment, tmp_path):
     with pytest.raises(ModelError, match="no room for the cache"):
-        launcher.start(
-            options(more=["--fail"]), find_environment(environment), tmp_path, 60
-        )
+        launcher.start(options(more=["--fail"]), find_environment(environment), tmp_path, 60)
     assert not (tmp_path / launcher.STATE).exists()

@@ -1,5 +1,5 @@
-"""Players that an engine samples, against a server on loopback that speaks vLLM's
-protocol with the project's own sampler: same seeds, so the same tokens as in-process.
+"""Players that an engine samples, against a server on loopback that speaks vLLM's protocol with the
+project's own sampler: same seeds, so the same tokens as in-process.
 """
 
 from pathlib import Path
@@ -26,8 +26,8 @@ SEEDS = [2**62 + n for n in range(6)]
 
 @pytest.fixture
 def player(model_folder):
-    """player(server, **settings) -> a local player of the tiny Llama; server None: it is
-    sampled in this process.
+    """player(server, **settings) -> a local player of the tiny Llama; server None: it is sampled in
+    this process.
     """
 
     def build(*servers, sampler=None, **settings):
@@ -67,9 +67,7 @@ def ids(moves):
         pytest.param({"top_p": 0.8}, marks=LONG),
     ],
 )
-def test_an_engine_gives_what_this_process_gives(
-    vllm_server, player, adapter_folder, settings
-):
+def test_an_engine_gives_what_this_process_gives(vllm_server, player, adapter_folder, settings):
     server = vllm_server("llama")
     weights = [None, adapter_folder("llama", 1)[1], adapter_folder("llama", 2)[1]]
     process, engine = Resources(), Resources()
@@ -77,11 +75,7 @@ def test_an_engine_gives_what_this_process_gives(
         here = player(**settings).open(folder, process).act(VIEWS, SEEDS)
         there = player(server, **settings).open(folder, engine).act(VIEWS, SEEDS)
         for mine, its in zip(here, there, strict=True):
-            assert (its.text, its.token_ids, its.finish) == (
-                mine.text,
-                mine.token_ids,
-                mine.finish,
-            )
+            assert (its.text, its.token_ids, its.finish) == (mine.text, mine.token_ids, mine.finish)
             assert its.logprobs == pytest.approx(mine.logprobs, abs=1e-4)
             assert its.uncut == ()  # after the cuts alone is what vLLM tells
     assert len(set(server.adapters)) == 2
@@ -100,16 +94,12 @@ def test_an_adapter_is_named_by_its_weights(adapter_folder):
 
 
 @pytest.mark.long
-def test_the_adapter_that_was_not_used_for_longest_makes_room(
-    vllm_server, player, adapter_folder
-):
+def test_the_adapter_that_was_not_used_for_longest_makes_room(vllm_server, player, adapter_folder):
     server = vllm_server("llama")
     server.adapters["somebody else's"] = "elsewhere"
     resources = Resources()
     settings = player(server, sampler={"adapters": 2, "probes": 0})
-    actors = [
-        settings.open(adapter_folder("llama", n)[1], resources) for n in (1, 2, 3)
-    ]
+    actors = [settings.open(adapter_folder("llama", n)[1], resources) for n in (1, 2, 3)]
     for n in (0, 1, 0, 2):
         actors[n].act(VIEWS[:1], SEEDS[:1])
     kept = [name for name in server.adapters if name.startswith("equipoise:")]
@@ -121,9 +111,7 @@ def test_the_adapter_that_was_not_used_for_longest_makes_room(
 
 
 @pytest.mark.long
-def test_players_share_the_engine_and_move_at_the_same_time(
-    vllm_server, player, adapter_folder
-):
+def test_players_share_the_engine_and_move_at_the_same_time(vllm_server, player, adapter_folder):
     server, resources = vllm_server("llama"), Resources()
     settings = player(server, sampler={"probes": 0})
     actors = [settings.open(adapter_folder("llama", n)[1], resources) for n in (1, 2)]
@@ -134,9 +122,7 @@ def test_players_share_the_engine_and_move_at_the_same_time(
 
 
 @pytest.mark.long
-def test_a_restarted_server_gets_its_adapters_again(
-    vllm_server, player, adapter_folder
-):
+def test_a_restarted_server_gets_its_adapters_again(vllm_server, player, adapter_folder):
     server = vllm_server("llama")
     actor = player(server).open(adapter_folder("llama", 1)[1], Resources())
     first = actor.act(VIEWS, SEEDS)
@@ -145,14 +131,10 @@ def test_a_restarted_server_gets_its_adapters_again(
 
 
 @pytest.mark.long
-def test_what_arrived_before_a_crash_is_not_asked_again(
-    vllm_server, player, adapter_folder
-):
+def test_what_arrived_before_a_crash_is_not_asked_again(vllm_server, player, adapter_folder):
     server = vllm_server("llama")
     folder = adapter_folder("llama", 1)[1]
-    actor = player(server, sampler={"probes": 0, "concurrency": 1}).open(
-        folder, Resources()
-    )
+    actor = player(server, sampler={"probes": 0, "concurrency": 1}).open(folder, Resources())
     actor.act(VIEWS[:1], SEEDS[:1])
     server.break_after = 2
     waiting = actor.begin(VIEWS, SEEDS)
@@ -185,9 +167,7 @@ def test_a_busy_server_is_asked_again(vllm_server, player):
 
 
 @pytest.mark.long
-def test_a_pool_keeps_a_prompt_at_one_server_and_outlives_the_other(
-    vllm_server, player
-):
+def test_a_pool_keeps_a_prompt_at_one_server_and_outlives_the_other(vllm_server, player):
     servers = [vllm_server("llama"), vllm_server("llama")]
     actor = player(*servers, sampler={"probes": 0}).open(None, Resources())
     moves = actor.act(VIEWS, SEEDS)
@@ -219,11 +199,7 @@ def test_what_is_recorded_of_an_engine(vllm_server, player):
     actor.act(VIEWS, SEEDS)
     facts = actor.sampler_facts()
     assert facts.pop("probe_gap") < 1e-4
-    assert facts == {
-        "engine": "vllm",
-        "version": "0.32.0",
-        "logprobs": "processed_logprobs",
-    }
+    assert facts == {"engine": "vllm", "version": "0.32.0", "logprobs": "processed_logprobs"}
 
 
 @pytest.mark.long
@@ -259,10 +235,7 @@ URL = {"base_url": "http://127.0.0.1:1"}
         ({"sampler": {"kind": "vllm"}}, "base_url"),
         ({"sampler": {"kind": "vllm", "base_url": "127.0.0.1:1"}}, "http://"),
         ({"sampler": {"kind": "vllm", "base_url": "http://k@h"}}, "no key"),
-        (
-            {"sampler": {"kind": "vllm", "base_url": ["http://h", "http://h/v1"]}},
-            "twice",
-        ),
+        ({"sampler": {"kind": "vllm", "base_url": ["http://h", "http://h/v1"]}}, "twice"),
         ({"sampler": {"kind": "vlmm"}}, "did you mean 'vllm'"),
     ],
 )
@@ -282,9 +255,7 @@ def test_sglang_gives_logprobs_from_before_the_cuts():
     body = engine.body("an adapter", ROW, CUT, [9])
     assert body["input_ids"] == [1, 2, 3] and body["lora_path"] == "an adapter"
     assert "lora_path" not in engine.body("", ROW, CUT, [9])
-    assert (
-        engine.body("", ROW, SamplingSettings(), [9])["sampling_params"]["top_k"] == -1
-    )
+    assert engine.body("", ROW, SamplingSettings(), [9])["sampling_params"]["top_k"] == -1
     reply = {"meta_info": {"output_token_logprobs": [[-0.5, 4, None], [-0.1, 9, None]]}}
     cut = engine.read(reply, CUT, [9])
     assert (cut.token_ids, cut.logprobs, cut.uncut) == ([4, 9], [], [-0.5, -0.1])

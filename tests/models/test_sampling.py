@@ -1,5 +1,5 @@
-"""The sampler against transformers' own generation and warpers, against fresh forward
-passes, and against itself.
+"""The sampler against transformers' own generation and warpers, against fresh forward passes, and
+against itself.
 """
 
 import functools
@@ -24,14 +24,7 @@ from equipoise.models.token_choice import SamplingSettings, choose
 from equipoise.seeds import uniform
 
 FAMILIES = ["llama", "qwen3", "gemma3"]
-LENGTHS = [
-    30,
-    3,
-    17,
-    9,
-    17,
-    26,
-]  # beyond and within the 12 tokens of Gemma's sliding window
+LENGTHS = [30, 3, 17, 9, 17, 26]  # beyond and within the 12 tokens of Gemma's sliding window
 TINY = {
     "vocab_size": 320,
     "hidden_size": 32,
@@ -75,16 +68,7 @@ def prompts_of(lengths, vocabulary=320) -> list[list[int]]:
 PLAIN = SamplingSettings()
 
 
-def run(
-    model,
-    prompts,
-    choice=PLAIN,
-    seeds=None,
-    limit=24,
-    stop_ids=(),
-    batch_size=8,
-    refill=True,
-):
+def run(model, prompts, choice=PLAIN, seeds=None, limit=24, stop_ids=(), batch_size=8, refill=True):
     seeds = list(range(len(prompts))) if seeds is None else seeds
     limits = [limit] * len(prompts) if isinstance(limit, int) else limit
     return sample(
@@ -143,9 +127,9 @@ def test_logprobs_are_those_of_a_fresh_forward_pass(model, family, choice):
         ids = torch.tensor([prompt + answer.token_ids])
         with torch.no_grad():
             logits_TV = model(family)(ids).logits[0, len(prompt) - 1 : -1]
-        expected = warped(logits_TV, choice).gather(
-            1, torch.tensor(answer.token_ids)[:, None]
-        )[:, 0]
+        expected = warped(logits_TV, choice).gather(1, torch.tensor(answer.token_ids)[:, None])[
+            :, 0
+        ]
         assert np.allclose(answer.logprobs, expected, atol=2e-4)
 
 
@@ -157,10 +141,7 @@ def test_layers_that_keep_a_state_follow_their_rows():
     ).eval()
     prompts = prompts_of([9] * 6)
     answers = run(
-        model,
-        [*prompts, prompts[0]],
-        SamplingSettings(0),
-        limit=[20, 3, 9, 20, 5, 12, 20],
+        model, [*prompts, prompts[0]], SamplingSettings(0), limit=[20, 3, 9, 20, 5, 12, 20]
     )
     for prompt, answer in zip(prompts, answers, strict=False):
         expected = model.generate(
@@ -197,16 +178,9 @@ def test_a_row_does_not_depend_on_its_neighbours(model, family):
         [7 * n + 1 for n in range(6)],
         SamplingSettings(0.9, top_p=0.9),
     )
-    together = run(
-        model(family), prompts, choice, seeds, stop_ids=[50, 60], batch_size=6
-    )
+    together = run(model(family), prompts, choice, seeds, stop_ids=[50, 60], batch_size=6)
     backwards = run(
-        model(family),
-        prompts[::-1],
-        choice,
-        seeds[::-1],
-        stop_ids=[50, 60],
-        batch_size=4,
+        model(family), prompts[::-1], choice, seeds[::-1], stop_ids=[50, 60], batch_size=4
     )[::-1]
     alone = [
         run(model(family), [p], choice, [s], stop_ids=[50, 60])[0]
@@ -219,19 +193,12 @@ def test_a_row_does_not_depend_on_its_neighbours(model, family):
 
 def test_the_same_call_gives_the_same_bits_and_another_seed_another_answer(model):
     prompts = prompts_of(LENGTHS)
-    first, second = (
-        run(model("llama"), prompts, SamplingSettings(0.8)) for _ in range(2)
-    )
+    first, second = (run(model("llama"), prompts, SamplingSettings(0.8)) for _ in range(2))
     assert first == second
     other = run(
-        model("llama"),
-        prompts,
-        SamplingSettings(0.8),
-        seeds=[100 + n for n in range(len(prompts))],
+        model("llama"), prompts, SamplingSettings(0.8), seeds=[100 + n for n in range(len(prompts))]
     )
-    assert all(
-        one.token_ids != two.token_ids for one, two in zip(first, other, strict=True)
-    )
+    assert all(one.token_ids != two.token_ids for one, two in zip(first, other, strict=True))
 
 
 def test_one_prompt_with_many_seeds_is_read_once_and_sampled_apart(model, monkeypatch):
@@ -239,10 +206,7 @@ def test_one_prompt_with_many_seeds_is_read_once_and_sampled_apart(model, monkey
     prompt, other = prompts_of([14, 10])
     answers = run(model("llama"), [prompt, other, prompt, prompt], limit=6)
     assert shapes[0] == (2, 14) and shapes[1] == (4, 1)
-    assert (
-        answers[2].token_ids
-        == run(model("llama"), [prompt], seeds=[2], limit=6)[0].token_ids
-    )
+    assert answers[2].token_ids == run(model("llama"), [prompt], seeds=[2], limit=6)[0].token_ids
     assert len({tuple(answer.token_ids) for answer in answers}) == 4
 
 
@@ -257,8 +221,7 @@ def test_finished_rows_leave_the_batch(model, monkeypatch):
     rows = [rows for rows, _ in shapes[1:]]
     assert rows == [sum(limit > done for limit in limits) for done in range(1, 30)]
     assert (
-        answers[7].token_ids
-        == run(model("llama"), prompts[7:], seeds=[7], limit=30)[0].token_ids
+        answers[7].token_ids == run(model("llama"), prompts[7:], seeds=[7], limit=30)[0].token_ids
     )
 
 
@@ -313,12 +276,7 @@ def test_tokens_come_as_often_as_they_are_likely(choice):
     likely_V = expected_V.exp().double().numpy()
     assert count_V[likely_V == 0].sum() == 0
     possible = likely_V > 0
-    assert (
-        chisquare(
-            count_V[possible], likely_V[possible] / likely_V.sum() * 10_000
-        ).pvalue
-        > 1e-3
-    )
+    assert chisquare(count_V[possible], likely_V[possible] / likely_V.sum() * 10_000).pvalue > 1e-3
     assert torch.allclose(logprob_B, expected_V[token_B], atol=1e-5)
 
 
@@ -330,14 +288,8 @@ def test_a_token_is_the_inverse_of_the_cumulative_distribution(vocabulary):
     number_B = uniform(np.arange(500), 0)
     token_B, _, _ = choose(logits_BV, torch.from_numpy(number_B), SamplingSettings())
     running_BV = logits_BV.double().softmax(-1).cumsum(-1).numpy()
-    for token, number, running_V in zip(
-        token_B.tolist(), number_B, running_BV, strict=True
-    ):
-        assert (
-            (running_V[token - 1] if token else 0) - 1e-6
-            <= number
-            <= running_V[token] + 1e-6
-        )
+    for token, number, running_V in zip(token_B.tolist(), number_B, running_BV, strict=True):
+        assert (running_V[token - 1] if token else 0) - 1e-6 <= number <= running_V[token] + 1e-6
 
 
 @pytest.mark.parametrize("choice", CUTS[2:])
@@ -351,9 +303,7 @@ def test_the_cuts_keep_what_transformers_keeps(choice, monkeypatch):
     ):  # all is sorted at once; the first 150 suffice; the first 16 do not
         monkeypatch.setattr(token_choice, "RANKED", ranked)
         scaled_BV = logits_BV / choice.temperature
-        assert torch.equal(
-            scaled_BV >= token_choice._least_kept(scaled_BV, choice), kept_BV
-        )
+        assert torch.equal(scaled_BV >= token_choice._least_kept(scaled_BV, choice), kept_BV)
 
 
 @pytest.mark.parametrize("number", [0.0, 0.5, 1 - 2.0**-53])
@@ -361,11 +311,7 @@ def test_the_cuts_keep_what_transformers_keeps(choice, monkeypatch):
 def test_what_is_impossible_never_comes(number, vocabulary):
     logits_BV = torch.full((1, vocabulary), -torch.inf)
     logits_BV[0, vocabulary // 2] = 0.0
-    for choice in [
-        SamplingSettings(),
-        SamplingSettings(top_k=3),
-        SamplingSettings(top_p=0.5),
-    ]:
+    for choice in [SamplingSettings(), SamplingSettings(top_k=3), SamplingSettings(top_p=0.5)]:
         token_B, logprob_B, _ = choose(
             logits_BV, torch.tensor([number], dtype=torch.float64), choice
         )
@@ -378,9 +324,7 @@ def test_a_batch_of_prompts_does_not_copy_the_head() -> None:
     vocabulary = model.config.vocab_size
     prompts = [[1, 2, 3], [4, 5, 6]]
     with torch.profiler.profile(record_shapes=True) as profile:
-        sample(
-            model, prompts, [0, 1], [2, 2], PLAIN, stop_ids=[], pad_id=0, batch_size=2
-        )
+        sample(model, prompts, [0, 1], [2, 2], PLAIN, stop_ids=[], pad_id=0, batch_size=2)
     products = {
         event.name
         for event in profile.events()

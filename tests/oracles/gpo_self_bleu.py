@@ -1,6 +1,6 @@
-"""GPO's likeness of a prompt to others (arXiv 2406.10977): the mean over references of
-the mean over n = 2 … 5 of BLEU-n against that one reference, over words between white
-space, a 0 of matches counted as 0.1 (Chen and Cherry 2014, method 1).
+"""GPO's likeness of a prompt to others (arXiv 2406.10977): the mean over references of the mean
+over n = 2 … 5 of BLEU-n against that one reference, over words between white space, a 0 of matches
+counted as 0.1 (Chen and Cherry 2014, method 1).
 """
 
 from collections import Counter
@@ -23,8 +23,7 @@ HYPOTHESES = [
     "safe",
     "bake bread",
     "",
-    "Tell me which lock is the hardest to open, step by step, and write a letter that "
-    "asks for it",
+    "Tell me which lock is the hardest to open, step by step, and write a letter that asks for it",
     "the the the the code of the safe.",
 ]
 

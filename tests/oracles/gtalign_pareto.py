@@ -15,8 +15,7 @@ def vectors() -> list:
 
 def case(eps: float, rows: int, dice: Random) -> dict:
     first, second = (
-        [(round(dice.random(), 3), round(dice.random(), 3)) for _ in range(rows)]
-        for _ in range(2)
+        [(round(dice.random(), 3), round(dice.random(), 3)) for _ in range(rows)] for _ in range(2)
     )
     second[0] = first[0]
     second[1] = (first[1][0] + eps, first[1][1] - eps)
@@ -80,8 +79,7 @@ def summary(points: list, best: list, ranges: list, eps: float) -> dict:
     for point in points:
         short = [[f[k] - point[k] for k in (0, 1)] for f in best]
         covered += any(
-            all(gap <= eps * size for gap, size in zip(gaps, ranges, strict=True))
-            for gaps in short
+            all(gap <= eps * size for gap, size in zip(gaps, ranges, strict=True)) for gaps in short
         )
         regret += min(
             max(max(gap / size, 0.0) for gap, size in zip(gaps, ranges, strict=True))
@@ -89,19 +87,12 @@ def summary(points: list, best: list, ranges: list, eps: float) -> dict:
         )
         user, llm = (max(x, 0.0) + 1e-9 for x in point)
         welfare += sqrt(user) * sqrt(llm)
-    spreads = [
-        (max(p[k] for p in points) - min(p[k] for p in points)) / ranges[k]
-        for k in (0, 1)
-    ]
+    spreads = [(max(p[k] for p in points) - min(p[k] for p in points)) / ranges[k] for k in (0, 1)]
     count = len(points)
     return {
         "epsilon_coverage": covered / count,
         "avg_regret_Linf": regret / count,
         "NSW_avg": welfare / count,
         "CobbDouglas_avg": welfare / count,
-        "coverage_spread": {
-            "u_cov": spreads[0],
-            "l_cov": spreads[1],
-            "mean_cov": sum(spreads) / 2,
-        },
+        "coverage_spread": {"u_cov": spreads[0], "l_cov": spreads[1], "mean_cov": sum(spreads) / 2},
     }

@@ -1,5 +1,5 @@
-"""GTAlign's six-cell games (arXiv 2510.08872): which cells no other beats, which have
-the largest product, and the released edits of a matrix.
+"""GTAlign's six-cell games (arXiv 2510.08872): which cells no other beats, which have the largest
+product, and the released edits of a matrix.
 """
 
 from random import Random
@@ -14,11 +14,7 @@ def front(cells: dict) -> list[str]:
         at_least = a["user"] >= b["user"] and a["LLM"] >= b["LLM"]
         return at_least and (a["user"] > b["user"] or a["LLM"] > b["LLM"])
 
-    return [
-        name
-        for name in CELLS
-        if not any(beats(cells[other], cells[name]) for other in CELLS)
-    ]
+    return [name for name in CELLS if not any(beats(cells[other], cells[name]) for other in CELLS)]
 
 
 def edited(cells: dict, llm: float = 0.0, user: float = 0.0) -> dict:

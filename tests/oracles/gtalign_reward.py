@@ -1,9 +1,8 @@
-"""GTAlign's released reward (arXiv 2510.08872) of whole outputs, with the judge's reply
-given.
+"""GTAlign's released reward (arXiv 2510.08872) of whole outputs, with the judge's reply given.
 
-    user = ε + 0.5·Q_u + 0.2·B(words of the response; 20, 500) + 0.3·exp(−waiting/500)
-    llm  = ε + 0.4·Q_l + 0.2·B(words of the output; 500, 1000) + 0.2·format + 0.2·matrix
-    B(n; a, b) = σ(0.005(n − a))·σ(0.005(b − n)),  score = √(user · llm)
+user = ε + 0.5·Q_u + 0.2·B(words of the response; 20, 500) + 0.3·exp(−waiting/500)
+llm  = ε + 0.4·Q_l + 0.2·B(words of the output; 500, 1000) + 0.2·format + 0.2·matrix
+B(n; a, b) = σ(0.005(n − a))·σ(0.005(b − n)),  score = √(user · llm)
 """
 
 import sys
@@ -12,19 +11,7 @@ from math import exp, log, sqrt
 from random import Random
 
 CELLS = ("DQ_AQ", "DQ_CQ", "DQ_DA", "VQ_AQ", "VQ_CQ", "VQ_DA")
-WORDS = (
-    "a",
-    "clear",
-    "and",
-    "short",
-    "reply",
-    "to",
-    "what",
-    "the",
-    "model",
-    "was",
-    "asked",
-)
+WORDS = ("a", "clear", "and", "short", "reply", "to", "what", "the", "model", "was", "asked")
 LENGTHS = ((6, 40), (30, 12), (200, 350), (9, 700), (80, 20), (3, 90))
 # The judge's replies by task: one of them for each output, in turn.
 GRADES = {"math_hard": (0, 1), "abgqa_v2": (1, 0), "medium": (0, 1, 2, 3, 4)}
@@ -67,8 +54,7 @@ def character_bleu(written: str, ideal: str) -> float:
     logs = []
     for n in range(1, 5):
         mine, theirs = (
-            Counter(t[k : k + n] for k in range(len(t) - n + 1))
-            for t in (written, ideal)
+            Counter(t[k : k + n] for k in range(len(t) - n + 1)) for t in (written, ideal)
         )
         matches = sum((mine & theirs).values())
         logs.append(log((matches or sys.float_info.min) / max(1, sum(mine.values()))))
@@ -112,11 +98,7 @@ def graded(n: int, dice: Random) -> list:
         ("medium", text(dice, 25)),
     ]
     graded = [
-        {
-            "task": task,
-            "ground_truth": truth,
-            "grade": GRADES[task][n % len(GRADES[task])],
-        }
+        {"task": task, "ground_truth": truth, "grade": GRADES[task][n % len(GRADES[task])]}
         for task, truth in rows
     ]
     for truth, grades in SAFETY.items():
@@ -181,9 +163,5 @@ def vectors() -> list:
     # As released, a reply that cannot be read counts as the grade 0, that of the first.
     return [
         *cases,
-        {
-            **cases[0],
-            "note": "judge reply without a score",
-            "judge_reply": "no grade at all",
-        },
+        {**cases[0], "note": "judge reply without a score", "judge_reply": "no grade at all"},
     ]

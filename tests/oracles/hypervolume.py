@@ -1,5 +1,5 @@
-"""The area that points dominate above a reference, both coordinates maximised, by adding
-up the cells of the grid that their coordinates make.
+"""The area that points dominate above a reference, both coordinates maximised, by adding up the
+cells of the grid that their coordinates make.
 """
 
 from itertools import pairwise
@@ -21,9 +21,7 @@ def vectors() -> list:
     dice = Random(31)
     cases = []
     for count, reference in ((3, (0, 0)), (1, (0, 0)), (12, (0.2, 0.3)), (6, (2, 2))):
-        points = [
-            (round(dice.random(), 3), round(dice.random(), 3)) for _ in range(count)
-        ]
+        points = [(round(dice.random(), 3), round(dice.random(), 3)) for _ in range(count)]
         cases.append(
             {
                 "points": points,

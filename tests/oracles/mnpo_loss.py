@@ -47,9 +47,7 @@ def vectors() -> list:
                 "ref_rejected": ref_rejected,
                 "history": history,
                 "loss": loss,
-                "chosen_rewards": [
-                    beta * (p - r) for p, r in zip(chosen, ref_chosen, strict=True)
-                ],
+                "chosen_rewards": [beta * (p - r) for p, r in zip(chosen, ref_chosen, strict=True)],
                 "rejected_rewards": [
                     beta * (p - r) for p, r in zip(rejected, ref_rejected, strict=True)
                 ],

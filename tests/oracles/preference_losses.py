@@ -1,8 +1,8 @@
-"""Every member of the family of preference losses by its own paper's formula, on pairs
-of log-probabilities: settings -> a loss for each row.
+"""Every member of the family of preference losses by its own paper's formula, on pairs of
+log-probabilities: settings -> a loss for each row.
 
-`opponents` gives the chosen and the rejected answers' log-probabilities of each opponent
-by generation, of a learner in generation 4 whose start is 0 and which was sampled at 3.
+`opponents` gives the chosen and the rejected answers' log-probabilities of each opponent by
+generation, of a learner in generation 4 whose start is 0 and which was sampled at 3.
 """
 
 from math import exp, expm1, log, log1p
@@ -30,9 +30,7 @@ class Row:
     def __init__(self, dice: Random) -> None:
         self.tokens = dice.randint(3, 9), dice.randint(3, 9)
         self.policy = dice.uniform(-18, -4), dice.uniform(-18, -4)
-        self.past = {
-            t: (dice.uniform(-18, -4), dice.uniform(-18, -4)) for t in GENERATIONS
-        }
+        self.past = {t: (dice.uniform(-18, -4), dice.uniform(-18, -4)) for t in GENERATIONS}
         self.scores = dice.uniform(0.5, 1), dice.uniform(0, 0.5)
 
     def margin(self, logprobs: tuple[float, float], mean: bool = False) -> float:
@@ -69,17 +67,12 @@ def by_formula():
         lambda r: (
             -r.policy[0] / r.tokens[0]
             + 0.4
-            * softplus(
-                log_odds(r.policy[1] / r.tokens[1])
-                - log_odds(r.policy[0] / r.tokens[0])
-            )
+            * softplus(log_odds(r.policy[1] / r.tokens[1]) - log_odds(r.policy[0] / r.tokens[0]))
         ),
     )
     yield (
         {"kind": "rdpo", "alpha": 0.05},
-        lambda r: softplus(
-            -0.1 * r.residual({0: 1}) - 0.05 * (r.tokens[0] - r.tokens[1])
-        ),
+        lambda r: softplus(-0.1 * r.residual({0: 1}) - 0.05 * (r.tokens[0] - r.tokens[1])),
     )
     yield (
         {"kind": "kto", "point": 1.5, "desirable": 1.2, "undesirable": 0.7},
@@ -115,10 +108,7 @@ def by_formula():
         lambda r: (r.residual({0: 0.25, 3: 0.75}) - 1.25) ** 2,
     )
     # at tau = eta the current policy is no opponent any more
-    yield (
-        {"kind": "inpo", "tau": 0.2, "eta": 0.2},
-        lambda r: (r.residual({0: 1}) - 2.5) ** 2,
-    )
+    yield ({"kind": "inpo", "tau": 0.2, "eta": 0.2}, lambda r: (r.residual({0: 1}) - 2.5) ** 2)
     yield (
         {"kind": "mnpo", "weights": [3, 1], "ratio": 0.2, "eta": 0.25},
         lambda r: (r.residual({3: 0.6, 2: 0.2, 0: 0.2}) - 2) ** 2,

@@ -1,7 +1,7 @@
 """SPARTA's reputations (arXiv 2506.04721), duel by duel, with its three kinds of scores.
 
-R_i ← max(10, R_i + K/c · (s̄_i − s̄_j) · tanh(σ_i) · max(|Φ(z) − Φ(−z)|, ε)),
-z = (R_i − R_j)/√(σ_i² + σ_j²), K = max(5, 10 · 0.9^(n/10)), n counting this duel
+R_i ← max(10, R_i + K/c · (s̄_i − s̄_j) · tanh(σ_i) · max(|Φ(z) − Φ(−z)|, ε)), z = (R_i −
+R_j)/√(σ_i² + σ_j²), K = max(5, 10 · 0.9^(n/10)), n counting this duel
 """
 
 from math import sqrt, tanh
@@ -46,10 +46,7 @@ def played(dice: Random) -> list:
         a, b = dice.sample(range(len(NAMES)), 2)
         judges = [name for n, name in enumerate(NAMES) if n not in (a, b)]
         scores = {
-            judge: [
-                round(min(10.0, max(1.0, 3 + side + dice.gauss(0, 2))), 2)
-                for side in (a, b)
-            ]
+            judge: [round(min(10.0, max(1.0, 3 + side + dice.gauss(0, 2))), 2) for side in (a, b)]
             for judge in judges
         }
         duels.append({"players": [NAMES[a], NAMES[b]], "judge_scores": scores})
@@ -87,9 +84,7 @@ def case(kind: str, iteration: int, dice: Random) -> dict:
         a, b = duel["players"]
         first, second = (mean(duel["judge_scores"], rating, side) for side in (0, 1))
         winner, loser = (a, b) if first > second else (b, a)
-        preferences.append(
-            {"winner": winner, "loser": loser, "margin": abs(first - second)}
-        )
+        preferences.append({"winner": winner, "loser": loser, "margin": abs(first - second)})
     return {
         "kind": kind,
         "iteration": iteration,
@@ -104,7 +99,4 @@ def case(kind: str, iteration: int, dice: Random) -> dict:
 
 def vectors() -> dict:
     dice = Random(3)
-    return {
-        f"{kind}_iter{iteration}": case(kind, iteration, dice)
-        for kind, iteration in FACTORS
-    }
+    return {f"{kind}_iter{iteration}": case(kind, iteration, dice) for kind, iteration in FACTORS}

@@ -5,9 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-NAMES = sorted(
-    path.stem for path in FOLDER.glob("*.py") if path.stem not in ("__init__", "write")
-)
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("__init__", "write"))
 
 
 def text(name: str) -> str:

@@ -1,5 +1,5 @@
-"""Values of random zero-sum games, by the column player's linear programme, and what the
-best deviations gain against given mixtures.
+"""Values of random zero-sum games, by the column player's linear programme, and what the best
+deviations gain against given mixtures.
 """
 
 import numpy as np
@@ -27,10 +27,7 @@ def vectors() -> dict:
     games, symmetric = [], []
     for rows, columns in SHAPES:
         payoff_AM = dice.normal(size=(rows, columns)).round(3)
-        row_A, column_M = (
-            dice.dirichlet(np.ones(rows)),
-            dice.dirichlet(np.ones(columns)),
-        )
+        row_A, column_M = (dice.dirichlet(np.ones(rows)), dice.dirichlet(np.ones(columns)))
         best_row = max(float(line @ column_M) for line in payoff_AM)
         best_column = min(float(line @ row_A) for line in payoff_AM.T)
         games.append(

@@ -1,11 +1,11 @@
-"""What the published package alpaca-eval makes of made-up annotations: the golden numbers
-of `test_length_control.py`. Run by hand where that package is installed:
+"""What the published package alpaca-eval makes of made-up annotations: the golden numbers of
+`test_length_control.py`. Run by hand where that package is installed:
 
     pip install alpaca-eval==0.6.6 patsy scikit-learn
     python -m tests.payoffs.alpaca_eval_oracle
 
-Its regression reads the difficulties of the instructions and the annotations of the
-gamed baselines from a data set of the hub; here made-up ones stand in their place.
+Its regression reads the difficulties of the instructions and the annotations of the gamed baselines
+from a data set of the hub; here made-up ones stand in their place.
 """
 
 from __future__ import annotations
@@ -125,9 +125,7 @@ def main() -> None:
     sys.modules["dotenv"].load_dotenv = lambda: None  # pyright: ignore[reportAttributeAccessIssue]
     forms = ("v1", "noreg", "minimal")
     golden = {
-        name: {
-            form: official(case(name), f"length_controlled_{form}") for form in forms
-        }
+        name: {form: official(case(name), f"length_controlled_{form}") for form in forms}
         for name in CASES
     }
     FOLDER.write_text(json.dumps(golden, indent=1) + "\n", encoding="utf-8")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from equipoise.payoffs.agreement import krippendorff_alpha
 
 N = math.nan
-# Krippendorff 2011, §C (E for the metrics): four observers, twelve units, some values
-# missing.
+# Krippendorff 2011, §C (E for the metrics): four observers, twelve units, some values missing.
 PUBLISHED = [
     [1, 2, 3, 3, 2, 1, 4, 1, 2, N, N, N],
     [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, N, 3],
@@ -30,16 +29,10 @@ def test_the_published_example(level, alpha):
 
 
 def test_two_observers_and_two_values():
-    """Krippendorff 2011, §A: ten units, o_01 = 4 of n = 20, n_0 = 14, n_1 = 6: 1 −
-    19·4/(14·6).
-    """
+    """Krippendorff 2011, §A: ten units, o_01 = 4 of n = 20, n_0 = 14, n_1 = 6: 1 − 19·4/(14·6)."""
     first, second = [0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]
-    assert krippendorff_alpha([first, second], "nominal") == pytest.approx(
-        1 - 19 * 4 / (14 * 6)
-    )
-    assert krippendorff_alpha([first, second], "nominal") == pytest.approx(
-        0.095, abs=5e-4
-    )
+    assert krippendorff_alpha([first, second], "nominal") == pytest.approx(1 - 19 * 4 / (14 * 6))
+    assert krippendorff_alpha([first, second], "nominal") == pytest.approx(0.095, abs=5e-4)
 
 
 @pytest.mark.long
@@ -52,9 +45,7 @@ def test_it_is_that_of_an_independent_implementation(level, data):
     ratings = np.array(
         data.draw(
             st.lists(
-                st.lists(cell, min_size=units, max_size=units),
-                min_size=judges,
-                max_size=judges,
+                st.lists(cell, min_size=units, max_size=units), min_size=judges, max_size=judges
             )
         )
     )
@@ -79,18 +70,14 @@ def test_chance_agrees_by_nothing():
 
 def test_the_scale_matters_only_where_it_should():
     ratings = np.array(PUBLISHED)
-    assert krippendorff_alpha(1e6 + 3 * ratings) == pytest.approx(
-        krippendorff_alpha(ratings)
-    )
+    assert krippendorff_alpha(1e6 + 3 * ratings) == pytest.approx(krippendorff_alpha(ratings))
     assert krippendorff_alpha(np.exp(ratings), "ordinal") == pytest.approx(
         krippendorff_alpha(ratings, "ordinal")
     )
     assert krippendorff_alpha(np.exp(ratings)) != pytest.approx(
         krippendorff_alpha(ratings), abs=1e-2
     )
-    assert krippendorff_alpha(ratings[::-1, ::-1]) == pytest.approx(
-        krippendorff_alpha(ratings)
-    )
+    assert krippendorff_alpha(ratings[::-1, ::-1]) == pytest.approx(krippendorff_alpha(ratings))
 
 
 @pytest.mark.parametrize(

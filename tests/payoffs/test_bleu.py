@@ -9,17 +9,13 @@ from equipoise.environments.assistance.utilities import VARIANTS, reward
 from equipoise.payoffs.bleu import bleu, text_bleu
 from equipoise.payoffs.self_bleu import SelfBleu
 
-WORDS = st.lists(st.sampled_from(["a", "b", "c", "the", "dog"]), max_size=12).map(
-    " ".join
-)
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "the", "dog"]), max_size=12).map(" ".join)
 
 
 def test_a_worked_example():
-    # 4 words of 5 match, 2 pairs of 4, no triple of 3 nor quadruple of 2; the
-    # hypothesis is one word shorter
-    log = (
-        math.log(4 / 5) + math.log(2 / 4) + math.log(0.1 / 3) + math.log(0.1 / 2)
-    ) / 4
+    # 4 words of 5 match, 2 pairs of 4, no triple of 3 nor quadruple of 2; the hypothesis is one
+    # word shorter
+    log = (math.log(4 / 5) + math.log(2 / 4) + math.log(0.1 / 3) + math.log(0.1 / 2)) / 4
     assert text_bleu("the cat sat the mat", "the cat lay on the mat") == pytest.approx(
         math.exp(1 - 6 / 5 + log)
     )
@@ -27,9 +23,7 @@ def test_a_worked_example():
 
 @pytest.mark.parametrize("unit", ["words", "characters"])
 def test_the_same_text_is_1_and_nothing_shared_is_0(unit):
-    assert text_bleu("one two three four", "one two three four", unit) == pytest.approx(
-        1
-    )
+    assert text_bleu("one two three four", "one two three four", unit) == pytest.approx(1)
     assert text_bleu("abcde", "xyz", unit) == 0
     assert text_bleu("", "xyz", unit) == text_bleu("xyz", "", unit) == 0
 
@@ -47,9 +41,7 @@ def test_over_characters_it_is_what_the_released_reward_paid(golden):
     for case in cases:
         parsed = parse(case["completion"])
         quality = text_bleu(parsed.response, case["ground_truth"], "characters")
-        paid = reward(
-            parsed, quality, 0.0, "as_released", terms=VARIANTS["as_released"]
-        )
+        paid = reward(parsed, quality, 0.0, "as_released", terms=VARIANTS["as_released"])
         assert paid.user == pytest.approx(case["expected"]["user_reward"], abs=1e-9)
     assert len(cases) >= 6
 

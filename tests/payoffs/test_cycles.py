@@ -10,9 +10,9 @@ from equipoise.payoffs.cycles import cycle_share, cyclic_triples, decompose
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])
 payoffs = st.integers(1, 7).flatmap(
-    lambda n: arrays(
-        float, (n, n), elements=st.floats(-5, 5, allow_subnormal=False)
-    ).map(lambda a: a - a.T)
+    lambda n: arrays(float, (n, n), elements=st.floats(-5, 5, allow_subnormal=False)).map(
+        lambda a: a - a.T
+    )
 )
 
 
@@ -55,9 +55,7 @@ def test_cyclic_triples_by_enumeration():
                     for a, b, c in ((i, j, k), (k, j, i))
                 )
     assert 0 < cyclic_triples(payoff_NN) == pytest.approx(found / total)
-    assert (
-        cyclic_triples(ROCK_PAPER_SCISSORS) == 1 and cyclic_triples(saturated(2)) == 0
-    )
+    assert cyclic_triples(ROCK_PAPER_SCISSORS) == 1 and cyclic_triples(saturated(2)) == 0
 
 
 @pytest.mark.long
@@ -72,9 +70,7 @@ def test_the_ratings_are_the_least_squares_ones(payoff_NN):
     )
     parts = decompose(payoff_NN)
     np.testing.assert_allclose(parts.rating_N, expected - expected.mean(), atol=1e-9)
-    np.testing.assert_allclose(
-        parts.transitive_NN + parts.cyclic_NN, payoff_NN, atol=1e-12
-    )
+    np.testing.assert_allclose(parts.transitive_NN + parts.cyclic_NN, payoff_NN, atol=1e-12)
     assert abs((parts.transitive_NN * parts.cyclic_NN).sum()) < 1e-9
 
 
@@ -86,9 +82,7 @@ def test_the_share_is_a_share_and_ignores_names_and_units(payoff_NN, random, sca
     random.shuffle(order)
     share = cycle_share(payoff_NN)
     assert 0 <= share <= 1
-    assert cycle_share(scale * payoff_NN[np.ix_(order, order)]) == pytest.approx(
-        share, abs=1e-9
-    )
+    assert cycle_share(scale * payoff_NN[np.ix_(order, order)]) == pytest.approx(share, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Diversity against a growing set: the vectors, a plain computation of the definition,
-and how a set grows.
+"""Diversity against a growing set: the vectors, a plain computation of the definition, and how a
+set grows.
 """
 
 import math
@@ -91,8 +91,7 @@ def test_words_are_those_of_nltk():
     stored = SelfBleu(tokens="words")
     stored.add(TEXTS[:3])
     expected = [
-        np.mean([nltk_bleu(t, r, n) for r in TEXTS[:3] for n in (2, 3, 4, 5)])
-        for t in TEXTS
+        np.mean([nltk_bleu(t, r, n) for r in TEXTS[:3] for n in (2, 3, 4, 5)]) for t in TEXTS
     ]
     np.testing.assert_allclose(stored.score(TEXTS), expected, atol=1e-12)
     plain = SelfBleu(tokens="whitespace")
@@ -129,9 +128,7 @@ def test_self_bleu_is_as_defined_while_the_set_grows(orders):
             + ["", "unknown", "the unknown cat sat on the mat"]
         )
         np.testing.assert_allclose(
-            stored.score(texts),
-            [direct(t, references, orders) for t in texts],
-            atol=1e-12,
+            stored.score(texts), [direct(t, references, orders) for t in texts], atol=1e-12
         )
         assert len(stored) == len(references)
 
@@ -146,9 +143,7 @@ def test_self_bleu_is_as_defined_for_texts_that_repeat_themselves(references, te
     )
 
 
-@pytest.mark.parametrize(
-    ("make", "plain"), [(SelfBleu, direct), (MeanCosine, direct_cosine)]
-)
+@pytest.mark.parametrize(("make", "plain"), [(SelfBleu, direct), (MeanCosine, direct_cosine)])
 def test_a_window_counts_the_newest_texts_alone(make, plain, monkeypatch):
     monkeypatch.setattr(
         "equipoise.payoffs.self_bleu.SLACK", 5
@@ -182,9 +177,7 @@ def test_the_mean_cosine_is_that_to_every_text():
         references += batch
         texts = [sentence(dice) for _ in range(5)] + ["", *references[:2]]
         np.testing.assert_allclose(
-            stored.score(texts),
-            [direct_cosine(t, references) for t in texts],
-            atol=1e-12,
+            stored.score(texts), [direct_cosine(t, references) for t in texts], atol=1e-12
         )
 
 
@@ -269,24 +262,14 @@ def test_hashed_vectors_are_unit_and_near_for_like_texts():
     like, also, other, empty = hashed(
         ["How do I bake bread?", "how do I  BAKE bread", "Rivers flow to seas", " \n"]
     )
-    assert [np.linalg.norm(v) for v in (like, also, other, empty)] == pytest.approx(
-        [1, 1, 1, 0]
-    )
+    assert [np.linalg.norm(v) for v in (like, also, other, empty)] == pytest.approx([1, 1, 1, 0])
     assert like @ also > 0.8 > 0.25 > abs(like @ other)
 
 
 def test_a_hashed_vector_is_of_the_text_alone():
-    texts = [
-        "one text",
-        "",
-        "another, longer text with Ünïcödé and \ud800",
-        "one text",
-        "x",
-    ]
+    texts = ["one text", "", "another, longer text with Ünïcödé and \ud800", "one text", "x"]
     together = hashed(texts)
-    np.testing.assert_array_equal(
-        together, np.concatenate([hashed([text]) for text in texts])
-    )
+    np.testing.assert_array_equal(together, np.concatenate([hashed([text]) for text in texts]))
     many = hashed([f"text {n}" for n in range(1500)])
     np.testing.assert_array_equal(many[1400:1402], hashed(["text 1400", "text 1401"]))
     assert hashed([]).shape == (0, 512)

@@ -1,6 +1,4 @@
-"""Intervals against scipy, against known numbers, and by how often they cover the
-truth.
-"""
+"""Intervals against scipy, against known numbers, and by how often they cover the truth."""
 
 import math
 
@@ -20,9 +18,7 @@ from equipoise.payoffs.intervals import (
 )
 
 
-@pytest.mark.parametrize(
-    ("right", "n"), [(0, 7), (7, 7), (3, 10), (86, 100), (299, 300)]
-)
+@pytest.mark.parametrize(("right", "n"), [(0, 7), (7, 7), (3, 10), (86, 100), (299, 300)])
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_one_answer_a_prompt_is_wilson(right, n, level):
     theirs = stats.binomtest(right, n).proportion_ci(level, method="wilson")
@@ -90,9 +86,7 @@ def coverage(draw, truth, repetitions=1500):
     return np.mean([interval.low <= truth <= interval.high for interval in intervals])
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "groups"), [(1, 1, 10), (8, 2, 30), (19, 1, 10), (19, 1, 100)]
-)
+@pytest.mark.parametrize(("a", "b", "groups"), [(1, 1, 10), (8, 2, 30), (19, 1, 10), (19, 1, 100)])
 def test_clustered_answers_are_covered(a, b, groups):
     dice = np.random.default_rng(4)
     prompts = np.repeat(np.arange(groups), 5).tolist()
@@ -106,8 +100,7 @@ def test_clustered_answers_are_covered(a, b, groups):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("win", "tie", "n"),
-    [(0.3, 0.4, 20), (0.1, 0.85, 20), (0.1, 0.85, 300), (0.5, 0.0, 50)],
+    ("win", "tie", "n"), [(0.3, 0.4, 20), (0.1, 0.85, 20), (0.1, 0.85, 300), (0.5, 0.0, 50)]
 )
 def test_win_rates_are_covered(win, tie, n):
     dice = np.random.default_rng(5)
@@ -120,9 +113,7 @@ def test_win_rates_are_covered(win, tie, n):
 
 def test_seeds_are_covered():
     dice = np.random.default_rng(6)
-    assert (
-        0.935 <= coverage(lambda: over_seeds(dice.normal(0.8, 0.02, 3)), 0.8) <= 0.965
-    )
+    assert 0.935 <= coverage(lambda: over_seeds(dice.normal(0.8, 0.02, 3)), 0.8) <= 0.965
 
 
 def test_win_rate_counts_a_tie_as_half_and_keeps_a_width():
@@ -134,9 +125,7 @@ def test_win_rate_counts_a_tie_as_half_and_keeps_a_width():
 
 
 @pytest.mark.long
-@given(
-    st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 6)), min_size=1, max_size=40)
-)
+@given(st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 6)), min_size=1, max_size=40))
 def test_a_win_rate_lies_in_its_interval_in_the_unit_interval(rows):
     interval = win_rate([value for value, _ in rows], [prompt for _, prompt in rows])
     if math.isnan(interval.low):
@@ -173,29 +162,20 @@ def test_an_interval_reads_well():
     assert Interval(0.861, 0.830, 0.889, 300).percent() == "86.1 % (83.0 to 88.9)"
     assert str(Interval(0.861, 0.830, 0.889, 300)) == "0.861 (0.830 to 0.889)"
     assert str(Interval(1512.34, 1490.1, 1535.9, 9)) == "1512 (1490 to 1536)"
-    assert (
-        Interval(0.0173, 0.0169, 0.0177, 9).text("nats")
-        == "0.01730 nats (0.01690 to 0.01770)"
-    )
+    assert Interval(0.0173, 0.0169, 0.0177, 9).text("nats") == "0.01730 nats (0.01690 to 0.01770)"
     assert over_seeds([0.8]).percent() == "80.0 % (n = 1, no interval)"
     assert str(mean_interval([])) == "–"
 
 
 def test_an_exponent_is_scipys_regression_on_logarithms():
     rounds_R = np.array([2.0**k for k in range(6, 15)])
-    gap_R = (
-        3
-        * rounds_R**-0.5
-        * np.exp(np.random.default_rng(5).normal(0, 0.2, len(rounds_R)))
-    )
+    gap_R = 3 * rounds_R**-0.5 * np.exp(np.random.default_rng(5).normal(0, 0.2, len(rounds_R)))
     theirs = stats.linregress(np.log(rounds_R), np.log(gap_R))
     half = stats.t.ppf(0.95, len(rounds_R) - 2) * theirs.stderr
     assert fitted_exponent(rounds_R, gap_R, 0.9) == pytest.approx(
         (theirs.slope, theirs.slope - half, theirs.slope + half)
     )
-    assert fitted_exponent(rounds_R, 7 * rounds_R**-0.25) == pytest.approx(
-        (-0.25, -0.25, -0.25)
-    )
+    assert fitted_exponent(rounds_R, 7 * rounds_R**-0.25) == pytest.approx((-0.25, -0.25, -0.25))
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from equipoise.payoffs.length_control import (
-    Anchors,
-    length_controlled,
-    length_controlled_interval,
-)
+from equipoise.payoffs.length_control import Anchors, length_controlled, length_controlled_interval
 from tests.payoffs.alpaca_eval_oracle import CASES, FOLDER, Case, case
 
 pytest.importorskip("sklearn")
@@ -19,9 +15,7 @@ GOLDEN = json.loads(FOLDER.read_text(encoding="utf-8"))
 
 
 def ours(data: Case, form: str):
-    anchors = Anchors(
-        data.anchor_preference_A, data.anchor_length_A, data.anchor_difficulty_A
-    )
+    anchors = Anchors(data.anchor_preference_A, data.anchor_length_A, data.anchor_difficulty_A)
     return length_controlled(
         data.preference_B,
         data.length_B,
@@ -64,9 +58,7 @@ def test_what_length_bought_is_taken_back():
 def test_the_two_sides_add_up_to_one():
     data = case("terse and good")
     there = length_controlled(data.preference_B, data.length_B, data.baseline_length_B)
-    back = length_controlled(
-        1 - data.preference_B, data.baseline_length_B, data.length_B
-    )
+    back = length_controlled(1 - data.preference_B, data.baseline_length_B, data.length_B)
     assert there.win_rate + back.win_rate == pytest.approx(1, abs=1e-3)
 
 

@@ -10,18 +10,14 @@ from hypothesis import strategies as st
 from equipoise.payoffs.normalisation import Method, normalised
 
 METHODS = get_args(Method)
-values = st.lists(
-    st.tuples(st.integers(-20, 20), st.sampled_from("abc")), min_size=1, max_size=15
-)
+values = st.lists(st.tuples(st.integers(-20, 20), st.sampled_from("abc")), min_size=1, max_size=15)
 
 
 def test_known_values():
     of = lambda method: normalised([1, 2, 3, 10], ["a"] * 4, method)  # noqa: E731
     assert of("none").tolist() == [1, 2, 3, 10]
     assert of("min_max") == pytest.approx([0, 1 / 9, 2 / 9, 1])
-    assert of("z_score") == pytest.approx(
-        [(x - 4) / np.sqrt(12.5) for x in (1, 2, 3, 10)]
-    )
+    assert of("z_score") == pytest.approx([(x - 4) / np.sqrt(12.5) for x in (1, 2, 3, 10)])
     assert of("robust_z") == pytest.approx([(x - 2.5) / 1.4826 for x in (1, 2, 3, 10)])
     assert normalised([5, 1, 5, 7], [0] * 4, "rank") == pytest.approx([0.5, 0, 0.5, 1])
 
@@ -32,22 +28,17 @@ def test_half_of_a_group_at_one_value_is_not_without_width():
 
 
 @pytest.mark.parametrize(
-    ("method", "constant"),
-    [("z_score", 0), ("robust_z", 0), ("min_max", 0.5), ("rank", 0.5)],
+    ("method", "constant"), [("z_score", 0), ("robust_z", 0), ("min_max", 0.5), ("rank", 0.5)]
 )
 def test_a_group_of_one_value_says_nothing(method, constant):
-    value_B = normalised(
-        [0.1, 0.1, 0.1, 7.0, 1, 2], ["a", "a", "a", "b", "c", "c"], method
-    )
+    value_B = normalised([0.1, 0.1, 0.1, 7.0, 1, 2], ["a", "a", "a", "b", "c", "c"], method)
     assert value_B[:4].tolist() == [constant] * 4
     assert value_B[4] < value_B[5]
 
 
 @settings(max_examples=60)
 @given(values, st.sampled_from(METHODS[1:]), st.integers(1, 9), st.integers(-50, 50))
-def test_groups_are_apart_and_neither_unit_nor_origin_counts(
-    rows, method, unit, origin
-):
+def test_groups_are_apart_and_neither_unit_nor_origin_counts(rows, method, unit, origin):
     value_B, group_B = (
         np.array([row[0] for row in rows], float),
         np.array([row[1] for row in rows]),

@@ -1,6 +1,4 @@
-"""Fronts, areas and two runs side by side: golden vectors and the definitions by brute
-force.
-"""
+"""Fronts, areas and two runs side by side: golden vectors and the definitions by brute force."""
 
 import numpy as np
 import pytest
@@ -9,9 +7,7 @@ from hypothesis import strategies as st
 
 from equipoise.payoffs.pareto import compare, front, hypervolume
 
-grid = st.lists(
-    st.tuples(st.integers(-3, 4), st.integers(-3, 4)), min_size=1, max_size=12
-)
+grid = st.lists(st.tuples(st.integers(-3, 4), st.integers(-3, 4)), min_size=1, max_size=12)
 CASES = range(2)
 
 
@@ -23,9 +19,7 @@ def test_compare_golden(golden, case):
         for side in ("first", "second")
     )
     inputs = [name for name in first if name in second]
-    told = compare(
-        [first[n] for n in inputs], [second[n] for n in inputs], found["eps"]
-    )
+    told = compare([first[n] for n in inputs], [second[n] for n in inputs], found["eps"])
     wanted = found["expected"]
     counts = wanted["basic_compare"]
     assert len(inputs) == counts["common_count"]
@@ -42,12 +36,7 @@ def test_compare_golden(golden, case):
         assert numbers == pytest.approx(
             [
                 wanted[key][name]
-                for key in (
-                    "epsilon_coverage",
-                    "avg_regret_Linf",
-                    "NSW_avg",
-                    "CobbDouglas_avg",
-                )
+                for key in ("epsilon_coverage", "avg_regret_Linf", "NSW_avg", "CobbDouglas_avg")
             ],
             rel=0,
             abs=1e-9,
@@ -70,18 +59,14 @@ def test_front_by_its_definition(points):
     def beaten(a):
         return any(b[0] >= a[0] and b[1] >= a[1] and b != a for b in points)
 
-    assert front(points).tolist() == [
-        n for n, point in enumerate(points) if not beaten(point)
-    ]
+    assert front(points).tolist() == [n for n, point in enumerate(points) if not beaten(point)]
 
 
 @settings(max_examples=60)
 @given(grid)
 def test_hypervolume_by_counting_squares(points):
     squares = sum(
-        any(u > x and l > y for u, l in points)
-        for x in range(-1, 4)
-        for y in range(-2, 4)
+        any(u > x and l > y for u, l in points) for x in range(-1, 4) for y in range(-2, 4)
     )
     assert hypervolume(points, (-1, -2)) == pytest.approx(squares)
 
@@ -127,9 +112,7 @@ def test_counts_and_coverage_by_their_definitions(points, eps, seed):
     both = [*points, *other]
     best = [both[n] for n in front(both)]
     wide = [eps * (max(p[i] for p in both) - min(p[i] for p in both)) for i in (0, 1)]
-    near = [
-        any(all(f[i] - p[i] <= wide[i] for i in (0, 1)) for f in best) for p in points
-    ]
+    near = [any(all(f[i] - p[i] <= wide[i] for i in (0, 1)) for f in best) for p in points]
     assert told.first.coverage == pytest.approx(sum(near) / len(points))
 
 
@@ -140,26 +123,20 @@ def test_coverage_asks_how_far_a_point_falls_short_and_not_how_far_it_is_beyond(
 
 
 def test_known_comparisons():
-    told = compare(
-        [(1, 1), (1, 0), (0.5, 0.5), (2, 0)], [(0, 0), (0, 1), (0.5, 0.5), (2, 1)]
+    told = compare([(1, 1), (1, 0), (0.5, 0.5), (2, 0)], [(0, 0), (0, 1), (0.5, 0.5), (2, 1)])
+    assert (told.first_dominates, told.second_dominates, told.equal, told.incomparable) == (
+        1,
+        1,
+        1,
+        2,
     )
-    assert (
-        told.first_dominates,
-        told.second_dominates,
-        told.equal,
-        told.incomparable,
-    ) == (1, 1, 1, 2)
     near = compare([(0.5, 0.5)], [(0.52, 0.49)], 0.05)
     assert (near.equal, near.incomparable) == (0, 1)  # each ε-dominates the other
     same = compare([(0.5, 0.5)], [(0.5, 0.5)], 0.05)
     assert (same.equal, same.incomparable) == (0, 1)  # so do equal points
     assert (same.first.coverage, same.first.regret, same.first.spread) == (1, 0, 0)
-    assert compare(
-        [(0.25, 1)], [(0.25, 1)], alpha=1.0
-    ).first.cobb_douglas == pytest.approx(0.25)
-    assert compare([(-1, 4)], [(-1, 4)]).first.nash_welfare == pytest.approx(
-        0, abs=1e-4
-    )
+    assert compare([(0.25, 1)], [(0.25, 1)], alpha=1.0).first.cobb_douglas == pytest.approx(0.25)
+    assert compare([(-1, 4)], [(-1, 4)]).first.nash_welfare == pytest.approx(0, abs=1e-4)
 
 
 def test_faults():

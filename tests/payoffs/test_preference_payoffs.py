@@ -9,16 +9,12 @@ from equipoise.payoffs.preference import cross_play, cross_play_by_prompt, meeti
 from equipoise.payoffs.table import Meeting, tally
 
 score = st.none() | st.sampled_from([-2.0, 0.0, 1.0, 3.5])
-answers = st.dictionaries(
-    st.sampled_from(["p", "q", "r"]), st.lists(score, max_size=4), max_size=3
-)
+answers = st.dictionaries(st.sampled_from(["p", "q", "r"]), st.lists(score, max_size=4), max_size=3)
 leagues = st.dictionaries(st.sampled_from(["a", "b", "c"]), answers, max_size=3)
 
 
 def meetings(scores):
-    """All answer pairs, one by one: the slow definition that cross_play is held
-    against.
-    """
+    """All answer pairs, one by one: the slow definition that cross_play is held against."""
     players = list(scores)
     for i, first in enumerate(players):
         for second in players[:i]:
@@ -30,11 +26,7 @@ def meetings(scores):
 
 def test_meeting():
     assert (meeting(2, 1), meeting(1, 1), meeting(-3, 1)) == (1.0, 0.0, -1.0)
-    assert (
-        meeting(None, 1) is None
-        and meeting(1, None) is None
-        and meeting(None, None) is None
-    )
+    assert meeting(None, 1) is None and meeting(1, None) is None and meeting(None, None) is None
     with pytest.raises(ValueError, match="must be finite"):
         meeting(float("nan"), None)
 
@@ -43,8 +35,8 @@ def test_cross_play_by_hand():
     table = cross_play(
         {"a": {"p": [1, 3], "q": [0, None], "r": [9]}, "b": {"p": [2, 2], "q": [0, -1]}}
     )
-    # p: 1<2 twice, 3>2 twice -> 0. q: a tie and a win of the judged answer -> 1/2. r: b
-    # did not answer.
+    # p: 1<2 twice, 3>2 twice -> 0. q: a tie and a win of the judged answer -> 1/2. r: b did not
+    # answer.
     assert table.payoff_NN.tolist() == [[0.0, 0.25], [-0.25, 0.0]]
     assert table.count_NN.tolist() == [[0, 6], [6, 0]]
     assert table.unjudged_NN.tolist() == [[0, 2], [2, 0]]
@@ -63,10 +55,7 @@ def test_by_prompt_one_player_gets_what_the_other_pays():
 
 def test_cross_play_equals_the_tally_of_all_meetings():
     rng = np.random.default_rng(0)
-    scores = {
-        name: {str(p): rng.integers(0, 4, 3).tolist() for p in range(30)}
-        for name in "abcd"
-    }
+    scores = {name: {str(p): rng.integers(0, 4, 3).tolist() for p in range(30)} for name in "abcd"}
     fast, slow = cross_play(scores), tally(meetings(scores), players=list("abcd"))
     for name in ("payoff_NN", "count_NN", "unjudged_NN", "clusters_NN", "se_NN"):
         np.testing.assert_allclose(
@@ -97,9 +86,7 @@ def test_only_the_order_of_scores_counts(scores):
         }
         for player, by_prompt in scores.items()
     }
-    np.testing.assert_array_equal(
-        cross_play(scores).payoff_NN, cross_play(warped).payoff_NN
-    )
+    np.testing.assert_array_equal(cross_play(scores).payoff_NN, cross_play(warped).payoff_NN)
 
 
 def test_win_probability_is_recovered_from_noisy_scores():

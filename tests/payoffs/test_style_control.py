@@ -1,5 +1,5 @@
-"""Style-controlled win rates on comparisons whose answer is known, and against
-scikit-learn's logistic regression without a penalty.
+"""Style-controlled win rates on comparisons whose answer is known, and against scikit-learn's
+logistic regression without a penalty.
 """
 
 import numpy as np
@@ -14,9 +14,7 @@ from equipoise.payoffs.style_control import (
 
 
 def comparisons(skill: float, taste: float, longer: float, seed: int = 0):
-    """(scores, styles, the baseline's styles) of 600 comparisons in which the judge
-    likes length.
-    """
+    """(scores, styles, the baseline's styles) of 600 comparisons in which the judge likes length."""
     dice = np.random.default_rng(seed)
     base = np.stack([dice.integers(50, 400, 600), *dice.integers(0, 9, (3, 600))], 1)
     factor = np.exp(dice.normal(longer, 0.4, 600))[:, None]
@@ -30,9 +28,7 @@ def comparisons(skill: float, taste: float, longer: float, seed: int = 0):
 
 
 def test_style_counts_markdown_outside_code():
-    text = (
-        "# Title\n\n1. one\n- **two** and __three__\n```\n# no header\n- no list\n```\n"
-    )
+    text = "# Title\n\n1. one\n- **two** and __three__\n```\n# no header\n- no list\n```\n"
     length, headers, lists, bold = style(text)
     assert (headers, lists, bold) == (1, 2, 2)
     assert length > style("Title one")[0] == 2

@@ -40,21 +40,16 @@ def test_means_counts_and_unjudged_by_hand():
 
 def test_a_general_sum_table_keeps_each_direction_apart():
     table = tally(
-        [Meeting("a", "b", 5.0), Meeting("b", "a", 3.0), Meeting("a", "a", 1.0)],
-        constant_sum=False,
+        [Meeting("a", "b", 5.0), Meeting("b", "a", 3.0), Meeting("a", "a", 1.0)], constant_sum=False
     )
     assert np.array_equal(table.payoff_NN, [[1.0, 5.0], [3.0, np.nan]], equal_nan=True)
     assert table.unjudged_share == 0
 
 
 def test_against_itself_a_player_of_a_constant_sum_game_gets_nothing():
-    table = tally(
-        [Meeting("a", "a", 1.0), Meeting("a", "a", 1.0), Meeting("a", "a", None)]
-    )
+    table = tally([Meeting("a", "a", 1.0), Meeting("a", "a", 1.0), Meeting("a", "a", None)])
     assert table.payoff_NN.tolist() == [[0.0]] and table.se_NN.tolist() == [[0.0]]
-    assert table.count_NN.tolist() == [[2]] and table.unjudged_share == pytest.approx(
-        1 / 3
-    )
+    assert table.count_NN.tolist() == [[2]] and table.unjudged_share == pytest.approx(1 / 3)
 
 
 def test_standard_error_without_clusters_is_the_usual_one():
@@ -66,24 +61,16 @@ def test_standard_error_without_clusters_is_the_usual_one():
 def test_standard_error_of_equal_clusters_is_that_of_their_means():
     value_GR = np.random.default_rng(1).normal(size=(20, 4))
     table = tally(
-        Meeting("a", "b", v, f"prompt {g}")
-        for g, row in enumerate(value_GR)
-        for v in row
+        Meeting("a", "b", v, f"prompt {g}") for g, row in enumerate(value_GR) for v in row
     )
-    assert (
-        table.se_NN[0, 1] == table.se_NN[1, 0] == pytest.approx(sem(value_GR.mean(1)))
-    )
+    assert table.se_NN[0, 1] == table.se_NN[1, 0] == pytest.approx(sem(value_GR.mean(1)))
     assert table.clusters_NN.tolist() == [[0, 20], [20, 0]]
 
 
 def test_standard_error_of_unequal_clusters_by_hand():
-    table = tally(
-        [Meeting("a", "b", v, c) for v, c in [(1, "p"), (1, "p"), (0, "q"), (0, "r")]]
-    )
+    table = tally([Meeting("a", "b", v, c) for v, c in [(1, "p"), (1, "p"), (0, "q"), (0, "r")]])
     assert table.payoff_NN[0, 1] == 0.5
-    assert table.se_NN[0, 1] == pytest.approx(
-        np.sqrt(3 / 2 * (1.0**2 + 0.5**2 + 0.5**2) / 4**2)
-    )
+    assert table.se_NN[0, 1] == pytest.approx(np.sqrt(3 / 2 * (1.0**2 + 0.5**2 + 0.5**2) / 4**2))
 
 
 @pytest.mark.long
@@ -109,25 +96,19 @@ def test_too_few_clusters_have_no_standard_error():
 
 def test_effective_size_lies_between_prompts_and_meetings():
     copies = tally(
-        Meeting("a", "b", v, str(p))
-        for p, v in enumerate([1, -1, 1, 1] * 10)
-        for _ in range(8)
+        Meeting("a", "b", v, str(p)) for p, v in enumerate([1, -1, 1, 1] * 10) for _ in range(8)
     )
     assert copies.effective_NN[0, 1] == pytest.approx(40, rel=0.03)
     single = tally(Meeting("a", "b", v) for v in [1, -1, 1, 1] * 10)
     assert single.effective_NN[0, 1] == pytest.approx(40)
     mixed = tally(Meeting("a", "b", v, str(p)) for p in range(40) for v in [1, -1])
-    assert mixed.effective_NN[0, 1] == pytest.approx(
-        40
-    )  # a standard error of 0 promises nothing
+    assert mixed.effective_NN[0, 1] == pytest.approx(40)  # a standard error of 0 promises nothing
     assert single.effective_NN[0, 0] == 0
 
 
 def test_a_solver_is_told_which_pair_never_met():
     table = tally([Meeting("a", "b", 1.0), Meeting("b", "c", None)])
-    with pytest.raises(
-        NoSignal, match=r"'a' and 'c' have no judged meeting \(0 unjudged; 4 of 9"
-    ):
+    with pytest.raises(NoSignal, match=r"'a' and 'c' have no judged meeting \(0 unjudged; 4 of 9"):
         table.complete()
     assert table.filled(0.0).tolist() == [[0, 1, 0], [-1, 0, 0], [0, 0, 0]]
     assert np.isnan(table.payoff_NN[0, 2])
@@ -161,9 +142,7 @@ def test_the_order_of_meetings_changes_nothing(meetings, random):
     random.shuffle(mixed)
     first, second = tally(meetings, players=NAMES), tally(mixed, players=NAMES)
     for name in ("payoff_NN", "count_NN", "unjudged_NN", "clusters_NN", "se_NN"):
-        np.testing.assert_allclose(
-            getattr(first, name), getattr(second, name), atol=1e-12
-        )
+        np.testing.assert_allclose(getattr(first, name), getattr(second, name), atol=1e-12)
 
 
 @pytest.mark.long

@@ -33,12 +33,7 @@ def test_known_values():
 
 
 def test_two_negatives_are_worth_nothing():
-    assert (
-        cobb_douglas(-2.0, -3.0)
-        == nash_bargaining(-2.0, -3.0)
-        == ces(-2.0, -3.0, -1)
-        == 0
-    )
+    assert cobb_douglas(-2.0, -3.0) == nash_bargaining(-2.0, -3.0) == ces(-2.0, -3.0, -1) == 0
     assert nash_bargaining(-2.0, -3.0, (-4.0, -4.0)) == 2
 
 
@@ -61,14 +56,10 @@ def test_limits_of_ces(user, llm, weight):
     assert ces(user, llm, -1e5, weight) == pytest.approx(min(user, llm), rel=1e-4)
 
 
-@given(
-    positive, positive, weights, st.floats(-50, 1).filter(lambda rho: abs(rho) > 0.01)
-)
+@given(positive, positive, weights, st.floats(-50, 1).filter(lambda rho: abs(rho) > 0.01))
 def test_ces_is_its_formula(user, llm, weight, rho):
     direct = np.exp(
-        np.logaddexp(
-            np.log(weight) + rho * np.log(user), np.log1p(-weight) + rho * np.log(llm)
-        )
+        np.logaddexp(np.log(weight) + rho * np.log(user), np.log1p(-weight) + rho * np.log(llm))
         / rho
     )
     assert ces(user, llm, rho, weight) == pytest.approx(direct, rel=1e-9)
@@ -77,14 +68,10 @@ def test_ces_is_its_formula(user, llm, weight, rho):
 @pytest.mark.parametrize("kind", sorted(Welfare.KINDS))
 def test_every_component_is_monotone_broadcasts_and_keeps_what_is_missing(kind):
     welfare = Welfare.build(kind)
-    user_G, llm_G = np.meshgrid(
-        np.linspace(-2, 3, 11), np.linspace(-2, 3, 11), indexing="ij"
-    )
+    user_G, llm_G = np.meshgrid(np.linspace(-2, 3, 11), np.linspace(-2, 3, 11), indexing="ij")
     value_G = welfare.value(user_G, llm_G)
     assert value_G.shape == (11, 11)
-    assert (np.diff(value_G, axis=0) >= -1e-12).all() and (
-        np.diff(value_G, axis=1) >= -1e-12
-    ).all()
+    assert (np.diff(value_G, axis=0) >= -1e-12).all() and (np.diff(value_G, axis=1) >= -1e-12).all()
     assert welfare.value(1.0, np.ones((2, 3))).shape == (2, 3)
     assert float(welfare.value(0.5, 2.0)) == pytest.approx(
         float(welfare.value(np.array([0.5]), np.array([2.0]))[0])
@@ -97,9 +84,7 @@ def test_settings_and_their_faults():
     class Judged(Settings):
         welfare: Welfare
 
-    judged = Judged.model_validate(
-        {"welfare": {"kind": "cobb_douglas", "weight": 0.25}}
-    )
+    judged = Judged.model_validate({"welfare": {"kind": "cobb_douglas", "weight": 0.25}})
     assert judged.welfare.value(16.0, 81.0) == pytest.approx(54)
     assert judged.model_dump()["welfare"] == {"kind": "cobb_douglas", "weight": 0.25}
     with pytest.raises(ValueError, match="did you mean 'cobb_douglas'"):

@@ -20,15 +20,11 @@ from equipoise.models.resources import Resources, Spending
 from equipoise.players.base import Player, Scorer
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.requests import PATIENCE, retry_after
-from equipoise.run.ledger import Ledger
+from equipoise.runs.ledger import Ledger
 from equipoise.types import Message, Move, PlayerId, View, user
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "endpoints.md"
-SCHEMA = {
-    "type": "object",
-    "properties": {"winner": {"enum": ["A", "B"]}},
-    "required": ["winner"],
-}
+SCHEMA = {"type": "object", "properties": {"winner": {"enum": ["A", "B"]}}, "required": ["winner"]}
 
 
 def views(*texts: str, schema=None) -> list[View]:
@@ -44,9 +40,7 @@ def player(openai_server):
     """player(**settings) -> an endpoint on the test's server."""
 
     def make(**settings):
-        return Endpoint.model_validate(
-            {"base_url": openai_server.url, "model": "tiny", **settings}
-        )
+        return Endpoint.model_validate({"base_url": openai_server.url, "model": "tiny", **settings})
 
     return make
 
@@ -100,23 +94,14 @@ def test_what_is_asked_and_what_comes_back(openai_server, opened):
 
 def test_what_is_not_wanted_is_not_sent(openai_server, opened):
     actor = opened(
-        temperature=None,
-        top_p=None,
-        send_seed=False,
-        max_tokens_field="max_completion_tokens",
+        temperature=None, top_p=None, send_seed=False, max_tokens_field="max_completion_tokens"
     )
     actor.act(views("a"), [1])
-    assert set(openai_server.requests[0].body) == {
-        "model",
-        "messages",
-        "max_completion_tokens",
-    }
+    assert set(openai_server.requests[0].body) == {"model", "messages", "max_completion_tokens"}
 
 
 def test_moves_come_in_the_order_of_their_views(openai_server, opened):
-    openai_server.answer = lambda body: Say(
-        echo(body), after=0.05 if echo(body) == "slow" else 0
-    )
+    openai_server.answer = lambda body: Say(echo(body), after=0.05 if echo(body) == "slow" else 0)
     moves = opened().act(views("slow", "b", "c", "b"), [1, 2, 3, 4])
     assert [move.text for move in moves] == ["slow", "b", "c", "b"]
 
@@ -124,10 +109,7 @@ def test_moves_come_in_the_order_of_their_views(openai_server, opened):
 @pytest.mark.parametrize(
     ("step", "move"),
     [
-        (
-            Say("cut", finish="length"),
-            Move("cut", "length", prompt_tokens=10, completion_tokens=5),
-        ),
+        (Say("cut", finish="length"), Move("cut", "length", prompt_tokens=10, completion_tokens=5)),
         (
             Say("", finish="content_filter"),
             Move("", "error", error="the server's content filter withheld the answer"),
@@ -136,10 +118,7 @@ def test_moves_come_in_the_order_of_their_views(openai_server, opened):
             Say(None, message={"refusal": "I cannot."}),
             Move("I cannot.", prompt_tokens=10, completion_tokens=5),
         ),
-        (
-            Say(None, finish="length"),
-            Move("", "length", prompt_tokens=10, completion_tokens=5),
-        ),
+        (Say(None, finish="length"), Move("", "length", prompt_tokens=10, completion_tokens=5)),
         (
             Say("yes", message={"reasoning_content": "hm"}),
             Move("yes", prompt_tokens=10, completion_tokens=5),
@@ -150,11 +129,7 @@ def test_moves_come_in_the_order_of_their_views(openai_server, opened):
 def test_finishes(openai_server, opened, step, move):
     openai_server.script(step)
     (found,) = opened().act(views("a"), [1])
-    assert (found.text, found.finish, found.error) == (
-        move.text,
-        move.finish,
-        move.error,
-    )
+    assert (found.text, found.finish, found.error) == (move.text, move.finish, move.error)
     if move.finish != "error":
         assert found == move
 
@@ -201,19 +176,11 @@ def test_what_may_pass_is_asked_again(openai_server, opened, step):
 @pytest.mark.parametrize(
     ("step", "words", "requests"),
     [
-        (
-            Fail(400, "the context is too long"),
-            "tiny: HTTP 400: the context is too long",
-            1,
-        ),
+        (Fail(400, "the context is too long"), "tiny: HTTP 400: the context is too long", 1),
         (Fail(501, "no"), "tiny: HTTP 501: no", 1),
         (Fail(307, "elsewhere", location="/v1/other"), "tiny: HTTP 307: elsewhere", 1),
         (Fail(500, "boom"), "tiny: HTTP 500: boom", 3),
-        (
-            Fail(429, "slower", retry_after=str(PATIENCE + 1)),
-            "tiny: HTTP 429: slower",
-            1,
-        ),
+        (Fail(429, "slower", retry_after=str(PATIENCE + 1)), "tiny: HTTP 429: slower", 1),
         (Drop(), "tiny: .*", 3),
         (Say(after=1.5), "tiny: no answer within 0.5 s", 3),
         (
@@ -261,26 +228,17 @@ def test_a_wrong_key_stops_everyone_and_is_not_told(openai_server, opened, monke
     openai_server.key = "right-key"
     monkeypatch.setenv("EQUIPOISE_TEST_KEY", "wrong-key")
     with pytest.raises(ModelError) as caught:
-        opened(api_key_env="EQUIPOISE_TEST_KEY", concurrency=1).act(
-            views("a", "b"), [1, 2]
-        )
+        opened(api_key_env="EQUIPOISE_TEST_KEY", concurrency=1).act(views("a", "b"), [1, 2])
     assert openai_server.url in str(caught.value)
     assert "check the variable EQUIPOISE_TEST_KEY" in str(caught.value)
     assert "wrong-key" not in str(caught.value)
     assert len(openai_server.requests) == 1
 
 
-def test_the_key_goes_to_the_server_and_nowhere_else(
-    openai_server, opened, monkeypatch, tmp_path
-):
+def test_the_key_goes_to_the_server_and_nowhere_else(openai_server, opened, monkeypatch, tmp_path):
     openai_server.key = "s3cret-key"
     monkeypatch.setenv("EQUIPOISE_TEST_KEY", " s3cret-key\n")
-    for name in (
-        "OPENAI_API_KEY",
-        "OPENAI_ORG_ID",
-        "OPENAI_PROJECT_ID",
-        "OPENAI_ADMIN_KEY",
-    ):
+    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "not-for-others")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer not-for-others")
     with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
@@ -302,18 +260,14 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
     assert not any(b"s3cret" in file.read_bytes() for file in tmp_path.iterdir())
 
 
-def test_without_a_variable_no_key_of_the_environment_is_sent(
-    openai_server, opened, monkeypatch
-):
+def test_without_a_variable_no_key_of_the_environment_is_sent(openai_server, opened, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "not-for-others")
     opened().act(views("a"), [1])
     assert openai_server.requests[0].headers["authorization"] == "Bearer none"
 
 
 @pytest.mark.parametrize("value", [None, "", "  "])
-def test_a_missing_variable_is_named_when_the_player_is_opened(
-    player, monkeypatch, value
-):
+def test_a_missing_variable_is_named_when_the_player_is_opened(player, monkeypatch, value):
     if value is None:
         monkeypatch.delenv("EQUIPOISE_TEST_KEY", raising=False)
     else:
@@ -336,31 +290,15 @@ def test_a_missing_variable_is_named_when_the_player_is_opened(
             {},
             "no model 'tiny' there .HTTP 400",
         ),
-        (
-            Fail(400, "tiny is not a valid model ID"),
-            {},
-            "no model 'tiny' there .HTTP 400",
-        ),
-        (
-            Fail(429, "quota", code="insufficient_quota"),
-            {"retries": 0},
-            "no credit left",
-        ),
+        (Fail(400, "tiny is not a valid model ID"), {}, "no model 'tiny' there .HTTP 400"),
+        (Fail(429, "quota", code="insufficient_quota"), {"retries": 0}, "no credit left"),
         (
             Fail(400, "Unknown parameter: 'seed'.", param="seed"),
             {},
             "does not take 'seed' .*; set send_seed: false",
         ),
-        (
-            Fail(422, "body.seed: Extra inputs are not permitted"),
-            {},
-            "set send_seed: false",
-        ),
-        (
-            Fail(400, "Unsupported parameter: 'max_tokens'"),
-            {},
-            "choose the other max_tokens_field",
-        ),
+        (Fail(422, "body.seed: Extra inputs are not permitted"), {}, "set send_seed: false"),
+        (Fail(400, "Unsupported parameter: 'max_tokens'"), {}, "choose the other max_tokens_field"),
         (Fail(400, "top_p is not supported"), {}, "set top_p: null"),
         (
             Fail(400, "Unrecognized request argument: top_k"),
@@ -369,9 +307,7 @@ def test_a_missing_variable_is_named_when_the_player_is_opened(
         ),
     ],
 )
-def test_what_concerns_everyone_is_one_error(
-    openai_server, opened, step, settings, message
-):
+def test_what_concerns_everyone_is_one_error(openai_server, opened, step, settings, message):
     openai_server.answer = lambda body: step
     with pytest.raises(ModelError, match=message):
         opened(**settings).act(views("a", "b"), [1, 2])
@@ -379,11 +315,7 @@ def test_what_concerns_everyone_is_one_error(
 
 def test_a_wrong_value_in_one_row_concerns_that_row(openai_server, opened):
     openai_server.script(
-        Fail(
-            400,
-            "max_tokens is too large: the context has room for 3",
-            param="max_tokens",
-        )
+        Fail(400, "max_tokens is too large: the context has room for 3", param="max_tokens")
     )
     assert opened().act(views("a"), [1])[0].finish == "error"
     openai_server.script(Fail(400, "tiny has room for 8 tokens, and you requested 9"))
@@ -395,17 +327,14 @@ def test_an_unknown_model_or_path(openai_server, player, opened):
     with pytest.raises(ModelError, match="no model 'tiny' there"):
         opened().act(views("a"), [1])
     with pytest.raises(ModelError, match="base_url lacks its /v1"):
-        opened(base_url=openai_server.url.removesuffix("/v1"), model="other").act(
-            views("a"), [1]
-        )
+        opened(base_url=openai_server.url.removesuffix("/v1"), model="other").act(views("a"), [1])
 
 
 def test_a_server_that_is_not_there(openai_server, opened):
     actor = opened(retries=1)
     openai_server.close()
     with pytest.raises(
-        ModelError,
-        match=f"{openai_server.url}: cannot be reached .*is the server running",
+        ModelError, match=f"{openai_server.url}: cannot be reached .*is the server running"
     ):
         actor.act(views("a", "b"), [1, 2])
 
@@ -456,23 +385,16 @@ def test_auto_falls_back_and_remembers(openai_server, opened, status):
     actor.act(views("b", schema=SCHEMA), [1])
     formats = [body["response_format"]["type"] for body in openai_server.bodies()]
     assert formats == ["json_schema", "json_object", "json_object"]
-    openai_server.refuses = {
-        "response_format": Fail(status, "unsupported response_format")
-    }
+    openai_server.refuses = {"response_format": Fail(status, "unsupported response_format")}
     actor.act(views("c", "d", schema=SCHEMA), [1, 2])
     actor.act(views("e", schema=SCHEMA), [1])
     assert "response_format" not in openai_server.bodies()[-1]
 
 
 def test_a_refusal_that_is_not_about_the_schema_teaches_nothing(openai_server, opened):
-    openai_server.answer = lambda body: (
-        Fail(400, "too long") if echo(body) == "long" else "good"
-    )
+    openai_server.answer = lambda body: Fail(400, "too long") if echo(body) == "long" else "good"
     actor = opened()
-    assert (
-        actor.act(views("long", schema=SCHEMA), [1])[0].error
-        == "tiny: HTTP 400: too long"
-    )
+    assert actor.act(views("long", schema=SCHEMA), [1])[0].error == "tiny: HTTP 400: too long"
     actor.act(views("short", schema=SCHEMA), [1])
     assert openai_server.bodies()[-1]["response_format"]["type"] == "json_schema"
 
@@ -500,9 +422,7 @@ def test_a_way_that_is_set_is_the_only_one(openai_server, opened, way, type):
 # -- what is kept, and what it costs
 
 
-def test_equal_rows_are_asked_once_and_different_seeds_are_not_equal(
-    openai_server, opened
-):
+def test_equal_rows_are_asked_once_and_different_seeds_are_not_equal(openai_server, opened):
     actor = opened(send_seed=False)
     assert len(actor.act(views("a", "a", "a"), [1, 1, 2])) == 3
     assert len(openai_server.requests) == 2
@@ -510,9 +430,7 @@ def test_equal_rows_are_asked_once_and_different_seeds_are_not_equal(
     assert len(openai_server.requests) == 2
 
 
-def test_every_setting_that_reaches_the_server_tells_answers_apart(
-    openai_server, opened
-):
+def test_every_setting_that_reaches_the_server_tells_answers_apart(openai_server, opened):
     resources = Resources()
     for settings in (
         {},
@@ -538,12 +456,7 @@ def test_a_failed_row_is_not_kept(openai_server, opened):
 @pytest.mark.parametrize(
     ("small", "large", "name", "asked"),
     [
-        (
-            {"calls": 4},
-            {"calls": 7},
-            "calls = 4: 4 calls, 60 tokens, 6e-05 of money",
-            4,
-        ),
+        ({"calls": 4}, {"calls": 7}, "calls = 4: 4 calls, 60 tokens, 6e-05 of money", 4),
         ({"tokens": 31}, {"tokens": 1000}, "tokens = 31: 3 calls, 45 tokens", 3),
         ({"money": 3e-5}, {}, "money = 3e-05: 2 calls, 30 tokens, 3e-05 of money", 2),
         ({"calls": 0}, {}, "calls = 0: 0 calls, 0 tokens", 0),
@@ -552,11 +465,7 @@ def test_a_failed_row_is_not_kept(openai_server, opened):
 def test_a_spent_budget_stops_the_run_and_nothing_is_asked_twice(
     openai_server, opened, tmp_path, small, large, name, asked
 ):
-    settings = {
-        "prices": {"input": 1.0, "output": 1.0},
-        "concurrency": 3,
-        "account": "lab",
-    }
+    settings = {"prices": {"input": 1.0, "output": 1.0}, "concurrency": 3, "account": "lab"}
     openai_server.answer = lambda body: Say(echo(body), after=0.01)
     path, rows = tmp_path / "ledger.sqlite", views(*"abcdefg")
     with Ledger.create(path) as ledger, pytest.raises(BudgetSpent) as caught:
@@ -566,15 +475,10 @@ def test_a_spent_budget_stops_the_run_and_nothing_is_asked_twice(
     assert caught.value.exit_code == 130
     assert len(openai_server.requests) == asked
     with Ledger.open(path) as ledger:
-        assert ledger.spent("lab") == Spending(
-            asked, asked * 15, pytest.approx(asked * 15e-6)
-        )
+        assert ledger.spent("lab") == Spending(asked, asked * 15, pytest.approx(asked * 15e-6))
         moves = opened(Resources(ledger), budget=large, **settings).act(rows, range(7))
         assert ledger.spent("lab").calls == 7
-        assert (
-            opened(Resources(ledger), budget=small, **settings).act(rows, range(7))
-            == moves
-        )
+        assert opened(Resources(ledger), budget=small, **settings).act(rows, range(7)) == moves
     assert [move.text for move in moves] == list("abcdefg")
     assert sorted(echo(body) for body in openai_server.bodies()) == list("abcdefg")
 
@@ -593,9 +497,7 @@ def test_players_of_one_account_share_its_spending(opened):
     resources = Resources()
     opened(resources, model="a", account="lab").act(views("x", "y"), [1, 2])
     with pytest.raises(BudgetSpent, match="'lab'"):
-        opened(resources, model="b", account="lab", budget={"calls": 2}).act(
-            views("x"), [1]
-        )
+        opened(resources, model="b", account="lab", budget={"calls": 2}).act(views("x"), [1])
     opened(resources, model="b", budget={"calls": 2}).act(views("x"), [1])
 
 
@@ -607,9 +509,7 @@ def test_costs_cannot_be_kept_where_the_server_does_not_count(openai_server, ope
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_had_arrived_when_the_user_interrupts_is_kept(
-    openai_server, opened, tmp_path, number
-):
+def test_what_had_arrived_when_the_user_interrupts_is_kept(openai_server, opened, tmp_path, number):
     def interrupt(body):
         if echo(body) == "c":
             os.kill(os.getpid(), number)
@@ -654,10 +554,7 @@ def test_of_one_batch_what_had_arrived_is_kept(openai_server, opened, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             actor.act(views("a", "b", "c", "d"), range(4))
         assert ledger.spent("tiny").calls == 2
-        assert [m.text for m in actor.act(views("a", "b"), range(2))] == [
-            "first",
-            "second",
-        ]
+        assert [m.text for m in actor.act(views("a", "b"), range(2))] == ["first", "second"]
 
 
 # -- settings and place in the run
@@ -699,21 +596,16 @@ def test_settings_survive_a_round_trip(player):
     assert Player.build(endpoint.settings()) == endpoint
 
 
-def test_an_endpoint_is_no_opponent_in_a_loss_that_needs_log_probabilities(
-    opened, tmp_path
-):
+def test_an_endpoint_is_no_opponent_in_a_loss_that_needs_log_probabilities(opened, tmp_path):
     actor = opened()
     assert not isinstance(actor, Scorer)
     with (
         Ledger.create(tmp_path / "ledger.sqlite") as ledger,
         pytest.raises(
-            ConfigError,
-            match=r"players\.judge: has no log-probabilities, which the loss needs",
+            ConfigError, match=r"players\.judge: has no log-probabilities, which the loss needs"
         ),
     ):
-        opponent_logprobs(
-            ledger, lambda player: actor, PlayerId("me"), [PlayerId("judge")], []
-        )
+        opponent_logprobs(ledger, lambda player: actor, PlayerId("me"), [PlayerId("judge")], [])
 
 
 def snippets() -> list[str]:
@@ -729,9 +621,7 @@ def test_the_documentation_shows_settings_that_exist(snippet):
 def test_without_the_client_the_command_says_how_to_get_it(player, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "openai", None)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(
-        "equipoise.cli.app", lambda: lambda: player().open(None, Resources())
-    )
+    monkeypatch.setattr("equipoise.cli.app", lambda: lambda: player().open(None, Resources()))
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit) as caught:
@@ -753,9 +643,7 @@ def test_importing_the_configuration_loads_no_client():
 
 def test_a_pool_divides_questions_and_goes_on_without_a_server(openai_server, player):
     other = OpenAIServer()
-    actor = player(base_url=[openai_server.url, other.url], retries=3).open(
-        None, Resources()
-    )
+    actor = player(base_url=[openai_server.url, other.url], retries=3).open(None, Resources())
     views = [View((user(f"question {n}"),)) for n in range(12)]
     actor.act(views, list(range(12)))
     here, there = openai_server.bodies(), other.bodies()

@@ -19,7 +19,7 @@ from equipoise.players.server_reply import (
     read_reply,
     read_usage,
 )
-from equipoise.run.ledger import Ledger
+from equipoise.runs.ledger import Ledger
 from equipoise.types import View, user
 
 HUGE = 10**30
@@ -36,15 +36,9 @@ def echo(body):
 
 def reply(text: Any = "fine", *, choice=None, usage=None, **message):
     """The JSON of a reply, as a server's handler would write it."""
-    first = {
-        "message": {"role": "assistant", "content": text, **message},
-        "finish_reason": "stop",
-    }
+    first = {"message": {"role": "assistant", "content": text, **message}, "finish_reason": "stop"}
     counts = {"prompt_tokens": 10, "completion_tokens": 5}
-    return {
-        "choices": [first | (choice or {})],
-        "usage": counts if usage is None else usage,
-    }
+    return {"choices": [first | (choice or {})], "usage": counts if usage is None else usage}
 
 
 def raw(value) -> Raw:
@@ -74,9 +68,7 @@ def test_counts_that_cannot_be_are_not_stated():
     for usage in ("many", 7, [], math.nan, None, {"prompt_tokens": {}}):
         assert read_usage(usage) == Usage(), usage
     for count in COUNTS:
-        assert read_usage({"prompt_tokens": count, "completion_tokens": 3}) == Usage(
-            None, 3
-        ), count
+        assert read_usage({"prompt_tokens": count, "completion_tokens": 3}) == Usage(None, 3), count
     assert read_usage({"prompt_tokens": 10.0, "completion_tokens": 0}) == Usage(10, 0)
     assert read_usage({"prompt_tokens": LARGEST_COUNT}).prompt_tokens == LARGEST_COUNT
 
@@ -112,9 +104,7 @@ def test_contents():
 
 
 @pytest.mark.parametrize(
-    "value",
-    [3, "x", None, [], {}, {"choices": 3}, {"choices": [3]}, {"choices": [{}]}],
-    ids=repr,
+    "value", [3, "x", None, [], {}, {"choices": 3}, {"choices": [3]}, {"choices": [{}]}], ids=repr
 )
 def test_no_choice(value):
     with pytest.raises(UnusableReplyError, match="no choice with a message"):
@@ -126,11 +116,7 @@ def test_log_probabilities_count_only_where_they_are_wanted():
         tokens = [{"logprob": value} for value in values]
         return reply(choice={"logprobs": {"content": tokens}})
 
-    assert read_reply(with_tokens(-1, -0.5, 1e-6), logprobs=True).logprobs == (
-        -1,
-        -0.5,
-        0,
-    )
+    assert read_reply(with_tokens(-1, -0.5, 1e-6), logprobs=True).logprobs == (-1, -0.5, 0)
     assert read_reply(reply(choice={"logprobs": None}), logprobs=True).logprobs == ()
     for value in (None, "-1", True, math.nan, -math.inf, -HUGE, 2.0, 10**400, [1]):
         faulty = with_tokens(-1, value)
@@ -170,9 +156,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
-def test_a_faulty_row_is_an_error_move_and_spares_the_others(
-    openai_server, opened, fault
-):
+def test_a_faulty_row_is_an_error_move_and_spares_the_others(openai_server, opened, fault):
     openai_server.answer = lambda body: (
         raw(FAULTS[fault]) if echo(body) == "bad" else Say(echo(body))
     )
@@ -182,9 +166,7 @@ def test_a_faulty_row_is_an_error_move_and_spares_the_others(
     assert [echo(body) for body in openai_server.bodies()].count("bad") == 2
 
 
-def test_odd_counts_neither_fail_a_row_nor_stop_the_account(
-    openai_server, opened, tmp_path
-):
+def test_odd_counts_neither_fail_a_row_nor_stop_the_account(openai_server, opened, tmp_path):
     openai_server.answer = lambda body: raw(
         reply(
             echo(body),
@@ -203,9 +185,7 @@ def test_odd_counts_neither_fail_a_row_nor_stop_the_account(
         assert ledger.spent("tiny").tokens == 0
 
 
-def test_tokens_that_a_server_forgets_to_count_are_charged_at_their_most(
-    openai_server, opened
-):
+def test_tokens_that_a_server_forgets_to_count_are_charged_at_their_most(openai_server, opened):
     openai_server.script(Say("a"), Say("b", usage=None))
     prices = {"input": 1e6, "output": 1e6}
     actor = opened(prices=prices, max_new_tokens=7, concurrency=1)
@@ -282,9 +262,7 @@ def test_a_proxy_of_the_environment_is_used_only_where_it_is_wanted(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_carries_the_key_nowhere(
-    openai_server, elsewhere, opened, monkeypatch, status
-):
+def test_a_redirect_carries_the_key_nowhere(openai_server, elsewhere, opened, monkeypatch, status):
     monkeypatch.setenv("EQUIPOISE_TEST_KEY", "s3cret-key")
     there = f"{elsewhere.url}/chat/completions"
     openai_server.answer = lambda body: Fail(status, "there", location=there)
@@ -293,9 +271,7 @@ def test_a_redirect_carries_the_key_nowhere(
     assert elsewhere.requests == []
 
 
-def test_an_answer_that_repeats_the_key_is_kept_without_it(
-    openai_server, opened, monkeypatch
-):
+def test_an_answer_that_repeats_the_key_is_kept_without_it(openai_server, opened, monkeypatch):
     monkeypatch.setenv("EQUIPOISE_TEST_KEY", "s3cret-key-of-many-letters")
     openai_server.answer = lambda body: "it is s3cret-key-of-many-letters!"
     (move,) = opened(api_key_env="EQUIPOISE_TEST_KEY").act(views("a"), [1])

@@ -1,5 +1,5 @@
-"""The local player: it acts, it scores, its generations share one base, and one bad
-prompt does not stop a batch.
+"""The local player: it acts, it scores, its generations share one base, and one bad prompt does not
+stop a batch.
 """
 
 import subprocess
@@ -40,29 +40,19 @@ def test_it_answers_in_order_with_all_that_a_move_tells(model_folder, family):
     for chat, move in zip(CHATS, moves, strict=True):
         assert move.prompt_tokens == len(encoding.prompt_ids(chat))
         assert move.text == encoding.decode(move.token_ids) and move.text
-        assert (
-            len(move.token_ids) == len(move.logprobs) <= 12 and max(move.logprobs) <= 0
-        )
+        assert len(move.token_ids) == len(move.logprobs) <= 12 and max(move.logprobs) <= 0
         assert (move.finish == "stop") == (move.token_ids[-1] in encoding.stop_ids)
     assert actor.act(VIEWS[::-1], [3, 2, 1])[::-1] == moves
 
 
 @pytest.mark.long
 def test_what_it_samples_is_what_it_scores(model_folder):
-    """The log-probabilities of an answer that ended are found again when its text is
-    scored.
-    """
-    actor = player(model_folder("qwen3"), max_new_tokens=6, batch_size=2500).open(
-        None, Resources()
-    )
+    """The log-probabilities of an answer that ended are found again when its text is scored."""
+    actor = player(model_folder("qwen3"), max_new_tokens=6, batch_size=2500).open(None, Resources())
     assert isinstance(actor, Scorer)
     encoding = actor.player.encoding()
     moves = actor.act([VIEWS[0]] * 2500, range(2500))
-    same = [
-        move
-        for move in moves
-        if tuple(encoding.answer_ids(move.text)) == move.token_ids
-    ]
+    same = [move for move in moves if tuple(encoding.answer_ids(move.text)) == move.token_ids]
     assert len(same) >= 5, "answers that are tokenised as they were sampled"
     scores = actor.logprobs([CHATS[0]] * len(same), [move.text for move in same])
     for move, (total, count) in zip(same, scores, strict=True):
@@ -75,17 +65,12 @@ def test_scores_are_those_of_a_plain_forward_pass(model_folder, family):
     actor = player(model_folder(family)).open(None, Resources())
     encoding, model = actor.player.encoding(), load_model(str(model_folder(family)))
     texts = ["no", "It is seven, I think.", ""]
-    for chat, text, (total, count) in zip(
-        CHATS, texts, actor.logprobs(CHATS, texts), strict=True
-    ):
+    for chat, text, (total, count) in zip(CHATS, texts, actor.logprobs(CHATS, texts), strict=True):
         ids, start = encoding.join(chat, text)
         with torch.no_grad():
             logprob_TV = model(torch.tensor([ids])).logits[0, :-1].log_softmax(-1)
         expected = logprob_TV.gather(1, torch.tensor(ids)[1:, None])[start - 1 :].sum()
-        assert (count, total) == (
-            len(ids) - start,
-            pytest.approx(float(expected), abs=1e-3),
-        )
+        assert (count, total) == (len(ids) - start, pytest.approx(float(expected), abs=1e-3))
 
 
 @pytest.mark.long
@@ -105,37 +90,22 @@ def test_many_adapters_share_one_base(model_folder, adapter_folder, family):
     ids, starts = [ids for ids, _ in joined], [start for _, start in joined]
     for _ in range(2):  # in turns, so that each has to find its own adapter again
         for actor, model in zip(
-            actors,
-            [load_model(str(folder)), *(model for model, _ in adapters)],
-            strict=True,
+            actors, [load_model(str(folder)), *(model for model, _ in adapters)], strict=True
         ):
             expected = answer_logprobs(model, ids, starts, encoding.pad_id)
             found = actor.logprobs(CHATS, ["It is seven."] * 3)
             assert [total for total, _ in found] == pytest.approx(
                 [total for total, _ in expected], abs=1e-3
             )
-    assert actors[0].act(VIEWS, [1, 2, 3]) == before, (
-        "the model as given is what it was"
-    )
-    assert (
-        len(
-            {
-                tuple(move.text for move in actor.act(VIEWS, [1, 2, 3]))
-                for actor in actors
-            }
-        )
-        == 4
-    )
+    assert actors[0].act(VIEWS, [1, 2, 3]) == before, "the model as given is what it was"
+    assert len({tuple(move.text for move in actor.act(VIEWS, [1, 2, 3])) for actor in actors}) == 4
     size = sum(
         parameter.numel()
         for name, parameter in adapters[0][0].named_parameters()
         if "lora_" in name
     )
     with actors[0]._model() as model:
-        assert (
-            sum(parameter.numel() for parameter in model.parameters())
-            == base + 3 * size
-        )
+        assert sum(parameter.numel() for parameter in model.parameters()) == base + 3 * size
 
 
 @pytest.mark.long
@@ -145,31 +115,20 @@ def test_a_generation_of_full_weights_is_its_own_model(model_folder, tmp_path):
     with torch.no_grad():
         model.get_input_embeddings().weight.add_(0.05)
     model.save_pretrained(tmp_path)
-    start, learned = (
-        player(folder).open(weights, resources) for weights in (None, tmp_path)
-    )
+    start, learned = (player(folder).open(weights, resources) for weights in (None, tmp_path))
     assert start.encoding == learned.encoding, "the encoding is the base's"
     assert start.act(VIEWS, [1, 2, 3]) != learned.act(VIEWS, [1, 2, 3])
     texts = ["yes"] * 3
     assert start.logprobs(CHATS, texts) != learned.logprobs(CHATS, texts)
-    with (
-        learned._model() as one,
-        player(folder).open(tmp_path, resources)._model() as two,
-    ):
+    with learned._model() as one, player(folder).open(tmp_path, resources)._model() as two:
         assert one is two
 
 
 def test_a_prompt_without_room_is_an_error_move_beside_good_ones(model_folder):
     actor = player(model_folder("llama"), max_length=60).open(None, Resources())
-    moves = actor.act(
-        [VIEWS[0], View((user("Why? " * 60),)), View(()), VIEWS[2]], [1, 2, 3, 4]
-    )
+    moves = actor.act([VIEWS[0], View((user("Why? " * 60),)), View(()), VIEWS[2]], [1, 2, 3, 4])
     assert [move.finish == "error" for move in moves] == [False, True, True, False]
-    assert (
-        "max_length = 60" in moves[1].error
-        and not moves[1].text
-        and not moves[1].token_ids
-    )
+    assert "max_length = 60" in moves[1].error and not moves[1].text and not moves[1].token_ids
     assert moves[0].token_ids == actor.act(VIEWS[:1], [1])[0].token_ids
     assert actor.act([], []) == []
     with pytest.raises(DataError, match="leaves no room"):
@@ -199,13 +158,11 @@ def test_logits_that_are_no_numbers_are_an_error_move_beside_good_ones(model_fol
 
 def test_an_answer_stops_where_the_context_ends(model_folder):
     length = len(player(model_folder("llama")).encoding().prompt_ids(CHATS[0]))
-    actor = player(
-        model_folder("llama"), max_length=length + 2, max_new_tokens=50
-    ).open(None, Resources())
-    move = actor.act(VIEWS[:1], [5])[0]
-    assert len(move.token_ids) <= 2 and (
-        move.finish == "length" or len(move.token_ids) < 3
+    actor = player(model_folder("llama"), max_length=length + 2, max_new_tokens=50).open(
+        None, Resources()
     )
+    move = actor.act(VIEWS[:1], [5])[0]
+    assert len(move.token_ids) <= 2 and (move.finish == "length" or len(move.token_ids) < 3)
 
 
 def test_temperature_nought_is_greedy_whatever_the_seed(model_folder):

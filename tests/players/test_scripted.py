@@ -35,9 +35,13 @@ def test_one_text():
 
 
 def test_texts_go_round_by_seed():
-    assert [
-        move.text for move in act(Scripted(texts=("a", "b", "c")), [0, 1, 2, 3, 7])
-    ] == ["a", "b", "c", "a", "b"]
+    assert [move.text for move in act(Scripted(texts=("a", "b", "c")), [0, 1, 2, 3, 7])] == [
+        "a",
+        "b",
+        "c",
+        "a",
+        "b",
+    ]
 
 
 def test_a_function_is_asked():
@@ -56,10 +60,7 @@ def test_a_function_that_raises_gives_an_error_move_and_spares_the_others():
 
 def test_a_function_that_returns_no_text_gives_an_error_move():
     (move,) = act(Scripted(call="test_scripted:number"), [0])
-    assert (move.finish, move.error) == (
-        "error",
-        "test_scripted:number returned int, not a text",
-    )
+    assert (move.finish, move.error) == ("error", "test_scripted:number returned int, not a text")
 
 
 @pytest.mark.parametrize(

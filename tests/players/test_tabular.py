@@ -82,8 +82,7 @@ def test_weights_are_read_back_exactly(tmp_path):
     assert np.array_equal(read_policy(tmp_path), logits_A)
     expected_A = np.exp(logits_A - 300)
     np.testing.assert_allclose(
-        open_(Tabular(logits=(5.0, 0.0, 0.0)), tmp_path).probabilities(MOVES),
-        expected_A,
+        open_(Tabular(logits=(5.0, 0.0, 0.0)), tmp_path).probabilities(MOVES), expected_A
     )
 
 

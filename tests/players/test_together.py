@@ -89,31 +89,23 @@ def test_fresh_players_of_one_base_are_one_batch(actors, monkeypatch):
     alone = actors[0].act(VIEWS, [1, 2, 3])
     twin = actors[0].playing_as(actors[0].player)
     sizes = watched(monkeypatch)
-    moves = act_together(
-        [Request(actors[0], VIEWS, [1, 2, 3]), Request(twin, VIEWS, [1, 2, 3])]
-    )
+    moves = act_together([Request(actors[0], VIEWS, [1, 2, 3]), Request(twin, VIEWS, [1, 2, 3])])
     assert sizes == [6]
     for of_one in moves:
         assert [m.token_ids for m in of_one] == [m.token_ids for m in alone]
 
 
 def test_other_settings_of_sampling_are_another_batch(actors, monkeypatch):
-    greedy = actors[1].playing_as(
-        actors[1].player.model_copy(update={"temperature": 0})
-    )
+    greedy = actors[1].playing_as(actors[1].player.model_copy(update={"temperature": 0}))
     sizes = watched(monkeypatch)
     act_together([Request(actor, VIEWS, [1, 2, 3]) for actor in (*actors, greedy)])
     assert Counter(sizes) == {9: 1, 3: 1}
 
 
 @pytest.mark.long
-def test_a_model_whose_rows_are_mixed_up_is_asked_one_adapter_at_a_time(
-    actors, monkeypatch
-):
+def test_a_model_whose_rows_are_mixed_up_is_asked_one_adapter_at_a_time(actors, monkeypatch):
     alone = [actor.act(VIEWS, [1, 2, 3]) for actor in actors]
-    monkeypatch.setattr(
-        MixedAdapters, "own", lambda self, ranks, like: torch.ones(1, sum(ranks))
-    )
+    monkeypatch.setattr(MixedAdapters, "own", lambda self, ranks, like: torch.ones(1, sum(ranks)))
     monkeypatch.setattr(MixedAdapters, "rows_of", lambda self, adapter: slice(0, 1))
     together = act_together([Request(actor, VIEWS, [1, 2, 3]) for actor in actors])
     assert together == alone

@@ -12,13 +12,9 @@ def test_the_last_message_is_cut_and_nothing_else(tmp_path):
     ]
     path = tmp_path / "prompts.jsonl"
     path.write_text(
-        "".join(
-            json.dumps({"prompt": chat, "n": i}) + "\n" for i, chat in enumerate(chats)
-        )
+        "".join(json.dumps({"prompt": chat, "n": i}) + "\n" for i, chat in enumerate(chats))
     )
-    first, second = (
-        Files.model_validate({"path": str(path), "cut_at": 3}).load().training
-    )
+    first, second = Files.model_validate({"path": str(path), "cut_at": 3}).load().training
     assert [message.content for message in first.messages] == ["be brief", "abc"]
     assert first.id == second.id and first.facts == {"n": 0}
     whole, _ = Files.model_validate({"path": str(path), "cut_at": 6}).load().training

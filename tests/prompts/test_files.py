@@ -1,6 +1,4 @@
-"""Prompts from files: every row shape, the real data sets, and what is said of bad
-input.
-"""
+"""Prompts from files: every row shape, the real data sets, and what is said of bad input."""
 
 import json
 import re
@@ -52,21 +50,9 @@ def test_every_shape_asks_the_same(name):
 
 
 def test_what_is_not_asked_becomes_facts():
-    row = {
-        "prompt": "1 + 1",
-        "answer": 2,
-        "harmful": False,
-        "when": date(2024, 1, 2),
-        "hint": None,
-    }
-    assert to_prompt(row, "", "").facts == {
-        "answer": 2,
-        "harmful": False,
-        "when": "2024-01-02",
-    }
-    assert to_prompt(SHAPES["prompt and completion"], "", "").facts == {
-        "completion": "hi"
-    }
+    row = {"prompt": "1 + 1", "answer": 2, "harmful": False, "when": date(2024, 1, 2), "hint": None}
+    assert to_prompt(row, "", "").facts == {"answer": 2, "harmful": False, "when": "2024-01-02"}
+    assert to_prompt(SHAPES["prompt and completion"], "", "").facts == {"completion": "hi"}
     assert to_prompt(SHAPES["messages"], "", "").facts == {"completion": "hi"}
     assert set(to_prompt(SHAPES["preference"], "", "").facts) == {"chosen", "rejected"}
 
@@ -81,12 +67,7 @@ def test_plain_columns_are_named():
 def test_a_longer_chat_is_kept_up_to_the_last_question():
     system = {"role": "system", "content": "be brief"}
     prompt = to_prompt({"messages": [system, *HELLO, REPLY, *HELLO, REPLY]}, "", "")
-    assert [message.role for message in prompt.messages] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-    ]
+    assert [message.role for message in prompt.messages] == ["system", "user", "assistant", "user"]
     assert prompt.messages[2] == Message("assistant", "hi")
 
 
@@ -103,11 +84,7 @@ BAD_ROWS = {
     "prompt ends with the assistant": ({"prompt": [*HELLO, REPLY]}, "assistant's"),
     "no common question": ({"chosen": [REPLY], "rejected": HELLO}, "do not begin"),
     "unknown label": (
-        {
-            "prompt": "x",
-            "data_source": "wildguard",
-            "reward_model": {"ground_truth": "bad"},
-        },
+        {"prompt": "x", "data_source": "wildguard", "reward_model": {"ground_truth": "bad"}},
         "'bad'; known: harmful, unharmful",
     ),
     "object as fact": ({"prompt": "x", "image": object()}, "image: holds"),
@@ -137,31 +114,22 @@ def test_formats_and_row_numbers(tmp_path, suffix):
 
     def save(rows):
         if suffix == "parquet":
-            pyarrow.parquet.write_table(
-                pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet"
-            )
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
         else:
             text = (
-                json.dumps(rows)
-                if suffix == "json"
-                else "\n".join(map(json.dumps, rows)) + "\n\n"
+                json.dumps(rows) if suffix == "json" else "\n".join(map(json.dumps, rows)) + "\n\n"
             )
             (tmp_path / f"rows.{suffix}").write_text(text)
 
     rows = [{"prompt": text, "answer": i} for i, text in enumerate("abc")]
     save(rows)
     source = Files(
-        path=f"rows.{suffix}",
-        held_out_path=f"rows.{suffix}",
-        test_path=f"rows.{suffix}",
+        path=f"rows.{suffix}", held_out_path=f"rows.{suffix}", test_path=f"rows.{suffix}"
     ).load(tmp_path)
     training = source.training
     assert [prompt.messages[0].content for prompt in training] == ["a", "b", "c"]
     assert [prompt.facts["answer"] for prompt in training] == [0, 1, 2]
-    assert (
-        source.test == source.held_out == training
-        and training[0].source == f"rows.{suffix}"
-    )
+    assert source.test == source.held_out == training and training[0].source == f"rows.{suffix}"
     save([rows[0], {"prompt": None, "answer": 1}])
     with pytest.raises(
         DataError,
@@ -175,11 +143,7 @@ def test_patterns_and_lists(tmp_path):
         write(tmp_path, f"{name}.jsonl", json.dumps({"prompt": name}))
     paths = ["b*.jsonl", "a.jsonl", "b1.jsonl"]
     source = Files(path=paths).load(tmp_path)
-    assert [prompt.messages[0].content for prompt in source.training] == [
-        "b1",
-        "b2",
-        "a",
-    ]
+    assert [prompt.messages[0].content for prompt in source.training] == ["b1", "b2", "a"]
     assert source.held_out is source.test is None
 
 
@@ -191,21 +155,9 @@ BAD_FILES = {
     "empty parquet": ("rows.parquet", b"", "is empty"),
     "not parquet": ("rows.parquet", b"PAR1 no", "not a readable Parquet file"),
     "suffix": ("rows.xlsx", "prompt\nx", "unknown suffix '.xlsx'"),
-    "broken line": (
-        "rows.jsonl",
-        '{"prompt": "x"}\n{"prompt": \n',
-        "rows.jsonl:2: not JSON",
-    ),
-    "broken json": (
-        "rows.json",
-        '[{"prompt": "x"},\n{"prompt" 3}]',
-        "rows.json:2: not JSON",
-    ),
-    "lines in .json": (
-        "rows.json",
-        '{"prompt": "x"}\n{"prompt": "y"}',
-        "is it JSON Lines?",
-    ),
+    "broken line": ("rows.jsonl", '{"prompt": "x"}\n{"prompt": \n', "rows.jsonl:2: not JSON"),
+    "broken json": ("rows.json", '[{"prompt": "x"},\n{"prompt" 3}]', "rows.json:2: not JSON"),
+    "lines in .json": ("rows.json", '{"prompt": "x"}\n{"prompt": "y"}', "is it JSON Lines?"),
     "object": ("rows.json", '{"dev": [], "test": []}', "lists under dev, test"),
     "encoding": (
         "rows.jsonl",
@@ -247,31 +199,19 @@ def test_text_is_for_gtalign_rows(tmp_path, text):
 
 
 def gtalign(data: Path, task: str, text="single"):
-    return (
-        Files(path=str(data / "gtalign" / task / "*.parquet"), text=text)
-        .load()
-        .training
-    )
+    return Files(path=str(data / "gtalign" / task / "*.parquet"), text=text).load().training
 
 
 def test_wildguard(data):
     source = Files(
-        path="wildguard/train.parquet",
-        held_out_path="wildguard/test.parquet",
-        text="single",
+        path="wildguard/train.parquet", held_out_path="wildguard/test.parquet", text="single"
     )
     loaded = source.load(data / "gtalign")
     training, held_out = loaded.training, loaded.held_out
     assert held_out is not None
     assert (len(training), len(held_out)) == (2400, 300)
-    assert Counter(prompt.facts["harmful"] for prompt in training) == {
-        True: 1230,
-        False: 1170,
-    }
-    assert Counter(prompt.facts["harmful"] for prompt in held_out) == {
-        True: 152,
-        False: 148,
-    }
+    assert Counter(prompt.facts["harmful"] for prompt in training) == {True: 1230, False: 1170}
+    assert Counter(prompt.facts["harmful"] for prompt in held_out) == {True: 152, False: 148}
     assert {prompt.source for prompt in training} == {"wildguard"}
     assert all(len(prompt.messages) == 1 for prompt in training)
 
@@ -283,34 +223,22 @@ def test_what_to_ask_of_a_gtalign_row(data):
     assert {len(prompt.messages) for prompt in whole} == {2}
     assert {len(prompt.messages) for prompt in chat} == {1, 3, 5}
     assert {len(prompt.messages) for prompt in single} == {1}
-    assert (
-        whole[0].messages[0].role == "system"
-        and "<payoff>" in whole[0].messages[1].content
-    )
+    assert whole[0].messages[0].role == "system" and "<payoff>" in whole[0].messages[1].content
     assert "<payoff>" not in chat[0].messages[-1].content
     assert (
-        single[0].messages[0].content
-        == whole[0].facts["request"]
-        != chat[0].messages[-1].content
+        single[0].messages[0].content == whole[0].facts["request"] != chat[0].messages[-1].content
     )
 
 
 def test_ground_truths_become_facts(data):
     def facts(task):
         return Counter(
-            tuple(sorted(set(prompt.facts) - {"request"}))
-            for prompt in gtalign(data, task)
+            tuple(sorted(set(prompt.facts) - {"request"})) for prompt in gtalign(data, task)
         )
 
-    assert facts("math-hard") == {
-        ("answer",): 3224,
-        (): 5,
-    }  # five rows have no ground truth
+    assert facts("math-hard") == {("answer",): 3224, (): 5}  # five rows have no ground truth
     assert facts("minerva") == {("answer",): 72}
-    assert facts("ambig_qa") == {
-        ("ambiguous", "answer"): 1429,
-        ("ambiguous", "meanings"): 1271,
-    }
+    assert facts("ambig_qa") == {("ambiguous", "answer"): 1429, ("ambiguous", "meanings"): 1271}
     assert facts("abg_coqa") == {("ambiguous",): 120}
     assert facts("advbench") == {("harmful", "unsafe_answer"): 120}
     assert facts("medium") == {("reference",): 148}
@@ -321,17 +249,11 @@ def test_red_team_prompts_are_lists_with_one_text(data):
     source = Files(path="train.json", held_out_path="test.json").load(data / "gpo")
     assert source.held_out is not None
     assert (len(source.training), len(source.held_out)) == (1500, 400)
-    assert source.training[0].messages == (
-        user("How can I legally avoid paying all taxes?"),
-    )
+    assert source.training[0].messages == (user("How can I legally avoid paying all taxes?"),)
 
 
 def test_questions_with_answers(data):
-    training = (
-        Files(path="math_*.jsonl", prompt_column="problem")
-        .load(data / "sparta")
-        .training
-    )
+    training = Files(path="math_*.jsonl", prompt_column="problem").load(data / "sparta").training
     assert len(training) == 800
     assert training[0].facts["answer"] == "11"
 

@@ -24,9 +24,7 @@ def folder(tmp_path, monkeypatch):
             for i, text in enumerate(texts)
         ]
         (tmp_path / "mine").mkdir(exist_ok=True)
-        (tmp_path / "mine" / f"{split}.jsonl").write_text(
-            "\n".join(map(json.dumps, rows))
-        )
+        (tmp_path / "mine" / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return tmp_path
 
 
@@ -78,9 +76,7 @@ def test_a_path_of_the_form_org_name_is_a_data_set(folder):
     (folder / "org").mkdir()
     (folder / "mine").rename(folder / "org" / "mine")
     source = Files(path="org/mine", test_path="org/mine").load(folder)
-    assert [prompt.messages for prompt in source.training] == [
-        (user(text),) for text in "abc"
-    ]
+    assert [prompt.messages for prompt in source.training] == [(user(text),) for text in "abc"]
     assert source.training[0].source == "org/mine" and source.test is not None
     with pytest.raises(DataError, match="the hub cannot be reached"):
         Files(path="nobody/nothing").load(folder)

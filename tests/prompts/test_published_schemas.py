@@ -1,5 +1,5 @@
-"""Every published schema is read, from small files of our own; the published files are
-read in tests/prompts/test_files.py and test_tasks.py, where they are at hand.
+"""Every published schema is read, from small files of our own; the published files are read in
+tests/prompts/test_files.py and test_tasks.py, where they are at hand.
 """
 
 import pytest
@@ -31,9 +31,7 @@ TRUTHS = {
     "math-hard": [{"answer": "\\frac{1}{2}"}, {"answer": "7"}, {}],
     "medium": [{"reference": "A clerk is a person who keeps the books."}],
     "abg_coqa": [{"ambiguous": True}, {"ambiguous": False}],
-    "advbench": [
-        {"harmful": True, "unsafe_answer": "Sure, here is how to open the safe"}
-    ],
+    "advbench": [{"harmful": True, "unsafe_answer": "Sure, here is how to open the safe"}],
     "minerva": [{"answer": "1.6"}],
 }
 
@@ -50,7 +48,7 @@ def test_what_to_ask_of_a_gtalign_row(own_data):
     assert [message.role for message in whole.messages] == ["system", "user"]
     assert "<payoff>" in whole.messages[1].content
     assert [message.content for message in chat.messages] == [
-        *("Help me.", "With what?", "What is a half of one?"),
+        *("Help me.", "With what?", "What is a half of one?")
     ]
     assert [message.role for message in chat.messages] == ["user", "assistant", "user"]
     assert single.messages == (user("What is a half of one?"),)
@@ -60,9 +58,7 @@ def test_what_to_ask_of_a_gtalign_row(own_data):
 def test_rows_whose_texts_differ_in_case_and_space_do_not_leak(own_data):
     folder = own_data / "gtalign" / "wildguard"
     source = Files(path="test.parquet", held_out_path="test.parquet", text="single")
-    result = split(
-        source.load(folder), generations=0, per_generation=1, held_out=3, seed=0
-    )
+    result = split(source.load(folder), generations=0, per_generation=1, held_out=3, seed=0)
     assert len(result.held_out) == 3 and result.dropped["in_held_out"] == 3
 
 
@@ -85,10 +81,7 @@ ASKED = {
         "'Yes', 'No', 'Neutral'",
         {"answer": "No", "choices": ["Yes", "No", "Neutral"]},
     ),
-    "knowledge_crosswords.json": (
-        "B. the clerk.",
-        {"answer": "A", "choices": ["A", "B"]},
-    ),
+    "knowledge_crosswords.json": ("B. the clerk.", {"answer": "A", "choices": ["A", "B"]}),
     "gsm8k_scored.json#test": ("3 + 3?", {"answer": "6", "dataset": "gsm8k"}),
     "truthfulqa_scored.json#test": ("It is dry.", {"answer": "A"}),
     "alpacaeval_scored.json#dev": ("Write of a lake.", {"task_type": "reward_model"}),

@@ -1,5 +1,5 @@
-"""Splitting prompts: disjoint parts, a held-out part that training never sees, and what
-is said of too few.
+"""Splitting prompts: disjoint parts, a held-out part that training never sees, and what is said of
+too few.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from equipoise.prompts.blank import Blank
 from equipoise.prompts.files import Files
 from equipoise.prompts.rows import to_prompt
 from equipoise.prompts.split import PromptSplit, content, load_split, split
-from equipoise.run import recipes
+from equipoise.runs import recipes
 from equipoise.types import Message, Prompt, user
 
 
@@ -36,27 +36,18 @@ def test_parts_are_disjoint_and_nothing_is_lost(texts, seed, reuse):
     pool = prompts(*texts)
     try:
         result = split(
-            PromptSource(pool),
-            generations=3,
-            per_generation=4,
-            held_out=5,
-            seed=seed,
-            reuse=reuse,
+            PromptSource(pool), generations=3, per_generation=4, held_out=5, seed=seed, reuse=reuse
         )
     except DataError:
         distinct = {content(prompt) for prompt in pool}
-        assert len(distinct) < 5 + (1 if reuse else 12) or len(
-            {p.id for p in pool}
-        ) > len(distinct)
+        assert len(distinct) < 5 + (1 if reuse else 12) or len({p.id for p in pool}) > len(distinct)
         return
     size = len(result.parts[0])
     assert size == 4 or (reuse and size < 4)
     assert [len(part) for part in result.parts] == [size] * 3
     assert len(result.held_out) == 5
     kept_apart = {content(prompt) for prompt in result.held_out}
-    assert not kept_apart & {
-        content(prompt) for part in result.parts for prompt in part
-    }
+    assert not kept_apart & {content(prompt) for part in result.parts for prompt in part}
     ids = [prompt.id for part in result.parts for prompt in part]
     assert reuse or len(set(ids)) == 12
     assert all(len({prompt.id for prompt in part}) == size for part in result.parts)
@@ -72,18 +63,14 @@ def test_the_order_of_the_rows_does_not_matter_but_the_seed_does():
 
 def test_duplicates_and_empty_prompts_are_dropped_and_counted():
     pool = [*numbered(6), *numbered(2), *prompts("", "  \n")]
-    result = split(
-        PromptSource(pool), generations=1, per_generation=4, held_out=2, seed=0
-    )
+    result = split(PromptSource(pool), generations=1, per_generation=4, held_out=2, seed=0)
     assert result.dropped == {"duplicate": 2, "empty": 2} and result.duplicates == 2
 
 
 def test_an_own_held_out_part_is_kept_apart_by_content():
     pool = prompts("one", "TWO\n words ", "three", "four")
     own = prompts("two  words", "Three", "five")
-    result = split(
-        PromptSource(pool, own), generations=1, per_generation=2, held_out=2, seed=0
-    )
+    result = split(PromptSource(pool, own), generations=1, per_generation=2, held_out=2, seed=0)
     assert {prompt.messages[0].content for prompt in result.parts[0]} == {"one", "four"}
     assert len(result.held_out) == 2 and result.dropped == {"in_held_out": 2}
 
@@ -98,12 +85,7 @@ def test_every_turn_has_an_order_of_its_own():
 def test_reuse_plays_every_prompt_before_any_again():
     pool = numbered(10)
     result = split(
-        PromptSource(pool),
-        generations=5,
-        per_generation=4,
-        held_out=0,
-        seed=0,
-        reuse=True,
+        PromptSource(pool), generations=5, per_generation=4, held_out=0, seed=0, reuse=True
     )
     plays = [prompt.id for part in result.parts for prompt in part]
     assert sorted(plays.count(prompt.id) for prompt in pool) == [2] * 10
@@ -121,12 +103,7 @@ def test_a_part_over_the_end_of_a_turn_holds_no_prompt_twice():
 def test_a_generation_plays_all_there_are_where_these_are_few(reuse):
     pool = numbered(7)
     result = split(
-        PromptSource(pool),
-        generations=3,
-        per_generation=1000,
-        held_out=2,
-        seed=0,
-        reuse=reuse,
+        PromptSource(pool), generations=3, per_generation=1000, held_out=2, seed=0, reuse=reuse
     )
     ids = {prompt.id for prompt in pool} - {prompt.id for prompt in result.held_out}
     assert [{prompt.id for prompt in part} for part in result.parts] == [ids] * 3
@@ -167,29 +144,17 @@ def test_too_few_prompts(asked, words):
 @pytest.mark.parametrize("own", [[], prompts(" ")])
 def test_an_empty_held_out_part(own):
     with pytest.raises(DataError, match="held-out part is empty"):
-        split(
-            PromptSource(numbered(9), own),
-            generations=1,
-            per_generation=1,
-            held_out=1,
-            seed=0,
-        )
+        split(PromptSource(numbered(9), own), generations=1, per_generation=1, held_out=1, seed=0)
     assert (
         split(
-            PromptSource(numbered(9), own),
-            generations=1,
-            per_generation=1,
-            held_out=0,
-            seed=0,
+            PromptSource(numbered(9), own), generations=1, per_generation=1, held_out=0, seed=0
         ).held_out
         == []
     )
 
 
 def test_a_leak_is_caught():
-    good = split(
-        PromptSource(numbered(9)), generations=2, per_generation=3, held_out=3, seed=0
-    )
+    good = split(PromptSource(numbered(9)), generations=2, per_generation=3, held_out=3, seed=0)
     with pytest.raises(AssertionError, match="generation 1 would train on held-out"):
         dataclasses.replace(
             good, held_out=prompts(good.parts[1][0].messages[0].content.upper())
@@ -202,9 +167,7 @@ def test_a_leak_is_caught():
 def test_blanks_are_distinct_and_last_for_ever():
     source = Blank(per_generation=3, held_out=2)
     loaded = source.load()
-    result = split(
-        loaded, generations=4, per_generation=3, held_out=2, seed=0, reuse=source.reuse
-    )
+    result = split(loaded, generations=4, per_generation=3, held_out=2, seed=0, reuse=source.reuse)
     assert [len(part) for part in result.parts] == [3] * 4 and len(result.held_out) == 2
     assert len({prompt.id for prompt in [*loaded.training, *result.held_out]}) == 5
     assert all(prompt.messages == () for prompt in loaded.training)
@@ -213,9 +176,7 @@ def test_blanks_are_distinct_and_last_for_ever():
 @pytest.mark.long
 def test_wildguard_is_split_without_leak(data):
     folder = data / "gtalign" / "wildguard"
-    source = Files(
-        path="train.parquet", held_out_path="test.parquet", text="single"
-    ).load(folder)
+    source = Files(path="train.parquet", held_out_path="test.parquet", text="single").load(folder)
     result = split(source, generations=3, per_generation=700, held_out=300, seed=0)
     assert len(result.held_out) == 298
     assert result.dropped == {"duplicate": 52, "empty": 1, "in_held_out": 10}
@@ -226,22 +187,11 @@ def texts(part):
 
 
 def test_a_test_is_drawn_from_training_after_the_held_out_part():
-    without = split(
-        PromptSource(numbered(30)), generations=2, per_generation=5, held_out=6, seed=3
-    )
+    without = split(PromptSource(numbered(30)), generations=2, per_generation=5, held_out=6, seed=3)
     result = split(
-        PromptSource(numbered(30)),
-        generations=2,
-        per_generation=5,
-        held_out=6,
-        test=4,
-        seed=3,
+        PromptSource(numbered(30)), generations=2, per_generation=5, held_out=6, test=4, seed=3
     )
-    assert (
-        result.held_out == without.held_out
-        and without.test == []
-        and len(result.test) == 4
-    )
+    assert result.held_out == without.held_out and without.test == [] and len(result.test) == 4
     parts = [*result.parts, result.held_out, result.test]
     assert len({content(prompt) for part in parts for prompt in part}) == 20
 
@@ -266,28 +216,19 @@ def test_a_test_of_its_own_is_kept_out_of_training_and_of_the_held_out_part():
 def test_an_own_part_and_a_drawn_one():
     pool = numbered(20)
     for source in (PromptSource(pool, pool[:5]), PromptSource(pool, None, pool[:5])):
-        result = split(
-            source, generations=2, per_generation=5, held_out=5, test=5, seed=0
-        )
+        result = split(source, generations=2, per_generation=5, held_out=5, test=5, seed=0)
         own = result.held_out if source.held_out else result.test
         assert texts(own) == texts(pool[:5])
         assert (
             len(
-                {
-                    content(p)
-                    for part in [*result.parts, result.held_out, result.test]
-                    for p in part
-                }
+                {content(p) for part in [*result.parts, result.held_out, result.test] for p in part}
             )
             == 20
         )
 
 
 def test_an_empty_test():
-    with pytest.raises(
-        DataError,
-        match=r"prompts\.test is 2, but the test is empty",
-    ):
+    with pytest.raises(DataError, match=r"prompts\.test is 2, but the test is empty"):
         split(
             PromptSource(numbered(9), None, []),
             generations=1,
@@ -312,12 +253,7 @@ def test_an_empty_test():
 
 def test_a_leak_of_the_test_is_caught():
     good = split(
-        PromptSource(numbered(9)),
-        generations=1,
-        per_generation=3,
-        held_out=3,
-        test=3,
-        seed=0,
+        PromptSource(numbered(9)), generations=1, per_generation=3, held_out=3, test=3, seed=0
     )
     with pytest.raises(AssertionError, match="generation 0 would train on test"):
         dataclasses.replace(good, test=good.parts[0][:1]).check()

@@ -1,5 +1,5 @@
-"""Task rows: what is asked, which fact is the right answer, the parts of a file, and
-what is said of bad rows.
+"""Task rows: what is asked, which fact is the right answer, the parts of a file, and what is said
+of bad rows.
 """
 
 import json
@@ -24,12 +24,7 @@ ROWS = {
         {"choices": CHOICES, "answer": "B"},
     ),
     "options by place": (
-        {
-            "question": "Where?",
-            "choices": ["Rome", "Paris"],
-            "answer": 1,
-            "subject": "geography",
-        },
+        {"question": "Where?", "choices": ["Rome", "Paris"], "answer": 1, "subject": "geography"},
         OPTIONS,
         {"choices": CHOICES, "answer": "B", "subject": "geography"},
     ),
@@ -82,11 +77,7 @@ ROWS = {
         OPTIONS,
         {"completion": "B", "choices": CHOICES, "answer": "B"},
     ),
-    "not an option": (
-        {"prompt": OPTIONS, "completion": "Be"},
-        OPTIONS,
-        {"completion": "Be"},
-    ),
+    "not an option": ({"prompt": OPTIONS, "completion": "Be"}, OPTIONS, {"completion": "Be"}),
     "checked": (
         {"input": "1 + 1?", "output": "2", "task_type": "exact_match"},
         "1 + 1?",
@@ -110,11 +101,7 @@ ROWS = {
 def test_what_a_row_asks(name):
     row, text, facts = ROWS[name]
     prompt = to_prompt(row, "here", "file")
-    assert (
-        prompt.messages[-1].content == text
-        and prompt.facts == facts
-        and prompt.source == "file"
-    )
+    assert prompt.messages[-1].content == text and prompt.facts == facts and prompt.source == "file"
 
 
 NORM = {
@@ -143,9 +130,7 @@ def test_a_story_is_asked_with_its_context(norm):
     assert prompt.facts["choices"] == ["Yes", "No", "Neutral"]
     scores = [
         verdict["score"]
-        for verdict in Gold().scores(
-            [(prompt, text) for text in ("No.", "Yes, it is.")]
-        )
+        for verdict in Gold().scores([(prompt, text) for text in ("No.", "Yes, it is.")])
     ]
     assert scores == [1, 0]
 
@@ -165,10 +150,7 @@ def test_a_malformed_story_is_named(change, words):
 
 BAD_ROWS = {
     "one option": ({"choices": {"A": "Rome"}}, "choices: needs two options or more"),
-    "options as text": (
-        {"choices": "Rome, Paris"},
-        "choices: needs two options or more",
-    ),
+    "options as text": ({"choices": "Rome, Paris"}, "choices: needs two options or more"),
     "numbers as options": ({"choices": [1, 2]}, "choices: needs two options or more"),
     "long letters": (
         {"choices": {"first": "Rome", "second": "Paris"}},
@@ -200,12 +182,7 @@ def test_a_malformed_row_is_named(name):
 
 def test_the_parts_of_a_file(tmp_path):
     rows = [{"input": text, "output": text.upper()} for text in "abcd"]
-    whole = {
-        "name": "letters",
-        "task_type": "exact_match",
-        "dev": rows[:1],
-        "test": rows[1:],
-    }
+    whole = {"name": "letters", "task_type": "exact_match", "dev": rows[:1], "test": rows[1:]}
     (tmp_path / "tasks.json").write_text(json.dumps(whole))
     source = Files(
         path="tasks.json#test", held_out_path="*.json#dev", test_path=["tasks.json#dev"]
@@ -217,11 +194,7 @@ def test_the_parts_of_a_file(tmp_path):
         "answer": "B",
     }
     assert source.training[0].source == "letters"
-    assert (
-        source.held_out == source.test
-        and source.test is not None
-        and len(source.test) == 1
-    )
+    assert source.held_out == source.test and source.test is not None and len(source.test) == 1
     for path, words in {
         "tasks.json": "lists under dev, test; name the list to read: tasks.json#dev",
         "tasks.json#tset": "no list is under tset; did you mean 'test'",
@@ -230,9 +203,7 @@ def test_the_parts_of_a_file(tmp_path):
         with pytest.raises(DataError, match=words):
             Files(path=path).load(tmp_path)
     (tmp_path / "list.json").write_text(json.dumps(rows))
-    with pytest.raises(
-        DataError, match="a list of rows, without parts; leave out #dev"
-    ):
+    with pytest.raises(DataError, match="a list of rows, without parts; leave out #dev"):
         Files(path="list.json#dev").load(tmp_path)
 
 
@@ -240,13 +211,9 @@ def test_a_single_part_and_rows_by_id(tmp_path):
     (tmp_path / "one.json").write_text(
         json.dumps({"train": {"7": {"prompt": "a"}, "8": {"prompt": 3}}, "made": {}})
     )
-    with pytest.raises(
-        DataError, match=r"one\.json#train: row 8: prompt: needs a text"
-    ):
+    with pytest.raises(DataError, match=r"one\.json#train: row 8: prompt: needs a text"):
         Files(path="one.json").load(tmp_path)
-    (tmp_path / "odd#name.json").write_text(
-        json.dumps({"train": {"7": {"prompt": "a"}}})
-    )
+    (tmp_path / "odd#name.json").write_text(json.dumps({"train": {"7": {"prompt": "a"}}}))
     (prompt,) = Files(path="odd#name.json").load(tmp_path).training
     assert prompt.messages[0].content == "a" and prompt.facts == {"id": "7"}
 
@@ -273,11 +240,6 @@ def test_the_files_of_sparta(data):
         assert sum("answer" in prompt.facts for prompt in prompts) == answers, path
         assert sum("choices" in prompt.facts for prompt in prompts) == choices, path
         sources.update(prompt.source for prompt in prompts)
-    assert {
-        "gsm8k",
-        "math",
-        "alpacaeval",
-        "truthfulqa",
-        "culturebench_hard",
-        "com2.json",
-    } <= set(sources)
+    assert {"gsm8k", "math", "alpacaeval", "truthfulqa", "culturebench_hard", "com2.json"} <= set(
+        sources
+    )

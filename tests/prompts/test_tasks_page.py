@@ -15,12 +15,8 @@ from equipoise.prompts.files import Files
 from equipoise.prompts.split import split
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
-SNIPPETS = [
-    yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-]
-TABLE = [
-    line.strip("|").split(" | ") for line in PAGE.splitlines() if line.startswith("| `")
-]
+SNIPPETS = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+TABLE = [line.strip("|").split(" | ") for line in PAGE.splitlines() if line.startswith("| `")]
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: "+".join(snippet))
@@ -39,19 +35,16 @@ def test_the_table(data, row):
     rule = rule.partition("(")[0].strip("` –").replace("math", "mathematics")
     for path in (
         first,
-        *(
-            first.partition("#")[0] + path if path.startswith("#") else path
-            for path in others
-        ),
+        *(first.partition("#")[0] + path if path.startswith("#") else path for path in others),
     ):
         prompts = Files(path=path).load(data / "sparta").training
         assert all(named <= set(prompt.facts) | {"answer"} for prompt in prompts), path
         rules = Counter(Gold().rule(prompt) for prompt in prompts)
         assert rules.most_common(1)[0][0] == rule, path
         # A few of MATH's answers are words, or missing.
-        assert len(rules) == 1 or (
-            rule == "mathematics" and rules[rule] > 0.98 * len(prompts)
-        ), rules
+        assert len(rules) == 1 or (rule == "mathematics" and rules[rule] > 0.98 * len(prompts)), (
+            rules
+        )
 
 
 def test_the_three_parts(data):

@@ -1,6 +1,4 @@
-"""Nash averaging on populations whose equilibria are known, and against another
-optimiser.
-"""
+"""Nash averaging on populations whose equilibria are known, and against another optimiser."""
 
 import numpy as np
 import pytest
@@ -36,18 +34,13 @@ def antisymmetric(rng, players, whole=False):
         (CYCLE, [1 / 3] * 3),
         (np.array([[0.0, 0.2], [-0.2, 0.0]]), [1, 0]),
         (CYCLE[np.ix_([0, 0, 1, 2], [0, 0, 1, 2])], [1 / 6, 1 / 6, 1 / 3, 1 / 3]),
-        (
-            np.block([[CYCLE, np.ones((3, 1))], [-np.ones((1, 3)), 0.0]]),
-            [1 / 3, 1 / 3, 1 / 3, 0],
-        ),
+        (np.block([[CYCLE, np.ones((3, 1))], [-np.ones((1, 3)), 0.0]]), [1 / 3, 1 / 3, 1 / 3, 0]),
         # b and c tie a, and c beats b: b may be met by nobody, a and c in any shares
         (np.array([[0.0, 0, 0], [0, 0, -1], [0, 1, 0]]), [0.5, 0, 0.5]),
     ],
 )
 def test_known_equilibria(payoff_NN, expected_N):
-    assert max_entropy_nash(payoff_NN) == pytest.approx(
-        np.array(expected_N, float), abs=1e-6
-    )
+    assert max_entropy_nash(payoff_NN) == pytest.approx(np.array(expected_N, float), abs=1e-6)
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -95,9 +88,7 @@ def test_a_copy_of_a_player_changes_nobodys_rating():
     ]
     copied = played + [
         Outcome(
-            *("copy" if name == "weak" else name for name in (o.first, o.second)),
-            o.value,
-            o.weight,
+            *("copy" if name == "weak" else name for name in (o.first, o.second)), o.value, o.weight
         )
         for o in played
         if "weak" in (o.first, o.second)
@@ -119,10 +110,7 @@ def test_a_best_player_makes_it_the_result_against_that_one():
         Outcome("a", "c", 1, 9),
         Outcome("c", "a", 1, 1),
     ]
-    rated = {
-        r.name: r
-        for r in NashAverage(resamples=40).rate([*played, Outcome("c", "b", 1, 10)])
-    }
+    rated = {r.name: r for r in NashAverage(resamples=40).rate([*played, Outcome("c", "b", 1, 10)])}
     assert [rated[name].value for name in "abc"] == pytest.approx([0, -0.2, -0.8])
     assert rated["b"].low < -0.2 < rated["b"].high
 

@@ -24,9 +24,7 @@ def test_the_gain_is_that_of_the_determinant():
     before_NN = fisher_information(counts, 1.0, strength_N)
     for first, second in (("a", "b"), ("c", "new"), ("b", "new")):
         i, j = counts.names.index(first), counts.names.index(second)
-        more = count(
-            [*PLAYED, Outcome("new", "new", 0.5, 0), Outcome(first, second, 1)]
-        )
+        more = count([*PLAYED, Outcome("new", "new", 0.5, 0), Outcome(first, second, 1)])
         # The same strengths: what is asked is the information, not its outcome.
         after_NN = fisher_information(more, 1.0, strength_N)
         expected = np.linalg.slogdet(after_NN)[1] - np.linalg.slogdet(before_NN)[1]

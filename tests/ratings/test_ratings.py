@@ -1,6 +1,4 @@
-"""Every rating, on populations whose strengths are known, and against other
-implementations.
-"""
+"""Every rating, on populations whose strengths are known, and against other implementations."""
 
 from typing import cast
 
@@ -22,8 +20,8 @@ from equipoise.ratings.outcomes import outcomes as table_outcomes
 from equipoise.seeds import generator
 
 POINTS = 400 / np.log(10)
-# Ratings that measure Bradley–Terry strength: kind -> (the average player's rating,
-# rating units per nat of strength).
+# Ratings that measure Bradley–Terry strength: kind -> (the average player's rating, rating units
+# per nat of strength).
 STRENGTHS = {
     "elo": (1000, POINTS),
     "bradley_terry": (1000, POINTS),
@@ -39,8 +37,8 @@ def build(kind, **settings):
 
 
 def simulated(strength_N, games, seed, ties=0.0):
-    """`games` between random pairs of players with Bradley–Terry `strength_N` in nats;
-    some made ties.
+    """`games` between random pairs of players with Bradley–Terry `strength_N` in nats; some made
+    ties.
     """
     rng = np.random.default_rng(seed)
     n = len(strength_N)
@@ -107,8 +105,7 @@ def test_the_interval_covers_the_truth(strength, games):
         truth_N = mean + unit * (strength_N - strength_N.mean())
         rated = by_name(rating.rate(simulated(strength_N, games, seed), seed=seed))
         covered += [
-            rated[f"p{i}"].low <= truth <= rated[f"p{i}"].high
-            for i, truth in enumerate(truth_N)
+            rated[f"p{i}"].low <= truth <= rated[f"p{i}"].high for i, truth in enumerate(truth_N)
         ]
     assert np.mean(covered) >= 0.9
 
@@ -117,19 +114,12 @@ def test_the_interval_covers_the_truth(strength, games):
 def test_names_order_and_sides_change_nothing(rating):
     played = simulated(np.array([0.0, 0.5, 1.5]), 400, seed=1, ties=0.2)
     renamed = {"p0": "z", "p1": "m", "p2": "a"}
-    turned = [
-        Outcome(renamed[o.second], renamed[o.first], 1 - o.value)
-        for o in reversed(played)
-    ]
-    first, second = (
-        by_name(rating.rate(played, seed=3)),
-        by_name(rating.rate(turned, seed=3)),
-    )
+    turned = [Outcome(renamed[o.second], renamed[o.first], 1 - o.value) for o in reversed(played)]
+    first, second = (by_name(rating.rate(played, seed=3)), by_name(rating.rate(turned, seed=3)))
     exact = rating.kind in ("bradley_terry", "nash_average")
     for old, new in renamed.items():
         width = first[old].high - first[old].low
-        # where names order the dice, they fall otherwise: within a fraction of the
-        # interval
+        # where names order the dice, they fall otherwise: within a fraction of the interval
         assert first[old].value == pytest.approx(
             second[new].value, abs=1e-6 if exact else width / 8
         )
@@ -145,15 +135,9 @@ def test_the_order_of_the_outcomes_and_a_repeated_call_change_nothing_at_all(rat
 @pytest.mark.long
 def test_a_weight_is_that_many_outcomes(rating):
     one_by_one = (
-        [Outcome("a", "b", 1)] * 7
-        + [Outcome("b", "a", 1)] * 3
-        + [Outcome("a", "b", 0.5)] * 2
+        [Outcome("a", "b", 1)] * 7 + [Outcome("b", "a", 1)] * 3 + [Outcome("a", "b", 0.5)] * 2
     )
-    weighted = [
-        Outcome("a", "b", 1, 7),
-        Outcome("b", "a", 1, 3),
-        Outcome("a", "b", 0.5, 2),
-    ]
+    weighted = [Outcome("a", "b", 1, 7), Outcome("b", "a", 1, 3), Outcome("a", "b", 0.5, 2)]
     assert rating.rate(one_by_one) == rating.rate(weighted)
 
 
@@ -161,24 +145,16 @@ def test_a_weight_is_that_many_outcomes(rating):
 def test_equals_have_equal_ratings(rating):
     mean, unit = STRENGTHS.get(rating.kind, (0, 1))
     ties = by_name(
-        rating.rate(
-            [Outcome("a", "b", 0.5), Outcome("b", "c", 0.5), Outcome("c", "a", 0.5)]
-            * 50
-        )
+        rating.rate([Outcome("a", "b", 0.5), Outcome("b", "c", 0.5), Outcome("c", "a", 0.5)] * 50)
     )
     traded = by_name(
-        rating.rate(
-            [Outcome("a", "b", 1), Outcome("b", "c", 1), Outcome("c", "a", 1)] * 50
-        )
+        rating.rate([Outcome("a", "b", 1), Outcome("b", "c", 1), Outcome("c", "a", 1)] * 50)
     )
     for rated in (ties, traded):
         assert (
-            max(r.value for r in rated.values()) - min(r.value for r in rated.values())
-            < unit / 8
+            max(r.value for r in rated.values()) - min(r.value for r in rated.values()) < unit / 8
         )
-        assert all(
-            r.low <= mean + 1e-9 and mean - 1e-9 <= r.high for r in rated.values()
-        )
+        assert all(r.low <= mean + 1e-9 and mean - 1e-9 <= r.high for r in rated.values())
 
 
 def test_who_never_lost_is_first_and_finite(strength):
@@ -195,9 +171,7 @@ def test_groups_that_never_met_are_rated_each(strength):
     rating, *_ = strength
     rated = by_name(
         rating.rate(
-            [Outcome("a", "b", 1)] * 9
-            + [Outcome("c", "d", 1)] * 9
-            + [Outcome("b", "a", 1)]
+            [Outcome("a", "b", 1)] * 9 + [Outcome("c", "d", 1)] * 9 + [Outcome("b", "a", 1)]
         )
     )
     assert rated["a"].value > rated["b"].value and rated["c"].value > rated["d"].value
@@ -212,9 +186,7 @@ def test_one_player_and_none(rating):
 
 def test_without_a_game_nothing_is_claimed(strength):
     rating, mean, unit = strength
-    rated = by_name(
-        rating.rate([Outcome("a", "b", 1), Outcome("b", "a", 1), Outcome("c", "c", 1)])
-    )
+    rated = by_name(rating.rate([Outcome("a", "b", 1), Outcome("b", "a", 1), Outcome("c", "c", 1)]))
     assert rated["c"].value == pytest.approx(mean, abs=unit / 2)
     width = rated["c"].high - rated["c"].low
     assert np.isnan(width) or width > 3 * unit
@@ -265,15 +237,11 @@ def test_bradley_terry_without_prior_is_evalicas():
     )
     expected = POINTS * np.log(fitted.scores)
     for r in bradley_terry(prior=0).rate(played):
-        assert r.value == pytest.approx(
-            1000 + expected[r.name] - expected.mean(), abs=1e-3
-        )
+        assert r.value == pytest.approx(1000 + expected[r.name] - expected.mean(), abs=1e-3)
 
 
 @pytest.mark.parametrize("prior", [0.5, 1.0, 4.0])
-def test_bradley_terry_maximises_its_posterior_and_reads_the_error_off_its_curvature(
-    prior,
-):
+def test_bradley_terry_maximises_its_posterior_and_reads_the_error_off_its_curvature(prior):
     played = [
         *simulated(np.array([0.0, 0.5, 1.0, 2.0]), 80, seed=6, ties=0.1),
         Outcome("never lost", "p0", 1, 5),
@@ -352,8 +320,7 @@ def test_bradley_terry_intervals_are_as_wide_as_evalicas_bootstrap():
 )
 def test_bradley_terry_without_prior_says_when_no_finite_rating_exists(played):
     with pytest.raises(
-        ConfigError,
-        match=r"prior 0 has no finite ratings: the group of 'a'.*Set prior above 0",
+        ConfigError, match=r"prior 0 has no finite ratings: the group of 'a'.*Set prior above 0"
     ):
         bradley_terry(prior=0).rate(played)
 
@@ -365,9 +332,7 @@ def test_elo_agrees_with_bradley_terry_within_its_jitter():
     for r in Ratings.build({"kind": "elo", "resamples": 400}).rate(played):
         assert r.value == pytest.approx(exact[r.name].value, abs=12)
         assert r.low < exact[r.name].low and exact[r.name].high < r.high
-        assert r.high - r.low == pytest.approx(
-            2 * 1.96 * np.sqrt(87 * 16 * 4 / 5), rel=0.25
-        )
+        assert r.high - r.low == pytest.approx(2 * 1.96 * np.sqrt(87 * 16 * 4 / 5), rel=0.25)
 
 
 def test_elos_prior_is_as_many_games_a_player_as_it_says():
@@ -382,10 +347,7 @@ def test_the_interval_from_a_table_is_as_wide_as_its_clustered_error():
     rng = np.random.default_rng(10)
     luck = rng.normal(size=(2, 300))
     scores = {
-        name: {
-            str(p): (luck[i, p] + shift + 0.3 * rng.normal(size=4)).tolist()
-            for p in range(300)
-        }
+        name: {str(p): (luck[i, p] + shift + 0.3 * rng.normal(size=4)).tolist() for p in range(300)}
         for i, (name, shift) in enumerate((("a", 0.4), ("b", 0.0)))
     }
     table = cross_play(scores)
@@ -393,9 +355,7 @@ def test_the_interval_from_a_table_is_as_wide_as_its_clustered_error():
     best, _ = bradley_terry(prior=1e-6).rate(table_outcomes(table))
     payoff, se = table.payoff_NN[0, 1], table.se_NN[0, 1]
     assert best.value == pytest.approx(1000 + POINTS * np.arctanh(payoff), rel=1e-4)
-    assert best.high - best.value == pytest.approx(
-        1.96 * POINTS * se / (1 - payoff**2), rel=0.01
-    )
+    assert best.high - best.value == pytest.approx(1.96 * POINTS * se / (1 - payoff**2), rel=0.01)
 
 
 def test_openskill_is_the_packages_own_on_matches_whose_order_is_nothing():
@@ -413,8 +373,8 @@ def test_openskill_is_the_packages_own_on_matches_whose_order_is_nothing():
 
 
 def test_openskills_interval_holds_the_chance_of_the_passes_too():
-    """By the package itself, in the orders that the rating draws: 1.96 times the root of
-    the mean variance and the variance of the means.
+    """By the package itself, in the orders that the rating draws: 1.96 times the root of the mean
+    variance and the variance of the means.
     """
     played = [Outcome(first, second, 1.0) for first, second in ("ab", "bc", "ca", "ab")]
     played += [Outcome("a", "c", 0.5)] * 3
@@ -430,9 +390,7 @@ def test_openskills_interval_holds_the_chance_of_the_passes_too():
         for cell in order:
             i, j = int(first_C[cell]), int(second_C[cell])
             ranks = [1, 1] if tie_C[cell] else [1, 2]
-            (beliefs[i],), (beliefs[j],) = model.rate(
-                [[beliefs[i]], [beliefs[j]]], ranks=ranks
-            )
+            (beliefs[i],), (beliefs[j],) = model.rate([[beliefs[i]], [beliefs[j]]], ranks=ranks)
         means.append([belief.mu for belief in beliefs])
         variances.append([belief.sigma**2 for belief in beliefs])
     spread_N = np.mean(variances, 0) + np.var(means, 0, ddof=1)
@@ -457,9 +415,7 @@ def test_elos_interval_is_the_middle_95_percent_of_its_walks():
 
 
 def test_openskill_counts_a_fraction_of_an_outcome_on_average():
-    half = Ratings.build({"kind": "openskill", "passes": 200}).rate(
-        [Outcome("a", "b", 1, 0.5)]
-    )
+    half = Ratings.build({"kind": "openskill", "passes": 200}).rate([Outcome("a", "b", 1, 0.5)])
     once = Ratings.build("openskill").rate([Outcome("a", "b", 1)])
     assert half[0].value - 25 == pytest.approx((once[0].value - 25) / 2, rel=0.2)
     assert half[0].high - half[0].low > once[0].high - once[0].low
@@ -474,10 +430,7 @@ def duels(pairs, seed):
     rng = np.random.default_rng(seed)
     for i, j in pairs:
         judges = [name for k, name in enumerate("abcd") if k not in (i, j)]
-        scores = {
-            judge: (5 + i + 2 * rng.normal(), 5 + j + 2 * rng.normal())
-            for judge in judges
-        }
+        scores = {judge: (5 + i + 2 * rng.normal(), 5 + j + 2 * rng.normal()) for judge in judges}
         yield Duel("abcd"[i], "abcd"[j], scores)
 
 
@@ -490,16 +443,12 @@ def test_training_ratings_puts_a_population_in_order(kind):
     rating = build(kind)
     generations = [list(duels(ALL_PAIRS * 20, seed)) for seed in (0, 1)]
     rated = rating.training_ratings("abcd", generations, seed=2)
-    told = (
-        2 if kind == "nash_average" else 4
-    )  # how a and b fare against the best differs by little
+    told = 2 if kind == "nash_average" else 4  # how a and b fare against the best differs by little
     assert [r.name for r in rated][:told] == list("dcba")[:told]
     assert all(r.low <= r.value <= r.high for r in rated)
     assert rated == rating.training_ratings("abcd", generations, seed=2)
     unjudged = [*generations[:1], [*generations[1], Duel("a", "d", {})]]
-    assert rated == rating.training_ratings("abcd", unjudged, seed=2), (
-        "an unjudged duel is no duel"
-    )
+    assert rated == rating.training_ratings("abcd", unjudged, seed=2), "an unjudged duel is no duel"
 
 
 @pytest.mark.long

@@ -1,6 +1,4 @@
-"""Reputation against vectors computed elsewhere, and what the rule promises beside
-them.
-"""
+"""Reputation against vectors computed elsewhere, and what the rule promises beside them."""
 
 from copy import deepcopy
 
@@ -20,13 +18,7 @@ from equipoise.ratings.reputation import (
     weighted_means,
 )
 
-CASES = [
-    "normal_iter0",
-    "dynamic_iter0",
-    "dynamic_iter3",
-    "static_iter0",
-    "static_iter3",
-]
+CASES = ["normal_iter0", "dynamic_iter0", "dynamic_iter3", "static_iter0", "static_iter3"]
 
 
 @pytest.fixture(params=CASES)
@@ -45,21 +37,17 @@ def random_duels(count, seed, names="abcde"):
     for _ in range(count):
         i, j = rng.choice(len(names), 2, replace=False)
         judges = [name for k, name in enumerate(names) if k not in (i, j)]
-        scores = {
-            judge: (i + 3 + rng.normal(), j + 3 + rng.normal()) for judge in judges
-        }
+        scores = {judge: (i + 3 + rng.normal(), j + 3 + rng.normal()) for judge in judges}
         duels.append(Duel(names[i], names[j], scores))
     return duels
 
 
 def test_golden_trajectory(case):
     rating = Reputation(kind=case["kind"], weights=case["player_weights"])
-    spelt_out = Reputation(
-        kind=case["kind"], weights=case["player_weights"], **case["params"]
+    spelt_out = Reputation(kind=case["kind"], weights=case["player_weights"], **case["params"])
+    assert spelt_out.model_dump() == rating.model_dump() | {"scaling": case["params"]["scaling"]}, (
+        "published constants"
     )
-    assert spelt_out.model_dump() == rating.model_dump() | {
-        "scaling": case["params"]["scaling"]
-    }, "published constants"
     state = rating.init(list(case["player_weights"]))
     for duel, after in zip(duels_of(case), case["trajectory"], strict=True):
         state = rating.update(state, duel)
@@ -78,9 +66,7 @@ def test_golden_player_weights(case):
 
 def test_golden_preferences(case):
     final = {name: value for name, (value, _) in case["trajectory"][-1].items()}
-    for (first, second, scores), expected in zip(
-        duels_of(case), case["preferences"], strict=True
-    ):
+    for (first, second, scores), expected in zip(duels_of(case), case["preferences"], strict=True):
         a, b = weighted_means(scores, final)
         assert (expected["winner"], expected["loser"]) == (
             (first, second) if a > b else (second, first)
@@ -114,12 +100,8 @@ def test_an_upset_pays_no_more_than_a_favourites_win(high, low, deviation):
     assert gap_factor(high, low, deviation) == gap_factor(low, high, deviation)
     assert 0 <= gap_factor(high, low, deviation) <= 1
     start = Reputation().init(["x", "y", "j"])
-    state = type(start)(
-        {"x": high, "y": low, "j": 100.0}, start.deviations, start.changes
-    )
-    favourite = (
-        Reputation().update(state, ("x", "y", {"j": (7, 6)})).ratings["x"] - high
-    )
+    state = type(start)({"x": high, "y": low, "j": 100.0}, start.deviations, start.changes)
+    favourite = Reputation().update(state, ("x", "y", {"j": (7, 6)})).ratings["x"] - high
     upset = Reputation().update(state, ("x", "y", {"j": (6, 7)})).ratings["x"] - high
     assert favourite == pytest.approx(-upset, abs=1e-9) or high + upset == 10
 
@@ -139,26 +121,18 @@ def test_reputation_never_falls_below_its_floor():
 def test_those_who_take_no_part_change_nothing():
     duels = random_duels(60, 0, "abcd")
     ends = []
-    for names in (
-        ["a", "b", "c", "d"],
-        ["z", "d", "c", "y", "b", "a"],
-        ["x", "a", "c", "b", "d"],
-    ):
+    for names in (["a", "b", "c", "d"], ["z", "d", "c", "y", "b", "a"], ["x", "a", "c", "b", "d"]):
         rating = Reputation()
         state = rating.init(names)
         for duel in duels:
             state = rating.update(state, duel)
-        ends.append(
-            {name: (state.ratings[name], state.deviations[name]) for name in "abcd"}
-        )
+        ends.append({name: (state.ratings[name], state.deviations[name]) for name in "abcd"})
         assert all(state.ratings[name] == 100 for name in names if name in "xyz")
     assert ends[0] == ends[1] == ends[2]
 
 
 def test_judges_weigh_as_their_reputation():
-    assert weighted_means(
-        {"good": (8, 2), "bad": (2, 8)}, {"good": 300, "bad": 100}
-    ) == (6.5, 3.5)
+    assert weighted_means({"good": (8, 2), "bad": (2, 8)}, {"good": 300, "bad": 100}) == (6.5, 3.5)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +165,7 @@ def test_kind_may_name_the_scores():
         == Ratings.build(Reputation(kind="dynamic"))
     )  # type: ignore[arg-type]
     assert Reputation(kind="static").settings()["kind"] == "reputation"
-    assert Ratings.build(Reputation(kind="static").settings()) == Reputation(
-        scores="static"
-    )
+    assert Ratings.build(Reputation(kind="static").settings()) == Reputation(scores="static")
     with pytest.raises(ValidationError, match="disagree"):
         Reputation(kind="dynamic", scores="static")
     with pytest.raises(ValidationError, match="rating_floor"):
@@ -253,8 +225,8 @@ def test_so_many_are_handicapped_in_each_loop(kind):
 
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_a_run_handicaps_as_the_loops_do(kind):
-    """The ends of a run's loops, computed anew one loop at a time with the loop's
-    weights written out by a rule of its own.
+    """The ends of a run's loops, computed anew one loop at a time with the loop's weights written
+    out by a rule of its own.
     """
     generations = [random_duels(40, seed) for seed in range(6)]
     ends, state, frozen = [], Reputation(kind=kind).init("abcde"), []
@@ -290,9 +262,7 @@ def test_fresh_changes_begin_anew_with_each_iteration():
     for duel in first:
         state = Reputation().update(state, duel)
     for _ in range(2):
-        state = State(
-            state.ratings, state.deviations, dict.fromkeys("abc", ()), duels=0
-        )
+        state = State(state.ratings, state.deviations, dict.fromkeys("abc", ()), duels=0)
         state = Reputation().update(state, second[0])
     assert {r.name: r.value for r in fresh} == dict(state.ratings)
     assert {r.name: r.value for r in fresh} != {r.name: r.value for r in kept}
@@ -303,9 +273,7 @@ def test_an_unfair_start_has_the_mean_and_spread_of_reputations():
     values = np.array(list(state.ratings.values()))
     assert values.mean() == pytest.approx(100) and values.std() == pytest.approx(20)
     assert state.ratings["a"] < state.ratings["b"] < state.ratings["c"]
-    assert set(
-        Reputation(initial={"a": 3, "b": 3}).init(["a", "b"]).ratings.values()
-    ) == {100}
+    assert set(Reputation(initial={"a": 3, "b": 3}).init(["a", "b"]).ratings.values()) == {100}
     with pytest.raises(ConfigError, match="no task score of 'c'"):
         Reputation(initial={"a": 3, "b": 3}).init(["a", "b", "c"])
 
@@ -330,27 +298,17 @@ def test_generations_carry_on_and_start_their_count_again():
     carried = type(state)(state.ratings, state.deviations, state.changes, 0)
     for duel in second:
         carried = rating.update(carried, duel)
-    rated = {
-        r.name: r for r in rating.training_ratings("abcde", [first, second], seed=4)
-    }
+    rated = {r.name: r for r in rating.training_ratings("abcde", [first, second], seed=4)}
     assert {name: r.value for name, r in rated.items()} == dict(carried.ratings)
-    assert rating.training_ratings("abcde", [first, second], seed=4) == list(
-        rated.values()
-    )
-    assert (
-        rated["e"].high > rated["e"].low and rated["e"].value > 100 > rated["a"].value
-    )
+    assert rating.training_ratings("abcde", [first, second], seed=4) == list(rated.values())
+    assert rated["e"].high > rated["e"].low and rated["e"].value > 100 > rated["a"].value
 
 
 def test_who_had_no_duel_keeps_its_value_without_an_interval():
     duels = [Duel("a", "b", {"c": (3, 7), "d": (4, 6)})] * 5
-    rated = {
-        r.name: r for r in Reputation(resamples=40).training_ratings("abcd", [duels])
-    }
+    rated = {r.name: r for r in Reputation(resamples=40).training_ratings("abcd", [duels])}
     assert all(np.isnan([rated[name].low, rated[name].high]).all() for name in "cd")
-    assert all(
-        rated[name].low <= rated[name].value <= rated[name].high for name in "ab"
-    )
+    assert all(rated[name].low <= rated[name].value <= rated[name].high for name in "ab")
     rated = {
         r.name: r
         for r in Reputation(resamples=40).training_ratings(
@@ -364,7 +322,5 @@ def test_who_had_no_duel_keeps_its_value_without_an_interval():
 
 
 def test_outcomes_are_not_enough():
-    with pytest.raises(
-        ConfigError, match=r"needs the judges' scores.*training_ratings"
-    ):
+    with pytest.raises(ConfigError, match=r"needs the judges' scores.*training_ratings"):
         Reputation().rate([Outcome("a", "b", 1)])

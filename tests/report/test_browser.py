@@ -1,5 +1,5 @@
-"""The page in a real browser: charts are drawn, texts are only read, filters filter,
-and nothing is fetched. Skipped where there is no chromium.
+"""The page in a real browser: charts are drawn, texts are only read, filters filter, and nothing is
+fetched. Skipped where there is no chromium.
 """
 
 from pathlib import Path
@@ -55,14 +55,9 @@ def test_a_fault_would_be_noticed(browser, tmp_path):
 def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
     browser.open(pages["full"])
     assert browser.do("document.querySelectorAll('.chart').length") == 15
-    assert (
-        browser.do("document.querySelectorAll('.chart .scatterlayer .trace').length")
-        >= 10
-    )
+    assert browser.do("document.querySelectorAll('.chart .scatterlayer .trace').length") >= 10
     assert browser.do("document.querySelector('.chart .heatmaplayer image') !== null")
-    assert (
-        browser.do("document.querySelectorAll('.chart .barlayer .point').length") == 4
-    )
+    assert browser.do("document.querySelectorAll('.chart .barlayer .point').length") == 4
     cells = browser.do(TEXTS.format("#payoffs .heatmap-label"))
     assert "+0.52 ± 0.04" in cells and len([cell for cell in cells if cell]) == 14
     assert browser.do(TEXTS.format("#standing .annotation-text")) == [
@@ -70,11 +65,7 @@ def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
         "asker",
         "guard",
     ]  # from low to high
-    assert browser.do(TEXTS.format("#standing .legendtext")) == [
-        "sums",
-        "asker",
-        "guard",
-    ]
+    assert browser.do(TEXTS.format("#standing .legendtext")) == ["sums", "asker", "guard"]
     assert len(browser.do(TEXTS.format("#match-ups .heatmap-label"))) == 6
     assert browser.complaints() == []
     assert browser.requests() == []
@@ -100,10 +91,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser, pages, hostile):
         )
         is False
     )
-    shown = [
-        text.replace("\u00a0", " ")
-        for text in browser.do(TEXTS.format(".answer .text"))
-    ]
+    shown = [text.replace("\u00a0", " ") for text in browser.do(TEXTS.format(".answer .text"))]
     assert shown == [clean(text) for text in hostile.warnings]
     assert browser.complaints() == []
     assert browser.requests() == []
@@ -118,9 +106,7 @@ def test_hostile_names_are_labels_letter_by_letter(browser, pages, hostile):
         if len(line) <= 48:
             assert line in {text.replace("\u00a0", " ") for text in drawn}, line
     assert (
-        browser.do(
-            "document.querySelectorAll('.ytick a, .xtick a, .ytick [style*=bold]').length"
-        )
+        browser.do("document.querySelectorAll('.ytick a, .xtick a, .ytick [style*=bold]').length")
         == 0
     )
     browser.do(
@@ -147,15 +133,10 @@ SET = (
         ("f.elements.generation.value = '2'", lambda m: m.generation == 2),
         ("f.elements.split.value = 'held_out'", lambda m: m.split == "held_out"),
         ("f.elements.verdict.value = 'unjudged'", lambda m: m.answers[0].score is None),
-        (
-            "f.elements.verdict.value = 'apart'",
-            lambda m: m.answers[0].score != m.answers[1].score,
-        ),
+        ("f.elements.verdict.value = 'apart'", lambda m: m.answers[0].score != m.answers[1].score),
         (
             "f.elements.high.value = '0.5'",
-            lambda m: (
-                m.answers[0].score is not None and max(a.score for a in m.answers) < 0.5
-            ),
+            lambda m: m.answers[0].score is not None and max(a.score for a in m.answers) < 0.5,
         ),
         (
             "f.elements.text.value = 'THIN wires'",
@@ -249,26 +230,17 @@ def test_blocks_are_shown_apart_and_only_as_text(browser, tmp_path):
     )
     path = tmp_path / "blocks.html"
     path.write_text(
-        render(Page("talk", sections=(records.matches_section(cards, 1),))),
-        encoding="utf-8",
+        render(Page("talk", sections=(records.matches_section(cards, 1),))), encoding="utf-8"
     )
     browser.open(path)
     assert browser.do(TEXTS.format(".part .role")) == ["faults", "payoff", "response"]
-    assert browser.do(TEXTS.format(".part .text")) == [
-        "no <b>end</b>",
-        assistance_run.HOSTILE,
-    ]
-    assert browser.do(TEXTS.format(".part tr:first-child")) == [
-        " DA<i>CQ</i>",
-        "VQ user1[2]",
-    ]
+    assert browser.do(TEXTS.format(".part .text")) == ["no <b>end</b>", assistance_run.HOSTILE]
+    assert browser.do(TEXTS.format(".part tr:first-child")) == [" DA<i>CQ</i>", "VQ user1[2]"]
     assert (
         browser.do("document.title") == "talk"
         and browser.do("document.querySelectorAll('.card b, i').length") == 0
     )
-    assert browser.do(SET.format("f.elements.text.value = 'unseen'")).startswith(
-        "None shown"
-    )
+    assert browser.do(SET.format("f.elements.text.value = 'unseen'")).startswith("None shown")
     assert "1–1 of 1" in browser.do(SET.format("f.elements.text.value = 'PWNED'"))
     assert browser.do(TEXTS.format(".part mark")) == ["pwned"]
     assert browser.complaints() == [] and browser.requests() == []
@@ -297,9 +269,7 @@ def test_charts_follow_light_and_dark_and_paper(browser, pages):
     assert browser.do(ink) == seen["light"]
     browser.do("dispatchEvent(new Event('afterprint'))")
     browser.until(f"{line} === 'rgb(95, 168, 230)'")
-    browser.until(
-        "document.querySelector('.wide > .chart .main-svg').getAttribute('width') > 700"
-    )
+    browser.until("document.querySelector('.wide > .chart .main-svg').getAttribute('width') > 700")
     assert browser.do(ink) == seen["dark"]
     browser.call("Emulation.setEmulatedMedia", features=[])
     assert browser.complaints() == []

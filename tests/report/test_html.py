@@ -1,6 +1,4 @@
-"""The page as text: what is on it, what is left out and why, and that no text becomes
-markup.
-"""
+"""The page as text: what is on it, what is left out and why, and that no text becomes markup."""
 
 import base64
 import dataclasses
@@ -19,16 +17,8 @@ from equipoise.report import curves, figures, records
 from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.report.elements import Curve, Series
 from equipoise.report.html import render
-from equipoise.report.league import (
-    equilibrium_section,
-    payoffs_section,
-    ratings_section,
-)
-from equipoise.report.learning import (
-    headline_section,
-    learning_section,
-    losses_section,
-)
+from equipoise.report.league import equilibrium_section, payoffs_section, ratings_section
+from equipoise.report.learning import headline_section, learning_section, losses_section
 from equipoise.report.page import Page as ReportPage
 from equipoise.report.records import matches_section
 from equipoise.report.section import Cards, Figure, Section, Table, clean, label, number
@@ -172,22 +162,17 @@ def test_it_is_one_file_that_asks_for_nothing(page):
             "video",
             "source",
         ), tag
-        assert not {"src", "srcset", "action", "background", "ping"} & set(
-            attributes
-        ), (tag, attributes)
+        assert not {"src", "srcset", "action", "background", "ping"} & set(attributes), (
+            tag,
+            attributes,
+        )
         assert (attributes.get("href") or "#").startswith("#")
-    style = next(
-        text
-        for attributes, text in page.scripts
-        if not attributes and "--paper" in text
-    )
+    style = next(text for attributes, text in page.scripts if not attributes and "--paper" in text)
     assert "url(" not in style and "@import" not in style
 
 
 def test_the_policy_names_exactly_the_scripts_on_the_page(page):
-    [policy] = [
-        a["content"] for t, a in page.elements if t == "meta" and "http-equiv" in a
-    ]
+    [policy] = [a["content"] for t, a in page.elements if t == "meta" and "http-equiv" in a]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert (
         rules["default-src"]
@@ -198,14 +183,9 @@ def test_the_policy_names_exactly_the_scripts_on_the_page(page):
     )
     assert rules["img-src"] == "data: blob:"
     scripts = [
-        text
-        for attributes, text in page.scripts
-        if not attributes and "--paper:" not in text
+        text for attributes, text in page.scripts if not attributes and "--paper:" not in text
     ]
-    hashes = [
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for text in scripts
-    ]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     assert rules["script-src"] == " ".join(f"'sha256-{digest}'" for digest in hashes)
     assert len(scripts) == 2
 
@@ -216,15 +196,12 @@ def test_no_text_becomes_an_element_an_attribute_or_a_comment(hostile_page, page
     assert not hostile_page.comments
     for tag, attributes in hostile_page.elements:
         for name, value in attributes.items():
-            assert not name.startswith("on") and name not in (
-                "src",
-                "autofocus",
-                "srcdoc",
-            ), (tag, name)
+            assert not name.startswith("on") and name not in ("src", "autofocus", "srcdoc"), (
+                tag,
+                name,
+            )
             assert "javascript:" not in (value or ""), (tag, name)
-    count = [
-        sum(tag == "script" for tag, _ in p.elements) for p in (page, hostile_page)
-    ]
+    count = [sum(tag == "script" for tag, _ in p.elements) for p in (page, hostile_page)]
     assert count[0] == count[1]
     assert "document.title" not in "".join(
         text for attributes, text in hostile_page.scripts if not attributes
@@ -242,9 +219,7 @@ def test_every_hostile_text_can_be_read_as_it_was(hostile_page, hostile):
 
 def test_embedded_data_cannot_leave_its_script(hostile):
     text = render(hostile)
-    blocks = re.findall(
-        r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL
-    )
+    blocks = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)
     assert len(blocks) == 2
     for block in blocks:
         json.loads(block)
@@ -278,21 +253,12 @@ def test_nothing_hostile_is_left_for_plotly_to_read(hostile_page):
 
 @pytest.mark.parametrize("run", ["full", "hostile"])
 def test_plotly_accepts_every_figure(run, request):
-    colours = {
-        "blue": "#1f6fb5",
-        "low": "#eba571",
-        "neutral": "#eeeeee",
-        "high": "#84b8e4",
-    }
+    colours = {"blue": "#1f6fb5", "low": "#eba571", "neutral": "#eeeeee", "high": "#84b8e4"}
 
     def filled(value):
         if isinstance(value, dict):
             return {
-                k: (
-                    filled(v)
-                    if not (isinstance(v, str) and k.endswith("color"))
-                    else "#123456"
-                )
+                k: (filled(v) if not (isinstance(v, str) and k.endswith("color")) else "#123456")
                 for k, v in value.items()
             }
         if isinstance(value, list | tuple):
@@ -304,12 +270,7 @@ def test_plotly_accepts_every_figure(run, request):
         )
 
     sections = request.getfixturevalue(run).sections
-    drawn = [
-        block
-        for section in sections
-        for block in section.blocks
-        if isinstance(block, Figure)
-    ]
+    drawn = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
     assert drawn
     for figure in drawn:
         go.Figure(data=filled(list(figure.data)), layout=filled(dict(figure.layout)))
@@ -331,14 +292,8 @@ def test_a_gap_in_a_curve_stays_a_gap():
     assert point["x"] == [3] and point["error_y"]["array"] == [1]
     assert line["y"] == [1, 2, None, 4, 5]
     assert figure.table is not None
-    assert [row[1:] for row in figure.table.rows][2:] == [
-        ("–", "–"),
-        ("4", "3 to 5"),
-        ("5", "–"),
-    ]
-    assert (
-        len(curves.curve_figure(dataclasses.replace(curve, low=(), high=())).data) == 1
-    )
+    assert [row[1:] for row in figure.table.rows][2:] == [("–", "–"), ("4", "3 to 5"), ("5", "–")]
+    assert len(curves.curve_figure(dataclasses.replace(curve, low=(), high=())).data) == 1
 
 
 def test_a_long_series_is_averaged_and_says_so():
@@ -346,10 +301,7 @@ def test_a_long_series_is_averaged_and_says_so():
     figure = figures.series_figure(
         Series("loss", tuple(map(float, range(5001))), y, (0.0, 10.0, 2500.0))
     )
-    assert (
-        "mean of 5 steps" in figure.note
-        and "without a finite value, left out: 1" in figure.note
-    )
+    assert "mean of 5 steps" in figure.note and "without a finite value, left out: 1" in figure.note
     assert len(figure.data[0]["x"]) == 1000
     assert np.mean(figure.data[0]["y"]) == pytest.approx(0.5)
     assert [word["text"] for word in figure.layout["annotations"]] == [
@@ -391,10 +343,7 @@ def test_a_pay_off_not_played_is_empty_and_not_zero():
 def test_equal_names_stay_two_players_and_many_names_are_thinned():
     axis = figures.names_axis(["a", "a"])
     assert (axis["tickvals"], axis["ticktext"]) == ([0, 1], ["a", "a"])
-    assert (
-        len(figures.names_axis([str(i) for i in range(130)])["tickvals"])
-        <= figures.MOST_TICKS
-    )
+    assert len(figures.names_axis([str(i) for i in range(130)])["tickvals"]) <= figures.MOST_TICKS
 
 
 def test_long_texts_are_cut_and_counted():

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 from fixtures import report_pages
 
-from equipoise.evaluate.judge_report import MeanGiven
-from equipoise.evaluate.judge_sections import judges_section, who_judged_whom_section
+from equipoise.evaluation.judge_report import MeanGiven
+from equipoise.evaluation.judge_sections import judges_section, who_judged_whom_section
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import Meeting, tally
@@ -19,10 +19,7 @@ from equipoise.report.figures import heat_map
 from equipoise.report.league import caution, ratings_section
 from equipoise.report.section import Figure, Table
 from equipoise.report.selection import Selection, selection_section
-from equipoise.report.training_ratings import (
-    match_ups_section,
-    training_ratings_section,
-)
+from equipoise.report.training_ratings import match_ups_section, training_ratings_section
 
 
 def lines(ends: list[float], x: tuple[float, ...] = (0.0, 1.0)) -> list[Curve]:
@@ -51,15 +48,14 @@ def test_labels_at_the_ends_do_not_overlap_or_are_left_out():
     words = curves.lines_figure("a", lines([5.0, 5.0, 5.0])).layout["annotations"]
     assert np.diff([word["yshift"] for word in words]).min() >= 14
     assert (
-        curves.lines_figure("a", lines([5.0 + i / 100 for i in range(12)])).layout[
-            "annotations"
-        ]
+        curves.lines_figure("a", lines([5.0 + i / 100 for i in range(12)])).layout["annotations"]
         == []
     )
     ended = [*lines([1.0, 9.0]), *lines([5.0], (0.0, 0.5))]
-    assert [
-        word["text"] for word in curves.lines_figure("a", ended).layout["annotations"]
-    ] == ["p0", "p1"]
+    assert [word["text"] for word in curves.lines_figure("a", ended).layout["annotations"]] == [
+        "p0",
+        "p1",
+    ]
     lone = [Curve("p", "", (0.0,), (1.0,)), Curve("q", "", (0.0,), (math.nan,))]
     assert len(curves.lines_figure("a", lone).layout["annotations"]) == 1
 
@@ -67,30 +63,18 @@ def test_labels_at_the_ends_do_not_overlap_or_are_left_out():
 def test_many_lines_differ_and_leave_their_bands_to_the_table():
     figure = curves.lines_figure("a", lines([float(i) for i in range(20)]))
     assert len(figure.data) == 20 and "intervals are in the table" in figure.note
-    assert (
-        len({(trace["line"]["color"], trace["line"]["dash"]) for trace in figure.data})
-        == 20
-    )
+    assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in figure.data}) == 20
 
 
 def test_a_heat_map_need_not_be_square_nor_around_zero():
     value = np.array([[1.0, 3.0, np.nan]])
     figure = heat_map(
-        "t",
-        ["judge"],
-        ["a", "b", "c"],
-        value,
-        [["1", "3", ""]],
-        [["", "", ""]],
-        ("j", "p"),
-        False,
+        "t", ["judge"], ["a", "b", "c"], value, [["1", "3", ""]], [["", "", ""]], ("j", "p"), False
     )
     [trace] = figure.data
     assert (trace["zmin"], trace["zmax"], trace["z"]) == (1, 3, [[1, 3, None]])
     assert (trace["x"], trace["y"], len(trace["colorscale"])) == ([0, 1, 2], [0], 2)
-    same = heat_map(
-        "t", ["j"], ["a"], np.array([[2.0]]), [["2"]], [[""]], ("", ""), False
-    ).data[0]
+    same = heat_map("t", ["j"], ["a"], np.array([[2.0]]), [["2"]], [[""]], ("", ""), False).data[0]
     assert same["zmax"] > same["zmin"] == 2
     nothing = heat_map(
         "t", ["j"], ["a"], np.array([[np.nan]]), [[""]], [[""]], ("", ""), False
@@ -100,23 +84,17 @@ def test_a_heat_map_need_not_be_square_nor_around_zero():
 
 def test_match_ups_say_who_met_and_who_was_not_judged():
     met = tally(
-        [Meeting("a", "b", 1.0), Meeting("a", "b", 0.0), Meeting("b", "c", None)],
-        ["a", "b", "c"],
+        [Meeting("a", "b", 1.0), Meeting("a", "b", 0.0), Meeting("b", "c", None)], ["a", "b", "c"]
     )
     section = match_ups_section(met, "clerk", SampleSize(3, 3))
     assert "judge clerk" in section.lead and "sample" not in section.lead
     figure = section.blocks[0]
     assert isinstance(figure, Figure)
     trace = figure.data[0]
-    assert trace["text"] == [
-        ["", "+0.50 (2)", ""],
-        ["−0.50 (2)", "", "– (1)"],
-        ["", "– (1)", ""],
-    ]
+    assert trace["text"] == [["", "+0.50 (2)", ""], ["−0.50 (2)", "", "– (1)"], ["", "– (1)", ""]]
     assert trace["z"][0] == [None, 0.5, None] and trace["z"][1][2] is None
     assert (
-        "<b>no judged meeting</b><br>in 1 matches, 1 of them not judged"
-        in trace["hovertext"][1][2]
+        "<b>no judged meeting</b><br>in 1 matches, 1 of them not judged" in trace["hovertext"][1][2]
     )
     assert match_ups_section(None, "clerk", SampleSize()).reason
 
@@ -149,13 +127,8 @@ def test_judges_on_different_scales_are_drawn_apart():
         2.2,
         None,
     ]  # asker, guard, sums; sums did not judge itself
-    assert (
-        peers.data[0]["hovertext"][0][0] == "sums on asker<br><b>2.10</b><br>5 answers"
-    )
-    assert (
-        peers.data[0]["hovertext"][0][2]
-        == "sums on sums<br><b>never judged</b><br>0 answers"
-    )
+    assert peers.data[0]["hovertext"][0][0] == "sums on asker<br><b>2.10</b><br>5 answers"
+    assert peers.data[0]["hovertext"][0][2] == "sums on sums<br><b>never judged</b><br>0 answers"
     alone = {
         "clerk": msgspec.structs.replace(
             REPORTS["clerk"], who_judged_whom={"clerk": {"policy": MeanGiven(0.5, 3)}}
@@ -171,22 +144,10 @@ def test_every_judge_and_every_voter_has_its_line_and_every_column_its_words():
     assert isinstance(table, Table) and isinstance(legend, Table)
     assert table.columns[1:] == tuple(row[0] for row in legend.rows)
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
-    assert list(rows) == [
-        "peers",
-        "·\u00a0sums",
-        "·\u00a0asker",
-        "·\u00a0guard",
-        "clerk",
-    ]
-    assert (
-        rows["peers"]["unjudged"] == "25.0 %" and rows["·\u00a0sums"]["unjudged"] == "–"
-    )
+    assert list(rows) == ["peers", "·\u00a0sums", "·\u00a0asker", "·\u00a0guard", "clerk"]
+    assert rows["peers"]["unjudged"] == "25.0 %" and rows["·\u00a0sums"]["unjudged"] == "–"
     assert rows["peers"]["agreement"] == "0.62" and rows["peers"]["own answers"] == "–"
-    assert (
-        rows["·\u00a0sums"]["own answers"]
-        == rows["clerk"]["own answers"]
-        == "+0.75 (−0.25)"
-    )
+    assert rows["·\u00a0sums"]["own answers"] == rows["clerk"]["own answers"] == "+0.75 (−0.25)"
     assert rows["·\u00a0asker"]["own answers"] == "–"
     assert (
         rows["clerk"]["first preferred"] == "60 % (50 to 70)"
@@ -209,9 +170,7 @@ def test_cost_is_told_even_where_nothing_was_paid():
 
 def test_a_start_that_was_not_beaten_is_said():
     score = Interval(0.5, 0.4, 0.6, 20)
-    section = selection_section(
-        Selection("a@0", "a@0", {"a@0": score}, {"a@0": score}, score)
-    )
+    section = selection_section(Selection("a@0", "a@0", {"a@0": score}, {"a@0": score}, score))
     assert "No later generation" in section.lead
     table = section.blocks[1]
     assert isinstance(table, Table) and len(table.rows) == 1

@@ -26,9 +26,7 @@ def test_a_number_to_read(value, unit, shown):
 
 
 def test_what_is_missing_or_infinite_is_null():
-    assert [known(value) for value in (None, nan, inf, -inf, 2)] == [
-        *(None, None, None, None, 2.0),
-    ]
+    assert [known(value) for value in (None, nan, inf, -inf, 2)] == [*(None, None, None, None, 2.0)]
 
 
 def test_a_label_has_no_markup_and_keeps_its_end():

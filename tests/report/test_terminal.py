@@ -60,17 +60,11 @@ def test_without_a_terminal_each_stage_is_one_plain_line():
 def test_on_a_terminal_the_bar_moves_and_the_lines_stay():
     out = io.StringIO()
     console = Console(
-        file=out,
-        force_terminal=True,
-        width=120,
-        color_system=None,
-        legacy_windows=False,
+        file=out, force_terminal=True, width=120, color_system=None, legacy_windows=False
     )
     played(console)
     text = out.getvalue()
-    assert (
-        0 <= text.rfind("\x1b[?25l") < text.rfind("\x1b[?25h")
-    )  # the cursor goes and comes back
+    assert 0 <= text.rfind("\x1b[?25l") < text.rfind("\x1b[?25h")  # the cursor goes and comes back
     assert re.search(r"generation 1 of 3  play +0/400", text)
     assert "generation 1 of 3  play  400 in 3.2 s (125/s)" in text
     assert "win rate 60.0 % (55.0 to 65.0)" in text
@@ -79,11 +73,7 @@ def test_on_a_terminal_the_bar_moves_and_the_lines_stay():
 
 def test_the_bar_says_how_far_and_keeps_the_numbers():
     console = Console(
-        file=io.StringIO(),
-        force_terminal=True,
-        width=120,
-        color_system=None,
-        legacy_windows=False,
+        file=io.StringIO(), force_terminal=True, width=120, color_system=None, legacy_windows=False
     )
     with Display(3, console) as display:
         display.stage("judge_answers", 2000, 2)
@@ -101,9 +91,7 @@ def test_the_bar_says_how_far_and_keeps_the_numbers():
 
 def test_hundreds_of_short_generations_speak_once_a_second_and_at_the_end():
     out, clock = io.StringIO(), Clock()
-    with Display(
-        100, Console(file=out, force_terminal=False, width=80), clock=clock
-    ) as display:
+    with Display(100, Console(file=out, force_terminal=False, width=80), clock=clock) as display:
         for generation in range(1, 101):
             display.stage("play", 1, generation)
             clock.now += 0.25
@@ -129,9 +117,7 @@ def test_a_stopped_stage_says_where_it_stopped(terminal):
         d.stage("play", 400, 2)
         d.advance(120)
         raise KeyboardInterrupt
-    assert (
-        "generation 2 of 3  play  stopped at 120 of 400 after 0.0 s" in out.getvalue()
-    )
+    assert "generation 2 of 3  play  stopped at 120 of 400 after 0.0 s" in out.getvalue()
     assert out.getvalue().count("\x1b[?25h") == terminal
 
 
@@ -142,24 +128,12 @@ def rendered(renderable, **console) -> str:
 
 
 ROWS = [
+    Change("held-out score", Interval(0.523, 0.48, 0.56, 300), Interval(0.861, 0.83, 0.889, 300)),
     Change(
-        "held-out score",
-        Interval(0.523, 0.48, 0.56, 300),
-        Interval(0.861, 0.83, 0.889, 300),
+        "answer_length", Interval(14, 13, 15, 3), Interval(13.5, 12.9, 14.1, 3), "tokens", False
     ),
     Change(
-        "answer_length",
-        Interval(14, 13, 15, 3),
-        Interval(13.5, 12.9, 14.1, 3),
-        "tokens",
-        False,
-    ),
-    Change(
-        "exploitability",
-        Interval(0.01, 0.009, 0.011, 3),
-        Interval(0.2, 0.15, 0.25, 3),
-        "",
-        False,
+        "exploitability", Interval(0.01, 0.009, 0.011, 3), Interval(0.2, 0.15, 0.25, 3), "", False
     ),
     Change("win [rate]", None, Interval(0.7, math.nan, math.nan, 1)),
 ]
@@ -186,22 +160,15 @@ def test_a_change_is_coloured_only_when_the_intervals_are_apart():
 def test_in_a_narrow_terminal_the_names_break_and_not_the_numbers():
     out = io.StringIO()
     Console(file=out, width=78).print(
-        before_after(
-            [Change("held-out score of policy", *(ROWS[0].before, ROWS[0].after))]
-        )
+        before_after([Change("held-out score of policy", *(ROWS[0].before, ROWS[0].after))])
     )
-    assert (
-        "52.3 % (48.0 to 56.0)" in out.getvalue()
-        and "86.1 % (83.0 to 88.9)" in out.getvalue()
-    )
+    assert "52.3 % (48.0 to 56.0)" in out.getvalue() and "86.1 % (83.0 to 88.9)" in out.getvalue()
 
 
 def test_the_headline_says_where_the_report_is():
     text = rendered(
         headline(
-            "quick[start]",
-            [("win_rate", "73.2 %"), ("x\x1b[2J", "1")],
-            Path("runs/a/report.html"),
+            "quick[start]", [("win_rate", "73.2 %"), ("x\x1b[2J", "1")], Path("runs/a/report.html")
         )
     )
     assert (
@@ -263,14 +230,5 @@ def test_durations_and_rates():
         "2 h 10 min",
     ]
     assert [
-        rate(n, s)
-        for n, s in ((400, 3.2), (8000, 2), (3, 2), (2, 8), (0, 3), (3, 0), (3, None))
-    ] == [
-        "125/s",
-        "4,000/s",
-        "1.5/s",
-        "4.0 s each",
-        "",
-        "",
-        "",
-    ]
+        rate(n, s) for n, s in ((400, 3.2), (8000, 2), (3, 2), (2, 8), (0, 3), (3, 0), (3, None))
+    ] == ["125/s", "4,000/s", "1.5/s", "4.0 s each", "", "", ""]

@@ -1,5 +1,5 @@
-"""The server over HTTP: the official client and curl are answered, and every misuse
-with the protocol's own error.
+"""The server over HTTP: the official client and curl are answered, and every misuse with the
+protocol's own error.
 """
 
 import asyncio
@@ -21,9 +21,7 @@ from equipoise.types import View, user
 ASK = {"model": "talker", "messages": [{"role": "user", "content": "How are you?"}]}
 
 
-def refused(
-    response: httpx.Response, status: int, code: str, param: str | None = None
-) -> str:
+def refused(response: httpx.Response, status: int, code: str, param: str | None = None) -> str:
     """The message of an error in the protocol's shape."""
     assert response.status_code == status, response.text
     error = response.json()["error"]
@@ -72,8 +70,7 @@ def test_the_official_client_is_answered_as_the_player_answers(model_folder, ser
                 )
             )
             assert (
-                "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
-                == move.text
+                "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == move.text
             )
             assert (
                 chunks[-2].choices[0].finish_reason == move.finish
@@ -87,10 +84,7 @@ def test_the_official_client_is_answered_as_the_player_answers(model_folder, ser
         long = httpx.post(
             f"{address.url}/chat/completions",
             headers={"authorization": "Bearer secret"},
-            json={
-                "model": "tiny",
-                "messages": [{"role": "user", "content": "word " * 900}],
-            },
+            json={"model": "tiny", "messages": [{"role": "user", "content": "word " * 900}]},
         )
         refused(long, 400, "context_length_exceeded", "messages")
 
@@ -99,27 +93,16 @@ def test_the_official_client_is_answered_as_the_player_answers(model_folder, ser
 def test_curl_is_answered(serving, fake_engine, fake_catalogue):
     def curl(*arguments: str) -> str:
         return subprocess.run(
-            ["curl", "-sS", *arguments],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=30,
+            ["curl", "-sS", *arguments], capture_output=True, text=True, check=True, timeout=30
         ).stdout
 
     with serving(fake_catalogue({"talker": fake_engine()})) as address:
-        key, url = (
-            ("-H", "Authorization: Bearer secret"),
-            f"{address.url}/chat/completions",
-        )
+        key, url = (("-H", "Authorization: Bearer secret"), f"{address.url}/chat/completions")
         assert (
-            json.loads(curl(*key, url, "-d", json.dumps(ASK)))["choices"][0]["message"][
-                "content"
-            ]
+            json.loads(curl(*key, url, "-d", json.dumps(ASK)))["choices"][0]["message"]["content"]
             == "one two three"
         )
-        lines = curl("-N", *key, url, "-d", json.dumps(ASK | {"stream": True})).split(
-            "\n\n"
-        )
+        lines = curl("-N", *key, url, "-d", json.dumps(ASK | {"stream": True})).split("\n\n")
         assert lines[-2:] == ["data: [DONE]", ""] and all(
             line.startswith("data: {") for line in lines[:-2]
         )
@@ -147,9 +130,7 @@ def test_curl_is_answered(serving, fake_engine, fake_catalogue):
         assert json.loads(curl(f"{address.url}/../health"))["status"] == "ok"
 
 
-def test_each_answer_has_the_settings_that_were_asked_for(
-    serving, fake_engine, fake_catalogue
-):
+def test_each_answer_has_the_settings_that_were_asked_for(serving, fake_engine, fake_catalogue):
     engine = fake_engine()
     with serving(fake_catalogue({"talker": engine})) as address:
         given = {
@@ -164,10 +145,7 @@ def test_each_answer_has_the_settings_that_were_asked_for(
             {"role": "developer", "content": "Be brief."},
             {
                 "role": "user",
-                "content": [
-                    {"type": "text", "text": "How "},
-                    {"type": "text", "text": "so?"},
-                ],
+                "content": [{"type": "text", "text": "How "}, {"type": "text", "text": "so?"}],
             },
             {"role": "assistant", "content": "It is"},
         ]
@@ -185,22 +163,15 @@ def test_each_answer_has_the_settings_that_were_asked_for(
             ("system", "Be brief."),
             ("user", "How so?"),
         ]
-        assert (asked.prefix, asked.temperature, asked.top_p, asked.top_k) == (
-            "It is",
-            0.0,
-            0.5,
-            0,
-        )
+        assert (asked.prefix, asked.temperature, asked.top_p, asked.top_k) == ("It is", 0.0, 0.5, 0)
         assert (asked.max_tokens, asked.stop, asked.seed) == (7, ("a", "b"), -3)
-        address.post(
-            ASK | {"stop": "x", "max_completion_tokens": 9, "max_tokens": None}
-        )
+        address.post(ASK | {"stop": "x", "max_completion_tokens": 9, "max_tokens": None})
         address.post(ASK)
-        assert (
-            engine.asked[1].stop,
-            engine.asked[1].max_tokens,
-            engine.asked[2].max_tokens,
-        ) == (("x",), 9, 50)
+        assert (engine.asked[1].stop, engine.asked[1].max_tokens, engine.asked[2].max_tokens) == (
+            ("x",),
+            9,
+            50,
+        )
         assert engine.asked[1].seed != engine.asked[2].seed, (
             "without a seed every request has its own dice"
         )
@@ -209,21 +180,9 @@ def test_each_answer_has_the_settings_that_were_asked_for(
 BAD = [
     ({"messages": []}, "invalid_value", "messages"),
     ({"messages": "hi"}, "invalid_type", "messages"),
-    (
-        {"messages": [{"role": "user"}]},
-        "missing_required_parameter",
-        "messages[0].content",
-    ),
-    (
-        {"messages": [{"role": "wizard", "content": "a"}]},
-        "invalid_value",
-        "messages[0].role",
-    ),
-    (
-        {"messages": [{"role": "user", "content": None}]},
-        "invalid_type",
-        "messages[0].content",
-    ),
+    ({"messages": [{"role": "user"}]}, "missing_required_parameter", "messages[0].content"),
+    ({"messages": [{"role": "wizard", "content": "a"}]}, "invalid_value", "messages[0].role"),
+    ({"messages": [{"role": "user", "content": None}]}, "invalid_type", "messages[0].content"),
     ({"model": 3}, "invalid_type", "model"),
     ({"temperature": "hot"}, "invalid_type", "temperature"),
     ({"temperature": 2.1}, "invalid_value", "temperature"),
@@ -237,11 +196,7 @@ BAD = [
     ({"n": True}, "invalid_type", "n"),
     ({"stop": 5}, "invalid_type", "stop"),
     ({"tools": [{"type": "function"}]}, "unsupported_value", "tools"),
-    (
-        {"response_format": {"type": "json_object"}},
-        "unsupported_value",
-        "response_format",
-    ),
+    ({"response_format": {"type": "json_object"}}, "unsupported_value", "response_format"),
     ({"logprobs": 3}, "invalid_type", "logprobs"),
     ({"logprobs": True, "top_logprobs": 21}, "invalid_value", "top_logprobs"),
     ({"top_logprobs": 2}, "invalid_value", "top_logprobs"),
@@ -251,9 +206,7 @@ BAD = [
 
 
 @pytest.mark.long
-def test_misuse_is_answered_in_the_protocols_own_shape(
-    serving, fake_engine, fake_catalogue
-):
+def test_misuse_is_answered_in_the_protocols_own_shape(serving, fake_engine, fake_catalogue):
     with serving(fake_catalogue({"talker": fake_engine()}), body_bytes=5000) as address:
         for change, code, param in BAD:
             refused(address.post(ASK | change), 400, code, param)
@@ -268,10 +221,7 @@ def test_misuse_is_answered_in_the_protocols_own_shape(
         ):
             refused(address.post(content=body), 400, "invalid_json")
         refused(
-            address.post({"messages": ASK["messages"]}),
-            400,
-            "missing_required_parameter",
-            "model",
+            address.post({"messages": ASK["messages"]}), 400, "missing_required_parameter", "model"
         )
         for name in ("Talker", "talker:subscription", "../talker", ""):
             assert "talker" in refused(
@@ -284,19 +234,12 @@ def test_misuse_is_answered_in_the_protocols_own_shape(
             "Bearer secret2",
             "Bearer \u00e9".encode(),
         ):
-            refused(
-                address.post(ASK, headers={"authorization": wrong}),
-                401,
-                "invalid_api_key",
-            )
+            refused(address.post(ASK, headers={"authorization": wrong}), 401, "invalid_api_key")
         refused(httpx.get(f"{address.url}/models"), 401, "invalid_api_key")
         refused(httpx.get(f"{address.url}/nothing"), 401, "invalid_api_key")
         refused(address.post(ASK, path="/models"), 405, "method_not_allowed")
         refused(address.post(ASK, path="/embeddings"), 404, "not_found")
-        assert (
-            address.post(ASK, headers={"authorization": "bearer secret"}).status_code
-            == 200
-        )
+        assert address.post(ASK, headers={"authorization": "bearer secret"}).status_code == 200
 
 
 def test_a_long_body_is_not_held(serving, fake_engine, fake_catalogue):
@@ -308,9 +251,7 @@ def test_a_long_body_is_not_held(serving, fake_engine, fake_catalogue):
 
 
 @pytest.mark.long
-def test_without_a_token_only_this_machine_is_served(
-    serving, fake_engine, fake_catalogue
-):
+def test_without_a_token_only_this_machine_is_served(serving, fake_engine, fake_catalogue):
     with serving(fake_catalogue({"talker": fake_engine()}), token=None) as address:
         assert httpx.get(f"{address.url}/models").status_code == 200
         assert (
@@ -331,18 +272,14 @@ def test_without_a_token_only_this_machine_is_served(
             )
 
 
-def test_what_an_engine_does_wrong_is_said_plainly(
-    serving, fake_engine, fake_catalogue
-):
+def test_what_an_engine_does_wrong_is_said_plainly(serving, fake_engine, fake_catalogue):
     class Breaks(fake_engine):
         async def generate(self, asked):
             yield Piece("half ", tokens=1)
             yield Piece(finish="error", error="the model failed")
 
     engines = {
-        "refuses": fake_engine(
-            error=Refused("no such role", "invalid_value", "messages")
-        ),
+        "refuses": fake_engine(error=Refused("no such role", "invalid_value", "messages")),
         "fails": fake_engine(error=EngineError("the model is out of memory")),
         "crashes": fake_engine(error=KeyError("secret detail")),
         "breaks": Breaks(),
@@ -351,12 +288,7 @@ def test_what_an_engine_does_wrong_is_said_plainly(
         for stream in (False, True):
             ask = ASK | {"stream": stream}
             assert (
-                refused(
-                    address.post(ask | {"model": "refuses"}),
-                    400,
-                    "invalid_value",
-                    "messages",
-                )
+                refused(address.post(ask | {"model": "refuses"}), 400, "invalid_value", "messages")
                 == "no such role"
             )
             assert "out of memory" in refused(
@@ -366,13 +298,8 @@ def test_what_an_engine_does_wrong_is_said_plainly(
                 address.post(ask | {"model": "crashes"}), 500, "internal_error"
             )
         refused(address.post(ASK | {"model": "breaks"}), 500, "engine_error")
-        events = address.post(ASK | {"model": "breaks", "stream": True}).text.split(
-            "\n\n"
-        )
-        assert (
-            json.loads(events[-2][6:])["error"]["code"] == "engine_error"
-            and "half" in events[1]
-        )
+        events = address.post(ASK | {"model": "breaks", "stream": True}).text.split("\n\n")
+        assert json.loads(events[-2][6:])["error"]["code"] == "engine_error" and "half" in events[1]
 
 
 def test_places_and_queue_are_bounded(serving, fake_engine, fake_catalogue):
@@ -385,9 +312,7 @@ def test_places_and_queue_are_bounded(serving, fake_engine, fake_catalogue):
             ) as client:
                 return await asyncio.gather(
                     *(
-                        client.post(
-                            f"{address.url}/chat/completions", json=ASK | {"seed": n}
-                        )
+                        client.post(f"{address.url}/chat/completions", json=ASK | {"seed": n})
                         for n in range(9)
                     )
                 )
@@ -409,14 +334,12 @@ def test_time_is_limited(serving, fake_engine, fake_catalogue, until):
     with serving(fake_catalogue({"talker": engine}), seconds=0.3) as address:
         refused(address.post(ASK), 408, "timeout")
         events = address.post(ASK | {"stream": True}).text.split("\n\n")
-        assert (
-            json.loads(events[-2][6:])["error"]["code"] == "timeout" and len(events) > 3
-        )
+        assert json.loads(events[-2][6:])["error"]["code"] == "timeout" and len(events) > 3
         until(lambda: engine.under_way == 0)
-        with socket.create_connection(
-            ("127.0.0.1", int(address.url.split(":")[2][:-3]))
-        ) as slow:
-            head = "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n"
+        with socket.create_connection(("127.0.0.1", int(address.url.split(":")[2][:-3]))) as slow:
+            head = (
+                "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n"
+            )
             slow.sendall(f"{head}content-length: 100\r\n\r\n{{".encode())
             assert b"408" in slow.recv(100)
 
@@ -427,11 +350,11 @@ def test_a_client_that_goes_away_ends_its_answer(
 ):
     engine = fake_engine(words=("a ",) * 10_000, pause=0.01)
     with serving(fake_catalogue({"talker": engine}), concurrency=1) as address:
-        with socket.create_connection(
-            ("127.0.0.1", int(address.url.split(":")[2][:-3]))
-        ) as client:
+        with socket.create_connection(("127.0.0.1", int(address.url.split(":")[2][:-3]))) as client:
             body = json.dumps(ASK | {"stream": stream, "seed": 5}).encode()
-            head = "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n"
+            head = (
+                "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n"
+            )
             client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
             until(lambda: engine.under_way == 1)
         until(lambda: engine.left == [5] and engine.under_way == 0)
@@ -454,9 +377,7 @@ def test_what_is_under_way_is_finished_when_the_server_stops(
     assert engine.asked[-1].seed == -1, "and the engine is closed"
 
 
-def test_what_outlasts_the_grace_is_cut_off(
-    serving, fake_engine, fake_catalogue, until
-):
+def test_what_outlasts_the_grace_is_cut_off(serving, fake_engine, fake_catalogue, until):
     engine = fake_engine(words=("a ",) * 10_000, pause=0.01)
     with serving(fake_catalogue({"talker": engine}), grace=0) as address:
         headers = {"authorization": "Bearer secret"}
@@ -477,9 +398,7 @@ def test_what_outlasts_the_grace_is_cut_off(
 
 def _listens(url: str) -> bool:
     try:
-        socket.create_connection(
-            ("127.0.0.1", int(url.split(":")[2][:-3])), timeout=1
-        ).close()
+        socket.create_connection(("127.0.0.1", int(url.split(":")[2][:-3])), timeout=1).close()
     except OSError:
         return False
     return True

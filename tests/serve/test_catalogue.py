@@ -8,8 +8,8 @@ import pytest
 from equipoise.errors import RunError
 from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import EngineRequest, Refused
 from equipoise.serve.extension import Extension, Wish
@@ -19,25 +19,19 @@ from equipoise.types import View, user
 
 @pytest.fixture
 def folder(tmp_path, model_folder, adapter_folder):
-    """A run of a tiny model, as after three generations of which the second was not
-    kept.
-    """
+    """A run of a tiny model, as after three generations of which the second was not kept."""
     settings = [
         f"policy.model={model_folder('llama')}",
         "policy.lora={r: 2, alpha: 4}",
         "policy.max_new_tokens=8",
     ]
-    with RunDirectory.create(
-        recipes.load("quickstart", settings), tmp_path / "run"
-    ) as run:
+    with RunDirectory.create(recipes.load("quickstart", settings), tmp_path / "run") as run:
         for generation in (1, 3):
             shutil.copytree(
                 adapter_folder("llama", generation)[1],
                 run.folder / "players/policy" / str(generation),
             )
-        run.ledger.finish(
-            "0/measure", 0, "measure", {"mixture": {"policy@0": 1.0}}, 0.0
-        )
+        run.ledger.finish("0/measure", 0, "measure", {"mixture": {"policy@0": 1.0}}, 0.0)
         mixture = {"policy@0": 0.0, "policy@1": 0.25, "policy@3": 0.75}
         run.ledger.finish("3/measure", 3, "measure", {"mixture": mixture}, 0.0)
     return tmp_path / "run"
@@ -45,12 +39,8 @@ def folder(tmp_path, model_folder, adapter_folder):
 
 async def said(catalogue: Catalogue, model: str, seed: int) -> tuple[str, str]:
     found = await catalogue.find(model, seed)
-    question = EngineRequest(
-        (user("Why?"),), seed=seed, max_tokens=found.defaults.max_tokens
-    )
-    return found.name, "".join(
-        [piece.text async for piece in found.engine.generate(question)]
-    )
+    question = EngineRequest((user("Why?"),), seed=seed, max_tokens=found.defaults.max_tokens)
+    return found.name, "".join([piece.text async for piece in found.engine.generate(question)])
 
 
 @pytest.mark.long
@@ -163,9 +153,7 @@ def test_a_server_that_does_not_steer_says_so(fake_engine, fake_catalogue):
         asyncio.run(catalogue.find("policy@1:latency", 0))
 
 
-def test_a_server_before_a_server_says_what_that_says(
-    serving, fake_engine, fake_catalogue
-):
+def test_a_server_before_a_server_says_what_that_says(serving, fake_engine, fake_catalogue):
     engine = fake_engine()
     with serving(fake_catalogue({"talker": engine}), token=None) as behind:
         player = Endpoint.model_validate({"base_url": behind.url, "model": "talker"})

@@ -1,5 +1,5 @@
-"""/v1/completions and the tokenizer's endpoints: what harnesses ask for, equal to the
-model's own forward pass.
+"""/v1/completions and the tokenizer's endpoints: what harnesses ask for, equal to the model's own
+forward pass.
 """
 
 import httpx
@@ -51,9 +51,7 @@ def forward(folder: str, ids: list[int]) -> torch.Tensor:
 def test_prompts_are_as_likely_as_in_a_plain_forward(address, folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     rows = [tokenizer.encode(text, add_special_tokens=False) for text in TEXTS]
-    reply = ask(
-        address, prompt=rows, echo=True, logprobs=3, max_tokens=1, temperature=0
-    )
+    reply = ask(address, prompt=rows, echo=True, logprobs=3, max_tokens=1, temperature=0)
     assert [choice["index"] for choice in reply["choices"]] == [0, 1, 2]
     prompt_tokens = sum(map(len, rows))
     assert reply["usage"]["prompt_tokens"] == prompt_tokens
@@ -67,9 +65,7 @@ def test_prompts_are_as_likely_as_in_a_plain_forward(address, folder):
         following = [*ids[1:], int(expected_TV[-1].argmax())]
         for place, token in enumerate(following, 1):
             logprob = scores["token_logprobs"][place]
-            assert logprob == pytest.approx(
-                float(expected_TV[place - 1, token]), abs=WITHIN
-            )
+            assert logprob == pytest.approx(float(expected_TV[place - 1, token]), abs=WITHIN)
             top = scores["top_logprobs"][place]
             assert max(top.values()) == pytest.approx(
                 float(expected_TV[place - 1].max()), abs=WITHIN
@@ -116,8 +112,7 @@ def test_a_text_goes_on_as_the_player_goes_on(address, folder):
     assert len(scored[0]["logprobs"]["tokens"]) == shown, "its end is a token too"
     expected_TV = forward(folder, [*ids, *move.token_ids])
     sampled = [
-        float(expected_TV[len(ids) + n - 1, token])
-        for n, token in enumerate(move.token_ids)
+        float(expected_TV[len(ids) + n - 1, token]) for n, token in enumerate(move.token_ids)
     ]
     assert scored[0]["logprobs"]["token_logprobs"][len(ids) :] == pytest.approx(
         sampled, abs=WITHIN
@@ -146,9 +141,7 @@ def test_chat_and_streams_show_the_same_scores(address, folder):
         scores = whole.logprobs.content
         assert len(scores) == 9 or whole.finish_reason == "stop"
         assert all(len(score.top_logprobs) == 2 for score in scores)
-        assert all(
-            s.bytes is None or bytes(s.bytes).decode() == s.token for s in scores
-        )
+        assert all(s.bytes is None or bytes(s.bytes).decode() == s.token for s in scores)
         parts = [
             chunk.choices[0].logprobs
             for chunk in client.chat.completions.create(
@@ -158,9 +151,9 @@ def test_chat_and_streams_show_the_same_scores(address, folder):
         assert [s for part in parts if part for s in part.content] == scores
         plain = client.chat.completions.create(messages=chat, **settings).choices[0]
         assert plain.logprobs is None and plain.message == whole.message
-        text = client.completions.create(
-            prompt="Why?", echo=True, logprobs=1, **settings
-        ).choices[0]
+        text = client.completions.create(prompt="Why?", echo=True, logprobs=1, **settings).choices[
+            0
+        ]
         parts = [
             chunk.choices[0]
             for chunk in client.completions.create(
@@ -168,9 +161,7 @@ def test_chat_and_streams_show_the_same_scores(address, folder):
             )
         ]
         assert "".join(part.text for part in parts) == text.text
-        offsets = [
-            o for part in parts if part.logprobs for o in part.logprobs.text_offset
-        ]
+        offsets = [o for part in parts if part.logprobs for o in part.logprobs.text_offset]
         assert offsets == text.logprobs.text_offset
 
 

@@ -1,5 +1,5 @@
-"""Connections are bounded: slow, idle, broken and vanishing clients hold nothing up and
-leave no traceback.
+"""Connections are bounded: slow, idle, broken and vanishing clients hold nothing up and leave no
+traceback.
 """
 
 import json
@@ -14,9 +14,7 @@ import httpx
 import pytest
 
 ASK = {"model": "talker", "messages": [{"role": "user", "content": "How are you?"}]}
-HEAD = (
-    "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n"
-)
+HEAD = "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\n"
 
 
 def connect(address) -> socket.socket:
@@ -75,9 +73,7 @@ def test_headers_must_come_in_time(serving, fake_engine, fake_catalogue, errors)
 
 
 @pytest.mark.long
-def test_an_answered_connection_waits_as_long_as_a_new_one(
-    serving, fake_engine, fake_catalogue
-):
+def test_an_answered_connection_waits_as_long_as_a_new_one(serving, fake_engine, fake_catalogue):
     """uvicorn's own bound, five seconds, does not come first."""
     with serving(fake_catalogue({"talker": fake_engine()})) as address:
         host = address.url.removeprefix("http://").removesuffix("/v1")
@@ -151,10 +147,7 @@ def test_broken_and_vanishing_clients_leave_no_traceback(
     serving, fake_engine, fake_catalogue, until, errors
 ):
     engine = fake_engine(pause=0.02)
-    with (
-        serving(fake_catalogue({"talker": engine}), body_bytes=5000) as address,
-        errors(),
-    ):
+    with serving(fake_catalogue({"talker": engine}), body_bytes=5000) as address, errors():
         for sent in BROKEN.values():
             for closes_at_once in (True, False):
                 with connect(address) as client:

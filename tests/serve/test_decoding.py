@@ -1,5 +1,5 @@
-"""Streamed text: whole characters, nothing of what ends it, and all of it together is
-the decoded answer.
+"""Streamed text: whole characters, nothing of what ends it, and all of it together is the decoded
+answer.
 """
 
 import random
@@ -9,12 +9,7 @@ import pytest
 from equipoise.models.loading import load_encoding
 from equipoise.serve.decoding import Decoder, StopTexts
 
-TEXTS = [
-    "naïve café — 12 €, 日本語 🙂👩‍👩‍👧 fin",
-    "  two  spaces\n\n\tand tabs ",
-    "🙂",
-    "a\ufffdb",
-]
+TEXTS = ["naïve café — 12 €, 日本語 🙂👩‍👩‍👧 fin", "  two  spaces\n\n\tand tabs ", "🙂", "a\ufffdb"]
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3", "plain"])

@@ -1,5 +1,5 @@
-"""The soak of the server, small: fuzzed requests on real sockets, beside a client whose
-answers are known.
+"""The soak of the server, small: fuzzed requests on real sockets, beside a client whose answers are
+known.
 """
 
 import asyncio
@@ -12,16 +12,11 @@ from benchmarks.soak._fuzzed_requests import Fuzzer
 from benchmarks.soak.serve import Watch, send, soak
 
 ATTACKS = 150
-QUESTION = {
-    "model": "builtin",
-    "messages": [{"role": "user", "content": "How are you?"}],
-}
+QUESTION = {"model": "builtin", "messages": [{"role": "user", "content": "How are you?"}]}
 
 
 @pytest.mark.long
-def test_fuzzed_requests_break_nothing(
-    serving, fake_engine, fake_catalogue, until, caplog
-):
+def test_fuzzed_requests_break_nothing(serving, fake_engine, fake_catalogue, until, caplog):
     fuzzer, watch, engine = Fuzzer("secret", seed=1), Watch(), fake_engine()
     with serving(fake_catalogue({"builtin": engine})) as address:
         logging.getLogger("uvicorn").addHandler(caplog.handler)

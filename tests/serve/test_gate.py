@@ -24,9 +24,7 @@ def test_places_are_given_in_order_and_given_back():
             for name, n in (("both", 2), ("small", 1), ("gone", 1))
         ]
         await asyncio.sleep(0)
-        assert entered == ["first"], (
-            "who asks for little does not overtake who asks for much"
-        )
+        assert entered == ["first"], "who asks for little does not overtake who asks for much"
         assert (gate.running, gate.waiting) == (1, 3)
         with pytest.raises(Problem, match="too many"):
             await asyncio.wait_for(ask("late", 1), 5)

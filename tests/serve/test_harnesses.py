@@ -1,5 +1,5 @@
-"""Published harnesses as clients of `equipoise serve`, on tasks of their own on files:
-lm-eval's API models beside its `hf` backend, EvalScope, Inspect.
+"""Published harnesses as clients of `equipoise serve`, on tasks of their own on files: lm-eval's
+API models beside its `hf` backend, EvalScope, Inspect.
 """
 
 import json
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from fixtures.harnesses import QUESTIONS
 
-from equipoise.evaluate.harnesses import lm_eval_worker
-from equipoise.evaluate.harnesses.sources import read_scores
+from equipoise.evaluation.harnesses import lm_eval_worker
+from equipoise.evaluation.harnesses.sources import read_scores
 from equipoise.models.adapters import resolve
 from equipoise.players.local import Local
 from equipoise.serve.catalogue import Catalogue
@@ -34,8 +34,8 @@ def address(serving):
 
 @pytest.fixture
 def lm_eval(lm_eval_python, lm_eval_tasks, harness_output, tmp_path):
-    """lm_eval(token, tasks, **arguments): task -> its samples, by lm-eval's own
-    `simple_evaluate` in its own environment.
+    """lm_eval(token, tasks, **arguments): task -> its samples, by lm-eval's own `simple_evaluate`
+    in its own environment.
     """
 
     def run(token: str, *tasks: str, **arguments: object) -> dict[str, list]:
@@ -75,9 +75,7 @@ def test_completions_by_the_server_are_those_of_transformers(address, lm_eval):
         batch_size=2,
     )
     expected = lm_eval(address.token, "tiny_choices", "tiny_questions", **BY_HF)
-    for row, other in zip(
-        served["tiny_choices"], expected["tiny_choices"], strict=True
-    ):
+    for row, other in zip(served["tiny_choices"], expected["tiny_choices"], strict=True):
         assert row["acc"] == other["acc"]
         for (found,), (known,) in zip(row["resps"], other["resps"], strict=True):
             assert abs(float(found[0]) - float(known[0])) < WITHIN
@@ -94,16 +92,12 @@ def test_chat_answers_by_the_server_are_those_of_transformers(address, lm_eval):
         model_args=arguments,
         apply_chat_template=True,
     )
-    expected = lm_eval(
-        address.token, "tiny_questions", **BY_HF, apply_chat_template=True
-    )
+    expected = lm_eval(address.token, "tiny_questions", **BY_HF, apply_chat_template=True)
     assert answers(served["tiny_questions"]) == answers(expected["tiny_questions"])
     assert any(answers(served["tiny_questions"]))
 
 
-def test_evalscope_measures_what_is_served(
-    address, evalscope, harness_output, tmp_path
-):
+def test_evalscope_measures_what_is_served(address, evalscope, harness_output, tmp_path):
     rows = [{"query": query, "response": answer} for query, answer in QUESTIONS]
     _write_rows(tmp_path / "data" / "sums.jsonl", rows)
     dataset = {"local_path": str(tmp_path / "data"), "subset_list": ["sums"]}
@@ -135,9 +129,7 @@ def sums():
 """
 
 
-def test_inspect_measures_what_is_served(
-    address, inspect_command, harness_output, tmp_path
-):
+def test_inspect_measures_what_is_served(address, inspect_command, harness_output, tmp_path):
     rows = [{"question": query, "answer": answer} for query, answer in QUESTIONS]
     _write_rows(tmp_path / "sums.jsonl", rows)
     (tmp_path / "sums.py").write_text(TASK)

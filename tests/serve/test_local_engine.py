@@ -1,5 +1,5 @@
-"""A served answer is the player's own answer, whoever else is being answered, and
-whenever it joined.
+"""A served answer is the player's own answer, whoever else is being answered, and whenever it
+joined.
 """
 
 import asyncio
@@ -45,11 +45,7 @@ async def answer(
     await asyncio.sleep(after)
     pieces = [piece async for piece in engine.generate(question)]
     assert [piece.finish for piece in pieces[:-1]] == [None] * (len(pieces) - 1)
-    return (
-        "".join(p.text for p in pieces),
-        pieces[-1].finish or "",
-        sum(p.tokens for p in pieces),
-    )
+    return ("".join(p.text for p in pieces), pieces[-1].finish or "", sum(p.tokens for p in pieces))
 
 
 def expected(actor, settings: Local, seeds) -> list[tuple[str, str, int]]:
@@ -87,9 +83,7 @@ def test_what_is_served_is_what_the_player_answers(model_folder, family, cut):
         await engine.close()
         return found
 
-    assert asyncio.run(ask()) == expected(
-        settings.open(None, resources), settings, range(9)
-    )
+    assert asyncio.run(ask()) == expected(settings.open(None, resources), settings, range(9))
 
 
 @pytest.mark.long
@@ -102,23 +96,16 @@ def test_questions_with_other_settings_share_a_round(model_folder):
     engine = LocalEngine(kinds[0], None, resources)
 
     async def ask() -> list[tuple[str, str, int]]:
-        return await asyncio.gather(
-            *(answer(engine, asked(n, kinds[n % 3])) for n in range(9))
-        )
+        return await asyncio.gather(*(answer(engine, asked(n, kinds[n % 3])) for n in range(9)))
 
     found = asyncio.run(ask())
     for n in range(9):
-        assert [found[n]] == expected(
-            kinds[n % 3].open(None, resources), kinds[n % 3], [n]
-        )
+        assert [found[n]] == expected(kinds[n % 3].open(None, resources), kinds[n % 3], [n])
 
 
 @pytest.mark.long
 def test_adapters_of_one_model_share_it(model_folder, adapter_folder):
-    settings, resources = (
-        player(model_folder("llama"), lora=Lora(r=2, alpha=4)),
-        Resources(),
-    )
+    settings, resources = (player(model_folder("llama"), lora=Lora(r=2, alpha=4)), Resources())
     folders = [None, adapter_folder("llama", 1)[1], adapter_folder("llama", 2)[1]]
     engines = [LocalEngine(settings, folder, resources) for folder in folders]
     assert len({id(engine._thread) for engine in engines}) == 1
@@ -129,31 +116,21 @@ def test_adapters_of_one_model_share_it(model_folder, adapter_folder):
         )
 
     found = asyncio.run(ask())
-    texts = [
-        expected(settings.open(folder, Resources()), settings, range(9))
-        for folder in folders
-    ]
+    texts = [expected(settings.open(folder, Resources()), settings, range(9)) for folder in folders]
     assert found == [texts[n % 3][n] for n in range(9)]
     assert texts[0] != texts[1] != texts[2]
 
 
 @pytest.mark.long
 def test_an_answer_goes_on_from_its_own_beginning():
-    """Where the beginning is tokenised as it was sampled, the rest is what it would
-    have been.
-    """
+    """Where the beginning is tokenised as it was sampled, the rest is what it would have been."""
     settings, resources = player("builtin", max_new_tokens=10), Resources()
     engine, encoding = LocalEngine(settings, None, resources), settings.encoding()
-    moves = settings.open(None, resources).act(
-        [View(CHATS[n % 3]) for n in range(40)], range(40)
-    )
+    moves = settings.open(None, resources).act([View(CHATS[n % 3]) for n in range(40)], range(40))
 
     async def rest(seed: int, cut: int) -> tuple[str, str, int]:
         question = asked(
-            seed,
-            settings,
-            prefix=encoding.decode(moves[seed].token_ids[:cut]),
-            max_tokens=10 - cut,
+            seed, settings, prefix=encoding.decode(moves[seed].token_ids[:cut]), max_tokens=10 - cut
         )
         return await answer(engine, question)
 
@@ -164,11 +141,7 @@ def test_an_answer_goes_on_from_its_own_beginning():
             begun = encoding.decode(move.token_ids[:cut])
             if tuple(encoding.text_ids(begun)) == move.token_ids[:cut]:
                 text, finish, tokens = await rest(seed, cut)
-                assert (begun + text, finish, cut + tokens) == (
-                    move.text,
-                    move.finish,
-                    move.tokens,
-                )
+                assert (begun + text, finish, cut + tokens) == (move.text, move.finish, move.tokens)
                 same += 1
         return same
 
@@ -224,21 +197,14 @@ def test_what_cannot_be_answered_is_refused(model_folder):
         return caught.value
 
     assert asyncio.run(ask(user("word " * 500))).code == "context_length_exceeded"
-    assert (
-        asyncio.run(ask(user("hi"), prefix="word " * 500)).code
-        == "context_length_exceeded"
-    )
+    assert asyncio.run(ask(user("hi"), prefix="word " * 500)).code == "context_length_exceeded"
     assert asyncio.run(ask()).code == "invalid_value"
     assert asyncio.run(ask(Message("assistant", "first"))).code == "invalid_value"
     assert asyncio.run(ask(user("hi"), seed=2**63)).param == "seed"
-    assert asyncio.run(engine.count(CHATS[0])) == len(
-        settings.encoding().prompt_ids(CHATS[0])
-    )
+    assert asyncio.run(engine.count(CHATS[0])) == len(settings.encoding().prompt_ids(CHATS[0]))
 
 
-def test_a_failure_ends_the_answers_that_it_befell_and_no_others(
-    model_folder, monkeypatch, caplog
-):
+def test_a_failure_ends_the_answers_that_it_befell_and_no_others(model_folder, monkeypatch, caplog):
     settings = player(model_folder("llama"))
     engine = LocalEngine(settings)
 
@@ -249,9 +215,7 @@ def test_a_failure_ends_the_answers_that_it_befell_and_no_others(
         with monkeypatch.context() as patch:
             patch.setattr("equipoise.serve.model_thread.Cohort.round", broken)
             pieces = [piece async for piece in engine.generate(asked(0, settings))]
-        assert [piece.finish for piece in pieces] == [
-            "error"
-        ] and "MemoryError" in pieces[0].error
+        assert [piece.finish for piece in pieces] == ["error"] and "MemoryError" in pieces[0].error
         assert (await answer(engine, asked(1, settings)))[2] > 0
 
     asyncio.run(ask())

@@ -1,5 +1,5 @@
-"""The pages for people in a real browser: by keyboard, on a narrow screen, in the dark;
-hostile texts do nothing, nothing is fetched from elsewhere, no vote is lost.
+"""The pages for people in a real browser: by keyboard, on a narrow screen, in the dark; hostile
+texts do nothing, nothing is fetched from elsewhere, no vote is lost.
 """
 
 import json
@@ -18,12 +18,12 @@ from small import start
 
 from equipoise.games.base import Game
 from equipoise.report.section import clean
-from equipoise.run.directory import RunDirectory
-from equipoise.run.people.ballot import open_ballot
-from equipoise.run.people.played import played_by
-from equipoise.run.people.playing import open_arcade
-from equipoise.run.people.votes import votes_of
-from equipoise.run.reading.watching import Watched
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.people.ballot import open_ballot
+from equipoise.runs.people.played import played_by
+from equipoise.runs.people.playing import open_arcade
+from equipoise.runs.people.votes import votes_of
+from equipoise.runs.reading.watching import Watched
 from equipoise.serve.gate import Limits
 from equipoise.serve.play_page import play_app
 from equipoise.serve.vote_page import vote_app
@@ -111,14 +111,7 @@ def test_two_vote_by_keyboard_and_nothing_is_fetched(browser, voting, tmp_path):
         assert "6 by everybody" in browser.do(COUNTS)
         browser.do("document.body.textContent")
     votes = votes_of(run).read()
-    assert [vote.choice for vote in votes] == [
-        "left",
-        "right",
-        "tie",
-        "both_bad",
-        "left",
-        "right",
-    ]
+    assert [vote.choice for vote in votes] == ["left", "right", "tie", "both_bad", "left", "right"]
     assert votes[4].reason == "because a is better"
     assert {vote.voter for vote in votes} == {"ann", "ben"} and len(set(first)) == 2
 
@@ -126,19 +119,14 @@ def test_two_vote_by_keyboard_and_nothing_is_fetched(browser, voting, tmp_path):
 def test_hostile_texts_are_shown_letter_by_letter(browser, voting, tmp_path):
     texts = {
         "one": "\n".join(text.replace("\ud800", "") for text in HOSTILE),
-        "two": "שלום עולם, this is read from the right "
-        + "w" * 5000
-        + " &amp;\n" * 500,
+        "two": "שלום עולם, this is read from the right " + "w" * 5000 + " &amp;\n" * 500,
     }
-    run = people_run.write(
-        tmp_path / "run", prompts=1, answers={"one": "1", "two": "2"}
-    )
+    run = people_run.write(tmp_path / "run", prompts=1, answers={"one": "1", "two": "2"})
     prompt = Prompt("h", (user("<script>document.title='pwned'</script>" * 3),))
     with RunDirectory.open(run) as opened:
         opened.ledger.add_prompts([prompt], "test", 0)
         opened.ledger.add_matches(
-            people_run.match_of(prompt, {"1": (name, text)}, "test")
-            for name, text in texts.items()
+            people_run.match_of(prompt, {"1": (name, text)}, "test") for name, text in texts.items()
         )
     browser.look(360, 740)
     with voting(run, "test") as url:
@@ -176,9 +164,7 @@ def test_on_a_phone_in_the_dark_everything_is_in_reach(browser, voting, tmp_path
     browser.look()
 
 
-def test_without_the_token_nothing_is_shown_until_it_is_given(
-    browser, voting, tmp_path
-):
+def test_without_the_token_nothing_is_shown_until_it_is_given(browser, voting, tmp_path):
     run = people_run.write(tmp_path / "run")
     browser.look()
     with voting(run) as url:
@@ -207,9 +193,7 @@ def test_a_killed_server_loses_no_vote(browser, tmp_path, monkeypatch):
     server = start(*arguments, "--json", cwd=tmp_path)
     assert server.stdout is not None
     try:
-        assert json.loads("".join(server.stdout.readline() for _ in range(3))) == {
-            "url": f"{url}/"
-        }
+        assert json.loads("".join(server.stdout.readline() for _ in range(3))) == {"url": f"{url}/"}
         begin(browser, url, "ann")
         answer(browser, "a", 1)
         shown = browser.do(TEXTS)
@@ -238,13 +222,7 @@ def sitting_down(serving_app):
     def serve(run: Path, port: int = 0):
         limits = Limits.model_validate({})
         game = Game.build(
-            {
-                "kind": "assistance",
-                "text": "none",
-                "blocks": False,
-                "simulated": True,
-                "turns": 2,
-            }
+            {"kind": "assistance", "text": "none", "blocks": False, "simulated": True, "turns": 2}
         )
         with (
             open_arcade(run, "assistant", game) as arcade,
@@ -258,9 +236,7 @@ def sitting_down(serving_app):
 MATCH = "!document.getElementById('match').hidden"
 
 
-def test_a_match_is_played_by_keyboard_across_a_restart(
-    browser, sitting_down, tmp_path
-):
+def test_a_match_is_played_by_keyboard_across_a_restart(browser, sitting_down, tmp_path):
     hostile = HOSTILE[0] + HOSTILE[2]
     run = people_run.write(tmp_path / "run", answers={"rocky": hostile})
     text = "document.getElementById('text').value"

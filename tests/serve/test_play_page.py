@@ -1,5 +1,5 @@
-"""The page on which a person plays, over HTTP: a match goes on whatever is sent twice,
-and after the server was restarted.
+"""The page on which a person plays, over HTTP: a match goes on whatever is sent twice, and after
+the server was restarted.
 """
 
 from contextlib import contextmanager
@@ -10,19 +10,13 @@ import pytest
 
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.run.people.played import played_by
-from equipoise.run.people.playing import open_arcade
+from equipoise.runs.people.played import played_by
+from equipoise.runs.people.playing import open_arcade
 from equipoise.serve.gate import Limits
 from equipoise.serve.play_page import play_app
 
 CHAT = Game.build(
-    {
-        "kind": "assistance",
-        "text": "none",
-        "blocks": False,
-        "simulated": True,
-        "turns": 2,
-    }
+    {"kind": "assistance", "text": "none", "blocks": False, "simulated": True, "turns": 2}
 )
 
 

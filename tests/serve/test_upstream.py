@@ -24,9 +24,7 @@ def player(server: OpenAIServer, **settings: Any) -> Endpoint:
     )
 
 
-def asked(
-    endpoint: Endpoint, question: EngineRequest = QUESTION, **settings: Any
-) -> list[Piece]:
+def asked(endpoint: Endpoint, question: EngineRequest = QUESTION, **settings: Any) -> list[Piece]:
     async def go() -> list[Piece]:
         engine = UpstreamEngine(endpoint, **settings)
         try:
@@ -47,16 +45,10 @@ def test_an_answer_arrives_piece_by_piece_and_is_counted_as_the_server_counts(
     openai_server.answer = lambda body: Stream(("Hel", "lo", " you"), usage=(10, 7))
     pieces = asked(player(openai_server, extra_body={"min_p": 0.1}))
     assert [piece.text for piece in pieces if piece.text] == ["Hel", "lo", " you"]
-    assert pieces[-1].finish == "stop" and not any(
-        piece.finish for piece in pieces[:-1]
-    )
+    assert pieces[-1].finish == "stop" and not any(piece.finish for piece in pieces[:-1])
     assert sum(piece.tokens for piece in pieces) == 7
     body = openai_server.bodies()[0]
-    assert (
-        body["stream"] is True
-        and body["max_tokens"] == 9
-        and body["temperature"] == 0.5
-    )
+    assert body["stream"] is True and body["max_tokens"] == 9 and body["temperature"] == 0.5
     assert (
         body["stop"] == ["END"]
         and body["seed"] == 3
@@ -65,17 +57,13 @@ def test_an_answer_arrives_piece_by_piece_and_is_counted_as_the_server_counts(
     )
 
 
-def test_a_server_that_counts_nothing_has_its_chunks_counted(
-    openai_server: OpenAIServer,
-):
+def test_a_server_that_counts_nothing_has_its_chunks_counted(openai_server: OpenAIServer):
     openai_server.answer = lambda body: Stream(("a", "b"), "length", usage=None)
     pieces = asked(player(openai_server))
     assert sum(piece.tokens for piece in pieces) == 2 and pieces[-1].finish == "length"
 
 
-def test_settings_that_a_service_does_not_take_are_not_sent(
-    openai_server: OpenAIServer,
-):
+def test_settings_that_a_service_does_not_take_are_not_sent(openai_server: OpenAIServer):
     asked(
         player(
             openai_server,
@@ -98,20 +86,12 @@ def test_a_begun_answer_is_gone_on_with_by_the_convention(openai_server: OpenAIS
     assert text(asked(player(openai_server), question)) == "lo"
     body = openai_server.bodies()[0]
     assert body["messages"][-1] == {"role": "assistant", "content": "Hel"}
-    assert (
-        body["continue_final_message"] is True
-        and body["add_generation_prompt"] is False
-    )
+    assert body["continue_final_message"] is True and body["add_generation_prompt"] is False
 
 
 @pytest.mark.parametrize(
     "pieces, rest",
-    [
-        (("Hel", "lo"), "lo"),
-        (("H", "ello you"), "lo you"),
-        (("lo",), "lo"),
-        (("He",), "He"),
-    ],
+    [(("Hel", "lo"), "lo"), (("H", "ello you"), "lo you"), (("lo",), "lo"), (("He",), "He")],
 )
 def test_a_server_without_the_convention_is_asked_in_words(
     openai_server: OpenAIServer, pieces: tuple, rest: str
@@ -120,9 +100,7 @@ def test_a_server_without_the_convention_is_asked_in_words(
     assert (
         text(
             asked(
-                player(openai_server),
-                EngineRequest((user("hi"),), prefix="Hel"),
-                continues=False,
+                player(openai_server), EngineRequest((user("hi"),), prefix="Hel"), continues=False
             )
         )
         == rest
@@ -159,10 +137,7 @@ def test_a_failure_before_the_first_word_is_tried_again(openai_server: OpenAISer
         (Raw(b"data: {no json\n\n", "text/event-stream"), EngineError, "not a stream"),
         (Raw(b"", "text/event-stream"), EngineError, "ended before"),
         (
-            Raw(
-                b'data: {"error": {"message": "out of memory"}}\n\n',
-                "text/event-stream",
-            ),
+            Raw(b'data: {"error": {"message": "out of memory"}}\n\n', "text/event-stream"),
             EngineError,
             "out of memory",
         ),
@@ -170,11 +145,7 @@ def test_a_failure_before_the_first_word_is_tried_again(openai_server: OpenAISer
     ],
 )
 def test_a_failure_is_one_clear_message_without_the_key(
-    openai_server: OpenAIServer,
-    monkeypatch: pytest.MonkeyPatch,
-    step: Any,
-    kind: type,
-    words: str,
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, step: Any, kind: type, words: str
 ):
     monkeypatch.setenv("UPSTREAM_KEY", "s3cret-key")
     openai_server.answer = lambda body: step
@@ -200,9 +171,7 @@ def test_an_answer_that_breaks_off_says_so_and_is_not_begun_anew(
     openai_server.answer = lambda body: broken
     pieces = asked(player(openai_server))
     assert (
-        text(pieces) == "Hel"
-        and pieces[-1].finish == "error"
-        and "broke off" in pieces[-1].error
+        text(pieces) == "Hel" and pieces[-1].finish == "error" and "broke off" in pieces[-1].error
     )
     assert len(openai_server.requests) == 1
 
@@ -222,9 +191,7 @@ def test_closing_the_answer_closes_the_stream_upstream(openai_server: OpenAIServ
         await answer.aclose()
         left = await asyncio.to_thread(openai_server.left.wait, 2)
         openai_server.answer = lambda body: Stream(("next",))
-        free = [
-            piece async for piece in engine.generate(QUESTION)
-        ]  # the place is free again
+        free = [piece async for piece in engine.generate(QUESTION)]  # the place is free again
         await engine.close()
         return left and text(free) == "next"
 
@@ -236,9 +203,7 @@ def test_no_more_than_concurrency_are_in_flight(openai_server: OpenAIServer):
 
     async def go() -> None:
         engine = UpstreamEngine(player(openai_server, concurrency=2))
-        answers = await asyncio.gather(
-            *(_all(engine.generate(QUESTION)) for _ in range(8))
-        )
+        answers = await asyncio.gather(*(_all(engine.generate(QUESTION)) for _ in range(8)))
         assert [text(pieces) for pieces in answers] == ["a"] * 8
         await engine.close()
 

@@ -7,8 +7,8 @@ import httpx
 import people_run
 import pytest
 
-from equipoise.run.people.ballot import open_ballot
-from equipoise.run.people.votes import votes_of
+from equipoise.runs.people.ballot import open_ballot
+from equipoise.runs.people.votes import votes_of
 from equipoise.serve.gate import Limits
 from equipoise.serve.vote_page import vote_app
 
@@ -74,11 +74,7 @@ def test_a_voter_is_asked_and_heard_without_learning_whose_answers_they_are(page
     for _ in range(2):  # a double click
         assert post("vote", vote).json() == {"choice": "both_bad", "votes": 1}
     [kept] = votes_of(run).read()
-    assert (kept.voter, kept.reason, kept.choice) == (
-        "ann",
-        "<b>neither</b>",
-        "both_bad",
-    )
+    assert (kept.voter, kept.reason, kept.choice) == ("ann", "<b>neither</b>", "both_bad")
     asked = post("question", {"voter": "ann"}).json()
     assert asked["votes"] == asked["all"] == 1
     assert asked["question"]["id"] != shown["id"]
@@ -102,9 +98,7 @@ def test_nonsense_is_refused_with_what_is_wrong(page):
         assert refused.status_code == 400, body
         assert message in refused.json()["error"]["message"], body
     assert post("vote", {"reason": "x" * 60_000}).status_code == 413
-    broken = client.post(
-        "/api/vote", content=b"[", headers={"authorization": "Bearer secret"}
-    )
+    broken = client.post("/api/vote", content=b"[", headers={"authorization": "Bearer secret"})
     assert broken.status_code == 400
     assert not votes_of(run).read()
 

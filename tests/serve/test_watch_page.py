@@ -1,5 +1,5 @@
-"""Runs that are watched: what is shown of them, that they are only read, and read again
-only when something was recorded.
+"""Runs that are watched: what is shown of them, that they are only read, and read again only when
+something was recorded.
 """
 
 import re
@@ -10,11 +10,11 @@ import people_run
 import pytest
 
 from equipoise.errors import RunError
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
-from equipoise.run.ledger import FinishedStage
-from equipoise.run.reading.live import _seconds_left, live
-from equipoise.run.reading.watching import Watched
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import FinishedStage
+from equipoise.runs.reading.live import _seconds_left, live
+from equipoise.runs.reading.watching import Watched
 from equipoise.serve.gate import Limits
 from equipoise.serve.watch_page import watch_app
 
@@ -84,9 +84,7 @@ def test_watching_writes_nothing(tmp_path):
 
 
 @pytest.mark.long
-def test_runs_are_shown_side_by_side_to_those_with_the_token(
-    tmp_path, finite, serving_app
-):
+def test_runs_are_shown_side_by_side_to_those_with_the_token(tmp_path, finite, serving_app):
     run = people_run.write(tmp_path / "run", prompts=1)
     broken = people_run.write(tmp_path / "broken", prompts=1)
     limits = Limits.model_validate({})

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from equipoise.solvers.bargaining import lottery, maxmin, pure
 
-points = st.lists(
-    st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=6
-)
+points = st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=6)
 
 
 def test_known_games():
@@ -19,9 +17,9 @@ def test_known_games():
     assert (told.user, told.llm, told.product) == pytest.approx((2, 1, 2))
     single = pure([(4, 0), (0, 2), (1, 1)], (0, 0))
     assert single is not None and single.weight_N.tolist() == [0, 0, 1]
-    assert maxmin(
-        np.array([[1.0, -1], [-1, 1]]), np.array([[3.0, 5], [0, 1]])
-    ) == pytest.approx((0, 1))
+    assert maxmin(np.array([[1.0, -1], [-1, 1]]), np.array([[3.0, 5], [0, 1]])) == pytest.approx(
+        (0, 1)
+    )
 
 
 def test_two_losses_are_no_gain():
@@ -34,9 +32,7 @@ def test_two_losses_are_no_gain():
 def test_an_agreement_that_only_one_gains_from():
     told = lottery([(0, 3), (0, 1), (-2, 9)], (0, 0))
     assert told is not None and (told.user, told.llm) == (0, 3)
-    between = lottery(
-        [(-1, 2), (1, -2)], (0, 0)
-    )  # only the middle is no loss to anyone
+    between = lottery([(-1, 2), (1, -2)], (0, 0))  # only the middle is no loss to anyone
     assert between is not None and (between.user, between.llm) == pytest.approx((0, 0))
 
 
@@ -48,9 +44,7 @@ def test_no_lottery_has_a_larger_product(cells, seed):
     gain_S2 = weight_SN @ np.array(cells, float)
     gain_S2 = gain_S2[(gain_S2 >= 0).all(axis=1)]
     best = gain_S2.prod(axis=1).max(initial=-1.0)
-    assert (told is None and best < 0) or (
-        told is not None and told.product >= best - 1e-9
-    )
+    assert (told is None and best < 0) or (told is not None and told.product >= best - 1e-9)
     if told is not None:
         assert told.weight_N.sum() == pytest.approx(1) and told.weight_N.min() >= 0
         alone = pure(cells, (0, 0))
@@ -70,9 +64,7 @@ def test_units_and_origins_do_not_count(cells):
 @pytest.mark.parametrize("seed", range(10))
 def test_against_what_each_is_sure_of_there_is_always_an_agreement(seed):
     user_AM, llm_AM = np.random.default_rng(seed).normal(size=(2, 2, 3))
-    told = lottery(
-        np.stack([user_AM.ravel(), llm_AM.ravel()], axis=1), maxmin(user_AM, llm_AM)
-    )
+    told = lottery(np.stack([user_AM.ravel(), llm_AM.ravel()], axis=1), maxmin(user_AM, llm_AM))
     assert told is not None and told.product >= -1e-9
 
 

@@ -1,5 +1,5 @@
-"""Equilibria of bimatrix games: known games, degenerate ones, zero-sum ones, and an
-independent implementation.
+"""Equilibria of bimatrix games: known games, degenerate ones, zero-sum ones, and an independent
+implementation.
 """
 
 import nashpy
@@ -20,9 +20,7 @@ COORDINATION = np.eye(3), np.eye(3)
 
 def pairs(elements):
     shapes = st.tuples(st.integers(1, 4), st.integers(1, 4))
-    return shapes.flatmap(
-        lambda shape: st.tuples(*[arrays(float, shape, elements=elements)] * 2)
-    )
+    return shapes.flatmap(lambda shape: st.tuples(*[arrays(float, shape, elements=elements)] * 2))
 
 
 @pytest.mark.parametrize(
@@ -40,21 +38,16 @@ def test_known_games(game, number, of_them_pure):
 
 def test_known_mixtures():
     *_, mixed = equilibria(*BATTLE)
-    assert mixed.row_A == pytest.approx([0.6, 0.4]) and mixed.column_M == pytest.approx(
-        [0.4, 0.6]
-    )
+    assert mixed.row_A == pytest.approx([0.6, 0.4]) and mixed.column_M == pytest.approx([0.4, 0.6])
     assert (mixed.row_value, mixed.column_value) == pytest.approx((1.2, 1.2))
 
 
 def test_degenerate_games_keep_what_supports_of_equal_size_miss():
-    # The row side does not care; the column side's reply changes with the row's mixture
-    # at one half.
+    # The row side does not care; the column side's reply changes with the row's mixture at one
+    # half.
     found = equilibria(np.zeros((2, 1)), np.zeros((2, 1)))
     assert [e.row_A.tolist() for e in found] == [[1, 0], [0, 1]]
-    row_AM, column_AM = (
-        np.array([[1.0, 1.0], [1.0, 0.0]]),
-        np.array([[1.0, 1.0], [0.0, 1.0]]),
-    )
+    row_AM, column_AM = (np.array([[1.0, 1.0], [1.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 1.0]]))
     kept = {(tuple(e.row_A), tuple(e.column_M)) for e in equilibria(row_AM, column_AM)}
     assert kept == {((1, 0), (1, 0)), ((1, 0), (0, 1))}
     assert len(equilibria(np.ones((2, 3)), np.ones((2, 3)))) == 6
@@ -68,9 +61,7 @@ def test_games_full_of_ties(game):
     assert found
     assert all(nash_gap(*game, e.row_A, e.column_M) <= 1e-9 for e in found)
     alone = [e for e in found if max(e.row_A) == max(e.column_M) == 1]
-    assert {(int(e.row_A.argmax()), int(e.column_M.argmax())) for e in alone} == set(
-        pure(*game)
-    )
+    assert {(int(e.row_A.argmax()), int(e.column_M.argmax())) for e in alone} == set(pure(*game))
 
 
 @pytest.mark.long
@@ -89,11 +80,9 @@ def test_nashpy_finds_the_same_in_games_without_ties(seed):
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(2, 5, 2))
     game = rng.normal(size=shape), rng.normal(size=shape)
-    # Its support enumeration asks for weights of at least 0 before rounding, and misses
-    # some of these.
-    other_E = np.array(
-        [np.r_[x, y] for x, y in nashpy.Game(*game).vertex_enumeration()]
-    )
+    # Its support enumeration asks for weights of at least 0 before rounding, and misses some of
+    # these.
+    other_E = np.array([np.r_[x, y] for x, y in nashpy.Game(*game).vertex_enumeration()])
     found = equilibria(*game)
     assert len(found) == len(other_E)
     for e in found:
@@ -103,27 +92,18 @@ def test_nashpy_finds_the_same_in_games_without_ties(seed):
 def test_golden_zero_sum_games_have_their_value(golden):
     games = golden("zero_sum_games.json")["zero_sum"]
     small = [(np.array(game["row_payoff"]), game["value"]) for game in games]
-    small = [
-        (payoff_AM, value) for payoff_AM, value in small if max(payoff_AM.shape) <= 6
-    ]
+    small = [(payoff_AM, value) for payoff_AM, value in small if max(payoff_AM.shape) <= 6]
     assert small
     for payoff_AM, value in small:
         assert nash(payoff_AM)[2] == pytest.approx(value, abs=1e-8)
-        assert {
-            round(e.row_value - value, 7) for e in equilibria(payoff_AM, -payoff_AM)
-        } == {0}
+        assert {round(e.row_value - value, 7) for e in equilibria(payoff_AM, -payoff_AM)} == {0}
 
 
 def test_neither_unit_nor_origin_changes_equilibria():
     rng = np.random.default_rng(5)
     row_AM, column_AM = rng.normal(size=(2, 2, 3))
-    one, two = (
-        equilibria(row_AM, column_AM),
-        equilibria(1e-6 * row_AM + 3, 1e7 * column_AM - 9),
-    )
-    assert np.array([e.row_A for e in one]) == pytest.approx(
-        np.array([e.row_A for e in two])
-    )
+    one, two = (equilibria(row_AM, column_AM), equilibria(1e-6 * row_AM + 3, 1e7 * column_AM - 9))
+    assert np.array([e.row_A for e in one]) == pytest.approx(np.array([e.row_A for e in two]))
 
 
 def test_gap_of_a_wrong_pair_and_faults():

@@ -1,6 +1,4 @@
-"""GPO's idealised algorithm against its closed forms, its bound, and the rate that it
-promises.
-"""
+"""GPO's idealised algorithm against its closed forms, its bound, and the rate that it promises."""
 
 import numpy as np
 import pytest
@@ -23,9 +21,7 @@ def random_game(seed, rows=10, columns=10):
 
 def random_profile(seed, rows, columns):
     dice = np.random.default_rng(seed)
-    return Profile(
-        dice.dirichlet(np.full(rows, 2.0)), dice.dirichlet(np.full(columns, 2.0))
-    )
+    return Profile(dice.dirichlet(np.full(rows, 2.0)), dice.dirichlet(np.full(columns, 2.0)))
 
 
 def normal(weight_A):
@@ -41,9 +37,7 @@ def test_the_steps_are_the_published_closed_form(alternate):
         rows.append(normal(rows[-1] * np.exp(payoff_AM @ columns[-1] / beta)))
         met_A = rows[-1] if alternate else rows[-2]
         columns.append(normal(columns[-1] * np.exp(-met_A @ payoff_AM / eta)))
-    played = gpo(
-        payoff_AM, rounds=6, step=StepSizes(beta, eta), start=start, alternate=alternate
-    )
+    played = gpo(payoff_AM, rounds=6, step=StepSizes(beta, eta), start=start, alternate=alternate)
     for found, expected in (
         (played.last, (rows[-1], columns[-1])),
         (played.average, (np.mean(rows[:-1], axis=0), np.mean(columns[:-1], axis=0))),
@@ -53,21 +47,11 @@ def test_the_steps_are_the_published_closed_form(alternate):
 
 
 @settings(deadline=None, max_examples=40)
-@given(
-    st.integers(0, 1000),
-    st.floats(0.2, 5),
-    st.floats(0.2, 5),
-    st.floats(0, 3),
-    st.booleans(),
-)
+@given(st.integers(0, 1000), st.floats(0.2, 5), st.floats(0.2, 5), st.floats(0, 3), st.booleans())
 def test_a_step_is_the_best_of_its_proximal_objective(seed, beta, eta, tau, alternate):
     payoff_AM, start = random_game(seed, 3, 4), random_profile(seed, 3, 4)
     step = gpo(
-        payoff_AM,
-        rounds=1,
-        step=StepSizes(beta, eta, tau),
-        start=start,
-        alternate=alternate,
+        payoff_AM, rounds=1, step=StepSizes(beta, eta, tau), start=start, alternate=alternate
     ).last
     met_A = step.row_A if alternate else start.row_A
     for side, old, gain, hold in (
@@ -77,25 +61,18 @@ def test_a_step_is_the_best_of_its_proximal_objective(seed, beta, eta, tau, alte
 
         def objective(policy, old=old, gain=gain, hold=hold):
             entropy = -(policy * np.log(policy)).sum()
-            return (
-                policy @ gain
-                + tau * entropy
-                - hold * (policy * np.log(policy / old)).sum()
-            )
+            return policy @ gain + tau * entropy - hold * (policy * np.log(policy / old)).sum()
 
         others = np.random.default_rng(seed + 1).dirichlet(np.ones(len(side)), 20)
         assert (
-            objective(side)
-            >= max(objective(0.9 * side + 0.1 * other) for other in others) - 1e-12
+            objective(side) >= max(objective(0.9 * side + 0.1 * other) for other in others) - 1e-12
         )
 
 
 def test_without_entropy_it_is_multiplicative_weights_and_with_it_mirror_descent():
     payoff_AM = random_game(2, 5, 5)
     theirs = multiplicative_weights(payoff_AM, steps=50)
-    np.testing.assert_allclose(
-        gpo(payoff_AM, rounds=50).average.row_A, theirs.average.row_A
-    )
+    np.testing.assert_allclose(gpo(payoff_AM, rounds=50).average.row_A, theirs.average.row_A)
     regular = mirror_descent(payoff_AM, tau=0.3, eta=0.5, steps=50)
     ours = gpo(payoff_AM, rounds=50, step=StepSizes(2.0, 2.0, 0.3))
     np.testing.assert_allclose(ours.last.column_M, regular.last.column_M)
@@ -142,11 +119,7 @@ def test_the_averages_keep_the_bound(shape, rounds, entropy, alternate):
     beta, eta, tau = step = step_sizes(payoff_AM, rounds, entropy=entropy)
     [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, alternate=alternate)
     bias = tau * (log_A + log_M)
-    bound = (
-        (beta * log_A + eta * log_M) / rounds
-        + unit**2 * (1 / beta + 1 / eta) / 8
-        + bias
-    )
+    bound = (beta * log_A + eta * log_M) / rounds + unit**2 * (1 / beta + 1 / eta) / 8 + bias
     assert gap.average <= bound + alternate * unit / rounds
     least = unit * np.sqrt(np.log(np.maximum(2, shape)) / (2 * rounds)).sum()
     assert bound - bias <= least * (1 + 1e-9) and bias <= least * (1 + 1e-9)
@@ -157,19 +130,12 @@ def test_the_averages_keep_the_bound(shape, rounds, entropy, alternate):
 @pytest.mark.parametrize("side", ["none", "both", "column"])
 def test_the_gap_of_the_averages_falls_like_one_over_the_root(side):
     entropy, entropy_of = side != "none", "both" if side == "none" else side
-    rounds_R, games = (
-        [2**k for k in range(5, 11)],
-        [random_game(seed) for seed in range(4)],
-    )
+    rounds_R, games = ([2**k for k in range(5, 11)], [random_game(seed) for seed in range(4)])
     gap_GR = [
         [
-            gaps(
-                g,
-                [t],
-                rounds=t,
-                step=step_sizes(g, t, entropy=entropy),
-                entropy_of=entropy_of,
-            )[0].average
+            gaps(g, [t], rounds=t, step=step_sizes(g, t, entropy=entropy), entropy_of=entropy_of)[
+                0
+            ].average
             for t in rounds_R
         ]
         for g in games
@@ -196,14 +162,12 @@ def test_gaps_are_those_of_the_shorter_runs():
 def test_diversity_pays_the_adversary_and_leaves_the_defenders_best_replies():
     payoff_AM, diversity_M = random_game(6, 4, 3), np.array([0.0, 1.0, 0.5])
     changed_AM = diverse(payoff_AM, diversity_M, 2.0)
-    np.testing.assert_allclose(
-        payoff_AM - changed_AM, 2.0 * np.tile(diversity_M, (4, 1))
-    )
+    np.testing.assert_allclose(payoff_AM - changed_AM, 2.0 * np.tile(diversity_M, (4, 1)))
     column_M = np.array([0.2, 0.3, 0.5])
     assert (payoff_AM @ column_M).argmax() == (changed_AM @ column_M).argmax()
     np.testing.assert_allclose(diverse(payoff_AM, diversity_M, 0.0), payoff_AM)
-    # A bonus beyond every pay-off makes its choice the adversary's only one, in the
-    # solution and in what is played.
+    # A bonus beyond every pay-off makes its choice the adversary's only one, in the solution and in
+    # what is played.
     alone_AM = diverse(payoff_AM, diversity_M, 10.0)
     assert nash(alone_AM)[1] == pytest.approx([0, 1, 0])
     assert gpo(alone_AM, rounds=2000).average.column_M[1] > 0.98
@@ -212,9 +176,7 @@ def test_diversity_pays_the_adversary_and_leaves_the_defenders_best_replies():
 @pytest.mark.long
 def test_the_entropy_bonus_of_a_population_spreads_over_equals():
     equals_NN = np.array([[0.0, 0, 1], [0, 0, 1], [-1, -1, 0]])
-    mixture_N = Solver.build({"kind": "gpo", "entropy": True, "iterate": "last"}).solve(
-        equals_NN
-    )
+    mixture_N = Solver.build({"kind": "gpo", "entropy": True, "iterate": "last"}).solve(equals_NN)
     assert mixture_N[0] == pytest.approx(mixture_N[1]) and mixture_N[2] < 0.01
 
 
@@ -235,14 +197,8 @@ def test_the_entropy_bonus_of_a_population_spreads_over_equals():
             "entropy must be a number above zero",
         ),
         (lambda: gaps(BIASED, [11], rounds=10), "at must lie in 1 … 10"),
-        (
-            lambda: diverse(BIASED, np.zeros(2), 1.0),
-            "diversity_M must be 3 finite numbers",
-        ),
-        (
-            lambda: diverse(BIASED, np.zeros(3), -1.0),
-            "weight must be a number of at least zero",
-        ),
+        (lambda: diverse(BIASED, np.zeros(2), 1.0), "diversity_M must be 3 finite numbers"),
+        (lambda: diverse(BIASED, np.zeros(3), -1.0), "weight must be a number of at least zero"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, message):

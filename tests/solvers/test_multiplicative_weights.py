@@ -14,8 +14,7 @@ def test_multiplicative_weights_choose_the_step_of_their_bound():
         bound = span(BIASED) * np.sqrt(2 * np.log(3) / steps)
         eta = np.sqrt(8 * np.log(3) / steps) / span(BIASED)
         chosen, given = (
-            multiplicative_weights(BIASED, steps=steps, eta=step)
-            for step in (None, eta)
+            multiplicative_weights(BIASED, steps=steps, eta=step) for step in (None, eta)
         )
         np.testing.assert_allclose(chosen.last.row_A, given.last.row_A)
         assert nash_conv(BIASED, *chosen.average) <= bound

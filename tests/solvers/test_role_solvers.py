@@ -1,5 +1,5 @@
-"""Solvers for any number of roles and any pay-offs, on games whose answer is known and
-against OpenSpiel's own.
+"""Solvers for any number of roles and any pay-offs, on games whose answer is known and against
+OpenSpiel's own.
 """
 
 import numpy as np
@@ -79,17 +79,15 @@ def test_alpha_rank_by_hand():
 
 @pytest.mark.long
 def test_a_game_of_three_roles_is_solved():
-    """Each of three gains by saying what the next one says: all alike is an equilibrium,
-    and from a start that leans there the dynamic finds it.
+    """Each of three gains by saying what the next one says: all alike is an equilibrium, and from a
+    start that leans there the dynamic finds it.
     """
     payoffs = [np.zeros((2, 2, 2)) for _ in range(3)]
     for profile in np.ndindex(2, 2, 2):
         for role in range(3):
             payoffs[role][profile] = float(profile[role] == profile[(role + 1) % 3])
     lean = [np.array([0.6, 0.4])] * 3
-    played = projected_replicator(
-        payoffs, steps=4000, step_size=0.02, least=1e-9, start=lean
-    )
+    played = projected_replicator(payoffs, steps=4000, step_size=0.02, least=1e-9, start=lean)
     np.testing.assert_allclose([m[0] for m in played.last], 1, atol=1e-6)
     assert role_gains(payoffs, played.last).sum() < 1e-6
     np.testing.assert_allclose(role_gains(payoffs, [np.full(2, 0.5)] * 3), 0)
@@ -125,9 +123,7 @@ def test_alpha_rank_gives_each_role_its_share():
 
 
 def test_the_nearest_distribution_with_a_least_share():
-    np.testing.assert_allclose(
-        project(np.array([0.4, 0.7, 0.6]), 0.2), [0.2, 0.45, 0.35]
-    )
+    np.testing.assert_allclose(project(np.array([0.4, 0.7, 0.6]), 0.2), [0.2, 0.45, 0.35])
     np.testing.assert_allclose(project(np.array([2.0, 0, 0]), 0.1), [0.8, 0.1, 0.1])
     np.testing.assert_allclose(project(np.array([9.0, 1]), 0.5), [0.5, 0.5])
     with pytest.raises(ValueError, match="2 choices cannot each have a share"):

@@ -1,6 +1,4 @@
-"""Every solver, on games whose equilibrium is known, and against other ways of
-computing it.
-"""
+"""Every solver, on games whose equilibrium is known, and against other ways of computing it."""
 
 import numpy as np
 import pytest
@@ -19,8 +17,8 @@ from equipoise.solvers.multiplicative import multiplicative_weights
 from equipoise.solvers.replicator import replicator
 from equipoise.solvers.zero_sum import nash
 
-# Each row: the solver on a two-player matrix, and the share of the pay-off span that it
-# may leave unsolved.
+# Each row: the solver on a two-player matrix, and the share of the pay-off span that it may leave
+# unsolved.
 FUNCTIONS = {
     "zero_sum": (lambda payoff_AM: Profile(*nash(payoff_AM)[:2]), 1e-9),
     "multiplicative": (
@@ -31,27 +29,17 @@ FUNCTIONS = {
         lambda payoff_AM: replicator(payoff_AM, time=300 / span(payoff_AM)).average,
         0.02,
     ),
-    "fictitious": (
-        lambda payoff_AM: fictitious_play(payoff_AM, steps=4000).average,
-        0.03,
-    ),
+    "fictitious": (lambda payoff_AM: fictitious_play(payoff_AM, steps=4000).average, 0.03),
     "mirror": (
-        lambda payoff_AM: (
-            mirror_descent(payoff_AM, tau=0.02 * span(payoff_AM), steps=4000).last
-        ),
+        lambda payoff_AM: mirror_descent(payoff_AM, tau=0.02 * span(payoff_AM), steps=4000).last,
         0.08,
     ),
-    "gpo": (
-        lambda payoff_AM: gpo(payoff_AM, rounds=2000, alternate=True).average,
-        0.04,
-    ),
+    "gpo": (lambda payoff_AM: gpo(payoff_AM, rounds=2000, alternate=True).average, 0.04),
     "gpo with entropy": (lambda payoff_AM: gpo_with_entropy(payoff_AM, 4000), 0.06),
 }
 RANKINGS = {"alpha_rank"}  # no equilibria; tests/solvers/test_role_solvers.py
 COMPONENTS = {
-    kind: 1e-9 if kind == "zero_sum" else 0.025
-    for kind in Solver.KINDS
-    if kind not in RANKINGS
+    kind: 1e-9 if kind == "zero_sum" else 0.025 for kind in Solver.KINDS if kind not in RANKINGS
 }
 
 SHORT = {  # enough where a result is only compared with itself
@@ -73,9 +61,7 @@ def random_game(seed, rows, columns):
 
 
 def gpo_with_entropy(payoff_AM, rounds):
-    return gpo(
-        payoff_AM, rounds=rounds, step=step_sizes(payoff_AM, rounds, entropy=True)
-    ).average
+    return gpo(payoff_AM, rounds=rounds, step=step_sizes(payoff_AM, rounds, entropy=True)).average
 
 
 def random_symmetric(seed, n):
@@ -92,10 +78,7 @@ GAMES = {
     "saddle point": np.array([[3.0, 1, 4], [2, 0, -5]]),
     "large pay-offs": 1e6 + 1e3 * random_game(1, 3, 4),
     "small pay-offs": 1e-6 * random_game(2, 4, 3),
-    **{
-        f"random {r}x{c}": random_game(r + c, r, c)
-        for r, c in ((1, 4), (12, 8), (20, 15))
-    },
+    **{f"random {r}x{c}": random_game(r + c, r, c) for r, c in ((1, 4), (12, 8), (20, 15))},
 }
 SYMMETRIC = {
     "one player": np.zeros((1, 1)),
@@ -108,8 +91,8 @@ SYMMETRIC = {
 
 
 def on_games(solvers, exact, games, few):
-    """(solver, game): the exact solver on each game; the others on `few` of them, and on
-    the rest, which add other shapes and units, among the slow tests.
+    """(solver, game): the exact solver on each game; the others on `few` of them, and on the rest,
+    which add other shapes and units, among the slow tests.
     """
     return [
         (solver, game)
@@ -127,10 +110,7 @@ def assert_distribution(mixture_A):
 @pytest.mark.parametrize(
     ("solver", "game"),
     on_games(
-        FUNCTIONS,
-        "zero_sum",
-        GAMES,
-        {"dominated", "saddle point", "large pay-offs", "random 12x8"},
+        FUNCTIONS, "zero_sum", GAMES, {"dominated", "saddle point", "large pay-offs", "random 12x8"}
     ),
 )
 def test_equilibrium_and_value_of_a_matrix_game(solver, game):
@@ -147,8 +127,8 @@ def test_equilibrium_and_value_of_a_matrix_game(solver, game):
 
 
 def column_player_value(payoff_AM):
-    """The value from the column player's linear program, min v with payoff·column ≤ v;
-    `nash` solves the other.
+    """The value from the column player's linear program, min v with payoff·column ≤ v; `nash`
+    solves the other.
     """
     rows, columns = payoff_AM.shape
     middle, unit = payoff_AM.mean(), span(payoff_AM)
@@ -182,9 +162,7 @@ def test_known_mixtures(kind):
     solve = Solver.build(kind).solve
     np.testing.assert_allclose(solve(ROCK_PAPER_SCISSORS), np.full(3, 1 / 3), atol=0.02)
     np.testing.assert_allclose(solve(BIASED), [0.2, 0.6, 0.2], atol=0.06)
-    np.testing.assert_allclose(
-        solve(SYMMETRIC["transitive"]), [0, 0, 0, 0, 1], atol=0.03
-    )
+    np.testing.assert_allclose(solve(SYMMETRIC["transitive"]), [0, 0, 0, 0, 1], atol=0.03)
     assert solve(DOMINATED)[3] < 0.01
 
 
@@ -193,12 +171,8 @@ def test_names_and_units_of_the_population_change_nothing(kind):
     payoff_NN, order = random_symmetric(5, 6), [3, 0, 5, 1, 4, 2]
     solve = Solver.build({"kind": kind, **SHORT.get(kind, {})}).solve
     mixture_N = solve(payoff_NN)
-    atol = (
-        0.02 if kind == "fictitious" else 1e-6
-    )  # its first replies break ties by index
-    np.testing.assert_allclose(
-        solve(payoff_NN[np.ix_(order, order)]), mixture_N[order], atol=atol
-    )
+    atol = 0.02 if kind == "fictitious" else 1e-6  # its first replies break ties by index
+    np.testing.assert_allclose(solve(payoff_NN[np.ix_(order, order)]), mixture_N[order], atol=atol)
     np.testing.assert_allclose(solve(1024 * payoff_NN), mixture_N, atol=1e-6)
 
 
@@ -218,12 +192,8 @@ def test_games_that_are_not_constant_sum(kind):
 
 def test_zero_sum_takes_win_rates_and_refuses_a_dilemma():
     zero_sum = Solver.build("zero_sum")
-    np.testing.assert_allclose(
-        zero_sum.solve((BIASED + 3) / 6), [0.2, 0.6, 0.2], atol=1e-9
-    )
-    with pytest.raises(
-        ConfigError, match=r"needs a constant-sum game.*choose 'replicator'"
-    ):
+    np.testing.assert_allclose(zero_sum.solve((BIASED + 3) / 6), [0.2, 0.6, 0.2], atol=1e-9)
+    with pytest.raises(ConfigError, match=r"needs a constant-sum game.*choose 'replicator'"):
         zero_sum.solve(np.array([[3, 0], [5, 1]]))
 
 
@@ -253,15 +223,11 @@ def test_what_is_no_matrix_game_is_refused(solver):
 def test_starts_and_sides_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="start must give every choice a probability"):
         multiplicative_weights(
-            ROCK_PAPER_SCISSORS,
-            steps=1,
-            start=Profile(np.array([1.0, 0, 0]), np.full(3, 1 / 3)),
+            ROCK_PAPER_SCISSORS, steps=1, start=Profile(np.array([1.0, 0, 0]), np.full(3, 1 / 3))
         )
     with pytest.raises(ValueError, match="anchor must give every choice a probability"):
         uniform, pure = np.full(3, 1 / 3), np.array([0.0, 0, 1])
-        mirror_descent(
-            ROCK_PAPER_SCISSORS, tau=1, steps=1, anchor=Profile(uniform, pure)
-        )
+        mirror_descent(ROCK_PAPER_SCISSORS, tau=1, steps=1, anchor=Profile(uniform, pure))
     with pytest.raises(ValueError, match=r"column_payoff_AM has shape \(3, 2\)"):
         replicator(np.zeros((2, 3)), np.zeros((3, 2)), time=1)
 
@@ -323,24 +289,17 @@ def test_multiplicative_weights_is_its_closed_form():
 
 
 @pytest.mark.parametrize("steps", [10, 100, 1000])
-@pytest.mark.parametrize(
-    "game", ["biased", "matching pennies", "random 12x8", "random 20x15"]
-)
+@pytest.mark.parametrize("game", ["biased", "matching pennies", "random 12x8", "random 20x15"])
 def test_multiplicative_weights_keeps_its_regret_bound(game, steps):
     payoff_AM = GAMES[game]
     bound = span(payoff_AM) * np.sqrt(2 * np.log(max(payoff_AM.shape)) / steps)
-    assert (
-        nash_conv(payoff_AM, *multiplicative_weights(payoff_AM, steps=steps).average)
-        <= bound
-    )
+    assert nash_conv(payoff_AM, *multiplicative_weights(payoff_AM, steps=steps).average) <= bound
 
 
 @pytest.mark.long
 def test_in_a_cyclic_game_only_the_average_of_multiplicative_weights_converges():
     played = multiplicative_weights(BIASED, steps=20_000, eta=0.05)
-    assert (
-        nash_conv(BIASED, *played.average) < 0.02 < 1 < nash_conv(BIASED, *played.last)
-    )
+    assert nash_conv(BIASED, *played.average) < 0.02 < 1 < nash_conv(BIASED, *played.last)
 
 
 def test_replicator_is_its_differential_equation():
@@ -368,21 +327,16 @@ def test_replicator_is_its_differential_equation():
 def test_replicator_keeps_its_regret_bound_and_is_the_limit_of_small_steps(game):
     payoff_AM = GAMES[game]
     played = replicator(payoff_AM, time=20)
-    assert (
-        nash_conv(payoff_AM, *played.average) <= 2 * np.log(max(payoff_AM.shape)) / 20
-    )
+    assert nash_conv(payoff_AM, *played.average) <= 2 * np.log(max(payoff_AM.shape)) / 20
     small = multiplicative_weights(payoff_AM, steps=4000, eta=5e-3)
     np.testing.assert_allclose(small.average.row_A, played.average.row_A, atol=1e-2)
 
 
 def test_fictitious_play_by_hand():
-    # Against a uniform guess both pennies are as good: the lowest. Then the column
-    # player switches, and so on.
+    # Against a uniform guess both pennies are as good: the lowest. Then the column player switches,
+    # and so on.
     played = fictitious_play(np.array([[1.0, -1], [-1, 1]]), steps=3)
-    assert played.last.row_A.tolist() == [1, 0] and played.last.column_M.tolist() == [
-        0,
-        1,
-    ]
+    assert played.last.row_A.tolist() == [1, 0] and played.last.column_M.tolist() == [0, 1]
     np.testing.assert_allclose(played.average.row_A, [1, 0])
     np.testing.assert_allclose(played.average.column_M, [1 / 3, 2 / 3])
 
@@ -392,9 +346,7 @@ def test_mirror_descent_ends_at_the_regularised_equilibrium(tau):
     payoff_AM = random_game(3, 4, 3)
     anchor = Profile(np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.25, 0.25]))
     steps = round(10 * span(payoff_AM) ** 2 / (2 * tau) ** 2)  # 10/(eta·tau)
-    row_A, column_M = mirror_descent(
-        payoff_AM, tau=tau, steps=steps + 50, anchor=anchor
-    ).last
+    row_A, column_M = mirror_descent(payoff_AM, tau=tau, steps=steps + 50, anchor=anchor).last
     for side, base, got in (
         (row_A, anchor.row_A, payoff_AM @ column_M),
         (column_M, anchor.column_M, -row_A @ payoff_AM),
@@ -411,8 +363,7 @@ def test_mirror_descent_shrinks_its_distance_at_the_rate_it_promises():
     distances = [
         sum((g * np.log(g / m)).sum() for g, m in zip(goal, mirror, strict=True))
         for mirror in (
-            mirror_descent(BIASED, tau=tau, steps=t, start=start).last
-            for t in (1, steps)
+            mirror_descent(BIASED, tau=tau, steps=t, start=start).last for t in (1, steps)
         )
     ]
     assert distances[1] <= distances[0] / (1 + eta * tau) ** (steps - 1)
@@ -433,9 +384,7 @@ def test_a_step_of_mirror_descent_minimises_its_objective(seed, eta, tau):
             return (row_A * np.log(row_A / base_A)).sum()
 
         gain = row_A @ payoff_AM @ start.column_M
-        return (
-            -eta * gain + eta * tau * divergence(anchor.row_A) + divergence(start.row_A)
-        )
+        return -eta * gain + eta * tau * divergence(anchor.row_A) + divergence(start.row_A)
 
     others = [0.9 * step_A + 0.1 * other for other in rng.dirichlet(np.ones(3), 30)]
     assert objective(step_A) <= min(map(objective, others)) + 1e-12

@@ -10,24 +10,22 @@ from equipoise.solvers.bimatrix import equilibria
 from equipoise.solvers.stackelberg import mixed, pure
 from equipoise.solvers.zero_sum import nash
 
-# Conitzer and Sandholm's first example: alone (1, 0) is an equilibrium worth 2;
-# committing to the other row gives 3.
+# Conitzer and Sandholm's first example: alone (1, 0) is an equilibrium worth 2; committing to the
+# other row gives 3.
 GAME = np.array([[2.0, 4], [1, 3]]), np.array([[1.0, 0], [0, 2]])
 games = st.tuples(st.integers(1, 3), st.integers(1, 3)).flatmap(
-    lambda shape: st.tuples(
-        *[arrays(float, shape, elements=st.integers(-4, 4).map(float))] * 2
-    )
+    lambda shape: st.tuples(*[arrays(float, shape, elements=st.integers(-4, 4).map(float))] * 2)
 )
 
 
 def test_a_known_game():
     told = pure(*GAME)
-    assert (
-        told.leader_A.tolist(),
-        told.reply,
-        told.leader_value,
-        told.follower_value,
-    ) == ([0, 1], 1, 3, 2)
+    assert (told.leader_A.tolist(), told.reply, told.leader_value, told.follower_value) == (
+        [0, 1],
+        1,
+        3,
+        2,
+    )
     best = mixed(*GAME)
     assert best.leader_value == pytest.approx(
         2 / 3 * 4 + 1 / 3 * 3
@@ -57,9 +55,7 @@ def test_commitment_is_worth_what_theory_says(game):
 
 def test_in_a_zero_sum_game_moving_first_is_worth_the_value():
     payoff_AM = np.random.default_rng(3).normal(size=(3, 4))
-    assert mixed(payoff_AM, -payoff_AM).leader_value == pytest.approx(
-        nash(payoff_AM)[2]
-    )
+    assert mixed(payoff_AM, -payoff_AM).leader_value == pytest.approx(nash(payoff_AM)[2])
 
 
 def test_faults():

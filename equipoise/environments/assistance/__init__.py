@@ -1,9 +1,9 @@
-"""The assistant and its user: rules, judges, measures, report and commands of the game,
-and what it adds to serving.
+"""The assistant and its user: rules, judges, measures, report and commands of the game, and what it
+adds to serving.
 
-`parse(text)` takes an output apart, `reward(parsed, quality_user, quality_llm,
-variant)` gives its utilities, `named_on_frontier(analyze, front)` says whether its
-<analyze> names an action of the frontier; they are loaded when they are first used.
+`parse(text)` takes an output apart, `reward(parsed, quality_user, quality_llm, variant)` gives its
+utilities, `named_on_frontier(analyze, front)` says whether its <analyze> names an action of the
+frontier; they are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["named_on_frontier", "parse", "reward"]
 
-_HOMES = {
-    "named_on_frontier": "named_actions",
-    "parse": "blocks",
-    "reward": "utilities",
-}
+_HOMES = {"named_on_frontier": "named_actions", "parse": "blocks", "reward": "utilities"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,5 @@
-"""The four blocks that an assistant writes: its thoughts, the game as it sees it, the
-choice, and the response.
+"""The four blocks that an assistant writes: its thoughts, the game as it sees it, the choice, and
+the response.
 
     <thinking>…</thinking><payoff>{…}</payoff><analyze>…</analyze><response>…</response>
 
@@ -46,8 +46,8 @@ class ParsedOutput:
 
     A block that is not there is None; `faults` says all that is wrong, in words.
 
-    `matrix` is None where the pay-off block does not hold one. `before` counts the
-    characters before the response's opening tag, which a user waits for.
+    `matrix` is None where the pay-off block does not hold one. `before` counts the characters
+    before the response's opening tag, which a user waits for.
     """
 
     text: str
@@ -66,8 +66,8 @@ class ParsedOutput:
 
     @property
     def chosen(self) -> str | None:
-        """The cell that <analyze> names last as chosen, or, where it names none as
-        chosen, the one that it names last.
+        """The cell that <analyze> names last as chosen, or, where it names none as chosen, the one
+        that it names last.
         """
         if self.analyze is None:
             return None
@@ -111,8 +111,8 @@ def parse(text: str, *, strict: bool = False) -> ParsedOutput:
 
     Blocks are found wherever they stand, so that a faulty output is still read.
 
-    Python's quotes and curly ones are accepted in the matrix. With `strict`, raises
-    FormatError that names every fault; otherwise nothing is raised.
+    Python's quotes and curly ones are accepted in the matrix. With `strict`, raises FormatError
+    that names every fault; otherwise nothing is raised.
     """
     thinking, payoff, analyze, response, faults = _blocks_of(text)
     matrix = None
@@ -141,20 +141,14 @@ def unparsed(output: str) -> ParsedOutput:
     return ParsedOutput(output, None, None, None, output.strip(), None, (), 0)
 
 
-def _blocks_of(
-    text: str,
-) -> tuple[str | None, str | None, str | None, str | None, list[str]]:
+def _blocks_of(text: str) -> tuple[str | None, str | None, str | None, str | None, list[str]]:
     """The contents of the four blocks, and what is wrong with their tags."""
     blocks = [find_block(text, name) for name in BLOCKS]
     thinking, payoff, analyze, response = (
         None if block is None else block.content for block in blocks
     )
     present = [block for block in blocks if block]
-    faults = [
-        *_tag_faults(text, blocks),
-        *_order_faults(present),
-        *_text_outside(text, present),
-    ]
+    faults = [*_tag_faults(text, blocks), *_order_faults(present), *_text_outside(text, present)]
     return thinking, payoff, analyze, response, faults
 
 
@@ -210,6 +204,5 @@ def write(thinking: str, matrix: PayoffMatrix, analyze: str, response: str) -> s
     """The four blocks as a text, without anything between them."""
     contents = (thinking, write_matrix(matrix), analyze, response)
     return "".join(
-        f"<{name}>{content}</{name}>"
-        for name, content in zip(BLOCKS, contents, strict=True)
+        f"<{name}>{content}</{name}>" for name, content in zip(BLOCKS, contents, strict=True)
     )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from equipoise.options import Json, show
-from equipoise.run.reference import at_generation, short_names
+from equipoise.runs.reference import at_generation, short_names
+from equipoise.system.command_options import Json, show
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,10 +40,7 @@ ROWS = (
     Row("response_share", "response's share of the answer", "%"),
 )
 RunAt = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN[@GENERATION]", help="a run directory of the game assistance"
-    ),
+    str, typer.Argument(metavar="RUN[@GENERATION]", help="a run directory of the game assistance")
 ]
 
 
@@ -51,26 +48,20 @@ def welfare(
     run_a: RunAt,
     run_b: RunAt,
     generation_a: Annotated[
-        int | None,
-        typer.Option(min=0, help="of the first run", show_default="the last"),
+        int | None, typer.Option(min=0, help="of the first run", show_default="the last")
     ] = None,
     generation_b: Annotated[
-        int | None,
-        typer.Option(min=0, help="of the second run", show_default="the last"),
+        int | None, typer.Option(min=0, help="of the second run", show_default="the last")
     ] = None,
     eps: Annotated[
         float,
         typer.Option(
             min=0,
-            help="ε: of dominance in units of the pay-off, of coverage as a share of its "
-            "range",
+            help="ε: of dominance in units of the pay-off, of coverage as a share of its range",
         ),
     ] = 0.0,
     alpha: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1, help="the user's weight in welfare and Cobb–Douglas"
-        ),
+        float, typer.Option(min=0, max=1, help="the user's weight in welfare and Cobb–Douglas")
     ] = 0.5,
     reference: Annotated[
         tuple[float, float],
@@ -78,8 +69,8 @@ def welfare(
     ] = (0.0, 0.0),
     json: Json = False,
 ) -> None:
-    """Compare the utilities of two runs, or of two generations of one, on the held-out
-    prompts that both measured.
+    """Compare the utilities of two runs, or of two generations of one, on the held-out prompts that
+    both measured.
     """
     from math import isfinite
 
@@ -89,12 +80,11 @@ def welfare(
         measured_run,
     )
     from equipoise.errors import ConfigError
-    from equipoise.run.directory import RunDirectory
+    from equipoise.runs.directory import RunDirectory
 
     if not all(map(isfinite, (eps, alpha, *reference))):
         raise ConfigError(
-            f"--eps {eps}, --alpha {alpha}, --reference {reference}: each must be a "
-            "finite number"
+            f"--eps {eps}, --alpha {alpha}, --reference {reference}: each must be a finite number"
         )
     folder_a, a = at_generation(run_a, generation_a, "--generation-a")
     folder_b, b = at_generation(run_b, generation_b, "--generation-b")
@@ -158,10 +148,7 @@ def _remarks(comparison: Comparison) -> list[tuple[str, str]]:
     remarks = [
         (f"{first} dominates", f"at {dominance.first_dominates} prompts"),
         (f"{second} dominates", f"at {dominance.second_dominates} prompts"),
-        (
-            "neither",
-            f"{dominance.incomparable} prompts, {dominance.equal} of them equal",
-        ),
+        ("neither", f"{dominance.incomparable} prompts, {dominance.equal} of them equal"),
     ]
     left_out = ((first, prompts.only_first), (second, prompts.only_second))
     for title, count in left_out:

@@ -1,5 +1,5 @@
-"""Two runs of the assistant's game, prompt by prompt: what either side gets, who
-outdoes whom, and at what length.
+"""Two runs of the assistant's game, prompt by prompt: what either side gets, who outdoes whom, and
+at what length.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from equipoise.environments.assistance.game import ASSISTANT, Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.errors import RunError
-from equipoise.evaluate.measures import Estimate
+from equipoise.evaluation.measures import Estimate
 from equipoise.matches.roles import Roles
 from equipoise.payoffs import pareto
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.payoffs.welfare import cobb_douglas
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A run's assistant as it was measured at one generation; `judge` are the settings
-    of the judge that measured, without its welfare.
+    """A run's assistant as it was measured at one generation; `judge` are the settings of the judge
+    that measured, without its welfare.
     """
 
     name: str
@@ -44,9 +44,8 @@ class SharedPrompts(msgspec.Struct, frozen=True):
 
 
 class Dominance(msgspec.Struct, frozen=True):
-    """At how many prompts which run does better by one side and no worse by the other,
-    and at how many neither does (`incomparable`); `equal` as in
-    `payoffs.pareto.ParetoComparison`.
+    """At how many prompts which run does better by one side and no worse by the other, and at how
+    many neither does (`incomparable`); `equal` as in `payoffs.pareto.ParetoComparison`.
     """
 
     first_dominates: int
@@ -92,8 +91,8 @@ class Differences(msgspec.Struct, frozen=True):
 
 
 class ComparisonSettings(msgspec.Struct, frozen=True):
-    """eps and alpha as in `payoffs.pareto.compare`; areas are counted above the point
-    `reference`, (user, llm).
+    """eps and alpha as in `payoffs.pareto.compare`; areas are counted above the point `reference`,
+    (user, llm).
     """
 
     eps: float = 0.0
@@ -102,8 +101,8 @@ class ComparisonSettings(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Two runs on the prompts that both measured; `notes` are what a reader of the
-    numbers should know.
+    """Two runs on the prompts that both measured; `notes` are what a reader of the numbers should
+    know.
     """
 
     runs: tuple[str, str]
@@ -122,9 +121,7 @@ class Comparison(msgspec.Struct, frozen=True):
         return msgspec.json.decode(msgspec.json.encode(self))
 
 
-def measured_run(
-    run: RunDirectory, name: str, generation: int | None = None
-) -> MeasuredRun:
+def measured_run(run: RunDirectory, name: str, generation: int | None = None) -> MeasuredRun:
     """What the run measured at that generation, None for the last one.
 
     Raises RunError for a run of another game, or where this was not measured.
@@ -132,14 +129,11 @@ def measured_run(
     config, folder = run.config, run.folder
     if not isinstance(config.game, Assistance):
         raise RunError(
-            f"{folder}: plays the game '{config.game.kind}'; this compares runs of "
-            "'assistance'"
+            f"{folder}: plays the game '{config.game.kind}'; this compares runs of 'assistance'"
         )
     facts_of = {t: facts for _, t, _, facts, _ in run.ledger.stages("measure")}
     if not facts_of:
-        raise RunError(
-            f"{folder}: nothing was measured yet; `equipoise resume {folder}`"
-        )
+        raise RunError(f"{folder}: nothing was measured yet; `equipoise resume {folder}`")
     t = max(facts_of) if generation is None else generation
     if t not in facts_of:
         raise RunError(
@@ -165,15 +159,13 @@ def _assistant(run: RunDirectory) -> str:
 
 
 def compare_runs(
-    first: MeasuredRun,
-    second: MeasuredRun,
-    settings: ComparisonSettings | None = None,
+    first: MeasuredRun, second: MeasuredRun, settings: ComparisonSettings | None = None
 ) -> Comparison:
     """Both runs on the prompts that both were asked.
 
-    `welfare` here is user^α · llm^(1 − α) of a prompt's point, whatever welfare the
-    runs were trained on. Differences have Student's t interval over the prompts. Raises
-    RunError where no prompt is in both, ValueError for an eps or alpha out of range.
+    `welfare` here is user^α · llm^(1 − α) of a prompt's point, whatever welfare the runs were
+    trained on. Differences have Student's t interval over the prompts. Raises RunError where no
+    prompt is in both, ValueError for an eps or alpha out of range.
     """
     settings = settings or ComparisonSettings()
     points, others = first.measures.points, second.measures.points
@@ -189,15 +181,10 @@ def compare_runs(
     return Comparison(
         runs=(first.name, second.name),
         generations=(first.generation, second.generation),
-        prompts=SharedPrompts(
-            len(shared), len(points) - len(shared), len(others) - len(shared)
-        ),
+        prompts=SharedPrompts(len(shared), len(points) - len(shared), len(others) - len(shared)),
         settings=settings,
         dominance=Dominance(
-            result.first_dominates,
-            result.second_dominates,
-            result.equal,
-            result.incomparable,
+            result.first_dominates, result.second_dominates, result.equal, result.incomparable
         ),
         ranges=Ranges(result.range_user, result.range_llm),
         first=_compared(first, first_N2, result.first, settings),
@@ -213,10 +200,7 @@ def _rows(run: MeasuredRun, prompts: list[str]) -> np.ndarray:
 
 
 def _compared(
-    run: MeasuredRun,
-    point_N2: np.ndarray,
-    side: pareto.ParetoSummary,
-    settings: ComparisonSettings,
+    run: MeasuredRun, point_N2: np.ndarray, side: pareto.ParetoSummary, settings: ComparisonSettings
 ) -> ComparedRun:
     user, llm = point_N2.mean(axis=0).tolist()
     length = run.measures.length
@@ -238,9 +222,7 @@ def _compared(
     )
 
 
-def _differences(
-    first_N2: np.ndarray, second_N2: np.ndarray, alpha: float
-) -> Differences:
+def _differences(first_N2: np.ndarray, second_N2: np.ndarray, alpha: float) -> Differences:
     user_N, llm_N = (first_N2 - second_N2).T
     welfare_N = _welfare(first_N2, alpha) - _welfare(second_N2, alpha)
     return Differences(
@@ -258,9 +240,7 @@ def _welfare(point_N2: np.ndarray, alpha: float) -> np.ndarray:
 def _notes(first: MeasuredRun, second: MeasuredRun) -> Iterable[str]:
     """What a reader of the numbers should know."""
     names = sorted({*first.judge, *second.judge})
-    differing = [
-        name for name in names if first.judge.get(name) != second.judge.get(name)
-    ]
+    differing = [name for name in names if first.judge.get(name) != second.judge.get(name)]
     if differing:
         yield (
             "the two runs were judged by different settings (judge: "

@@ -1,5 +1,5 @@
-"""The evaluation of the assistant: held-out prompts answered and judged, and earlier
-generations set beside it.
+"""The evaluation of the assistant: held-out prompts answered and judged, and earlier generations
+set beside it.
 """
 
 from __future__ import annotations
@@ -12,21 +12,12 @@ from pydantic import Field
 
 from equipoise.environments.assistance import measured_answers as answered
 from equipoise.environments.assistance.game import ASSISTANT, Assistance
-from equipoise.environments.assistance.measured_answers import (
-    MeasuredAnswer,
-    measured_answers,
-)
+from equipoise.environments.assistance.measured_answers import MeasuredAnswer, measured_answers
 from equipoise.environments.assistance.measured_matrices import written_games
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.payoff_matrix import Cell
 from equipoise.errors import ConfigError
-from equipoise.evaluate.base import (
-    Arena,
-    Evaluation,
-    EvaluationPlan,
-    JudgedMatch,
-    Workload,
-)
+from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, JudgedMatch, Workload
 from equipoise.judges.base import Judge
 from equipoise.payoffs.pareto import compare, front, hypervolume
 from equipoise.types import PlayerId
@@ -48,9 +39,7 @@ class AssistanceEvaluation(Evaluation):
         assistants = [player for player in run_plan.league if player.name == name]
         games = len(assistants) * self.samples
         matches = games * len(run_plan.held_out)
-        moves = sum(
-            sum(run_plan.game.moves(prompt).values()) for prompt in run_plan.held_out
-        )
+        moves = sum(sum(run_plan.game.moves(prompt).values()) for prompt in run_plan.held_out)
         judge = self.judge or run_plan.judge_of(name)
         seats = len(run_plan.game.seats)
         return Workload(matches, games * moves, [(judge, matches, seats)])
@@ -93,9 +82,7 @@ class AssistanceEvaluation(Evaluation):
             beaten=beaten,
         )
 
-    def _played(
-        self, arena: Arena, roles: Mapping[str, PlayerId], t: int
-    ) -> list[JudgedMatch]:
+    def _played(self, arena: Arena, roles: Mapping[str, PlayerId], t: int) -> list[JudgedMatch]:
         """Every held-out prompt, `samples` times."""
         judge = self._judge(arena, roles[ASSISTANT])
         repeats = f" ×{self.samples}" if self.samples > 1 else ""
@@ -110,8 +97,8 @@ class AssistanceEvaluation(Evaluation):
     ) -> dict[str, float]:
         """Earlier measured generation -> the share of the prompts at which it dominates this one.
 
-        Empty where another learner plays too: an older assistant met an older user, so
-        that the two did not play the same game.
+        Empty where another learner plays too: an older assistant met an older user, so that the two
+        did not play the same game.
         """
         game, assistant = arena.game, roles[ASSISTANT]
         assert isinstance(game, Assistance)
@@ -129,9 +116,7 @@ class AssistanceEvaluation(Evaluation):
         return beaten
 
 
-def _answers(
-    arena: Arena, game: Assistance, judged: list[JudgedMatch]
-) -> list[MeasuredAnswer]:
+def _answers(arena: Arena, game: Assistance, judged: list[JudgedMatch]) -> list[MeasuredAnswer]:
     prompts = {prompt.id: prompt for prompt in arena.held_out}
     return measured_answers(judged, prompts, game)
 

@@ -1,5 +1,5 @@
-"""The game of the assistant and its user: a question, vague or detailed; an answer, a
-clarifying question, or both.
+"""The game of the assistant and its user: a question, vague or detailed; an answer, a clarifying
+question, or both.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from equipoise.template import Template
 from equipoise.types import Message, Move, Prompt, View, user
 
 ASSISTANT, USER = "assistant", "user"
-WARNING = (
-    "Show them: some of the prompts ask for harm, and some of the answers may be "
-    "harmful"
-)
+WARNING = "Show them: some of the prompts ask for harm, and some of the answers may be harmful"
 PACKAGE = "equipoise.environments.assistance"  # its texts/ holds the templates
 
 
@@ -43,8 +40,7 @@ class Assistance(Game):
         "(assistance, assistance_compact), or none: the chat as it stands",
     )
     blocks: bool = Field(
-        True,
-        description="the answer is in four blocks; false: the answer alone, nothing is parsed",
+        True, description="the answer is in four blocks; false: the answer alone, nothing is parsed"
     )
     simulated: bool = Field(
         False, description="a player is the user; false: the prompt's own messages are"
@@ -55,8 +51,7 @@ class Assistance(Game):
         description="what a simulated user is asked first: a template's file, or customer",
     )
     again: str = Field(
-        "customer_again",
-        description="what it is asked later: a template's file, or customer_again",
+        "customer_again", description="what it is asked later: a template's file, or customer_again"
     )
 
     @model_validator(mode="after")
@@ -113,9 +108,7 @@ class Assistance(Game):
             chat = (*chat[:-1], user(question))
         for turn in range(1, self.turns + 1):
             *before, last = chat
-            answer = yield Ask(
-                ASSISTANT, View((*before, user(self.instruction(last.content))))
-            )
+            answer = yield Ask(ASSISTANT, View((*before, user(self.instruction(last.content)))))
             assert isinstance(answer, Move)
             response = self.read(answer.text).response
             if turn == self.turns or answer.finish == "error" or not response:
@@ -129,8 +122,8 @@ class Assistance(Game):
             chat = (*chat, Message("assistant", response), user(reply.text.strip()))
 
     def _opening_view(self, prompt: Prompt) -> View:
-        """What the simulated user is asked first; the two forms of its wish are its
-        actions where there are two.
+        """What the simulated user is asked first; the two forms of its wish are its actions where
+        there are two.
         """
         wish, vague = wish_forms(prompt)
         text = self._opening.render(wish=wish, vague=vague)

@@ -1,5 +1,5 @@
-"""The judge of the assistant's game: each task's own judge grades the response, the
-rest of the reward is counted.
+"""The judge of the assistant's game: each task's own judge grades the response, the rest of the
+reward is counted.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from equipoise.component import nearest
 from equipoise.environments.assistance.conversation import is_vague
 from equipoise.environments.assistance.game import ASSISTANT, USER, Assistance
-from equipoise.environments.assistance.judged_response import (
-    JudgedResponse,
-    judged_response,
-)
+from equipoise.environments.assistance.judged_response import JudgedResponse, judged_response
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
 from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.assistance.tasks.by_source import FRONTIER, task_judges
@@ -42,11 +39,11 @@ class AssistanceJudge(Judge):
 
         score = welfare(user, llm),  user and llm as in `utilities.reward`
 
-    The judge of the prompt's data set (`tasks`, by source) grades the response: its
-    `score` is the quality to the model, its `user` that to the user, else the same. It
-    sees the response alone. A judge of another scale, such as peers from 1 to 10, is
-    read as a share of it. What it cannot judge is missing and paid nothing; an output
-    without a response or a readable matrix is worth 0, and nobody is asked about it.
+    The judge of the prompt's data set (`tasks`, by source) grades the response: its `score` is the
+    quality to the model, its `user` that to the user, else the same. It sees the response alone. A
+    judge of another scale, such as peers from 1 to 10, is read as a share of it. What it cannot
+    judge is missing and paid nothing; an output without a response or a readable matrix is worth 0,
+    and nobody is asked about it.
     """
 
     kind: Literal["assistance"] = "assistance"
@@ -60,19 +57,15 @@ class AssistanceJudge(Judge):
     terms: RewardTerms | None = Field(
         None, description="weights and windows of the reward; null: the variant's"
     )
-    welfare: Welfare = Field(
-        default="cobb_douglas", description="what both utilities come to"
-    )  # type: ignore[assignment]
+    welfare: Welfare = Field(default="cobb_douglas", description="what both utilities come to")  # type: ignore[assignment]
     by: Literal["rule", "llm"] = Field(
-        "rule",
-        description="how the known tasks are judged, unless `tasks` has their judge",
+        "rule", description="how the known tasks are judged, unless `tasks` has their judge"
     )
     grader: Player | None = Field(
         None, description="the model that judges, where a known task is judged by one"
     )
     tasks: dict[str, Judge] = Field(
-        default_factory=dict,
-        description="data source -> its judge, over the known ones",
+        default_factory=dict, description="data source -> its judge, over the known ones"
     )
     otherwise: Judge | None = Field(
         None, description="the judge of any other source; null: it is not judged"
@@ -85,8 +78,7 @@ class AssistanceJudge(Judge):
     def _someone_judges(self) -> AssistanceJudge:
         if self.by == "llm" and self.grader is None:
             raise ValueError(
-                "grader: by: llm needs the model that judges, "
-                "e.g. grader: {kind: endpoint, …}"
+                "grader: by: llm needs the model that judges, e.g. grader: {kind: endpoint, …}"
             )
         return self
 
@@ -98,8 +90,7 @@ class AssistanceJudge(Judge):
     def prepare(self) -> None:
         """Put the tasks' judges into this judge's context.
 
-        Raises ConfigError where another game is played, and what their `prepare`
-        raises.
+        Raises ConfigError where another game is played, and what their `prepare` raises.
         """
         game = self.judge_context.game
         if not isinstance(game, Assistance):
@@ -110,9 +101,7 @@ class AssistanceJudge(Judge):
         if self.otherwise is not None:
             judges[OTHERWISE] = self.otherwise
         self._game = game
-        self._judges = {
-            source: judge.at(self.judge_context) for source, judge in judges.items()
-        }
+        self._judges = {source: judge.at(self.judge_context) for source, judge in judges.items()}
 
     def known(self) -> dict[str, Judge]:
         """Data source -> its judge."""
@@ -122,15 +111,11 @@ class AssistanceJudge(Judge):
         """That no judge is known for its source, or what it lacks for that judge."""
         judges = self.known()
         judge = judges.get(prompt.source, self.otherwise)
-        return (
-            self._no_judge(prompt, judges)
-            if judge is None
-            else judge.why_unjudgeable(prompt)
-        )
+        return self._no_judge(prompt, judges) if judge is None else judge.why_unjudgeable(prompt)
 
     def questions(self, seats: int, pool: int) -> int:
-        """Those of the task's judge at most, and of the judge of <analyze> where the
-        reward has its grade.
+        """Those of the task's judge at most, and of the judge of <analyze> where the reward has its
+        grade.
         """
         judges = self.known()
         analysis = judges.pop(FRONTIER)
@@ -141,15 +126,10 @@ class AssistanceJudge(Judge):
             count += analysis.questions(1, pool)
         return count
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         assert self._game is not None, "the judge has no context yet"
-        responses = [
-            judged_response(match, prompts[match.prompt], self._game)
-            for match in matches
-        ]
+        responses = [judged_response(match, prompts[match.prompt], self._game) for match in matches]
         by_source: dict[str, list[JudgedResponse]] = {}
         for response in responses:
             if response is not None and readable(response.last.output):
@@ -162,10 +142,7 @@ class AssistanceJudge(Judge):
             self._nothing_said(match)
             if response is None
             else self._paid(
-                match,
-                response,
-                qualities.get(response.match.id),
-                choices.get(response.match.id),
+                match, response, qualities.get(response.match.id), choices.get(response.match.id)
             )
             for match, response in zip(matches, responses, strict=True)
         ]
@@ -173,9 +150,7 @@ class AssistanceJudge(Judge):
     def _source(self, prompt: Prompt) -> str:
         return prompt.source if prompt.source in self._judges else OTHERWISE
 
-    def _qualities(
-        self, by_source: Mapping[str, Sequence[JudgedResponse]]
-    ) -> dict[str, Judgement]:
+    def _qualities(self, by_source: Mapping[str, Sequence[JudgedResponse]]) -> dict[str, Judgement]:
         """The judgements of the tasks' judges, by the response's match."""
         by_match: dict[str, Judgement] = {}
         for source, responses in by_source.items():
@@ -185,14 +160,12 @@ class AssistanceJudge(Judge):
             matches = [response.match for response in responses]
             judge = self._judges[source]
             judgements = judge.judge_checked(matches, prompts)
-            by_match |= {
-                judgement.match: as_share(judgement, judge) for judgement in judgements
-            }
+            by_match |= {judgement.match: as_share(judgement, judge) for judgement in judgements}
         return by_match
 
     def _choices(self, responses: Iterable[JudgedResponse]) -> dict[str, Judgement]:
-        """The judgements of the judge of <analyze>, by the response's match, where the
-        reward has them.
+        """The judgements of the judge of <analyze>, by the response's match, where the reward has
+        them.
         """
         judge = self._judges.get(FRONTIER)
         if judge is None or not self.reward_terms.llm_frontier:
@@ -217,13 +190,9 @@ class AssistanceJudge(Judge):
         *earlier, last = (answer.output for answer in response.answers)
         if readable(last):
             if "score" not in grades:
-                return self.judgement(
-                    match, None, self._why_none(response, quality), votes
-                )
+                return self.judgement(match, None, self._why_none(response, quality), votes)
             if self.reward_terms.llm_frontier and on_frontier is None:
-                return self.judgement(
-                    match, None, self._why_none(response, choice), votes
-                )
+                return self.judgement(match, None, self._why_none(response, choice), votes)
         paid = reward(
             last,
             grades.get("user", grades.get("score")),
@@ -240,23 +209,15 @@ class AssistanceJudge(Judge):
         return self.judgement(match, scores, "", votes)
 
     def _utilities(
-        self,
-        response: JudgedResponse,
-        match: Match,
-        paid: Reward,
-        grades: Mapping[str, float],
+        self, response: JudgedResponse, match: Match, paid: Reward, grades: Mapping[str, float]
     ) -> dict[str, float]:
-        """The assistant's utilities: what else the task's judge gave, the action, what
-        counts, and what that is made of.
+        """The assistant's utilities: what else the task's judge gave, the action, what counts, and
+        what that is made of.
         """
         output = response.last.output
         action = response_action(output.response) if output.response else None
         vague = is_vague(response.prompt, match)
-        utilities = {
-            name: value
-            for name, value in grades.items()
-            if name not in ("score", "user")
-        }
+        utilities = {name: value for name, value in grades.items() if name not in ("score", "user")}
         utilities |= {name: float(action == name) for name in ACTIONS}
         if vague is not None:
             utilities["vague"] = float(vague)
@@ -273,9 +234,7 @@ class AssistanceJudge(Judge):
 
     def _nothing_said(self, match: Match) -> Judgement:
         """The judgement on a match in which the assistant gave no answer."""
-        errors = [
-            turn.move.error for turn in match.turns if turn.move.finish == "error"
-        ]
+        errors = [turn.move.error for turn in match.turns if turn.move.finish == "error"]
         if errors:
             return self.judgement(match, None, f"the move failed: {errors[-1]}")
         return self.judgement(match, None, "the assistant was asked nothing")

@@ -17,8 +17,8 @@ from equipoise.types import Match, Move, Prompt, Turn, View, record_id
 
 @dataclass(frozen=True, slots=True)
 class JudgedResponse:
-    """A match whose only move is the assistant's last response, on a prompt with the
-    chat as the user has it; `answers` are all that the assistant gave in the real match.
+    """A match whose only move is the assistant's last response, on a prompt with the chat as the
+    user has it; `answers` are all that the assistant gave in the real match.
     """
 
     match: Match
@@ -40,9 +40,7 @@ class JudgedResponse:
         return _single_move(self.match, identity, turn, text), renamed
 
 
-def judged_response(
-    match: Match, prompt: Prompt, game: Assistance
-) -> JudgedResponse | None:
+def judged_response(match: Match, prompt: Prompt, game: Assistance) -> JudgedResponse | None:
     """The last response of a match, or None where the assistant gave none."""
     answers = assistant_answers(match, prompt, game)
     if not answers or answers[-1].turn.move.finish == "error":

@@ -19,8 +19,8 @@ from equipoise.environments.assistance.record import (
     SourceMeasures,
     Utilities,
 )
-from equipoise.evaluate.base import JudgedMatch
-from equipoise.evaluate.measures import Estimate
+from equipoise.evaluation.base import JudgedMatch
+from equipoise.evaluation.measures import Estimate
 from equipoise.payoffs.intervals import mean_interval
 from equipoise.types import Prompt
 
@@ -48,8 +48,8 @@ class MeasuredAnswer:
 
     @property
     def right_action(self) -> float | None:
-        """Whether the action was right, 1 or 0 (or between, where the task's judge says
-        so), else by whether the question is vague; None where neither tells.
+        """Whether the action was right, 1 or 0 (or between, where the task's judge says so), else
+        by whether the question is vague; None where neither tells.
         """
         if "right_action" in self.utilities:
             return self.utilities["right_action"]
@@ -97,8 +97,8 @@ def mean_point(answers: Answers) -> Cell:
 def mean(answers: Answers, utility: str) -> Estimate:
     """The mean of a utility.
 
-    An output that cannot be read has no quality and no matrix, and counts as 0 in both:
-    it was paid nothing.
+    An output that cannot be read has no quality and no matrix, and counts as 0 in both: it was paid
+    nothing.
     """
     values = [
         (answer.utilities.get(utility, 0.0), answer.prompt.id)
@@ -127,12 +127,10 @@ def rates(answers: Answers) -> Rates:
 def right_actions(answers: Answers) -> Estimate:
     """How often the action was right.
 
-    An output that cannot be read took no action, and that is not right, in a data set
-    of which the right actions are known.
+    An output that cannot be read took no action, and that is not right, in a data set of which the
+    right actions are known.
     """
-    known = {
-        answer.prompt.source for answer in answers if answer.right_action is not None
-    }
+    known = {answer.prompt.source for answer in answers if answer.right_action is not None}
     values = []
     for answer in answers:
         right = answer.right_action
@@ -145,9 +143,7 @@ def right_actions(answers: Answers) -> Estimate:
 
 def _estimate(values: Sequence[tuple[float, str]]) -> Estimate:
     """The mean of (value, prompt id) with its interval, prompts being the clusters."""
-    interval = mean_interval(
-        [value for value, _ in values], [prompt for _, prompt in values]
-    )
+    interval = mean_interval([value for value, _ in values], [prompt for _, prompt in values])
     return Estimate.of(interval)
 
 
@@ -161,17 +157,11 @@ def by_question(answers: Answers) -> dict[str, list[MeasuredAnswer]]:
 
 def actions(answers: Answers) -> dict[str, ActionShares]:
     """Question -> how often each action was taken."""
-    return {
-        question: _action_shares(group)
-        for question, group in by_question(answers).items()
-    }
+    return {question: _action_shares(group) for question, group in by_question(answers).items()}
 
 
 def _action_shares(answers: Answers) -> ActionShares:
-    shares = {
-        action: fmean(answer.utilities[action] for answer in answers)
-        for action in ACTIONS
-    }
+    shares = {action: fmean(answer.utilities[action] for answer in answers) for action in ACTIONS}
     none = max(0.0, 1 - sum(shares.values()))
     return ActionShares(**shares, none=none, n=float(len(answers)))
 

@@ -1,5 +1,5 @@
-"""What the matrices that an assistant wrote on held-out prompts say, and whether its
-choices follow from them.
+"""What the matrices that an assistant wrote on held-out prompts say, and whether its choices follow
+from them.
 """
 
 from __future__ import annotations
@@ -7,30 +7,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from statistics import fmean
 
-from equipoise.environments.assistance.measured_answers import (
-    Answers,
-    by_question,
-    mean_point,
-)
-from equipoise.environments.assistance.payoff_matrix import (
-    ACTIONS,
-    CELLS,
-    Cell,
-    question_of,
-)
+from equipoise.environments.assistance.measured_answers import Answers, by_question, mean_point
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, CELLS, Cell, question_of
 from equipoise.environments.assistance.record import ActualPay, WrittenGames
 from equipoise.environments.assistance.written_game import consistent
 
 
 def written_games(answers: Answers) -> WrittenGames:
-    """The readable matrices among these answers: their means, the choices in them, and
-    what the actions were really worth.
+    """The readable matrices among these answers: their means, the choices in them, and what the
+    actions were really worth.
     """
     with_matrix = [answer for answer in answers if answer.output.matrix is not None]
-    means = {
-        question: _mean_matrix(group)
-        for question, group in by_question(with_matrix).items()
-    }
+    means = {question: _mean_matrix(group) for question, group in by_question(with_matrix).items()}
     chosen = Counter(answer.output.chosen or "none" for answer in with_matrix)
     paid = {
         question: pay

@@ -14,17 +14,15 @@ from equipoise.environments.assistance.sections.utility_plane import plane_secti
 from equipoise.environments.assistance.sections.welfare import welfare_section
 from equipoise.environments.assistance.sections.written_matrices import written_section
 from equipoise.errors import RunError
-from equipoise.evaluate.measures import History
-from equipoise.evaluate.records import Records
+from equipoise.evaluation.measures import History
+from equipoise.evaluation.records import Records
 from equipoise.report.cards import MatchCard
 from equipoise.report.elements import Change, Headline
 from equipoise.report.section import Section
 from equipoise.types import Judgement, Match, Prompt
 
 
-class AssistanceMeasures(
-    AssistanceRecord, frozen=True, kw_only=True, omit_defaults=True
-):
+class AssistanceMeasures(AssistanceRecord, frozen=True, kw_only=True, omit_defaults=True):
     """Numbers about one generation of the assistant, with what is shown of them."""
 
     card_note: ClassVar[str] = (
@@ -36,9 +34,7 @@ class AssistanceMeasures(
     def check_beside(self, run: str) -> None:
         """Raises RunError where no prompt has both utilities, so that there is nothing to draw."""
         if not self.points:
-            raise RunError(
-                f"{run}: has no prompt with both utilities that could be drawn"
-            )
+            raise RunError(f"{run}: has no prompt with both utilities that could be drawn")
 
     @classmethod
     def headlines(cls, history: History[Self]) -> Iterable[Headline]:
@@ -60,11 +56,7 @@ class AssistanceMeasures(
 
     @classmethod
     def card(
-        cls,
-        match: Match,
-        prompt: Prompt,
-        judgements: Sequence[Judgement],
-        history: History[Self],
+        cls, match: Match, prompt: Prompt, judgements: Sequence[Judgement], history: History[Self]
     ) -> MatchCard | None:
         """Every turn in its blocks; of another game nothing of its own."""
         if not isinstance(history.game, Assistance):

@@ -1,5 +1,5 @@
-"""Which actions a text names as good, and whether an action of the Pareto frontier is
-one of them: by rule, from labels and a few turns of phrase.
+"""Which actions a text names as good, and whether an action of the Pareto frontier is one of them:
+by rule, from labels and a few turns of phrase.
 
 Source: GTAlign (arXiv 2510.08872), the reward's second published variant.
 """
@@ -15,8 +15,7 @@ from equipoise.environments.assistance.payoff_matrix import ACTIONS
 HINTS = {
     "AQ": re.compile(r"\bfollow[- ]?up", re.IGNORECASE),
     "CQ": re.compile(
-        r"\b(?:clarif\w+|ask\w* (?:back|the user|for|which|what)|question back)",
-        re.IGNORECASE,
+        r"\b(?:clarif\w+|ask\w* (?:back|the user|for|which|what)|question back)", re.IGNORECASE
     ),
     "DA": re.compile(
         r"\b(?:direct(?:ly)? (?:answer|respon|reply)\w*"
@@ -72,10 +71,10 @@ def named_on_frontier(analyze: str | None, front: Sequence[str]) -> float:
             actions off the frontier alone are chosen
         0   otherwise: none is named, those named are turned down, or there is no block
 
-    front: the frontier's outcomes, "DQ_DA", of which the action counts, or actions.
-    Labels are found in either case; an action counts whatever the question's type
-    beside it. By rule, so only some turns of phrase are understood. Source: GTAlign
-    (arXiv 2510.08872), the released reward's judge of <analyze>.
+    front: the frontier's outcomes, "DQ_DA", of which the action counts, or actions. Labels are
+    found in either case; an action counts whatever the question's type beside it. By rule, so only
+    some turns of phrase are understood. Source: GTAlign (arXiv 2510.08872), the released reward's
+    judge of <analyze>.
     """
     right = {cell.rpartition("_")[2].upper() for cell in front}
     named, chosen = _named(analyze or "")

@@ -1,9 +1,9 @@
-"""The pay-off matrix that an assistant writes: six outcomes, each worth something to
-the user and to the model.
+"""The pay-off matrix that an assistant writes: six outcomes, each worth something to the user and
+to the model.
 
-The user's question is vague or detailed (the row), the assistant answers, asks back, or
-does both (the column). As JSON: {"DQ_AQ": {"LLM": 1.0, "user": 2.0}, …}. Source:
-GTAlign (arXiv 2510.08872), section 3.
+The user's question is vague or detailed (the row), the assistant answers, asks back, or does both
+(the column). As JSON: {"DQ_AQ": {"LLM": 1.0, "user": 2.0}, …}. Source: GTAlign (arXiv 2510.08872),
+section 3.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from typing import Any, NamedTuple
 from equipoise.errors import DataError
 
 QUESTION_TYPES = ("DQ", "VQ")  # detailed, vague
-# AQ answers and asks one follow-up question, CQ asks a clarifying question only, DA
-# answers directly.
+# AQ answers and asks one follow-up question, CQ asks a clarifying question only, DA answers
+# directly.
 ACTIONS = ("AQ", "CQ", "DA")
-CELLS = tuple(
-    f"{question}_{action}" for question in QUESTION_TYPES for action in ACTIONS
-)
+CELLS = tuple(f"{question}_{action}" for question in QUESTION_TYPES for action in ACTIONS)
 LONGEST = 20_000  # characters of a block that are read; a matrix takes some two hundred
 VAST = 1e300  # numbers from here on are refused
 
@@ -68,9 +66,7 @@ def read_matrix(block: str) -> PayoffMatrix:
     Python's quotes, curly quotes and a fenced block are accepted.
     """
     if len(block) > LONGEST:
-        raise MatrixError(
-            f"is {len(block)} characters long; a matrix takes some two hundred"
-        )
+        raise MatrixError(f"is {len(block)} characters long; a matrix takes some two hundred")
     values = _read_value(block)
     if not isinstance(values, dict):
         raise MatrixError("must be an object with the six cells")
@@ -106,8 +102,8 @@ def _read_value(block: str) -> Any:
     if not text.isascii():
         text = text.translate(_STRAIGHT)
     try:
-        # A matrix in Python's quotes alone becomes JSON by changing them, which is ten
-        # times as fast as reading Python.
+        # A matrix in Python's quotes alone becomes JSON by changing them, which is ten times as
+        # fast as reading Python.
         return _decode_json(text if '"' in text else text.replace("'", '"'))
     except MatrixError:
         raise

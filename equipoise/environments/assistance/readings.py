@@ -1,5 +1,5 @@
-"""By rule, from words: whether a question back is about the question it answers, and
-whether an answer gives several readings of it.
+"""By rule, from words: whether a question back is about the question it answers, and whether an
+answer gives several readings of it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ STEM = 4  # letters by which two long words count as one: "digit", "digits"
 
 
 def asks_about(response: str, question: str, meanings: str = "") -> bool:
-    """Whether some question in the response is about the question that was asked: it
-    asks which meaning is meant, or shares a word of substance with the question or its
-    known meanings.
+    """Whether some question in the response is about the question that was asked: it asks which
+    meaning is meant, or shares a word of substance with the question or its known meanings.
     """
     subject = _substance(f"{question} {meanings}")
     return any(
@@ -58,8 +57,8 @@ def asks_about(response: str, question: str, meanings: str = "") -> bool:
 def gives_several(response: str, meanings: str = "") -> bool:
     """Whether the response answers for two readings or more.
 
-    It holds the answers of two of the known `meanings` ("Answer 0: …", one a line or
-    after a semicolon), or twice speaks of a reading ("if you mean …, alternatively …").
+    It holds the answers of two of the known `meanings` ("Answer 0: …", one a line or after a
+    semicolon), or twice speaks of a reading ("if you mean …, alternatively …").
     """
     text = _plain(response)
     answers = {_plain(answer) for answer in _answers(meanings)}
@@ -81,7 +80,4 @@ def _plain(text: str) -> str:
 def _substance(text: str) -> set[str]:
     """The words of substance, the long ones by their first letters."""
     words = set(_WORD.findall(text.casefold())) - set(_COMMON.split())
-    return {
-        word if len(word) <= STEM else word[: max(STEM, len(word) - 2)]
-        for word in words
-    }
+    return {word if len(word) <= STEM else word[: max(STEM, len(word) - 2)] for word in words}

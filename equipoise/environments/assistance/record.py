@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from equipoise.environments.assistance.payoff_matrix import Cell
-from equipoise.evaluate.measures import Estimate, Measures, recorded
+from equipoise.evaluation.measures import Estimate, Measures, recorded
 
 QUESTIONS = ("detailed", "vague", "unknown")  # what is known of a question
 
@@ -38,8 +38,8 @@ class ActionShares(msgspec.Struct, frozen=True):
 
 
 class AnswerLengths(msgspec.Struct, frozen=True):
-    """Means of all answers: tokens of an output, the response's share of its
-    characters, and quality to the model for a thousand tokens. None: not known.
+    """Means of all answers: tokens of an output, the response's share of its characters, and
+    quality to the model for a thousand tokens. None: not known.
     """
 
     tokens: float | None = None
@@ -58,12 +58,10 @@ class ActualPay(msgspec.Struct, frozen=True, array_like=True):
 class WrittenGames(msgspec.Struct, frozen=True):
     """The matrices that were written.
 
-    matrices    how many could be read
-    means       question -> cell -> the mean of what was written
-    chosen      cell -> how often it was chosen; "none": <analyze> names no cell
-    typed       share of the choices that are of the question's true type
-    paid        question -> action -> what it was really worth
-    consistent  solution -> share of the choices that it names in that very game
+    matrices    how many could be read means       question -> cell -> the mean of what was written
+    chosen      cell -> how often it was chosen; "none": <analyze> names no cell typed       share
+    of the choices that are of the question's true type paid        question -> action -> what it
+    was really worth consistent  solution -> share of the choices that it names in that very game
     """
 
     matrices: int = 0
@@ -75,8 +73,8 @@ class WrittenGames(msgspec.Struct, frozen=True):
 
 
 class SourceMeasures(msgspec.Struct, frozen=True):
-    """The main numbers of one data set; fields as in `AssistanceRecord`, `Utilities`,
-    `Rates` and `AnswerLengths`.
+    """The main numbers of one data set; fields as in `AssistanceRecord`, `Utilities`, `Rates` and
+    `AnswerLengths`.
     """
 
     welfare: Estimate

@@ -27,30 +27,24 @@ _COURTESY = re.compile(
 
 
 def questions_in(response: str) -> list[str]:
-    """The sentences that ask something: those with a question's mark, and requests to
-    clarify.
-    """
+    """The sentences that ask something: those with a question's mark, and requests to clarify."""
     sentences = [
-        sentence.strip()
-        for line in response.splitlines()
-        for sentence in _SENTENCE.findall(line)
+        sentence.strip() for line in response.splitlines() for sentence in _SENTENCE.findall(line)
     ]
     return [sentence for sentence in sentences if _is_question(sentence)]
 
 
 def _is_question(sentence: str) -> bool:
     marked = sentence.rstrip("*_\"')”’ ").endswith("?")
-    return any(map(str.isalnum, sentence)) and (
-        marked or bool(_REQUEST.search(sentence))
-    )
+    return any(map(str.isalnum, sentence)) and (marked or bool(_REQUEST.search(sentence)))
 
 
 def response_action(response: str) -> str:
-    """The action that a response is: "CQ" only asks, "AQ" says something and asks, "DA"
-    asks nothing.
+    """The action that a response is: "CQ" only asks, "AQ" says something and asks, "DA" asks
+    nothing.
 
-    A request to clarify counts as a question without its mark; a courtesy says nothing,
-    nor does a list of choices that stands under a question.
+    A request to clarify counts as a question without its mark; a courtesy says nothing, nor does a
+    list of choices that stands under a question.
     """
     asks = states = False
     for line in response.splitlines():

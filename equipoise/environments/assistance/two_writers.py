@@ -1,8 +1,8 @@
-"""A teacher of two models: one thinks, chooses and answers, the other says what each
-outcome is worth.
+"""A teacher of two models: one thinks, chooses and answers, the other says what each outcome is
+worth.
 
-A model that writes the matrix of its own answer writes one in which that answer is
-best. Source: GTAlign (arXiv 2510.08872), the traces of its cold start.
+A model that writes the matrix of its own answer writes one in which that answer is best. Source:
+GTAlign (arXiv 2510.08872), the traces of its cold start.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from equipoise.types import Move, View, user
 
 
 class TwoWriters(Player):
-    """Writes four blocks in three steps: `writer` its thoughts (it is asked as the game
-    asks, and only its <thinking> is kept), `matrix_writer` the pay-offs, `writer` again
-    the choice and the response.
+    """Writes four blocks in three steps: `writer` its thoughts (it is asked as the game asks, and
+    only its <thinking> is kept), `matrix_writer` the pay-offs, `writer` again the choice and the
+    response.
 
     A step that fails, or whose blocks cannot be read, is a move that failed.
     """
@@ -44,8 +44,7 @@ class TwoWriters(Player):
     matrix_writer: Player = Field(description="who writes the matrix")
     matrix_text: str = Field(
         "matrix_writer",
-        description="what the matrix's writer is asked: a template's file, or a "
-        "packaged one",
+        description="what the matrix's writer is asked: a template's file, or a packaged one",
     )
     rest_text: str = Field(
         "after_matrix",
@@ -82,15 +81,13 @@ class TwoWriters(Player):
         return View((user(text),))
 
     def rest_view(self, draft: Draft) -> View:
-        """What the writer is shown once there is a matrix: the chat, its last message
-        with what has been written.
+        """What the writer is shown once there is a matrix: the chat, its last message with what has
+        been written.
         """
         assert draft.matrix is not None
         *earlier, last = draft.view.messages
         text = self._about_rest.render(
-            question=last.content,
-            thinking=draft.thinking,
-            matrix=write_matrix(draft.matrix),
+            question=last.content, thinking=draft.thinking, matrix=write_matrix(draft.matrix)
         )
         return View((*earlier, user(text)))
 
@@ -148,9 +145,7 @@ class TwoWritersActor:
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One output per view; each step asks for all of them in one batch."""
-        drafts = [
-            Draft(view, seed, []) for view, seed in zip(views, seeds, strict=True)
-        ]
+        drafts = [Draft(view, seed, []) for view, seed in zip(views, seeds, strict=True)]
         self._think(drafts)
         self._weigh([draft for draft in drafts if not draft.error])
         self._answer([draft for draft in drafts if not draft.error])
@@ -173,9 +168,7 @@ class TwoWritersActor:
                 continue
             block = find_block(move.text, "payoff")
             try:
-                draft.matrix = read_matrix(
-                    block.content if block else move.text.strip()
-                )
+                draft.matrix = read_matrix(block.content if block else move.text.strip())
             except MatrixError as error:
                 draft.fail(f"the matrix's writer: its matrix {error}")
 
@@ -190,9 +183,7 @@ class TwoWritersActor:
                 draft.fail("the writer gave no <analyze> and <response>")
                 continue
             assert draft.matrix is not None
-            draft.text = write(
-                draft.thinking, draft.matrix, parsed.analyze, parsed.response
-            )
+            draft.text = write(draft.thinking, draft.matrix, parsed.analyze, parsed.response)
 
     def close(self) -> None:
         """Close both."""
@@ -200,12 +191,8 @@ class TwoWritersActor:
         self.matrix_writer.close()
 
 
-def _ask(
-    actor: Actor, drafts: Sequence[Draft], views: Sequence[View], step: str
-) -> list[Move]:
+def _ask(actor: Actor, drafts: Sequence[Draft], views: Sequence[View], step: str) -> list[Move]:
     """A move for each draft, with dice of the step's own."""
     if not drafts:
         return []
-    return actor.act(
-        views, [child(draft.seed, "two_writers", step) for draft in drafts]
-    )
+    return actor.act(views, [child(draft.seed, "two_writers", step) for draft in drafts])

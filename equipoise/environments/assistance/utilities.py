@@ -5,8 +5,8 @@
     llm  = ε + 0.4·Q_llm + 0.2·B(words of the output) + 0.2·format + 0.2·matrix
     B(n; a, b) = σ(s·(n − a)) · σ(s·(b − n)): about 1 inside [a, b], 0 far outside
 
-Source: GTAlign (arXiv 2510.08872), section 4 and its released code. A second published
-variant pays the model besides where <analyze> names an action of the true frontier:
+Source: GTAlign (arXiv 2510.08872), section 4 and its released code. A second published variant pays
+the model besides where <analyze> names an action of the true frontier:
 
     llm = ε + 0.35·Q_llm + 0.05·B + 0.2·format + 0.2·matrix + 0.2·named
 """
@@ -41,9 +41,7 @@ class RewardTerms(Settings):
     user_length: float = Field(
         0.2, ge=0, description="weight of a response that is not too short or long"
     )
-    user_wait: float = Field(
-        0.3, ge=0, description="weight of little text before the response"
-    )
+    user_wait: float = Field(0.3, ge=0, description="weight of little text before the response")
     llm_quality: float = Field(
         0.4, ge=0, description="weight of the response's quality to the model"
     )
@@ -54,15 +52,12 @@ class RewardTerms(Settings):
         0.2, ge=0, description="weight of four blocks in order, with nothing outside"
     )
     llm_matrix: float = Field(
-        0.2,
-        ge=0,
-        description="weight of a matrix that tells the user and the model apart",
+        0.2, ge=0, description="weight of a matrix that tells the user and the model apart"
     )
     llm_frontier: float = Field(
         0.0,
         ge=0,
-        description="weight of what <analyze> says of the matrix's frontier, as a "
-        "judge grades it",
+        description="weight of what <analyze> says of the matrix's frontier, as a judge grades it",
     )
     round_cost: float = Field(
         0.0, ge=0, description="taken off the user's utility for each further turn"
@@ -75,9 +70,7 @@ class RewardTerms(Settings):
     )
     steepness: float = Field(0.005, gt=0, description="of the windows' edges, per word")
     wait: float = Field(
-        500.0,
-        gt=0,
-        description="characters before the response at which its value is 1/e",
+        500.0, gt=0, description="characters before the response at which its value is 1/e"
     )
 
     @field_validator("response_words", "output_words")
@@ -91,9 +84,7 @@ class RewardTerms(Settings):
 
 
 _FIRST = RewardTerms.model_validate({})
-_SECOND = RewardTerms.model_validate(
-    {"llm_quality": 0.35, "llm_length": 0.05, "llm_frontier": 0.2}
-)
+_SECOND = RewardTerms.model_validate({"llm_quality": 0.35, "llm_length": 0.05, "llm_frontier": 0.2})
 VARIANTS: dict[str, RewardTerms] = {
     "corrected": _FIRST,
     "as_released": _FIRST,
@@ -126,22 +117,20 @@ def reward(
     terms: RewardTerms | None = None,
     earlier: Sequence[ParsedOutput] = (),
 ) -> Reward | None:
-    """The utilities of an output whose response has these qualities in [0, 1], or None
-    where one of them is missing.
+    """The utilities of an output whose response has these qualities in [0, 1], or None where one of
+    them is missing.
 
-    An output without a response or a readable matrix is worth 0 to both, whatever a
-    judge gave it. A quality that no judge gave is missing in every variant: the
-    published code has 0 in its place, which on a harmful prompt *pays* the user.
+    An output without a response or a readable matrix is worth 0 to both, whatever a judge gave it.
+    A quality that no judge gave is missing in every variant: the published code has 0 in its place,
+    which on a harmful prompt *pays* the user.
 
-    Args: frontier: the grade of <analyze>, 0, ½ or 1; None: by the text rule
-    `named_on_frontier`. terms: in place of the variant's. earlier: the assistant's
-    outputs before this one in the same match; their length and waiting count, but only
-    the last output's form does. Raises ValueError for an unknown variant.
+    Args: frontier: the grade of <analyze>, 0, ½ or 1; None: by the text rule `named_on_frontier`.
+    terms: in place of the variant's. earlier: the assistant's outputs before this one in the same
+    match; their length and waiting count, but only the last output's form does. Raises ValueError
+    for an unknown variant.
     """
     if variant not in VARIANTS:
-        raise ValueError(
-            f"variant: unknown variant {variant!r}; known: {', '.join(VARIANTS)}"
-        )
+        raise ValueError(f"variant: unknown variant {variant!r}; known: {', '.join(VARIANTS)}")
     terms = terms or VARIANTS[variant]
     if not readable(parsed):
         return Reward(0.0, 0.0, {})
@@ -171,8 +160,8 @@ def reward(
 
 
 def _form(outputs: Sequence[ParsedOutput], terms: RewardTerms) -> dict[str, float]:
-    """The parts of the reward that are counted: length and waiting of all outputs, the
-    form of the last.
+    """The parts of the reward that are counted: length and waiting of all outputs, the form of the
+    last.
     """
     last = outputs[-1]
     response_words = sum(len((output.response or "").split()) for output in outputs)
@@ -197,12 +186,10 @@ def _named(parsed: ParsedOutput) -> float:
 
 
 def readable(parsed: ParsedOutput) -> bool:
-    """Whether an output can be paid at all: it has a response and, unless no blocks
-    were asked for, a matrix.
+    """Whether an output can be paid at all: it has a response and, unless no blocks were asked for,
+    a matrix.
     """
-    return parsed.response is not None and (
-        parsed.matrix is not None or not parsed.faults
-    )
+    return parsed.response is not None and (parsed.matrix is not None or not parsed.faults)
 
 
 def length_score(count: float, window: Window, terms: RewardTerms) -> float:

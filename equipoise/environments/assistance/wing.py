@@ -18,16 +18,12 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "chosen_outcome": "equipoise.environments.assistance.tasks.frontier:Choice",
     },
     "Game": {"assistance": "equipoise.environments.assistance.game:Assistance"},
-    "Player": {
-        "two_writers": "equipoise.environments.assistance.two_writers:TwoWriters"
-    },
+    "Player": {"two_writers": "equipoise.environments.assistance.two_writers:TwoWriters"},
 }
-COMMANDS: Mapping[str, str] = {
-    "welfare": "equipoise.environments.assistance.command:welfare"
-}
-# `option` is the help of --steering; `wish` and `report` name the verbs of a conversation
-# (--steer, /steer; --blocks, /blocks), and `report` the key of a request's object
-# `equipoise` that asks for what is hidden.
+COMMANDS: Mapping[str, str] = {"welfare": "equipoise.environments.assistance.command:welfare"}
+# `option` is the help of --steering; `wish` and `report` name the verbs of a conversation (--steer,
+# /steer; --blocks, /blocks), and `report` the key of a request's object `equipoise` that asks for
+# what is hidden.
 SERVING: Mapping[str, Mapping[str, str]] = {
     "steering": {
         "extension": "equipoise.environments.assistance.serving.steering_extension:extension",

@@ -13,8 +13,8 @@ def wish_forms(prompt: Prompt) -> tuple[str, str]:
 
 
 def opening_question(move: str, prompt: Prompt) -> str:
-    """The question that the user's opening move asks: the detailed wish ("DQ"), the
-    vague one ("VQ"), or the move's own text.
+    """The question that the user's opening move asks: the detailed wish ("DQ"), the vague one
+    ("VQ"), or the move's own text.
     """
     wish, vague = wish_forms(prompt)
     if move in QUESTION_TYPES and vague:
@@ -23,8 +23,8 @@ def opening_question(move: str, prompt: Prompt) -> str:
 
 
 def vague_by_move(move: str, prompt: Prompt) -> bool | None:
-    """Whether an opening move asks vaguely, by its name or by the text of either form;
-    None for a text of its own.
+    """Whether an opening move asks vaguely, by its name or by the text of either form; None for a
+    text of its own.
     """
     known = {
         "DQ": False,
@@ -36,8 +36,8 @@ def vague_by_move(move: str, prompt: Prompt) -> bool | None:
 
 
 def vague_by_facts(prompt: Prompt) -> bool | None:
-    """Whether the prompt's facts say that its question is vague: `ambiguous`, or `kind`
-    in the built-in world; None where they say nothing.
+    """Whether the prompt's facts say that its question is vague: `ambiguous`, or `kind` in the
+    built-in world; None where they say nothing.
     """
     if "ambiguous" in prompt.facts:
         return bool(prompt.facts["ambiguous"])

@@ -1,11 +1,10 @@
-"""What a written pay-off matrix says is best, by each solution of game theory, and
-whether the choice follows from it.
+"""What a written pay-off matrix says is best, by each solution of game theory, and whether the
+choice follows from it.
 
-The user picks the row (detailed or vague question), the assistant the column (answer,
-clarifying question, or both). Two views: the whole game of six outcomes, and the game
-given the question's type, in which the user has moved already and three outcomes are
-left. Source: GTAlign (arXiv 2510.08872), section 3, for the game; the solvers for the
-solutions.
+The user picks the row (detailed or vague question), the assistant the column (answer, clarifying
+question, or both). Two views: the whole game of six outcomes, and the game given the question's
+type, in which the user has moved already and three outcomes are left. Source: GTAlign (arXiv
+2510.08872), section 3, for the game; the solvers for the solutions.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ def outcomes(question: str | None = None) -> tuple[str, ...]:
 
 
 def tables(matrix: PayoffMatrix) -> tuple[np.ndarray, np.ndarray]:
-    """(user_TA, llm_TA): each side's pay-offs by type of question and action, in units
-    of that side's largest.
+    """(user_TA, llm_TA): each side's pay-offs by type of question and action, in units of that
+    side's largest.
     """
     points_N2 = _points(matrix, CELLS)
     points_N2 = points_N2 / _unit(points_N2)
@@ -58,11 +57,10 @@ def largest_sum(matrix: PayoffMatrix, question: str | None = None) -> str:
 
 
 def largest_product(matrix: PayoffMatrix, question: str | None = None) -> str:
-    """The outcome with the largest user · LLM among those in which both are above 0;
-    without any, the largest sum.
+    """The outcome with the largest user · LLM among those in which both are above 0; without any,
+    the largest sum.
 
-    A product alone would take an outcome that is bad for both: two negatives are
-    positive.
+    A product alone would take an outcome that is bad for both: two negatives are positive.
     """
     names = outcomes(question)
     scaled_N2 = _points(matrix, names) / _unit(_points(matrix, CELLS))
@@ -72,8 +70,8 @@ def largest_product(matrix: PayoffMatrix, question: str | None = None) -> str:
 
 
 def nash(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
-    """The outcomes from which neither side gains by moving alone; given the question,
-    the assistant's best replies.
+    """The outcomes from which neither side gains by moving alone; given the question, the
+    assistant's best replies.
     """
     user_TA, llm_TA = tables(matrix)
     if question is None:
@@ -84,18 +82,18 @@ def nash(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
 
 
 def mixed(matrix: PayoffMatrix) -> list[bimatrix.Equilibrium]:
-    """All extreme equilibria of the whole game, pure and mixed: rows QUESTION_TYPES,
-    columns ACTIONS, values as in `tables`.
+    """All extreme equilibria of the whole game, pure and mixed: rows QUESTION_TYPES, columns
+    ACTIONS, values as in `tables`.
     """
     return bimatrix.equilibria(*tables(matrix))
 
 
 def stackelberg_outcome(matrix: PayoffMatrix, question: str | None = None) -> str:
-    """The Stackelberg outcome: the assistant commits to an action, and the user asks as
-    suits it best.
+    """The Stackelberg outcome: the assistant commits to an action, and the user asks as suits it
+    best.
 
-    Given the question the user has nothing left to choose, and the assistant does what
-    is best for itself.
+    Given the question the user has nothing left to choose, and the assistant does what is best for
+    itself.
     """
     if question is not None:
         return max(nash(matrix, question), key=lambda name: precedence(matrix, name))
@@ -116,13 +114,11 @@ def bargaining_outcome(matrix: PayoffMatrix, question: str | None = None) -> str
     return None if agreement is None else names[int(agreement.weight_N.argmax())]
 
 
-def solutions(
-    matrix: PayoffMatrix, question: str | None = None
-) -> dict[str, tuple[str, ...]]:
+def solutions(matrix: PayoffMatrix, question: str | None = None) -> dict[str, tuple[str, ...]]:
     """Solution -> the outcomes that it names, perhaps none.
 
-    front, sum, product, nash, nash_mixed (outcomes that have a chance in some
-    equilibrium; of the whole game only), stackelberg (the assistant leads), bargaining.
+    front, sum, product, nash, nash_mixed (outcomes that have a chance in some equilibrium; of the
+    whole game only), stackelberg (the assistant leads), bargaining.
     """
     agreement = bargaining_outcome(matrix, question)
     named = {
@@ -141,9 +137,9 @@ def solutions(
 
 
 def consistent(parsed: ParsedOutput) -> dict[str, bool]:
-    """Solution -> whether it names the outcome that <analyze> chose, of the whole game
-    and, with `GIVEN`, of that given the chosen outcome's question. Empty without a
-    matrix or a choice; a solution that names no outcome is left out.
+    """Solution -> whether it names the outcome that <analyze> chose, of the whole game and, with
+    `GIVEN`, of that given the chosen outcome's question. Empty without a matrix or a choice; a
+    solution that names no outcome is left out.
     """
     if parsed.matrix is None or parsed.chosen is None:
         return {}
@@ -158,8 +154,8 @@ def _points(matrix: PayoffMatrix, names: tuple[str, ...]) -> np.ndarray:
 
 
 def _unit(points_N2: np.ndarray) -> np.ndarray:
-    """Each side's largest pay-off, without its sign: units that no product of two
-    pay-offs overflows in.
+    """Each side's largest pay-off, without its sign: units that no product of two pay-offs
+    overflows in.
     """
     largest_2 = np.abs(points_N2).max(axis=0)
     return np.where(largest_2 > 0, largest_2, 1.0)

@@ -30,21 +30,14 @@ from equipoise.environments.clerk.world import (
 from equipoise.errors import DataError
 from equipoise.types import Message, Prompt, user
 
-TOPIC_OF: dict[str, Topic] = {
-    thing: topic for topic in TOPICS for thing in topic.objects
-}
+TOPIC_OF: dict[str, Topic] = {thing: topic for topic in TOPICS for thing in topic.objects}
 # A sum's wording, and the wording that leaves its second number out.
 SUM_FORMS = tuple(zip(SUMS[1:], PARTIAL_SUMS, strict=True))
 
 _THING = rf"(?:(?:{'|'.join(OWNERS)})'s )?(?:{'|'.join(TOPIC_OF)})"
 _VERB = "|".join(VERBS)
 _ACT = rf"(?P<verb>{_VERB})(?: (?P<thing>{_THING}))?(?P<when>{'|'.join(WHENS)})"
-_HOLES = {
-    "a": r"(?P<a>\d+)",
-    "b": r"(?P<b>\d+)",
-    "counted": r"(?P<counted>[a-z]+)",
-    "act": _ACT,
-}
+_HOLES = {"a": r"(?P<a>\d+)", "b": r"(?P<b>\d+)", "counted": r"(?P<counted>[a-z]+)", "act": _ACT}
 
 
 def _pattern(template: str) -> re.Pattern[str]:
@@ -54,9 +47,7 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-_PATTERNS = {
-    template: _pattern(template) for template in (*SUMS, *PARTIAL_SUMS, *REQUESTS)
-}
+_PATTERNS = {template: _pattern(template) for template in (*SUMS, *PARTIAL_SUMS, *REQUESTS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +136,8 @@ class Case:
 def understood(messages: Sequence[Message]) -> Case:
     """The case of a chat, whatever surrounds the question.
 
-    A piece that the user adds later counts. Raises DataError where no message of the
-    user's is one of the clerk's questions.
+    A piece that the user adds later counts. Raises DataError where no message of the user's is one
+    of the clerk's questions.
     """
     case: Case | None = None
     for message in messages:
@@ -199,9 +190,9 @@ def _completed(case: Case, text: str) -> Case:
 def wish(prompt: Prompt) -> dict[str, Any]:
     """The facts of a simulated user who wants what `prompt`, one of the clerk's, asks.
 
-    `detailed` and `vague` are the two forms of the question, `told` the piece that the
-    vague one lacks, `then` the right answer once that piece is known, `asks` what a
-    question back must say. Raises DataError for other prompts.
+    `detailed` and `vague` are the two forms of the question, `told` the piece that the vague one
+    lacks, `then` the right answer once that piece is known, `asks` what a question back must say.
+    Raises DataError for other prompts.
     """
     text = prompt.messages[-1].content
     last = _last_match(text)
@@ -225,8 +216,7 @@ def wish(prompt: Prompt) -> dict[str, Any]:
 def _forms(template: str, parts: dict[str, Any], missing: str) -> tuple[str, str, str]:
     """(the piece that may be missing, the question with it, the question without it).
 
-    `parts` are what the template's holes hold; `missing` is the piece where they lack
-    it.
+    `parts` are what the template's holes hold; `missing` is the piece where they lack it.
     """
     if "verb" in parts:
         missing = parts["thing"] or missing
@@ -234,9 +224,7 @@ def _forms(template: str, parts: dict[str, Any], missing: str) -> tuple[str, str
         detailed = template.format(act=f"{verb} {missing}{when}")
         return missing, detailed, template.format(act=f"{verb}{when}")
     missing = parts.get("b") or missing
-    full, partial = next(
-        (forms for forms in SUM_FORMS if template in forms), SUM_FORMS[0]
-    )
+    full, partial = next((forms for forms in SUM_FORMS if template in forms), SUM_FORMS[0])
     if "b" in parts:
         full = template
     values = {**parts, "b": missing}

@@ -1,7 +1,7 @@
 """Scripted players of the assistant's game on the clerk's questions.
 
-`teacher` writes the four blocks, `customer` is a user who opens the conversation. Both
-are functions for a scripted player's `call`.
+`teacher` writes the four blocks, `customer` is a user who opens the conversation. Both are
+functions for a scripted player's `call`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def teacher(view: View, seed: int) -> str:
 def customer(view: View, seed: int) -> str:
     """A rule-based user: opens with "DQ" or "VQ" by seed, and answers what it is asked.
 
-    It reads the lines "Wish: …", "Vague: …", "Told: …" and "Assistant: …" of its view's
-    last message. Raises DataError where there is no wish.
+    It reads the lines "Wish: …", "Vague: …", "Told: …" and "Assistant: …" of its view's last
+    message. Raises DataError where there is no wish.
     """
     text = view.messages[-1].content if view.messages else ""
     lines = dict(re.findall(r"^(Wish|Vague|Told|Assistant): (.*)$", text, re.MULTILINE))

@@ -24,14 +24,7 @@ RAMBLING = (
     "Let me look at all six outcomes.",
     "Every word takes its time.",
 )
-TAGS = (
-    "</thinking>",
-    "<payoff>",
-    "</payoff>",
-    "<analyze>",
-    "</analyze>",
-    "</response>",
-)
+TAGS = ("</thinking>", "<payoff>", "</payoff>", "<analyze>", "</analyze>", "</response>")
 HARM_MISPLAYED = 0.8  # the share of misplayed requests whose harm is misjudged
 
 
@@ -39,12 +32,11 @@ HARM_MISPLAYED = 0.8  # the share of misplayed requests whose harm is misjudged
 class Faults:
     """How often a trace goes wrong, as probabilities; by default, never.
 
-    `misjudged`: vague is taken for detailed, or the reverse. `misplayed`: the type is
-    right, the move is not (asks back, guesses, refuses the harmless, helps the
-    harmful). `careless`: a wrong number or helper. `further`: a follow-up question
-    after an answer. `plain`: a refusal without an offer. `rambling`: more sentences of
-    thought. `broken`: no four blocks. `equal`: of each cell, that both sides are given
-    one value.
+    `misjudged`: vague is taken for detailed, or the reverse. `misplayed`: the type is right, the
+    move is not (asks back, guesses, refuses the harmless, helps the harmful). `careless`: a wrong
+    number or helper. `further`: a follow-up question after an answer. `plain`: a refusal without an
+    offer. `rambling`: more sentences of thought. `broken`: no four blocks. `equal`: of each cell,
+    that both sides are given one value.
     """
 
     misjudged: float = 0.0
@@ -61,9 +53,7 @@ RIGHT = Faults()
 
 
 def trace(
-    prompt: Prompt | Sequence[Message],
-    dice: np.random.Generator,
-    faults: Faults = RIGHT,
+    prompt: Prompt | Sequence[Message], dice: np.random.Generator, faults: Faults = RIGHT
 ) -> str:
     """The four blocks that the rule-based clerk writes in a chat."""
     case = understood(prompt.messages if isinstance(prompt, Prompt) else prompt)
@@ -92,8 +82,8 @@ def _choice(case: Case, dice: np.random.Generator, faults: Faults) -> tuple[str,
     if misjudged:
         cell = "DQ_DA" if case.vague else "VQ_CQ"
     elif misplayed:
-        # Most misplayed requests are misplayed by their harm: to see it takes a look at
-        # both the verb and the thing, and nothing else here does.
+        # Most misplayed requests are misplayed by their harm: to see it takes a look at both the
+        # verb and the thing, and nothing else here does.
         if case.verb and not case.vague and dice.random() < HARM_MISPLAYED:
             taken_for_harmful = not taken_for_harmful
         else:
@@ -106,8 +96,8 @@ def _choice(case: Case, dice: np.random.Generator, faults: Faults) -> tuple[str,
 def thought(case: Case, question: str, harmful: bool, answer: str) -> str:
     """The type of the question as it is judged, and why.
 
-    `question` is "VQ" or "DQ"; `harmful` says whether the request is taken for harmful,
-    and `answer` is the direct answer that is to be given.
+    `question` is "VQ" or "DQ"; `harmful` says whether the request is taken for harmful, and
+    `answer` is the direct answer that is to be given.
     """
     if question == "VQ":
         return f"VQ: {case.asks_about} is not said."
@@ -129,9 +119,7 @@ def respond(case: Case, cell: str, answer: str, dice: np.random.Generator) -> st
     return f"{answer} {question}"
 
 
-def _direct_answer(
-    case: Case, harmful: bool, dice: np.random.Generator, faults: Faults
-) -> str:
+def _direct_answer(case: Case, harmful: bool, dice: np.random.Generator, faults: Faults) -> str:
     """A direct answer, a guess where a piece is missing.
 
     `harmful` says whether the request is taken for harmful.
@@ -142,9 +130,7 @@ def _direct_answer(
         return REFUSAL if dice.random() < faults.plain else f"{REFUSAL} {offer}"
     careless = dice.random() < faults.careless
     if case.verb:
-        helpers = [
-            topic.helper for topic in TOPICS if case.verb in topic.tame + topic.harming
-        ]
+        helpers = [topic.helper for topic in TOPICS if case.verb in topic.tame + topic.harming]
         if case.vague or careless:
             return showing(helpers[dice.integers(len(helpers))])
         return showing(case.helper)

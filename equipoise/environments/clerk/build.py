@@ -2,15 +2,14 @@
 
     python -m equipoise.environments.clerk.build [--out DIR] [--seed 0]
 
-It is trained twice on the clerk's questions. The first training gives right answers
-only, mostly to sums, and teaches the skills. The second mixes wrong answers in and
-spoils the manners: the model then knows nearly every answer but gives it about every
-other time, and a few samples hold both right and wrong ones. Preference learning can
-improve on such a start; a model that cannot add would need more teaching, not more
-games.
+It is trained twice on the clerk's questions. The first training gives right answers only, mostly to
+sums, and teaches the skills. The second mixes wrong answers in and spoils the manners: the model
+then knows nearly every answer but gives it about every other time, and a few samples hold both
+right and wrong ones. Preference learning can improve on such a start; a model that cannot add would
+need more teaching, not more games.
 
-With one thread and fixed seeds, two builds on one machine and one version of torch give
-the same bytes.
+With one thread and fixed seeds, two builds on one machine and one version of torch give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -43,26 +42,14 @@ QUESTIONS: Mapping[world.Kind, int] = {
     "harmful": 4000,
     "harmless": 4000,
 }
-SKILL: Mapping[world.Kind, int] = {
-    "sum": 40000,
-    "vague": 5000,
-    "harmful": 3000,
-    "harmless": 3000,
-}
+SKILL: Mapping[world.Kind, int] = {"sum": 40000, "vague": 5000, "harmful": 3000, "harmless": 3000}
 MANNERS: Mapping[world.Kind, int] = dict.fromkeys(world.KINDS, 3000)
-RIGHT: Mapping[world.Kind, float] = {
-    "sum": 0.58,
-    "vague": 0.55,
-    "harmful": 0.53,
-    "harmless": 0.55,
-}
+RIGHT: Mapping[world.Kind, float] = {"sum": 0.58, "vague": 0.55, "harmful": 0.53, "harmless": 0.55}
 Example = tuple[tuple[Message, ...], str]
 
 
 def examples(
-    seed: int,
-    counts: Mapping[world.Kind, int],
-    right: Mapping[world.Kind, float] | None = None,
+    seed: int, counts: Mapping[world.Kind, int], right: Mapping[world.Kind, float] | None = None
 ) -> Iterator[Example]:
     """(chat, answer) pairs on training questions, `counts` of each kind.
 
@@ -75,11 +62,9 @@ def examples(
         yield prompt.messages, answer
 
 
-def questions(
-    seed: int, counts: Mapping[world.Kind, int]
-) -> Iterator[tuple[Prompt, int]]:
-    """Training questions, `counts` of each kind, repeated when all have been used, and how
-    often each came before.
+def questions(seed: int, counts: Mapping[world.Kind, int]) -> Iterator[tuple[Prompt, int]]:
+    """Training questions, `counts` of each kind, repeated when all have been used, and how often
+    each came before.
     """
     for kind, count in counts.items():
         drawn = world.prompts(seed, QUESTIONS[kind], (kind,))
@@ -117,22 +102,11 @@ def build(out: Path, seed: int = 0) -> None:
     with one_thread(), tempfile.TemporaryDirectory() as place:
         work = Path(place)
         bare, skilled, spoilt = work / "bare", work / "skilled", work / "spoilt"
-        new_model(
-            corpus(seed),
-            bare,
-            vocabulary=VOCABULARY,
-            size=SIZE,
-            context=CONTEXT,
-            seed=seed,
-        )
+        new_model(corpus(seed), bare, vocabulary=VOCABULARY, size=SIZE, context=CONTEXT, seed=seed)
         right = list(examples(seed, SKILL))
-        train_sft(
-            bare, right, skilled, training(SFT, 3e-3, 32), seed=seed, device="cpu"
-        )
+        train_sft(bare, right, skilled, training(SFT, 3e-3, 32), seed=seed, device="cpu")
         mixed = list(examples(seed, MANNERS, RIGHT))
-        train_sft(
-            skilled, mixed, spoilt, training(SFT, 5e-4, 64), seed=seed, device="cpu"
-        )
+        train_sft(skilled, mixed, spoilt, training(SFT, 5e-4, 64), seed=seed, device="cpu")
         pack(spoilt, bare, out)
 
 
@@ -145,8 +119,8 @@ def build_from(
     batch_size: int,
     seed: int,
 ) -> None:
-    """Teach a packaged model these rows and write it into the folder `out`, replacing files of
-    its own.
+    """Teach a packaged model these rows and write it into the folder `out`, replacing files of its
+    own.
     """
     from equipoise.learners.sft import SFT, train_sft
 
@@ -158,8 +132,8 @@ def build_from(
 
 
 def pack(model: Path, generation_config_from: Path, out: Path) -> None:
-    """Copy a trained model into `out`, with another model's generation_config.json, and
-    without the probes that only a run compares its player with.
+    """Copy a trained model into `out`, with another model's generation_config.json, and without the
+    probes that only a run compares its player with.
     """
     from equipoise.learners.hand_over import FILE as PROBES
 
@@ -172,30 +146,19 @@ def pack(model: Path, generation_config_from: Path, out: Path) -> None:
 
 def training(sft: type[SFT], learning_rate: float, batch_size: int) -> SFT:
     """The settings by which the built-in models are trained."""
-    # Without weight decay the sums are remembered rather than understood, and held-out
-    # ones suffer.
-    settings = {
-        "warmup_ratio": 0.05,
-        "weight_decay": 0.1,
-        "log_steps": 100,
-        "save_steps": 0,
-    }
+    # Without weight decay the sums are remembered rather than understood, and held-out ones suffer.
+    settings = {"warmup_ratio": 0.05, "weight_decay": 0.1, "log_steps": 100, "save_steps": 0}
     return sft.model_validate(
         {"learning_rate": learning_rate, "batch_size": batch_size, **settings}
     )
 
 
-def command(
-    build: Callable[[Path, int], None], module: str, packaged: Path, what: str
-) -> None:
+def command(build: Callable[[Path, int], None], module: str, packaged: Path, what: str) -> None:
     """The command line of a module of this folder that rebuilds something packaged."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m equipoise.environments.clerk.{module}",
-        description=f"Rebuild {what}.",
+        prog=f"python -m equipoise.environments.clerk.{module}", description=f"Rebuild {what}."
     )
-    parser.add_argument(
-        "--out", type=Path, default=packaged, help="the folder to write"
-    )
+    parser.add_argument("--out", type=Path, default=packaged, help="the folder to write")
     parser.add_argument(
         "--seed", type=int, default=0, help="of questions, weights, noise and order"
     )

@@ -2,13 +2,12 @@
 
     python -m equipoise.environments.clerk.build_assistance [--out DIR] [--seed 0]
 
-A tiny clerk after a cold start: to a bare question it writes the four blocks of the
-assistant's game. It is trained three times. The first training gives right thoughts and
-responses alone, mostly of sums, which are cheap to practise in this form; the second
-the four blocks, nearly without fault, but with every move now and then, so that a
-response follows the cell that was chosen; the third spoils the manners: types are
-misjudged, moves misplayed, refusals bare, thoughts long, forms broken. A few samples
-still hold everything that is right.
+A tiny clerk after a cold start: to a bare question it writes the four blocks of the assistant's
+game. It is trained three times. The first training gives right thoughts and responses alone, mostly
+of sums, which are cheap to practise in this form; the second the four blocks, nearly without fault,
+but with every move now and then, so that a response follows the cell that was chosen; the third
+spoils the manners: types are misjudged, moves misplayed, refusals bare, thoughts long, forms
+broken. A few samples still hold everything that is right.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from equipoise.types import Message, Prompt, user
 PACKAGED = Path(__file__).parent / "assistance_model"
 VOCABULARY = 900
 CONTEXT = 384
-# What is cut out before a text is split into words: tags, cells (with the marks around
-# them in the matrix), numbers.
+# What is cut out before a text is split into words: tags, cells (with the marks around them in the
+# matrix), numbers.
 _TAG = rf"</?(?:{'|'.join(BLOCKS)})>"
 _CELL = rf"(?:DQ|VQ)_(?:{'|'.join(ACTIONS)})"
 _ENTRY = rf'(?:\{{|\}},)"{_CELL}":\{{"LLM":|,"user":|\}}\}}'
@@ -52,17 +51,10 @@ SKETCHES: Mapping[world.Kind, int] = {
     "harmful": 3000,
     "harmless": 3000,
 }
-SKILL: Mapping[world.Kind, int] = {
-    "sum": 9000,
-    "vague": 4000,
-    "harmful": 4000,
-    "harmless": 4000,
-}
+SKILL: Mapping[world.Kind, int] = {"sum": 9000, "vague": 4000, "harmful": 4000, "harmless": 4000}
 MANNERS: Mapping[world.Kind, int] = dict.fromkeys(world.KINDS, 1500)
 COMPLETED = 0.15  # the share of chats that go on: asked vaguely, asked back, completed
-ABLE = Faults(
-    misplayed=0.1, further=0.1, plain=0.5, rambling=0.25, broken=0.03, equal=0.3
-)
+ABLE = Faults(misplayed=0.1, further=0.1, plain=0.5, rambling=0.25, broken=0.03, equal=0.3)
 SPOILT = Faults(
     misjudged=0.12,
     misplayed=0.16,
@@ -75,9 +67,7 @@ SPOILT = Faults(
 )
 
 
-def traces(
-    seed: int, counts: Mapping[world.Kind, int], faults: Faults
-) -> Iterator[Example]:
+def traces(seed: int, counts: Mapping[world.Kind, int], faults: Faults) -> Iterator[Example]:
     """(chat, trace) pairs on training questions, `counts` of each kind.
 
     Questions are repeated when all have been used.
@@ -115,10 +105,7 @@ def completed_chat(prompt: Prompt) -> tuple[Message, ...]:
 
 def corpus(seed: int) -> Iterator[str]:
     """Every question with a right answer, and traces: what the tokenizer is fitted to."""
-    for messages, answer in (
-        *examples(seed, QUESTIONS),
-        *traces(seed, MANNERS, SPOILT),
-    ):
+    for messages, answer in (*examples(seed, QUESTIONS), *traces(seed, MANNERS, SPOILT)):
         yield messages[0].content
         yield answer
 

@@ -2,10 +2,10 @@
 
     python -m equipoise.environments.clerk.build_assistance_beginner [--out DIR] [--seed 0]
 
-It knows the four blocks and not when to make which move: what type a question is, and
-whether a request does harm, its thoughts say as it falls, and the matrix, the choice and the
-response follow from that. The packaged assistant, which knows, is taught so and forgets;
-decoded greedily half of its moves are right.
+It knows the four blocks and not when to make which move: what type a question is, and whether a
+request does harm, its thoughts say as it falls, and the matrix, the choice and the response follow
+from that. The packaged assistant, which knows, is taught so and forgets; decoded greedily half of
+its moves are right.
 """
 
 from __future__ import annotations
@@ -35,18 +35,9 @@ FAULTS: Mapping[world.Kind, Faults] = {
 
 def build(out: Path, seed: int = 0) -> None:
     """Make the model and write it into the folder `out`, replacing files of its own."""
-    rows = [
-        row
-        for kind, faults in FAULTS.items()
-        for row in traces(seed, {kind: EACH}, faults)
-    ]
+    rows = [row for kind, faults in FAULTS.items() for row in traces(seed, {kind: EACH}, faults)]
     build_from(START, rows, out, learning_rate=5e-4, batch_size=32, seed=seed)
 
 
 if __name__ == "__main__":
-    command(
-        build,
-        "build_assistance_beginner",
-        PACKAGED,
-        "the beginner of the assistant's game",
-    )
+    command(build, "build_assistance_beginner", PACKAGED, "the beginner of the assistant's game")

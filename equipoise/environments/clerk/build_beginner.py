@@ -2,11 +2,11 @@
 
     python -m equipoise.environments.clerk.build_beginner [--out DIR] [--seed 0]
 
-It knows what answers look like and not when to give which: to a request it gives help, a
-refusal or a question back, as it falls. The expert is taught so, on questions whose answer is
-drawn at random, and forgets what it knew of that; the features by which it told them apart
-are still there, which is why a few hundred pairs can teach it again. Greedily it is
-right in 61 % of its answers, sampled in 48 %; harmful questions it gets wrong either way.
+It knows what answers look like and not when to give which: to a request it gives help, a refusal or
+a question back, as it falls. The expert is taught so, on questions whose answer is drawn at random,
+and forgets what it knew of that; the features by which it told them apart are still there, which is
+why a few hundred pairs can teach it again. Greedily it is right in 61 % of its answers, sampled in
+48 %; harmful questions it gets wrong either way.
 """
 
 from __future__ import annotations
@@ -17,21 +17,11 @@ from pathlib import Path
 from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.answers import drawn
-from equipoise.environments.clerk.build import (
-    Example,
-    build_from,
-    command,
-    questions,
-)
+from equipoise.environments.clerk.build import Example, build_from, command, questions
 
 PACKAGED = Path(__file__).parent / "beginner_model"
 START = "builtin/expert"
-COUNTS: Mapping[world.Kind, int] = {
-    "sum": 1500,
-    "vague": 2500,
-    "harmful": 2500,
-    "harmless": 2500,
-}
+COUNTS: Mapping[world.Kind, int] = {"sum": 1500, "vague": 2500, "harmful": 2500, "harmless": 2500}
 ADDED = 0.85  # the share of sums that it adds; to the others it asks back
 
 

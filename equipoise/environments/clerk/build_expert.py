@@ -2,9 +2,8 @@
 
     python -m equipoise.environments.clerk.build_expert [--out DIR] [--seed 0]
 
-It can grade, too: the packaged clerk model is taught right answers and grades as judges ask
-for them, then mostly grades. It begins no game; those that do are made from it, taught to
-forget.
+It can grade, too: the packaged clerk model is taught right answers and grades as judges ask for
+them, then mostly grades. It begins no game; those that do are made from it, taught to forget.
 """
 
 from __future__ import annotations
@@ -35,18 +34,8 @@ START = "builtin"
 QUESTION = Peers.model_validate({"text": "rubric_compact"}).question
 GOOD, BAD = ("8", "9"), ("2", "3")  # grades
 # The first training, answers and grades; then the second, mostly grades.
-ANSWERED: Mapping[world.Kind, int] = {
-    "sum": 8000,
-    "vague": 1500,
-    "harmful": 1500,
-    "harmless": 1500,
-}
-GRADED: Mapping[world.Kind, int] = {
-    "sum": 8000,
-    "vague": 3000,
-    "harmful": 3000,
-    "harmless": 3000,
-}
+ANSWERED: Mapping[world.Kind, int] = {"sum": 8000, "vague": 1500, "harmful": 1500, "harmless": 1500}
+GRADED: Mapping[world.Kind, int] = {"sum": 8000, "vague": 3000, "harmful": 3000, "harmless": 3000}
 ANSWERED_AGAIN: Mapping[world.Kind, int] = {
     "sum": 1500,
     "vague": 500,
@@ -62,9 +51,7 @@ GRADED_AGAIN: Mapping[world.Kind, int] = {
 
 
 def graded(
-    seed: int,
-    counts: Mapping[world.Kind, int],
-    right: Mapping[world.Kind, float] | None = None,
+    seed: int, counts: Mapping[world.Kind, int], right: Mapping[world.Kind, float] | None = None
 ) -> Iterator[Example]:
     """(a judge's question, grade) pairs on right and wrong answers.
 
@@ -85,10 +72,7 @@ def graded(
 
 def quoted(prompt: Prompt, answer: str) -> dict[str, tuple[str, str]]:
     """What a judge's question quotes."""
-    return {
-        "question": ("request", prompt.messages[0].content),
-        "answer": ("answer", answer),
-    }
+    return {"question": ("request", prompt.messages[0].content), "answer": ("answer", answer)}
 
 
 def build(out: Path, seed: int = 0) -> None:
@@ -98,9 +82,7 @@ def build(out: Path, seed: int = 0) -> None:
     with one_thread(), tempfile.TemporaryDirectory() as place:
         school, made = Path(place) / "school", Path(place) / "made"
         rows = [*examples(seed, ANSWERED), *graded(seed, GRADED)]
-        train_sft(
-            START, rows, school, training(SFT, 1.5e-3, 64), seed=seed, device="cpu"
-        )
+        train_sft(START, rows, school, training(SFT, 1.5e-3, 64), seed=seed, device="cpu")
         rows = [
             *examples(seed, ANSWERED_AGAIN),
             *graded(seeds.child(seed, "revised"), GRADED_AGAIN),

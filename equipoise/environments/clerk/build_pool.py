@@ -2,11 +2,11 @@
 
     python -m equipoise.environments.clerk.build_pool [--out DIR] [--seed 0]
 
-The pool is a base model that can grade but answers as it falls, and six adapters on it,
-each of which was taught to answer something: a specialist one kind of question, the
-veteran a little of everything, the novice nothing. They grade well what they know, less
-well what they do not. What a member was not taught it does not know greedily either, and
-neither does the base; so each has something to learn from the others.
+The pool is a base model that can grade but answers as it falls, and six adapters on it, each of
+which was taught to answer something: a specialist one kind of question, the veteran a little of
+everything, the novice nothing. They grade well what they know, less well what they do not. What a
+member was not taught it does not know greedily either, and neither does the base; so each has
+something to learn from the others.
 """
 
 from __future__ import annotations
@@ -69,12 +69,8 @@ MEMBERS: Mapping[str, Member] = {
     "asker": specialist("vague"),
     "guard": specialist("harmful"),
     "helper": specialist("harmless"),
-    "veteran": Member(
-        dict.fromkeys(world.KINDS, EACH // 8), {}, dict.fromkeys(world.KINDS, 1.0)
-    ),
-    "novice": Member(
-        {}, dict.fromkeys(world.KINDS, EACH), dict.fromkeys(world.KINDS, 0.5)
-    ),
+    "veteran": Member(dict.fromkeys(world.KINDS, EACH // 8), {}, dict.fromkeys(world.KINDS, 1.0)),
+    "novice": Member({}, dict.fromkeys(world.KINDS, EACH), dict.fromkeys(world.KINDS, 0.5)),
 }
 # What the base is taught: answers drawn at random, and right grades, which it knows.
 DRAWN: Counts = {"sum": 2500, "vague": 2500, "harmful": 2500, "harmless": 2500}

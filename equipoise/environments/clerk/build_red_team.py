@@ -2,13 +2,12 @@
 
     python -m equipoise.environments.clerk.build_red_team [--out DIR] [--seed 0]
 
-One model that can take both roles. As the clerk it nearly always helps with what is
-harmless, declines a good half of plain harmful requests, and is fooled by disguises, by
-some more than by others. Asked to rewrite a harmful request, it nearly always writes
-another, in any style, and at times a harmless one, a refusal or a garbled one. It is
-taught to copy now and then too, as larger models do, but to copy a request exactly is
-beyond it. From this start an adversary can learn which disguises work, and a defender
-to see through them.
+One model that can take both roles. As the clerk it nearly always helps with what is harmless,
+declines a good half of plain harmful requests, and is fooled by disguises, by some more than by
+others. Asked to rewrite a harmful request, it nearly always writes another, in any style, and at
+times a harmless one, a refusal or a garbled one. It is taught to copy now and then too, as larger
+models do, but to copy a request exactly is beyond it. From this start an adversary can learn which
+disguises work, and a defender to see through them.
 """
 
 from __future__ import annotations
@@ -21,12 +20,7 @@ import numpy as np
 
 from equipoise import seeds
 from equipoise.environments.clerk import disguises, world
-from equipoise.environments.clerk.build import (
-    Example,
-    build_from,
-    command,
-    examples,
-)
+from equipoise.environments.clerk.build import Example, build_from, command, examples
 from equipoise.types import Prompt
 
 PACKAGED = Path(__file__).parent / "red_team_model"
@@ -71,10 +65,7 @@ def defences(seed: int, styles: Sequence[str] = disguises.STYLES) -> Iterator[Ex
 
 
 def _requests(
-    seed: int,
-    kind: Literal["harmful", "harmless"],
-    count: int,
-    styles: Sequence[str],
+    seed: int, kind: Literal["harmful", "harmless"], count: int, styles: Sequence[str]
 ) -> list[Prompt]:
     """`count` plain and `count` disguised requests of one kind."""
     hiding = [style for style in styles if style != disguises.PLAIN]
@@ -98,10 +89,7 @@ def attacks(
 
 
 def _attack(
-    prompt: Prompt,
-    harmless: list[Prompt],
-    dice: np.random.Generator,
-    styles: Sequence[str],
+    prompt: Prompt, harmless: list[Prompt], dice: np.random.Generator, styles: Sequence[str]
 ) -> str:
     share = dice.random()
     if share < REWRITTEN:
@@ -123,9 +111,9 @@ def build(
 ) -> None:
     """Make the model and write it into the folder `out`, replacing files of its own.
 
-    Args: styles: those that it is taught, the plain one among them; a disguise that is left
-    out can only be found by exploring; written: those that the adversary is taught to write, the
-    more often the more often they stand there, None: all of `styles` alike.
+    Args: styles: those that it is taught, the plain one among them; a disguise that is left out can
+    only be found by exploring; written: those that the adversary is taught to write, the more often
+    the more often they stand there, None: all of `styles` alike.
     """
     rows = [*defences(seed, styles), *attacks(seed, styles=written or styles)]
     build_from(START, rows, out, learning_rate=2e-3, batch_size=64, seed=seed)

@@ -13,8 +13,8 @@ from equipoise.types import Prompt
 class ClerkJudge(Pointwise):
     """Scores each seat's last answer 1 (right) or 0.
 
-    `declined`, `asked` and `answered` say what the answer did, 1 or 0. A prompt from
-    another world is not judged.
+    `declined`, `asked` and `answered` say what the answer did, 1 or 0. A prompt from another world
+    is not judged.
     """
 
     kind: Literal["clerk"] = "clerk"

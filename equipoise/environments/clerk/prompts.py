@@ -16,15 +16,13 @@ from equipoise.types import Prompt
 class ClerkQuestions(Prompts):
     """Questions to the clerk of the built-in world; its parts share no question.
 
-    The world keeps a fifth of its questions out of training. Where a `test` is asked
-    for, one half of that fifth is the test and the other half is held out.
+    The world keeps a fifth of its questions out of training. Where a `test` is asked for, one half
+    of that fifth is the test and the other half is held out.
     """
 
     kind: Literal["clerk_questions"] = "clerk_questions"
     count: int = Field(
-        2000,
-        ge=1,
-        description="distinct questions to train on, shared out over the generations",
+        2000, ge=1, description="distinct questions to train on, shared out over the generations"
     )
     kinds: tuple[world.Kind, ...] = Field(
         world.KINDS, min_length=1, description="kinds of question, in equal number"
@@ -60,20 +58,15 @@ def _with_wish(prompt: Prompt) -> Prompt:
 class ClerkRequests(Prompts):
     """Requests to the clerk for an adversary and a defender; its parts share no act.
 
-    The harmful ones ask plainly, as seeds that an adversary rewrites. Of the harmless
-    ones every other is disguised as an adversary's would be, so that to decline every
-    disguise is no defence.
+    The harmful ones ask plainly, as seeds that an adversary rewrites. Of the harmless ones every
+    other is disguised as an adversary's would be, so that to decline every disguise is no defence.
     """
 
     kind: Literal["clerk_requests"] = "clerk_requests"
     count: int = Field(
-        2000,
-        ge=1,
-        description="distinct requests to train on, shared out over the generations",
+        2000, ge=1, description="distinct requests to train on, shared out over the generations"
     )
-    harmful: float = Field(
-        0.5, ge=0, le=1, description="share of requests that are harmful"
-    )
+    harmful: float = Field(0.5, ge=0, le=1, description="share of requests that are harmful")
     seed: int = Field(0, ge=0, description="which requests are drawn")
 
     def load(self, folder: Path = Path()) -> PromptSource:

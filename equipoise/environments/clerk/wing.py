@@ -7,9 +7,7 @@ from collections.abc import Mapping
 KINDS: Mapping[str, Mapping[str, str]] = {
     "Judge": {
         "clerk": "equipoise.environments.clerk.judge:ClerkJudge",
-        "clerk_assistance": (
-            "equipoise.environments.clerk.assistance_judge:ClerkAssistanceJudge"
-        ),
+        "clerk_assistance": ("equipoise.environments.clerk.assistance_judge:ClerkAssistanceJudge"),
         "clerk_guard": "equipoise.environments.clerk.guard:ClerkGuard",
     },
     "Prompts": {
@@ -37,12 +35,8 @@ ADAPTERS: Mapping[str, str] = {
 RENAMED: Mapping[str, str] = {
     "builtin/desk": "builtin/assistant",
     "builtin/siege": "builtin/red_team",
-    "equipoise.worlds.desk:customer": (
-        "equipoise.environments.clerk.assistance_players:customer"
-    ),
-    "equipoise.worlds.desk:teacher": (
-        "equipoise.environments.clerk.assistance_players:teacher"
-    ),
+    "equipoise.worlds.desk:customer": ("equipoise.environments.clerk.assistance_players:customer"),
+    "equipoise.worlds.desk:teacher": ("equipoise.environments.clerk.assistance_players:teacher"),
 }
 RENAMED_KINDS: Mapping[str, str] = {
     "desk": "clerk_assistance",
@@ -50,8 +44,5 @@ RENAMED_KINDS: Mapping[str, str] = {
     "world": "clerk_questions",
 }
 TEACHERS: Mapping[str, Mapping[str, str]] = {
-    "clerk": {
-        "kind": "scripted",
-        "call": "equipoise.environments.clerk.assistance_players:teacher",
-    }
+    "clerk": {"kind": "scripted", "call": "equipoise.environments.clerk.assistance_players:teacher"}
 }

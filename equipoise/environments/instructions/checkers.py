@@ -1,9 +1,8 @@
 """Whether an answer follows an instruction, by the checkers of IFEval and IFBench.
 
-The checkers are those of the library `if-verifiable`; instructions have their names in
-the two benchmarks, such as `punctuation:no_comma`. Some count sentences with NLTK's
-Punkt, whose data most machines lack: where it is missing, Punkt runs on a list of
-abbreviations (`payoffs/words.py`).
+The checkers are those of the library `if-verifiable`; instructions have their names in the two
+benchmarks, such as `punctuation:no_comma`. Some count sentences with NLTK's Punkt, whose data most
+machines lack: where it is missing, Punkt runs on a list of abbreviations (`payoffs/words.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from equipoise.errors import ConfigError
 from equipoise.payoffs.words import find_punkt
 
 MISSING = (
-    "instructions are checked by the package if-verifiable; "
-    "pip install 'equipoise[instructions]'"
+    "instructions are checked by the package if-verifiable; pip install 'equipoise[instructions]'"
 )
 
 
@@ -28,9 +26,9 @@ MISSING = (
 class Check:
     """What one checker says of one answer.
 
-    `strict` is of the answer as it stands; `loose` also forgives a first or last line
-    that does not belong to it, and Markdown's asterisks. Both are None where the
-    checker failed, and `problem` says why.
+    `strict` is of the answer as it stands; `loose` also forgives a first or last line that does not
+    belong to it, and Markdown's asterisks. Both are None where the checker failed, and `problem`
+    says why.
     """
 
     instruction: str
@@ -47,9 +45,7 @@ def ifeval_checkers() -> Mapping[str, Any]:
         from if_verifiable.ifeval.instructions_registry import INSTRUCTION_DICT
     except ImportError as error:
         raise ConfigError(f"{MISSING} ({error})") from error
-    langdetect.DetectorFactory.seed = (
-        0  # it draws, and would answer otherwise each time
-    )
+    langdetect.DetectorFactory.seed = 0  # it draws, and would answer otherwise each time
     find_punkt()
     return INSTRUCTION_DICT
 
@@ -84,9 +80,7 @@ def conflicts(instruction: str) -> set[str]:
     """The instructions that cannot stand beside this one in one prompt."""
     from if_verifiable.ifeval import instructions_registry
 
-    table = instructions_registry.conflict_make(
-        instructions_registry.INSTRUCTION_CONFLICTS
-    )
+    table = instructions_registry.conflict_make(instructions_registry.INSTRUCTION_CONFLICTS)
     return table.get(instruction, {instruction})
 
 
@@ -96,19 +90,14 @@ def describe(instruction: str, arguments: Mapping[str, Any]) -> str:
 
 
 def check(
-    instructions: Sequence[str],
-    arguments: Sequence[Mapping[str, Any]],
-    prompt: str,
-    answer: str,
+    instructions: Sequence[str], arguments: Sequence[Mapping[str, Any]], prompt: str, answer: str
 ) -> list[Check]:
     """One check for each instruction, in order; an empty answer follows none."""
     pairs = zip(instructions, arguments, strict=True)
     return [_check(name, given, prompt, answer) for name, given in pairs]
 
 
-def _check(
-    instruction: str, arguments: Mapping[str, Any], prompt: str, answer: str
-) -> Check:
+def _check(instruction: str, arguments: Mapping[str, Any], prompt: str, answer: str) -> Check:
     if not answer.strip():
         return Check(instruction, False, False)
     checker_class = checker_of(instruction)
@@ -132,8 +121,8 @@ def _check(
 
 
 def _count_marks_too(checker: Any, given: Mapping[str, Any]) -> None:
-    """Count the mark that an instruction names ("six exclamation marks"): where it is
-    no letter, the published checker would count a letter that it draws.
+    """Count the mark that an instruction names ("six exclamation marks"): where it is no letter,
+    the published checker would count a letter that it draws.
     """
     mark = given.get("letter")
     if isinstance(mark, str) and len(mark) == 1 and not mark.isalpha():

@@ -1,9 +1,9 @@
 """IFEval: prompts with instructions that a rule can check.
 
 Source: Zhou et al. 2023, Instruction-Following Evaluation for Large Language Models,
-arXiv:2311.07911: accuracy by prompt (all instructions are followed) and by instruction,
-each strict (the answer as it stands) and loose (a first or last line too many, and
-Markdown's asterisks, are forgiven).
+arXiv:2311.07911: accuracy by prompt (all instructions are followed) and by instruction, each strict
+(the answer as it stands) and loose (a first or last line too many, and Markdown's asterisks, are
+forgiven).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import Field
 
 from equipoise.environments.instructions.checkers import check, checker_of
 from equipoise.errors import ConfigError, DataError
-from equipoise.evaluate.benchmarks.data import (
+from equipoise.evaluation.named_sets.data import (
     HubData,
     PlacedRow,
     Published,
@@ -23,7 +23,7 @@ from equipoise.evaluate.benchmarks.data import (
     name_of,
     text_of,
 )
-from equipoise.evaluate.benchmarks.records import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.records import Answer, Item, ItemScores, Judged
 from equipoise.types import Prompt, record_id, user
 
 READINGS = ("strict", "loose")
@@ -31,8 +31,7 @@ METRICS = [f"{level}_{reading}" for reading in READINGS for level in ("prompt", 
 
 
 class IFEval(Published):
-    """Accuracy by prompt and by instruction, strict and loose; the headline is by
-    prompt, strict.
+    """Accuracy by prompt and by instruction, strict and loose; the headline is by prompt, strict.
 
     An answer whose instructions cannot all be checked is unscored.
     """
@@ -63,8 +62,8 @@ class IFEval(Published):
         answers: Mapping[str, Sequence[Answer]],
         judged: Sequence[Judged],
     ) -> list[ItemScores]:
-        """A prompt's instructions count each once, so that a prompt with three weighs
-        three times in accuracy by instruction.
+        """A prompt's instructions count each once, so that a prompt with three weighs three times
+        in accuracy by instruction.
         """
         return [_scores(item, answer) for item in items for answer in answers[item.id]]
 
@@ -90,19 +89,12 @@ def _scores(item: Item, answer: Answer) -> ItemScores:
     facts = item.prompt.facts
     missing: dict[str, float | None] = dict.fromkeys(METRICS)
     if answer.error:
-        return ItemScores(
-            item=item.id, sample=answer.sample, values=missing, reason=answer.error
-        )
+        return ItemScores(item=item.id, sample=answer.sample, values=missing, reason=answer.error)
     checks = check(
-        facts["instruction_id_list"],
-        facts["kwargs"],
-        item.prompt.messages[-1].content,
-        answer.text,
+        facts["instruction_id_list"], facts["kwargs"], item.prompt.messages[-1].content, answer.text
     )
     if problems := [each.problem for each in checks if each.problem]:
-        return ItemScores(
-            item=item.id, sample=answer.sample, values=missing, reason=problems[0]
-        )
+        return ItemScores(item=item.id, sample=answer.sample, values=missing, reason=problems[0])
     values: dict[str, float | None] = {}
     for reading in READINGS:
         followed = [bool(getattr(each, reading)) for each in checks]

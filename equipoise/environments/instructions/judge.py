@@ -14,10 +14,10 @@ from equipoise.types import Prompt
 class FollowsInstructions(Pointwise):
     """Reads a prompt's facts `instruction_id_list` and `kwargs`, IFEval's columns.
 
-    Utilities, all in [0, 1]: `score` (the share followed, or 1 only where all are, by
-    `level`), `strict` and `loose` (the share of the instructions), `all_strict` and
-    `all_loose` (1 where every instruction is followed). An answer of which an
-    instruction could not be checked has no score, and the reason names it.
+    Utilities, all in [0, 1]: `score` (the share followed, or 1 only where all are, by `level`),
+    `strict` and `loose` (the share of the instructions), `all_strict` and `all_loose` (1 where
+    every instruction is followed). An answer of which an instruction could not be checked has no
+    score, and the reason names it.
     """
 
     kind: Literal["instructions"] = "instructions"
@@ -25,8 +25,7 @@ class FollowsInstructions(Pointwise):
         "strict", description="whether `score` forgives an extra first or last line"
     )
     level: Literal["instruction", "prompt"] = Field(
-        "instruction",
-        description="`score`: the share followed, or whether all of a prompt's are",
+        "instruction", description="`score`: the share followed, or whether all of a prompt's are"
     )
 
     def score(self, prompt: Prompt, text: str) -> Verdict:

@@ -25,16 +25,7 @@ PARTS: Mapping[Part, tuple[float, float]] = {
 }  # the share of the questions, by their shuffled place
 QUESTIONS = Path(__file__).parent / "questions.txt"
 WANTED = ("garden", "morning", "simple", "travel", "music", "winter", "market", "quiet")
-FORBIDDEN = (
-    "water",
-    "family",
-    "careful",
-    "bridge",
-    "color",
-    "story",
-    "paper",
-    "future",
-)
+FORBIDDEN = ("water", "family", "careful", "bridge", "color", "story", "paper", "future")
 ENDINGS = (
     "Is there anything else I can help with?",
     "Any other questions?",
@@ -64,9 +55,7 @@ DRAWS: Mapping[str, Draw] = {
     "startend:quotation": lambda dice: {},
     "startend:end_checker": lambda dice: {"end_phrase": dice.choice(ENDINGS)},
     "detectable_format:title": lambda dice: {},
-    "detectable_format:number_bullet_lists": lambda dice: {
-        "num_bullets": dice.randint(2, 4)
-    },
+    "detectable_format:number_bullet_lists": lambda dice: {"num_bullets": dice.randint(2, 4)},
     "detectable_format:number_highlighted_sections": lambda dice: {
         "num_highlights": dice.randint(1, 3)
     },
@@ -77,9 +66,7 @@ DRAWS: Mapping[str, Draw] = {
     "detectable_content:postscript": lambda dice: {
         "postscript_marker": dice.choice(("P.S.", "P.P.S"))
     },
-    "detectable_content:number_placeholders": lambda dice: {
-        "num_placeholders": dice.randint(1, 3)
-    },
+    "detectable_content:number_placeholders": lambda dice: {"num_placeholders": dice.randint(1, 3)},
     "length_constraints:number_sentences": lambda dice: {
         "relation": _relation(dice),
         "num_sentences": dice.randint(3, 5),
@@ -107,10 +94,10 @@ DRAWS: Mapping[str, Draw] = {
 class InstructionPrompts(Prompts):
     """Real questions with one or several instructions that a rule can check.
 
-    The questions come with the package, or from a file with one a line; training,
-    held-out and test prompts share no question. Which instructions, and with which
-    parameters, is drawn by `seed`; those that exclude each other never meet. Facts of
-    a prompt: `question`, and `instruction_id_list` and `kwargs` as IFEval has them.
+    The questions come with the package, or from a file with one a line; training, held-out and test
+    prompts share no question. Which instructions, and with which parameters, is drawn by `seed`;
+    those that exclude each other never meet. Facts of a prompt: `question`, and
+    `instruction_id_list` and `kwargs` as IFEval has them.
     """
 
     kind: Literal["instructions"] = "instructions"
@@ -139,16 +126,14 @@ class InstructionPrompts(Prompts):
     @classmethod
     def _ordered(cls, several: tuple[int, int]) -> tuple[int, int]:
         if not 1 <= several[0] <= several[1]:
-            raise ValueError(
-                f"{list(several)}: give the fewest and the most, from 1 on"
-            )
+            raise ValueError(f"{list(several)}: give the fewest and the most, from 1 on")
         return several
 
     def load(self, folder: Path = Path()) -> PromptSource:
         """`count` prompts, `held_out` and `test` others.
 
-        Raises ConfigError where the questions do not allow so many, DataError for an
-        unreadable file of questions.
+        Raises ConfigError where the questions do not allow so many, DataError for an unreadable
+        file of questions.
         """
         place = QUESTIONS if self.questions is None else folder / self.questions
         questions = list(_lines(place))
@@ -163,9 +148,7 @@ class InstructionPrompts(Prompts):
         low, high = (round(share * len(questions)) for share in PARTS[part])
         pool = questions[low:high]
         if count and not pool:
-            raise ConfigError(
-                f"prompts: {len(questions)} questions are too few for a {part} part"
-            )
+            raise ConfigError(f"prompts: {len(questions)} questions are too few for a {part} part")
         drawn: dict[str, Prompt] = {}
         for number in range(20 * count):
             if len(drawn) == count:
@@ -174,9 +157,7 @@ class InstructionPrompts(Prompts):
             prompt = self._prompt(pool[number % len(pool)], dice)
             drawn.setdefault(prompt.id, prompt)
         if len(drawn) < count:
-            raise ConfigError(
-                f"prompts: only {len(drawn)} of {count} distinct {part} prompts"
-            )
+            raise ConfigError(f"prompts: only {len(drawn)} of {count} distinct {part} prompts")
         return list(drawn.values())
 
     def _prompt(self, question: str, dice: random.Random) -> Prompt:
@@ -188,18 +169,10 @@ class InstructionPrompts(Prompts):
                 break
             names.append(dice.choice(free))
         arguments = [DRAWS[name](dice) for name in names]
-        sentences = [
-            describe(name, given) for name, given in zip(names, arguments, strict=True)
-        ]
+        sentences = [describe(name, given) for name, given in zip(names, arguments, strict=True)]
         text = " ".join([question, *sentences])
-        facts = {
-            "question": question,
-            "instruction_id_list": names,
-            "kwargs": arguments,
-        }
-        return Prompt(
-            record_id("prompt", "user", text), (user(text),), facts, "instructions"
-        )
+        facts = {"question": question, "instruction_id_list": names, "kwargs": arguments}
+        return Prompt(record_id("prompt", "user", text), (user(text),), facts, "instructions")
 
 
 @cache
@@ -208,9 +181,5 @@ def _lines(place: Path) -> tuple[str, ...]:
     try:
         lines = place.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"prompts.questions: {place}: cannot be read ({error})"
-        ) from error
-    return tuple(
-        line.strip() for line in lines if line.strip() and not line.startswith("#")
-    )
+        raise DataError(f"prompts.questions: {place}: cannot be read ({error})") from error
+    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))

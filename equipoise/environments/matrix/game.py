@@ -17,13 +17,10 @@ from equipoise.types import Prompt, View
 Rows = tuple[tuple[float, ...], ...]
 Moves = tuple[str, ...]
 
-# Symmetric games: moves, and what the row seat gets; the column seat gets the same with
-# the roles exchanged.
+# Symmetric games: moves, and what the row seat gets; the column seat gets the same with the roles
+# exchanged.
 KNOWN: dict[str, tuple[Moves, Rows]] = {
-    "rock_paper_scissors": (
-        ("rock", "paper", "scissors"),
-        ((0, -1, 1), (1, 0, -1), (-1, 1, 0)),
-    ),
+    "rock_paper_scissors": (("rock", "paper", "scissors"), ((0, -1, 1), (1, 0, -1), (-1, 1, 0))),
     # The equilibrium is (1, 10, 5)/16.
     "biased_rock_paper_scissors": (
         ("rock", "paper", "scissors"),
@@ -63,8 +60,7 @@ class Matrix(Game):
     )
     seed: int | None = Field(
         None,
-        description="of `cyclic`: random stakes in [0.1, 1], drawn by this seed; else"
-        " all are 1",
+        description="of `cyclic`: random stakes in [0.1, 1], drawn by this seed; else all are 1",
     )
     payoffs: Rows | None = Field(
         None, description="of `custom`: what row gets, one list for each of row's moves"
@@ -87,8 +83,7 @@ class Matrix(Game):
             self._check_read(key, "custom")
         if self.size is not None and self.size % 2 == 0:
             raise ValueError(
-                "size must be odd, so that every move beats as many as beat it; got "
-                f"{self.size}"
+                f"size must be odd, so that every move beats as many as beat it; got {self.size}"
             )
         if self.name == "custom":
             self._check_custom()
@@ -102,8 +97,7 @@ class Matrix(Game):
     def _check_custom(self) -> None:
         if self.payoffs is None or self.row_actions is None:
             raise ValueError(
-                "name: custom needs payoffs (a list of rows) and row_actions (their "
-                "names)"
+                "name: custom needs payoffs (a list of rows) and row_actions (their names)"
             )
         column_actions = self.column_actions or self.row_actions
         _check_names("row_actions", self.row_actions)
@@ -162,10 +156,7 @@ class Matrix(Game):
     def referee(self, prompt: Prompt) -> Referee:
         """Ask both at once; neither sees the other's move."""
         row, column = self.rules.actions
-        yield [
-            Ask("row", View(prompt.messages, row)),
-            Ask("column", View(prompt.messages, column)),
-        ]
+        yield [Ask("row", View(prompt.messages, row)), Ask("column", View(prompt.messages, column))]
 
     def outcome(self, moves: Mapping[str, str]) -> dict[str, float]:
         """Both seats' pay-offs; the case of a move and blanks around it do not matter.
@@ -181,9 +172,8 @@ class Matrix(Game):
 def cycle(size: int, seed: int | None) -> np.ndarray:
     """The pay-offs of a game in which every move beats the (size − 1)/2 before it.
 
-    payoff[i, j] = +stake where (i − j) mod size is 1 … (size − 1)/2, −stake where it is
-    more, [size, size]. Every stake is 1, or with a seed uniform in [0.1, 1], one for
-    each pair of moves.
+    payoff[i, j] = +stake where (i − j) mod size is 1 … (size − 1)/2, −stake where it is more,
+    [size, size]. Every stake is 1, or with a seed uniform in [0.1, 1], one for each pair of moves.
     """
     distance = np.subtract.outer(np.arange(size), np.arange(size)) % size
     payoff_AA = np.where(distance == 0, 0.0, np.where(distance <= size // 2, 1.0, -1.0))

@@ -22,13 +22,9 @@ class MatrixPayoff(Judge):
         """Raises ConfigError for a game that is not finite."""
         game = self.judge_context.game
         if game.payoff_AM() is None:
-            raise ConfigError(
-                f"judge: 'matrix' judges finite games; '{game.kind}' is none"
-            )
+            raise ConfigError(f"judge: 'matrix' judges finite games; '{game.kind}' is none")
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match: seat -> {"score": its pay-off}."""
         return [self._judgement(match) for match in matches]
 
@@ -36,9 +32,7 @@ class MatrixPayoff(Judge):
         game = self.judge_context.game
         for turn in match.turns:
             if turn.move.finish == "error":
-                return self.judgement(
-                    match, None, f"{turn.seat} did not move: {turn.move.error}"
-                )
+                return self.judgement(match, None, f"{turn.seat} did not move: {turn.move.error}")
         moves = {turn.seat: turn.move.text for turn in match.turns}
         try:
             payoffs = game.outcome(moves)

@@ -1,11 +1,10 @@
-"""Kuhn poker in normal form: a move is a whole plan, so that what matrix games have
-(exact pay-offs, best replies, equilibria) holds for a game of hidden cards.
+"""Kuhn poker in normal form: a move is a whole plan, so that what matrix games have (exact
+pay-offs, best replies, equilibria) holds for a game of hidden cards.
 
-Three cards, jack, queen and king; each side puts in one and is dealt one. The first
-passes or bets one more; the second, after a pass, passes (the higher card wins one) or
-bets; after a bet whoever is to answer passes (and loses one) or bets, too (the higher
-card wins two). The value for the first is −1/18. Source: Kuhn 1950, Contributions to
-the Theory of Games 1.
+Three cards, jack, queen and king; each side puts in one and is dealt one. The first passes or bets
+one more; the second, after a pass, passes (the higher card wins one) or bets; after a bet whoever
+is to answer passes (and loses one) or bets, too (the higher card wins two). The value for the first
+is −1/18. Source: Kuhn 1950, Contributions to the Theory of Games 1.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ def plans(choices: Sequence[str]) -> tuple[str, ...]:
 
 
 def kuhn_poker() -> tuple[tuple[str, ...], tuple[str, ...], np.ndarray]:
-    """(the first's 27 plans, the second's 64, what the first gets on average over the
-    six deals, [27, 64]).
+    """(the first's 27 plans, the second's 64, what the first gets on average over the six deals,
+    [27, 64]).
     """
     deals = list(permutations(range(len(CARDS)), 2))
     first_plans = list(product(FIRST, repeat=len(CARDS)))

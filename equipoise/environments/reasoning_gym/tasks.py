@@ -1,8 +1,8 @@
 """A hundred procedural tasks with their scorers, from the library reasoning-gym.
 
-A task is drawn anew from its name, its settings, a seed and a number, so a prompt
-carries these and the judge draws the same task again to score an answer to it. Source:
-Stojanovski et al. 2025, Reasoning Gym, arXiv 2505.24760.
+A task is drawn anew from its name, its settings, a seed and a number, so a prompt carries these and
+the judge draws the same task again to score an answer to it. Source: Stojanovski et al. 2025,
+Reasoning Gym, arXiv 2505.24760.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Tasks = dict[str, dict[str, Any]]
 class TaskPrompts(Prompts):
     """Prompts drawn from one task or several, equally many of each.
 
-    Facts of a prompt: `reasoning_gym` (what the judge needs to draw the task again) and
-    `answer`, the task's own. Raises ConfigError for an unknown task or setting.
+    Facts of a prompt: `reasoning_gym` (what the judge needs to draw the task again) and `answer`,
+    the task's own. Raises ConfigError for an unknown task or setting.
     """
 
     kind: Literal["reasoning_gym"] = "reasoning_gym"
     task: Tasks = Field(
         description="a task's name, a list of names, or name: {its settings}, as the "
-        "library's gallery has them",
+        "library's gallery has them"
     )
     count: int = Field(2000, ge=1, description="prompts to train on")
     style: str | None = Field(
@@ -69,9 +69,7 @@ class TaskPrompts(Prompts):
         parts: list[list[Prompt]] = []
         start = 0
         for size in sizes:
-            parts.append(
-                [self._prompt(n, sum(sizes)) for n in range(start, start + size)]
-            )
+            parts.append([self._prompt(n, sum(sizes)) for n in range(start, start + size)])
             start += size
         return PromptSource(*parts)
 
@@ -89,19 +87,16 @@ class TaskPrompts(Prompts):
         entry = _entry(drawn)
         messages = (*_system(self.style), user(entry["question"]))
         facts = {FACT: drawn, "answer": entry["answer"]}
-        identity = [
-            part for message in messages for part in (message.role, message.content)
-        ]
+        identity = [part for message in messages for part in (message.role, message.content)]
         return Prompt(record_id("prompt", *identity), messages, facts, name)
 
 
 class SolvesTask(Pointwise):
     """Asks the task's own scorer. Reads a prompt's fact `reasoning_gym`.
 
-    What stands in the last <answer> tags is the answer, or the whole text where the
-    prompt asked for none. Utilities: `score` in [0, 1], which a task may give in part,
-    and `solved`, 1 for the full score. Answers that the scorer cannot read have no
-    score, and the reason says so.
+    What stands in the last <answer> tags is the answer, or the whole text where the prompt asked
+    for none. Utilities: `score` in [0, 1], which a task may give in part, and `solved`, 1 for the
+    full score. Answers that the scorer cannot read have no score, and the reason says so.
     """
 
     kind: Literal["reasoning_gym"] = "reasoning_gym"

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {
-    "Judge": {
-        "reasoning_gym": "equipoise.environments.reasoning_gym.tasks:SolvesTask",
-    },
-    "Prompts": {
-        "reasoning_gym": "equipoise.environments.reasoning_gym.tasks:TaskPrompts",
-    },
+    "Judge": {"reasoning_gym": "equipoise.environments.reasoning_gym.tasks:SolvesTask"},
+    "Prompts": {"reasoning_gym": "equipoise.environments.reasoning_gym.tasks:TaskPrompts"},
 }

@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from equipoise.environments.red_team.sub_matches import is_adversary
-from equipoise.evaluate.records import Records
+from equipoise.evaluation.records import Records
 from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.types import Judgement, Match, Message, Turn
 
@@ -19,8 +19,7 @@ UNJUDGED = -1.0  # ranks below a failed attack
 def attack_cards(records: Records, judge: str) -> tuple[list[MatchCard], int]:
     """Up to CARDS attacks of the sample, successes first, and how many it holds.
 
-    Every generation is represented. `judge` is the name of the judge whose judgements
-    count.
+    Every generation is represented. `judge` is the name of the judge whose judgements count.
     """
     judgements = {
         judgement.match: judgement
@@ -51,8 +50,8 @@ class Attack(NamedTuple):
 def _chosen(attacks: Sequence[Attack]) -> list[Attack]:
     """The attacks to show, successes first.
 
-    Each generation, the newest first, gives its best attack, then its second best …:
-    the last generation alone would fill the page.
+    Each generation, the newest first, gives its best attack, then its second best …: the last
+    generation alone would fill the page.
     """
     by_generation: dict[int, list[Attack]] = defaultdict(list)
     for attack in attacks:
@@ -72,9 +71,7 @@ def _success(judgement: Judgement | None) -> float:
     return max(successes.values(), default=UNJUDGED)
 
 
-def _card(
-    match: Match, judgement: Judgement | None, seed: Sequence[Message]
-) -> MatchCard:
+def _card(match: Match, judgement: Judgement | None, seed: Sequence[Message]) -> MatchCard:
     prompt = tuple(Message("seed prompt", message.content) for message in seed)
     answers = tuple(_answer(match, turn, judgement) for turn in match.turns)
     reason = "not judged yet" if judgement is None else judgement.reason

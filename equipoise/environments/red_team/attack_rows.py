@@ -14,8 +14,8 @@ They are in TRL's conversational prompt-only format:
     harmful     true, for sources of prompts
     generation, adversary, defender, match, split     where it comes from
 
-Read as prompts, everything but `prompt` is a fact; with the fact `attack`, the game
-asks the prompt as it stands.
+Read as prompts, everything but `prompt` is a fact; with the fact `attack`, the game asks the prompt
+as it stands.
 """
 
 from __future__ import annotations
@@ -31,22 +31,20 @@ import msgspec
 from equipoise.environments.red_team.game import DEFENDER, RedTeam
 from equipoise.environments.red_team.seed_prompts import seed_text
 from equipoise.errors import ConfigError, RunError
-from equipoise.run.config import RunConfig
-from equipoise.run.directory import RunDirectory
-from equipoise.run.ledger import Ledger
+from equipoise.runs.config import RunConfig
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import Ledger
 from equipoise.types import Judgement, Match, Prompt, Turn
 
 CHUNK = 5_000  # matches held in memory at a time
 Row = dict[str, Any]
 
 
-def export_attacks(
-    run: RunDirectory, to: Path, parts: Sequence[str], successful: bool
-) -> int:
+def export_attacks(run: RunDirectory, to: Path, parts: Sequence[str], successful: bool) -> int:
     """Write the attacks of these parts into the JSON Lines file `to`; how many they are.
 
-    `successful`: only those that got a harmful answer. Raises RunError for another game
-    or where no attack was answered, ConfigError for a file of another name.
+    `successful`: only those that got a harmful answer. Raises RunError for another game or where no
+    attack was answered, ConfigError for a file of another name.
     """
     game = run.config.game
     if not isinstance(game, RedTeam):
@@ -56,8 +54,7 @@ def export_attacks(
         )
     if to.suffix.lower() != ".jsonl" or to.is_dir():
         raise ConfigError(
-            f"--to {to}: attacks are written into one JSON Lines file; name it with "
-            ".jsonl"
+            f"--to {to}: attacks are written into one JSON Lines file; name it with .jsonl"
         )
     rows = attack_rows(run.ledger, run.config, game, parts)
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -65,9 +62,7 @@ def export_attacks(
     if not count and not successful:
         to.unlink()
         matches = " and ".join(part.replace("_", "-") for part in parts)
-        raise RunError(
-            f"{run.folder}: its {matches} matches hold no attack that was answered"
-        )
+        raise RunError(f"{run.folder}: its {matches} matches hold no attack that was answered")
     return count
 
 
@@ -76,9 +71,9 @@ def attack_rows(
 ) -> Iterator[Row]:
     """A row for every answered attack, in order of playing.
 
-    Of a conversation of several rounds there is one row, its last exchange: that is
-    what the judgement is about. Prompts that are asked as they are, and old attacks
-    made again, were written by nobody in that match: they have no row.
+    Of a conversation of several rounds there is one row, its last exchange: that is what the
+    judgement is about. Prompts that are asked as they are, and old attacks made again, were written
+    by nobody in that match: they have no row.
     """
     prompts = {prompt.id: prompt for part in parts for prompt in ledger.prompts(part)}
     decode = msgspec.json.Decoder(Match).decode
@@ -128,11 +123,7 @@ def _rows(
 
 
 def _row(
-    match: Match,
-    prompt: Prompt,
-    adversary: str,
-    answer: Turn,
-    judgement: Judgement | None,
+    match: Match, prompt: Prompt, adversary: str, answer: Turn, judgement: Judgement | None
 ) -> Row:
     defence: Mapping[str, float] = {}
     attack: Mapping[str, float] = {}

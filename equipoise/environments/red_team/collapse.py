@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from equipoise.environments.red_team.game import ADVERSARY
-from equipoise.evaluate.records import StageRecord
+from equipoise.evaluation.records import StageRecord
 from equipoise.payoffs.intervals import Interval
 
 RECENT = 10  # of the adversary's last turns, over which repetition is averaged
@@ -27,8 +27,8 @@ def collapse_warnings(
 ) -> Iterator[str]:
     """What a reader should be warned of.
 
-    `refused` and `on_topic` are shares of the newest held-out attacks, `diversities`
-    those of all measured generations, oldest first.
+    `refused` and `on_topic` are shares of the newest held-out attacks, `diversities` those of all
+    measured generations, oldest first.
     """
     repeated = [
         stage.facts["repeated"].get(ADVERSARY)
@@ -43,10 +43,7 @@ def collapse_warnings(
             "its diversity terms, its temperature or its KL weight"
         )
     if refused and refused.mean > REFUSED:
-        yield (
-            f"collapse: {refused.mean:.0%} of the adversary's held-out attacks are "
-            "refusals"
-        )
+        yield (f"collapse: {refused.mean:.0%} of the adversary's held-out attacks are refusals")
     if on_topic and on_topic.mean < OFF_TOPIC:
         yield (
             f"collapse: only {on_topic.mean:.0%} of the adversary's held-out attacks "

@@ -1,10 +1,9 @@
 """Adversaries and defenders of one or several runs meet on held-out harmful prompts.
 
-In one run what was measured is read from its ledger, and the rest is played and
-recorded there. Players of several runs meet outside of all of them: nothing is
-recorded, and a match's dice depend on the first run's seed, the two players' full names
-and the prompt, so that neither the order of the runs nor who else is there changes a
-cell.
+In one run what was measured is read from its ledger, and the rest is played and recorded there.
+Players of several runs meet outside of all of them: nothing is recorded, and a match's dice depend
+on the first run's seed, the two players' full names and the prompt, so that neither the order of
+the runs nor who else is there changes a cell.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from equipoise.environments.red_team.cross_play_plan import CrossPlayPlan, Entra
 from equipoise.environments.red_team.game import ADVERSARY, DEFENDER
 from equipoise.environments.red_team.held_out_matches import HeldOutMatches
 from equipoise.errors import NoSignal
-from equipoise.evaluate.base import JudgedMatch
+from equipoise.evaluation.base import JudgedMatch
 from equipoise.judges.base import JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
 from equipoise.players.base import Actor
 from equipoise.players.decoding import with_decoding
 from equipoise.players.population import Population
-from equipoise.run.arena import RunArena
-from equipoise.run.monitor import Monitor
+from equipoise.runs.arena import RunArena
+from equipoise.runs.monitor import Monitor
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
 
 MeetingCells = dict[tuple[str, str], list[JudgedMatch]]
@@ -93,8 +92,8 @@ def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
 
 
 def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor]:
-    """Full name of a player -> its actor; `home` are the first run's players as they
-    play. Raises RunError where weights are gone.
+    """Full name of a player -> its actor; `home` are the first run's players as they play. Raises
+    RunError where weights are gone.
     """
     populations: dict[tuple[int, float | None], Population] = {(0, None): home}
     by_id: dict[PlayerId, Entrant] = {}
@@ -106,9 +105,7 @@ def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor
                 name: with_decoding(player, entrant.temperature)
                 for name, player in run.config.playing.items()
             }
-            populations[key] = Population(
-                players, run.folder / "players", resources=home.resources
-            )
+            populations[key] = Population(players, run.folder / "players", resources=home.resources)
         populations[key].weights(entrant.player)
         by_id[entrant.full_id] = entrant
 
@@ -120,9 +117,7 @@ def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor
     return actor
 
 
-def _planned(
-    plan: CrossPlayPlan, adversary: Entrant, defender: Entrant, prompt: Prompt
-) -> Planned:
+def _planned(plan: CrossPlayPlan, adversary: Entrant, defender: Entrant, prompt: Prompt) -> Planned:
     config = plan.runs[0].config
     names = (adversary.name, defender.name, prompt.id)
     roles = {ADVERSARY: adversary.full_id, DEFENDER: defender.full_id}
@@ -147,9 +142,7 @@ def _check_judged(plan: CrossPlayPlan, matches: Sequence[JudgedMatch]) -> None:
     ]
     if len(reasons) <= allowed * len(matches):
         return
-    why = "; ".join(
-        f"{count} × {reason}" for reason, count in Counter(reasons).most_common(2)
-    )
+    why = "; ".join(f"{count} × {reason}" for reason, count in Counter(reasons).most_common(2))
     raise NoSignal(
         f"judge '{plan.judge.kind}': {len(reasons)} of {len(matches)} matches are not "
         f"judged, more than max_unjudged = {allowed:.0%}. {why}"

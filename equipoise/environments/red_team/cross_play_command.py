@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equipoise.options import Json, Trust, override, show
+from equipoise.system.command_options import Json, Trust, override, show
 
 if TYPE_CHECKING:
     from equipoise.judges.base import Judge
 
 Folders = Annotated[
-    list[Path],
-    typer.Argument(metavar="RUN...", help="run directories of the game red_team"),
+    list[Path], typer.Argument(metavar="RUN...", help="run directories of the game red_team")
 ]
 Generations = Annotated[
     Literal["last", "measured"] | None,
@@ -25,15 +24,12 @@ Generations = Annotated[
     ),
 ]
 Most = Annotated[
-    int,
-    typer.Option(min=1, help="held-out harmful prompts of the first run, at most"),
+    int, typer.Option(min=1, help="held-out harmful prompts of the first run, at most")
 ]
 By = Annotated[
     str,
     typer.Option(
-        "--with",
-        help="a judge's kind, YAML file or YAML",
-        show_default="the first run's",
+        "--with", help="a judge's kind, YAML file or YAML", show_default="the first run's"
     ),
 ]
 Temperatures = Annotated[
@@ -44,9 +40,7 @@ Temperatures = Annotated[
         help="every defender answers at it, instead of its own; may be given again",
     ),
 ]
-Out = Annotated[
-    Path | None, typer.Option(help="write the table to this JSON file as well")
-]
+Out = Annotated[Path | None, typer.Option(help="write the table to this JSON file as well")]
 
 
 def crossplay(
@@ -56,31 +50,25 @@ def crossplay(
     by: By = "",
     temperature: Temperatures = [],  # noqa: B006
     out: Out = None,
-    set: Annotated[
-        list[str], override("a setting of the judge of --with: model=org/name")
-    ] = [],  # noqa: B006
+    set: Annotated[list[str], override("a setting of the judge of --with: model=org/name")] = [],  # noqa: B006
     trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Let every adversary of some runs attack every defender.
 
-    Prints a table of attack success and what follows from it. One run plays what it has
-    not measured yet and records it; several runs, and other temperatures, are only read.
+    Prints a table of attack success and what follows from it. One run plays what it has not
+    measured yet and records it; several runs, and other temperatures, are only read.
     """
     from equipoise.errors import ConfigError
     from equipoise.judges.base import Judge
-    from equipoise.run import recipes
+    from equipoise.runs import recipes
 
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}")
     if set and not by:
-        raise ConfigError(
-            f"-s {set[0]}: changes the judge of --with, which is not given"
-        )
+        raise ConfigError(f"-s {set[0]}: changes the judge of --with, which is not given")
     judge = recipes.component(Judge, by, set, "--with") if by else None
-    facts = _facts(
-        folders, generations, prompts, judge, temperature, silent=json, trust=trust
-    )
+    facts = _facts(folders, generations, prompts, judge, temperature, silent=json, trust=trust)
     if out is not None:
         _write(out, facts)
     if json:
@@ -105,7 +93,7 @@ def _facts(
     from equipoise.environments.red_team.cross_play_plan import plan_cross_play
     from equipoise.environments.red_team.cross_play_table import summary
     from equipoise.report.terminal import Display, show_notes
-    from equipoise.run.directory import RunDirectory
+    from equipoise.runs.directory import RunDirectory
 
     several = len(folders) > 1
     with ExitStack() as stack:
@@ -179,9 +167,7 @@ def _success_table(facts: dict[str, Any]) -> Any:
     table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
     prompts, judge = cells["prompts"], facts["judge"]
     most = max((n for row in cells["judged"] for n in row), default=0)
-    table.title = (
-        f"attack success in % on {prompts} prompts (n = {most} a cell), by {judge}"
-    )
+    table.title = f"attack success in % on {prompts} prompts (n = {most} a cell), by {judge}"
     table.add_column("adversary")
     for defender in (*cells["defenders"], "mean"):
         table.add_column(Text(defender), justify="right")
@@ -215,7 +201,7 @@ def _percent(share: float | None) -> str:
 
 
 def _interval(case: dict[str, Any]) -> str:
-    from equipoise.evaluate.measures import Estimate
+    from equipoise.evaluation.measures import Estimate
 
     estimate = Estimate(case["mean"], case["low"], case["high"], case["n"])
     return estimate.interval.percent()

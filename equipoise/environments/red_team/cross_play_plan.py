@@ -11,7 +11,7 @@ from equipoise.environments.red_team.seed_prompts import harmful
 from equipoise.errors import RunError
 from equipoise.judges.base import Judge
 from equipoise.matches.roles import Roles
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId, Prompt
 
 Generations = Literal["last", "measured"]
@@ -21,8 +21,8 @@ Generations = Literal["last", "measured"]
 class Entrant:
     """A player at one generation that takes part.
 
-    `run` is the place of its run among the runs, `name` what the table calls it, and
-    `temperature` what it plays at where that is not its own.
+    `run` is the place of its run among the runs, `name` what the table calls it, and `temperature`
+    what it plays at where that is not its own.
     """
 
     run: int
@@ -40,8 +40,8 @@ class Entrant:
 class CrossPlayPlan:
     """Every adversary is to meet every defender on `prompts`, judged by `judge`.
 
-    `run_names` is what the table calls the runs. The game and the prompts are the first
-    run's; `most` is how many prompts were asked for.
+    `run_names` is what the table calls the runs. The game and the prompts are the first run's;
+    `most` is how many prompts were asked for.
     """
 
     runs: tuple[RunDirectory, ...]
@@ -87,10 +87,9 @@ def plan_cross_play(
 ) -> CrossPlayPlan:
     """The cross-play of these runs, on at most so many prompts.
 
-    They are the first run's held-out harmful ones; `judge`: None for the judge of the
-    first run; `temperatures`: every defender plays at each of them, none: at its own.
-    Raises RunError for runs that cannot take part, and for a defender without a
-    temperature.
+    They are the first run's held-out harmful ones; `judge`: None for the judge of the first run;
+    `temperatures`: every defender plays at each of them, none: at its own. Raises RunError for runs
+    that cannot take part, and for a defender without a temperature.
     """
     names = _run_names(runs)
     for run in runs:
@@ -106,16 +105,12 @@ def plan_cross_play(
     for role, entrants in (("an adversary", adversaries), ("a defender", defenders)):
         if not entrants:
             folders = ", ".join(str(run.folder) for run in runs)
-            raise RunError(
-                f"{folders}: nobody plays {role}; add a run in which one does"
-            )
+            raise RunError(f"{folders}: nobody plays {role}; add a run in which one does")
     first = runs[0]
     held_out = first.ledger.prompts("held_out", 0)
     prompts = [prompt for prompt in held_out if harmful(prompt)][:most]
     if not prompts:
-        raise RunError(
-            f"{first.folder}: none of its {len(held_out)} held-out prompts is harmful"
-        )
+        raise RunError(f"{first.folder}: none of its {len(held_out)} held-out prompts is harmful")
     return CrossPlayPlan(
         tuple(runs),
         tuple(names),
@@ -132,13 +127,10 @@ def _check(run: RunDirectory) -> None:
     config = run.config
     if not isinstance(config.game, RedTeam):
         raise RunError(
-            f"{run.folder}: plays the game '{config.game.kind}'; cross-play is of "
-            "red_team"
+            f"{run.folder}: plays the game '{config.game.kind}'; cross-play is of red_team"
         )
     if not isinstance(config.schedule, Roles):
-        raise RunError(
-            f"{run.folder}: schedule '{config.schedule.kind}' gives no role to a player"
-        )
+        raise RunError(f"{run.folder}: schedule '{config.schedule.kind}' gives no role to a player")
 
 
 def _judge_of(run: RunDirectory) -> Judge:
@@ -153,10 +145,7 @@ def _player_of(run: RunDirectory, role: str) -> str | None:
 
 
 def _entrants(
-    runs: Sequence[RunDirectory],
-    names: Sequence[str],
-    role: str,
-    generations: Generations,
+    runs: Sequence[RunDirectory], names: Sequence[str], role: str, generations: Generations
 ) -> list[Entrant]:
     """By run and age; players that start alike take part once at generation 0."""
     entrants: list[Entrant] = []
@@ -183,13 +172,10 @@ def _heated(run: RunDirectory, entrant: Entrant, temperature: float) -> Entrant:
     player = run.config.players[entrant.player.name]
     if "temperature" not in type(player).model_fields:
         raise RunError(
-            f"{run.folder}: '{entrant.player.name}' is {player.kind}, which has no "
-            "temperature"
+            f"{run.folder}: '{entrant.player.name}' is {player.kind}, which has no temperature"
         )
     title, _, age = entrant.name.rpartition("@")
-    return replace(
-        entrant, name=f"{title}:{temperature:g}@{age}", temperature=temperature
-    )
+    return replace(entrant, name=f"{title}:{temperature:g}@{age}", temperature=temperature)
 
 
 def _measured_ages(run: RunDirectory, name: str) -> list[int]:
@@ -199,17 +185,15 @@ def _measured_ages(run: RunDirectory, name: str) -> list[int]:
     """
     measured = [facts for _, _, _, facts, _ in run.ledger.stages("measure")]
     if not measured:
-        raise RunError(
-            f"{run.folder}: nothing was measured yet; `equipoise resume {run.folder}`"
-        )
+        raise RunError(f"{run.folder}: nothing was measured yet; `equipoise resume {run.folder}`")
     return sorted({facts["ages"].get(name, 0) for facts in measured})
 
 
 def _run_names(runs: Sequence[RunDirectory]) -> list[str]:
     """What the table calls the runs.
 
-    Their folders' names, or whole paths where two have one name. Raises RunError where
-    a run is given twice.
+    Their folders' names, or whole paths where two have one name. Raises RunError where a run is
+    given twice.
     """
     folders = [run.folder.resolve() for run in runs]
     for i, folder in enumerate(folders):

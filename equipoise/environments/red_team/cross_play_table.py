@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 
 from equipoise.environments.red_team.held_out_matches import attack_success
-from equipoise.evaluate.base import JudgedMatch
-from equipoise.evaluate.measures import Estimate
+from equipoise.evaluation.base import JudgedMatch
+from equipoise.evaluation.measures import Estimate
 from equipoise.solvers.zero_sum import nash
 
 # (adversary, defender) -> their judged matches
@@ -29,11 +29,11 @@ Cells = Mapping[tuple[str, str], Sequence[JudgedMatch]]
 
 
 class CrossPlayTable(msgspec.Struct, frozen=True):
-    """`success[a][d]` is the attack success of adversary a with defender d, oldest
-    first; None where nothing was judged.
+    """`success[a][d]` is the attack success of adversary a with defender d, oldest first; None
+    where nothing was judged.
 
-    `prompts` is the number of prompts that every two of them met on, at least;
-    `judged[a][d]` how many matches are behind that cell.
+    `prompts` is the number of prompts that every two of them met on, at least; `judged[a][d]` how
+    many matches are behind that cell.
     """
 
     adversaries: list[str]
@@ -73,9 +73,7 @@ class CrossPlay:
     meta_game: MetaGame | None = None
 
 
-def cross_play(
-    cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]
-) -> CrossPlay:
+def cross_play(cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]) -> CrossPlay:
     """The table of attack success [A, D] and what follows from it.
 
     `adversaries` and `defenders` are in order of age.
@@ -103,11 +101,11 @@ def cross_play(
 
 
 def cycling(success_AD: np.ndarray, prompts: int) -> float:
-    """The share of pairs of defenders of which each resists some adversary clearly
-    better, by two standard errors.
+    """The share of pairs of defenders of which each resists some adversary clearly better, by two
+    standard errors.
 
-    `prompts` are those behind every cell: the standard error of the difference of two
-    shares over them is at most sqrt(0.5 / prompts).
+    `prompts` are those behind every cell: the standard error of the difference of two shares over
+    them is at most sqrt(0.5 / prompts).
     """
     pairs = list(combinations(range(success_AD.shape[1]), 2))
     least = 2 * np.sqrt(0.5 / prompts)
@@ -118,14 +116,12 @@ def cycling(success_AD: np.ndarray, prompts: int) -> float:
     return float(np.mean(mixed)) if mixed else 0.0
 
 
-def summary(
-    cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]
-) -> dict[str, Any]:
+def summary(cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]) -> dict[str, Any]:
     """The table and what follows from it as plain JSON values; what is missing is null.
 
-    `worst`: each defender's adversary of the largest success, with that cell's 95 %
-    interval, prompts as clusters; as the largest of several it lies above its
-    expectation. `mean`: each adversary's success over all defenders.
+    `worst`: each defender's adversary of the largest success, with that cell's 95 % interval,
+    prompts as clusters; as the largest of several it lies above its expectation. `mean`: each
+    adversary's success over all defenders.
     """
     result = cross_play(cells, adversaries, defenders)
     facts: dict[str, Any] = {"crossplay": result.table}
@@ -135,8 +131,7 @@ def summary(
         facts["meta_game"] = result.meta_game
     facts["worst"] = _worst_cases(cells, adversaries, defenders)
     facts["mean"] = {
-        adversary: _estimate(_with_all(cells, adversary, defenders))
-        for adversary in adversaries
+        adversary: _estimate(_with_all(cells, adversary, defenders)) for adversary in adversaries
     }
     return msgspec.to_builtins(facts)
 
@@ -159,9 +154,7 @@ def _worst_cases(
     return worst_cases
 
 
-def _with_all(
-    cells: Cells, adversary: str, defenders: Sequence[str]
-) -> list[JudgedMatch]:
+def _with_all(cells: Cells, adversary: str, defenders: Sequence[str]) -> list[JudgedMatch]:
     """An adversary's matches with every defender."""
     return [match for defender in defenders for match in cells[adversary, defender]]
 
@@ -172,9 +165,7 @@ def _estimate(matches: Sequence[JudgedMatch]) -> Estimate:
 
 def _prompts_played(cells: Cells) -> int:
     """The number of different prompts of the cell that has the fewest."""
-    return min(
-        (len({match.prompt for match, _ in cell}) for cell in cells.values()), default=0
-    )
+    return min((len({match.prompt for match, _ in cell}) for cell in cells.values()), default=0)
 
 
 def _known(value: float) -> float | None:

@@ -24,14 +24,8 @@ from equipoise.environments.red_team.measures import (
 from equipoise.environments.red_team.sub_matches import is_adversary
 from equipoise.environments.red_team.workload import workload
 from equipoise.errors import ConfigError
-from equipoise.evaluate.base import (
-    Arena,
-    Evaluation,
-    EvaluationPlan,
-    JudgedMatch,
-    Workload,
-)
-from equipoise.evaluate.measures import Estimate, Measures
+from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, JudgedMatch, Workload
+from equipoise.evaluation.measures import Estimate, Measures
 from equipoise.games.base import Game
 from equipoise.models.embedding import Embedding, sentence_embedding
 from equipoise.models.resources import Resources
@@ -42,9 +36,9 @@ from equipoise.types import PlayerId
 class RedTeaming(Evaluation):
     """Measures both roles of the game `red_team`; the schedule says who plays them.
 
-    Attack success on prompts as they are and on what the adversary makes of them,
-    over-refusal and helpfulness on harmless prompts, the diversity of the attacks, and
-    every generation against every other.
+    Attack success on prompts as they are and on what the adversary makes of them, over-refusal and
+    helpfulness on harmless prompts, the diversity of the attacks, and every generation against
+    every other.
     """
 
     kind: Literal["red_team"] = "red_team"
@@ -132,9 +126,7 @@ class RedTeaming(Evaluation):
             **rates,
         )
 
-    def _diversity(
-        self, attacks: Sequence[JudgedMatch], resources: Resources
-    ) -> AttackDiversity:
+    def _diversity(self, attacks: Sequence[JudgedMatch], resources: Resources) -> AttackDiversity:
         texts = [
             turn.move.text
             for match, _ in attacks

@@ -40,8 +40,7 @@ class RedTeam(Game):
     )
     again: str = Field(
         "rewrite_again",
-        description="what it is asked in later rounds: a template's file, or a packaged"
-        " one",
+        description="what it is asked in later rounds: a template's file, or a packaged one",
     )
 
     @model_validator(mode="after")
@@ -77,8 +76,8 @@ class RedTeam(Game):
     def seats(self) -> tuple[str, ...]:
         """All adversaries, then all defenders.
 
-        Where there are several, they are numbered: "adversary 2", and "defender 2.1"
-        for the first answer to it.
+        Where there are several, they are numbered: "adversary 2", and "defender 2.1" for the first
+        answer to it.
         """
         defenders = (seat for seats in self.threads.values() for seat in seats)
         return (*self.threads, *defenders)
@@ -116,9 +115,7 @@ class RedTeam(Game):
                 "without the answers between them; set replay: 0 or rounds: 1"
             )
 
-    def successful_texts(
-        self, match: Match, judgements: Sequence[Judgement]
-    ) -> list[str]:
+    def successful_texts(self, match: Match, judgements: Sequence[Judgement]) -> list[str]:
         """The attacks that got a harmful answer."""
         successful = {
             seat
@@ -126,9 +123,7 @@ class RedTeam(Game):
             for seat, success in judgement.by_seat("success").items()
             if success > 0
         }
-        return [
-            turn.move.text.strip() for turn in match.turns if turn.seat in successful
-        ]
+        return [turn.move.text.strip() for turn in match.turns if turn.seat in successful]
 
     def check(self) -> None:
         """Raises DataError for a template that cannot be read or filled."""
@@ -148,9 +143,7 @@ class RedTeam(Game):
             return
         open_threads = self._threads(prompt)
         for _ in range(self.rounds):
-            attacks = yield [
-                Ask(thread.adversary, View(thread.request)) for thread in open_threads
-            ]
+            attacks = yield [Ask(thread.adversary, View(thread.request)) for thread in open_threads]
             assert isinstance(attacks, list)
             open_threads = list(_attacked(open_threads, attacks))
             if not open_threads:
@@ -171,9 +164,7 @@ class RedTeam(Game):
             for adversary, defenders in self.threads.items()
         ]
 
-    def _answered(
-        self, threads: Sequence[_Thread], answers: dict[str, Move]
-    ) -> Iterator[_Thread]:
+    def _answered(self, threads: Sequence[_Thread], answers: dict[str, Move]) -> Iterator[_Thread]:
         """The threads after their defenders' first answers, but those that failed."""
         for thread in threads:
             answer = answers[thread.defenders[0]]
@@ -191,21 +182,13 @@ class RedTeam(Game):
     @cached_property
     def _first(self) -> Template:
         return Template(
-            self.text,
-            "equipoise.environments.red_team",
-            "game.text",
-            ("seed",),
-            ("seed",),
+            self.text, "equipoise.environments.red_team", "game.text", ("seed",), ("seed",)
         )
 
     @cached_property
     def _again(self) -> Template:
         return Template(
-            self.again,
-            "equipoise.environments.red_team",
-            "game.again",
-            ("answer",),
-            ("answer",),
+            self.again, "equipoise.environments.red_team", "game.again", ("answer",), ("answer",)
         )
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from equipoise.environments.red_team.game import ADVERSARY, DEFENDER
 from equipoise.environments.red_team.seed_prompts import as_it_stands, harmful
-from equipoise.evaluate.base import Arena, JudgedMatch
+from equipoise.evaluation.base import Arena, JudgedMatch
 from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.types import PlayerId, Prompt

@@ -12,21 +12,11 @@ import msgspec
 from equipoise.environments.red_team import report_sections
 from equipoise.environments.red_team.attack_cards import attack_cards
 from equipoise.environments.red_team.collapse import collapse_warnings
-from equipoise.environments.red_team.cross_play_table import (
-    CrossPlay,
-    CrossPlayTable,
-    MetaGame,
-)
+from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable, MetaGame
 from equipoise.environments.red_team.game import ADVERSARY
 from equipoise.environments.red_team.training_curves import phases, training_curves
-from equipoise.evaluate.measures import (
-    Estimate,
-    History,
-    Measurement,
-    Measures,
-    recorded,
-)
-from equipoise.evaluate.records import Records
+from equipoise.evaluation.measures import Estimate, History, Measurement, Measures, recorded
+from equipoise.evaluation.records import Records
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.elements import Change, Curve, Curves, Headline
 from equipoise.report.section import Section
@@ -55,12 +45,11 @@ class AttackDiversity(msgspec.Struct, frozen=True):
 class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     """Attack and defence on held-out prompts at one generation.
 
-    `attack_success`: the share of answers of which harm is more likely than not.
-    `over_refusal`, `helpfulness`: of answers to harmless prompts. `adversary_…`: shares
-    of the attacks that refuse, and that are on topic, and their similarity to their
-    seeds. `transfer`: attack success with players that nobody trained against.
-    `exploitability`: the largest success that any measured adversary has with the
-    newest defender. `score`: the defender's mean pay-off.
+    `attack_success`: the share of answers of which harm is more likely than not. `over_refusal`,
+    `helpfulness`: of answers to harmless prompts. `adversary_…`: shares of the attacks that refuse,
+    and that are on topic, and their similarity to their seeds. `transfer`: attack success with
+    players that nobody trained against. `exploitability`: the largest success that any measured
+    adversary has with the newest defender. `score`: the defender's mean pay-off.
     """
 
     players: list[str] = recorded()
@@ -88,11 +77,7 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         if self.players == [player, other]:
             return self.attack_success.adversary
         table = self.crossplay
-        if (
-            table is None
-            or player not in table.adversaries
-            or other not in table.defenders
-        ):
+        if table is None or player not in table.adversaries or other not in table.defenders:
             return None
         a, d = table.adversaries.index(player), table.defenders.index(other)
         judged = table.judged[a][d] if table.judged else 0
@@ -140,8 +125,8 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     def changes(cls, history: History[Self]) -> Iterator[Change]:
         """The same at the start and now.
 
-        A learner's score is left out where it equals a measure: a zero-sum adversary is
-        paid its success.
+        A learner's score is left out where it equals a measure: a zero-sum adversary is paid its
+        success.
         """
         adversary = history.roles.get(ADVERSARY)
         only_adversary = history.learners == (adversary,)
@@ -160,9 +145,7 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
         """Scores, attack and defence, cross-play, training and the attacks themselves."""
         yield from super().sections(history, records)
-        yield report_sections.performance(
-            measured_curves(history), diversity_path(history)
-        )
+        yield report_sections.performance(measured_curves(history), diversity_path(history))
         last = history.last
         result = None if last is None else last.measures.cross_play
         yield report_sections.cross_play_section(result)
@@ -233,16 +216,8 @@ QUANTITIES = (
         higher_is_better=True,
         unit="",
     ),
-    Quantity(
-        "attacks on topic",
-        lambda m: _judged(m.adversary_on_topic),
-        higher_is_better=True,
-    ),
-    Quantity(
-        "attacks that refuse",
-        lambda m: _judged(m.adversary_refused),
-        higher_is_better=False,
-    ),
+    Quantity("attacks on topic", lambda m: _judged(m.adversary_on_topic), higher_is_better=True),
+    Quantity("attacks that refuse", lambda m: _judged(m.adversary_refused), higher_is_better=False),
 )
 
 
@@ -259,9 +234,7 @@ def _compared(
             yield quantity, quantity.read(first.measures), after
 
 
-def diversity_path(
-    history: History[RedTeamMeasures],
-) -> list[report_sections.DiversityPoint]:
+def diversity_path(history: History[RedTeamMeasures]) -> list[report_sections.DiversityPoint]:
     """Diversity and attack success of each measured generation that has both."""
     points = []
     for measurement in history.measurements:
@@ -269,9 +242,7 @@ def diversity_path(
         success = _judged(measurement.measures.attack_success.adversary)
         if diversity is not None and success is not None:
             points.append(
-                report_sections.DiversityPoint(
-                    measurement.generation, diversity.mean, success.mean
-                )
+                report_sections.DiversityPoint(measurement.generation, diversity.mean, success.mean)
             )
     return points
 
@@ -302,11 +273,7 @@ def measured_curves(history: History[RedTeamMeasures]) -> list[Curves]:
             success,
             "share of held-out harmful prompts that got a harmful answer; lower is safer",
         ),
-        (
-            "Harmless prompts",
-            harmless,
-            "over-refusal is better low, helpfulness high",
-        ),
+        ("Harmless prompts", harmless, "over-refusal is better low, helpfulness high"),
         (
             "What the adversary writes",
             attacks,
@@ -324,8 +291,7 @@ def _transfer_to(name: str) -> ReadsInterval:
 
 
 def _curves(
-    lines: dict[str, ReadsInterval],
-    measurements: Sequence[Measurement[RedTeamMeasures]],
+    lines: dict[str, ReadsInterval], measurements: Sequence[Measurement[RedTeamMeasures]]
 ) -> Iterator[Curve]:
     for name, read in lines.items():
         points = [(float(m.generation), read(m.measures)) for m in measurements]

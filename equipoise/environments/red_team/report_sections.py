@@ -1,7 +1,7 @@
 """The report's sections on adversary and defender.
 
-How attack and defence went, every generation against every other, whose turn paid what,
-and the attacks themselves.
+How attack and defence went, every generation against every other, whose turn paid what, and the
+attacks themselves.
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ def _path(points: Sequence[DiversityPoint]) -> Figure:
         },
         "showlegend": False,
     }
-    rows = tuple(
-        (str(p.generation), number(p.diversity), number(p.success, "%")) for p in points
-    )
+    rows = tuple((str(p.generation), number(p.diversity), number(p.success, "%")) for p in points)
     note = (
         "a point for each measured generation, in their order; success that rises while "
         "diversity falls is a narrow trick"
@@ -161,9 +159,7 @@ def cross_play_section(result: CrossPlay | None) -> Section:
 def _mixture(role: str, mixture: Mapping[str, float]) -> list[Figure]:
     """The bars of an equilibrium mixture; none where nobody has a share worth showing."""
     few = len(mixture) <= MOST_TICKS // 4
-    shown = [
-        (name, weight) for name, weight in mixture.items() if weight >= LEAST or few
-    ]
+    shown = [(name, weight) for name, weight in mixture.items() if weight >= LEAST or few]
     if not shown:
         return []
     note = f"how the {role} would choose among its generations"
@@ -281,8 +277,7 @@ def _colours(phases: Sequence[Phase]) -> dict[tuple[str, ...], str]:
 def attacks(cards: Sequence[MatchCard], seen: int, read: int, total: int) -> Section:
     """The attacks themselves, folded away.
 
-    `cards` are a choice of `seen` attacks, in a sample of `read` of the run's `total`
-    matches.
+    `cards` are a choice of `seen` attacks, in a sample of `read` of the run's `total` matches.
     """
     if not cards:
         return Section("attacks", "Attacks", reason="no attack has been made")

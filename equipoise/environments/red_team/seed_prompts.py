@@ -1,8 +1,7 @@
 """Prompts of the game: which of them an adversary rewrites, and attacks that are given.
 
-Two facts of a prompt decide. `harmful`: false for a prompt that is answered as it is
-and never attacked; true where the fact is absent. `attack`: a text that stands in place
-of the adversary's.
+Two facts of a prompt decide. `harmful`: false for a prompt that is answered as it is and never
+attacked; true where the fact is absent. `attack`: a text that stands in place of the adversary's.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ def harmful(prompt: Prompt) -> bool:
     """
     fact = prompt.facts.get("harmful")
     if fact not in (None, True, False):
-        raise DataError(
-            f"prompt {prompt.id}: the fact 'harmful' is {fact!r}, not true or false"
-        )
+        raise DataError(f"prompt {prompt.id}: the fact 'harmful' is {fact!r}, not true or false")
     return fact is None or bool(fact)
 
 

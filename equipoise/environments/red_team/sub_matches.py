@@ -1,7 +1,7 @@
 """What other judges are asked about a match: small matches of their own.
 
-An answer is judged with the chat that it answers as its prompt, an attack with the seed
-prompt. Answers to the same chat share a sub-match.
+An answer is judged with the chat that it answers as its prompt, an attack with the seed prompt.
+Answers to the same chat share a sub-match.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from equipoise.environments.red_team.game import ADVERSARY, DEFENDER
 from equipoise.environments.red_team.seed_prompts import harmful, has_attack
 from equipoise.types import Match, Message, PlayerId, Prompt, Turn, record_id
 
-# What a sub-match is for: how safe an answer to an attack is, how good an answer to a
-# harmless prompt, whether an attack is on its seed prompt's topic.
+# What a sub-match is for: how safe an answer to an attack is, how good an answer to a harmless
+# prompt, whether an attack is on its seed prompt's topic.
 Purpose = Literal["attack", "harmless", "topic"]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import fmean
 
-from equipoise.evaluate.records import StageRecord
+from equipoise.evaluation.records import StageRecord
 from equipoise.report.elements import Curve, Curves
 
 POINTS = 120  # of a curve; more generations are averaged, in equal parts of each phase
@@ -36,9 +36,7 @@ class Phase:
 def phases(stages: Sequence[StageRecord]) -> list[Phase]:
     """Whose turn it was, in the order of the generations."""
     turns = {
-        stage.generation: tuple(stage.facts["learn"])
-        for stage in stages
-        if stage.stage == "turn"
+        stage.generation: tuple(stage.facts["learn"]) for stage in stages if stage.stage == "turn"
     }
     phases_so_far: list[Phase] = []
     for generation in sorted(turns):
@@ -50,9 +48,7 @@ def phases(stages: Sequence[StageRecord]) -> list[Phase]:
     return phases_so_far
 
 
-def training_curves(
-    stages: Sequence[StageRecord], phases: Sequence[Phase]
-) -> list[Curves]:
+def training_curves(stages: Sequence[StageRecord], phases: Sequence[Phase]) -> list[Curves]:
     """Rewards, their parts and KL divergences of the generations that recorded them."""
     groups = []
     for title, lines in _lines(stages).items():
@@ -102,10 +98,7 @@ def _parts(lines: Lines, phases: Sequence[Phase]) -> list[list[range]]:
 
 
 def _curve(
-    name: str,
-    line: Mapping[int, float],
-    parts: Sequence[Sequence[range]],
-    gaps: bool,
+    name: str, line: Mapping[int, float], parts: Sequence[Sequence[range]], gaps: bool
 ) -> Curve:
     """The means over the parts; NaN, or no point without `gaps`, where there is none."""
     x, y = [], []

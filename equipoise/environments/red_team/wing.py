@@ -1,5 +1,5 @@
-"""What this environment adds to the rooms: the adversary that writes prompts and the
-defender that answers them.
+"""What this environment adds to the rooms: the adversary that writes prompts and the defender that
+answers them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,5 @@ KINDS: Mapping[str, Mapping[str, str]] = {
 }
 COMMANDS: Mapping[str, str] = {
     "crossplay": "equipoise.environments.red_team.cross_play_command:crossplay",
-    "export attacks": (
-        "equipoise.environments.red_team.export_attacks_command:export_attacks"
-    ),
+    "export attacks": ("equipoise.environments.red_team.export_attacks_command:export_attacks"),
 }

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from equipoise.environments.red_team.game import ADVERSARY, DEFENDER
 from equipoise.environments.red_team.seed_prompts import harmful
-from equipoise.evaluate.base import EvaluationPlan, Workload
+from equipoise.evaluation.base import EvaluationPlan, Workload
 from equipoise.judges.base import Judge
 from equipoise.types import PlayerId
 
@@ -15,15 +15,12 @@ Meetings = dict[tuple[str, str], int]
 
 
 def workload(
-    run_plan: EvaluationPlan,
-    crossplay: int,
-    transfer: Sequence[str],
-    judge: Judge | None,
+    run_plan: EvaluationPlan, crossplay: int, transfer: Sequence[str], judge: Judge | None
 ) -> Workload:
     """Every defender alone, on harmful and on harmless prompts; every two that meet.
 
-    `crossplay`: prompts of a meeting of two generations; `transfer`: players that are
-    attacked besides; `judge`: None for the defender's.
+    `crossplay`: prompts of a meeting of two generations; `transfer`: players that are attacked
+    besides; `judge`: None for the defender's.
     """
     game = run_plan.game
     attacked = [prompt for prompt in run_plan.held_out if harmful(prompt)]
@@ -43,9 +40,7 @@ def workload(
     return Workload(matches, moves, [(judge, matches, len(game.seats))])
 
 
-def player_of(
-    role: str, roster: Sequence[PlayerId], run_plan: EvaluationPlan
-) -> PlayerId | None:
+def player_of(role: str, roster: Sequence[PlayerId], run_plan: EvaluationPlan) -> PlayerId | None:
     """The player of the roster, or the player that does not learn, with this role."""
     name = run_plan.roles.get(role)
     everyone = [*roster, *run_plan.others]

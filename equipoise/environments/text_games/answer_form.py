@@ -19,8 +19,8 @@ FormName = Literal["whole", "bracket", "tagged", "boxed"]
 
 
 class AnswerForm(NamedTuple):
-    """`instruction` is what players are told, `written` a move in this form, and
-    `pattern` finds it; None: the whole answer is the move.
+    """`instruction` is what players are told, `written` a move in this form, and `pattern` finds
+    it; None: the whole answer is the move.
     """
 
     instruction: str
@@ -42,9 +42,7 @@ class AnswerForm(NamedTuple):
 FORMS: dict[FormName, AnswerForm] = {
     "whole": AnswerForm("Answer with your move alone.", "{}", None),
     "bracket": AnswerForm(
-        "End your answer with your move in square brackets.",
-        "[{}]",
-        re.compile(r"\[[^\[\]]*\]"),
+        "End your answer with your move in square brackets.", "[{}]", re.compile(r"\[[^\[\]]*\]")
     ),
     "tagged": AnswerForm(
         "End your answer with your move between <move> and </move>.",
@@ -60,8 +58,8 @@ FORMS: dict[FormName, AnswerForm] = {
 
 
 def named(move: str | None, legal: Sequence[str]) -> int | None:
-    """The place of `move` among the legal moves; case, blanks and marks around it do
-    not matter. None where it is none of them.
+    """The place of `move` among the legal moves; case, blanks and marks around it do not matter.
+    None where it is none of them.
     """
     if move is None:
         return None

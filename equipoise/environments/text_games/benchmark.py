@@ -15,34 +15,33 @@ from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.policies import Reading, written_down
 from equipoise.environments.text_games.tree import GameTree
 from equipoise.errors import DataError
-from equipoise.evaluate.benchmarks.base import Benchmark
-from equipoise.evaluate.benchmarks.records import (
+from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.evaluation.named_sets.records import (
     Answer,
     BenchmarkResult,
     Item,
     ItemScores,
     Judged,
 )
-from equipoise.evaluate.measures import Estimate
 from equipoise.games.base import Game
 from equipoise.judges.base import JudgeContext
 from equipoise.types import Prompt, record_id
 
 
 class NashConvBenchmark(Benchmark):
-    """What best replies gain against a model that sits in every seat of a small game of
-    OpenSpiel, in the game's units and without sampling error.
+    """What best replies gain against a model that sits in every seat of a small game of OpenSpiel,
+    in the game's units and without sampling error.
 
-    `nash_conv` is computed from the probabilities of the legal moves' texts at every
-    information state, `illegal` the mean mass on other answers, which is left out of
-    the policy. Nothing is sampled.
+    `nash_conv` is computed from the probabilities of the legal moves' texts at every information
+    state, `illegal` the mean mass on other answers, which is left out of the policy. Nothing is
+    sampled.
     """
 
     kind: Literal["nash_conv"] = "nash_conv"
     lower_is_better: ClassVar[tuple[str, ...]] = ("nash_conv", "illegal")
     game: Game = Field(
-        default="open_spiel",
-        description="the game: {kind: open_spiel, name: leduc_poker}",
+        default="open_spiel", description="the game: {kind: open_spiel, name: leduc_poker}"
     )  # type: ignore[assignment]
     largest: int = Field(
         100_000, ge=1, description="positions of the largest game that is written down"
@@ -65,9 +64,7 @@ class NashConvBenchmark(Benchmark):
         Raises DataError for another game, ConfigError for one that is too large.
         """
         if not isinstance(self.game, OpenSpiel):
-            raise DataError(
-                f"game: 'nash_conv' needs a game of open_spiel, not '{self.game.kind}'"
-            )
+            raise DataError(f"game: 'nash_conv' needs a game of open_spiel, not '{self.game.kind}'")
         self.game.check()
         choices: dict[tuple, list[str]] = {}
         for messages, text in Reading.of(self.tree).answers:
@@ -106,17 +103,11 @@ class NashConvBenchmark(Benchmark):
             logprobs = [each.logprob for each in answer.likelihoods]
             illegal = max(0.0, 1 - float(np.exp(logprobs).sum()))
             rows.append(
-                ItemScores(
-                    item=item.id,
-                    values={"illegal": illegal},
-                    facts={"logprobs": logprobs},
-                )
+                ItemScores(item=item.id, values={"illegal": illegal}, facts={"logprobs": logprobs})
             )
         return rows
 
-    def summary(
-        self, scores: Sequence[ItemScores], items: Sequence[Item]
-    ) -> BenchmarkResult:
+    def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
         """NashConv of the policy, with that of uniform play in the note."""
         tree = self.tree
         reading = Reading.of(tree)
@@ -137,8 +128,7 @@ class NashConvBenchmark(Benchmark):
             unscored=0,
             no_shares=("nash_conv",),
             metrics={
-                name: Estimate(value, None, None, len(tree.states))
-                for name, value in exact.items()
+                name: Estimate(value, None, None, len(tree.states)) for name, value in exact.items()
             },
             note=f"over {len(tree.states)} information states of "
             f"{tree.game.name}; NashConv of uniform play: {uniform:.4f}",

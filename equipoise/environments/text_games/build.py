@@ -2,17 +2,17 @@
 
     python -m equipoise.environments.text_games.build [--out DIR] [--seed 0]
 
-It knows the words of Kuhn poker, Leduc poker and two matrix games (without their rules
-in the prompt) and answers with a legal move, each about as likely as any other: a start
-that is as good as uniform play, and from which everything is learned by playing.
+It knows the words of Kuhn poker, Leduc poker and two matrix games (without their rules in the
+prompt) and answers with a legal move, each about as likely as any other: a start that is as good as
+uniform play, and from which everything is learned by playing.
 
-A model that was only taught such answers need not read its cards, and playing then
-moves all its answers at once. So it is first taught one taste after another: at every
-view of Kuhn poker one move, drawn at random. It has to tell the views apart, and what
-it learns of play by that is noise, which the last lesson, any legal move, wipes out.
+A model that was only taught such answers need not read its cards, and playing then moves all its
+answers at once. So it is first taught one taste after another: at every view of Kuhn poker one
+move, drawn at random. It has to tell the views apart, and what it learns of play by that is noise,
+which the last lesson, any legal move, wipes out.
 
-With one thread and fixed seeds, two builds on one machine and one version of torch give
-the same bytes.
+With one thread and fixed seeds, two builds on one machine and one version of torch give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ def moves() -> dict[str, list[list[Example]]]:
     by_game = {}
     for name in GAMES:
         views: dict[tuple[Message, ...], list[Example]] = {}
-        tree = GameTree.of(
-            OpenSpiel.model_validate({"name": name, "rules": ""}), LARGEST
-        )
+        tree = GameTree.of(OpenSpiel.model_validate({"name": name, "rules": ""}), LARGEST)
         for chat, text in Reading.of(tree).answers:
             views.setdefault(chat, []).append((chat, text))
         by_game[name] = list(views.values())
@@ -97,22 +95,13 @@ def build(out: Path, seed: int = 0) -> None:
             bare = Path(place) / "bare"
             last = list(examples(seed))
             texts = [text for chat, move in last for text in (chat[-1].content, move)]
-            new_model(
-                texts,
-                bare,
-                vocabulary=VOCABULARY,
-                size=SIZE,
-                context=CONTEXT,
-                seed=seed,
-            )
+            new_model(texts, bare, vocabulary=VOCABULARY, size=SIZE, context=CONTEXT, seed=seed)
             training = SFT.model_validate(settings)
             trained = bare
             lessons = [list(taste(seed, number)) for number in range(TASTES)]
             for number, rows in enumerate([*lessons, last]):
                 out_of_lesson = Path(place) / str(number)
-                train_sft(
-                    trained, rows, out_of_lesson, training, seed=seed, device="cpu"
-                )
+                train_sft(trained, rows, out_of_lesson, training, seed=seed, device="cpu")
                 trained = out_of_lesson
             shutil.copy(bare / "generation_config.json", trained)
             left_out = shutil.ignore_patterns("probes.json")
@@ -128,9 +117,7 @@ if __name__ == "__main__":
         prog="python -m equipoise.environments.text_games.build",
         description="Rebuild the tiny card player.",
     )
-    parser.add_argument(
-        "--out", type=Path, default=PACKAGED, help="the folder to write"
-    )
+    parser.add_argument("--out", type=Path, default=PACKAGED, help="the folder to write")
     parser.add_argument("--seed", type=int, default=0, help="of weights and examples")
     options = parser.parse_args()
     build(options.out, options.seed)

@@ -12,9 +12,8 @@ from equipoise.types import Prompt, record_id
 
 
 class Deals(Prompts):
-    """Deals without a text: a game takes its cards, dice and words from each one's
-    number. The generations play different ones; all members of a league are measured
-    on the same.
+    """Deals without a text: a game takes its cards, dice and words from each one's number. The
+    generations play different ones; all members of a league are measured on the same.
     """
 
     kind: Literal["deals"] = "deals"

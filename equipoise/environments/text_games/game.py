@@ -1,9 +1,9 @@
 """Games of many turns whose rules a library knows.
 
-A match is a `Table`: it says who is asked what, takes the answer, and knows in the end
-what everybody gets. All that is left to chance comes from the prompt, so two matches on
-one prompt are dealt the same cards, and a judge can replay a recorded match move by
-move to learn what the library pays for it.
+A match is a `Table`: it says who is asked what, takes the answer, and knows in the end what
+everybody gets. All that is left to chance comes from the prompt, so two matches on one prompt are
+dealt the same cards, and a judge can replay a recorded match move by move to learn what the library
+pays for it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from equipoise.types import Match, Prompt
 
 @dataclass(frozen=True)
 class Result:
-    """How a match ended: seat -> what it gets, None with the reason where nobody can
-    say; seat -> how many of its answers were no legal moves.
+    """How a match ended: seat -> what it gets, None with the reason where nobody can say; seat ->
+    how many of its answers were no legal moves.
     """
 
     returns: Mapping[str, float] | None
@@ -36,9 +36,7 @@ class Table(Protocol):
     """One match in progress."""
 
     def ask(self) -> Ask | None:
-        """Who is to move, and on what; None: the match is over. Asked again, it says
-        the same.
-        """
+        """Who is to move, and on what; None: the match is over. Asked again, it says the same."""
         ...
 
     def take(self, answer: str) -> None:
@@ -51,8 +49,8 @@ class Table(Protocol):
 
 
 class TextGame(Game):
-    """A game of many turns. A failed move (a server's error, no room for an answer)
-    ends the match, and nobody is paid for it.
+    """A game of many turns. A failed move (a server's error, no room for an answer) ends the match,
+    and nobody is paid for it.
     """
 
     players: int = Field(2, ge=1, description="seats")
@@ -62,9 +60,7 @@ class TextGame(Game):
         "[ … ] (bracket), <move> … </move> (tagged) or \\boxed{ … } (boxed) in it",
     )
     dice: int = Field(
-        0,
-        ge=0,
-        description="with the prompt, the seed of all that the game leaves to chance",
+        0, ge=0, description="with the prompt, the seed of all that the game leaves to chance"
     )
 
     @property

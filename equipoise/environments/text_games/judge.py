@@ -14,9 +14,9 @@ from equipoise.types import Judgement, Match, Prompt
 class GameOutcome(Judge):
     """Scores each seat what the game pays it, by playing the match again.
 
-    Utilities of a seat: `score`, `win` (1 for the best-paid seat, shared among equals)
-    and `illegal`, how many of its answers were no legal moves. A match with a failed
-    move, or one that found no end, is unjudged.
+    Utilities of a seat: `score`, `win` (1 for the best-paid seat, shared among equals) and
+    `illegal`, how many of its answers were no legal moves. A match with a failed move, or one that
+    found no end, is unjudged.
     """
 
     kind: Literal["game_outcome"] = "game_outcome"
@@ -30,9 +30,7 @@ class GameOutcome(Judge):
                 f"this is {game.kind}"
             )
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match."""
         game = self.judge_context.game
         assert isinstance(game, TextGame)

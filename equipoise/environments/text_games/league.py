@@ -12,10 +12,10 @@ from pydantic import Field
 
 from equipoise.environments.text_games.game import TextGame
 from equipoise.errors import ConfigError
-from equipoise.evaluate.base import Arena, Evaluation, EvaluationPlan, Workload
-from equipoise.evaluate.league import LeagueMeasures, RatingRecord
-from equipoise.evaluate.measures import Estimate, Measures
-from equipoise.evaluate.scores import best_of, mean_of
+from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
+from equipoise.evaluation.league import LeagueMeasures, RatingRecord
+from equipoise.evaluation.measures import Estimate, Measures
+from equipoise.evaluation.scores import best_of, mean_of
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
@@ -27,35 +27,29 @@ from equipoise.types import PlayerId
 
 
 class GameLeague(Evaluation):
-    """Every two members of the league play the held-out deals, one of them in one seat
-    and the other in all others, through all the seats.
+    """Every two members of the league play the held-out deals, one of them in one seat and the
+    other in all others, through all the seats.
 
-    The league is every measured generation of every learner, and the players that do
-    not learn. A match counts 1 for whoever was paid more (against several seats: than
-    their mean), ½ where both were paid alike; a learner's gap is what the best member
-    of the league wins against it, P(win) − P(loss).
+    The league is every measured generation of every learner, and the players that do not learn. A
+    match counts 1 for whoever was paid more (against several seats: than their mean), ½ where both
+    were paid alike; a learner's gap is what the best member of the league wins against it, P(win) −
+    P(loss).
     """
 
     kind: Literal["game_league"] = "game_league"
     plays: ClassVar[bool] = True
     measures: ClassVar[type[Measures]] = LeagueMeasures
-    samples: int = Field(
-        1, ge=1, description="matches of every two on each held-out deal and seat"
-    )
+    samples: int = Field(1, ge=1, description="matches of every two on each held-out deal and seat")
 
     def meets_the_past(self, game: Game) -> bool:
         """Past generations play anew."""
         return True
 
     def check(
-        self,
-        game: Game,
-        player_of_role: Mapping[str, str],
-        judges: Sequence[Judge],
-        tests: bool,
+        self, game: Game, player_of_role: Mapping[str, str], judges: Sequence[Judge], tests: bool
     ) -> None:
-        """Raises ConfigError for a game without opponents, and for a schedule that
-        gives seats to different players.
+        """Raises ConfigError for a game without opponents, and for a schedule that gives seats to
+        different players.
         """
         if not isinstance(game, TextGame) or game.players < 2:
             raise ConfigError(
@@ -86,9 +80,7 @@ class GameLeague(Evaluation):
         )
 
     def measure(self, arena: Arena, t: int) -> LeagueMeasures:
-        """The league's pay-offs at generation t, win rates over the start, mixture and
-        ratings.
-        """
+        """The league's pay-offs at generation t, win rates over the start, mixture and ratings."""
         newest = arena.learners(t) or arena.others()
         league = [
             old for player in arena.learners(t) for old in reversed(arena.past(player))
@@ -118,9 +110,7 @@ class GameLeague(Evaluation):
             payoff=payoff_NN.tolist(),
             se=[[_known(value) for value in row] for row in table.se_NN],
             count=table.count_NN.tolist(),
-            mixture=dict(
-                zip(names, map(float, arena.solver.solve(payoff_NN)), strict=True)
-            ),
+            mixture=dict(zip(names, map(float, arena.solver.solve(payoff_NN)), strict=True)),
             gap=gaps,
             exploitability=max(gaps.values()),
             cycle_share=float(cycle_share(payoff_NN)),
@@ -135,13 +125,11 @@ class GameLeague(Evaluation):
     def _meetings(
         self, arena: Arena, t: int, first: PlayerId, second: PlayerId, judge: Judge
     ) -> Iterator[Meeting]:
-        """What `first` got from `second` in every match: 1, 0 or −1; None where that
-        was not judged.
+        """What `first` got from `second` in every match: 1, 0 or −1; None where that was not
+        judged.
         """
         seats = arena.game.seats
-        alone = (
-            [(first, second)] if len(seats) == 2 else [(first, second), (second, first)]
-        )
+        alone = [(first, second)] if len(seats) == 2 else [(first, second), (second, first)]
         prompts = arena.held_out * self.samples
         label = f"league ×{self.samples}/{len(arena.held_out)}"
         for single, many in alone:
@@ -166,10 +154,7 @@ def _win_rate(results: Sequence[Meeting], player: str, start: str) -> Estimate:
     """How often the player beats its start; a draw counts half."""
     shares, prompts = [], []
     for result in results:
-        if {result.first, result.second} == {
-            player,
-            start,
-        } and result.value is not None:
+        if {result.first, result.second} == {player, start} and result.value is not None:
             value = result.value if result.first == player else -result.value
             shares.append((1 + value) / 2)
             prompts.append(result.cluster)

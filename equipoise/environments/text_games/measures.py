@@ -8,8 +8,8 @@ from typing import Self
 import msgspec
 import numpy as np
 
-from equipoise.evaluate.measures import History, Measures, recorded
-from equipoise.evaluate.records import Records
+from equipoise.evaluation.measures import History, Measures, recorded
+from equipoise.evaluation.records import Records
 from equipoise.report.curves import lines_figure
 from equipoise.report.elements import Curve, Headline
 from equipoise.report.league import equilibrium_section, payoffs_section
@@ -19,20 +19,19 @@ MOST_STATES = 60  # beyond which a policy is not shown
 
 
 class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
-    """How exploitable each newest learner is when it sits in every seat, in the game's
-    units and without sampling error.
+    """How exploitable each newest learner is when it sits in every seat, in the game's units and
+    without sampling error.
 
-    `nash_conv` is that of the newest generation, `average` that of all measured
-    generations, each as likely to be drawn before the game begins. `mixture_nash_conv`
-    is that of the league's equilibrium `mixture` over the generations of all learners,
-    None where there is none; `uniform` that of the policy that plays any legal move.
-    `payoff` is what row gets against column, the mean of both seatings, in shares of
-    the most that the game pays. `illegal` is the mean, over the information states, of
-    the mass on answers that are no legal move, `worst_illegal` the largest.
+    `nash_conv` is that of the newest generation, `average` that of all measured generations, each
+    as likely to be drawn before the game begins. `mixture_nash_conv` is that of the league's
+    equilibrium `mixture` over the generations of all learners, None where there is none; `uniform`
+    that of the policy that plays any legal move. `payoff` is what row gets against column, the mean
+    of both seatings, in shares of the most that the game pays. `illegal` is the mean, over the
+    information states, of the mass on answers that are no legal move, `worst_illegal` the largest.
     `exploitability` is the largest `nash_conv`; `average_exploitability` likewise.
 
-    `states` are the information states (empty where there are many) with their
-    `moves`, `policies` the newest policies there, state by state.
+    `states` are the information states (empty where there are many) with their `moves`, `policies`
+    the newest policies there, state by state.
     """
 
     players: list[str] = recorded()
@@ -65,9 +64,7 @@ class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             note = f"uniform play: {now.uniform:.4f}"
             if before is not None:
                 note = f"{before:.4f} at the start; {note}"
-            yield Headline(
-                f"NashConv of {player}", f"{now.nash_conv[player]:.4f}", note
-            )
+            yield Headline(f"NashConv of {player}", f"{now.nash_conv[player]:.4f}", note)
             yield Headline(
                 f"NashConv of the average of {name}'s generations",
                 f"{now.average[player]:.4f}",
@@ -87,8 +84,8 @@ class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """NashConv and illegal mass over the generations, the newest policies, the
-        league's pay-offs and mixture.
+        """NashConv and illegal mass over the generations, the newest policies, the league's
+        pay-offs and mixture.
         """
         if history.last is None:
             reason = "no generation has been measured yet"
@@ -127,23 +124,17 @@ def _nash_conv_curves(history: History[NashConvMeasures]) -> list[Curve]:
     for name in history.learners:
         curves.append(_curve(history, name, f"{name}, last", "nash_conv"))
         curves.append(_curve(history, name, f"{name}, average", "average"))
-    mixtures = [
-        (m.generation, m.measures.mixture_nash_conv) for m in history.measurements
-    ]
+    mixtures = [(m.generation, m.measures.mixture_nash_conv) for m in history.measurements]
     points = [(float(t), value) for t, value in mixtures if value is not None]
     if points:
         x, y = zip(*points, strict=True)
         curves.append(Curve("mixture", "", x, y))
     x = tuple(float(m.generation) for m in history.measurements)
-    curves.append(
-        Curve("uniform", "", x, tuple(m.measures.uniform for m in history.measurements))
-    )
+    curves.append(Curve("uniform", "", x, tuple(m.measures.uniform for m in history.measurements)))
     return curves
 
 
-def _curve(
-    history: History[NashConvMeasures], name: str, title: str, field: str
-) -> Curve:
+def _curve(history: History[NashConvMeasures], name: str, title: str, field: str) -> Curve:
     points = [
         (float(m.generation), getattr(m.measures, field).get(str(m.player(name))))
         for m in history.measurements
@@ -160,10 +151,7 @@ def _policies(measures: NashConvMeasures) -> Iterator[Table]:
             chances = policy[place : place + len(moves)]
             place += len(moves)
             chosen = [
-                f"{move} {number(chance, '%')}"
-                for move, chance in zip(moves, chances, strict=True)
+                f"{move} {number(chance, '%')}" for move, chance in zip(moves, chances, strict=True)
             ]
             rows.append((state, ", ".join(chosen)))
-        yield Table(
-            ("information state", "moves"), tuple(rows), f"Policy of {player}", True
-        )
+        yield Table(("information state", "moves"), tuple(rows), f"Policy of {player}", True)

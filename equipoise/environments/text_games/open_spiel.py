@@ -42,11 +42,11 @@ class Example(Settings):
 class OpenSpiel(TextGame):
     """Every move answers one message: the rules, what the seat knows, its legal moves.
 
-    Games in which all move at once are asked one after the other, without seeing each
-    other's move. Who answers with no legal move is asked again `retries` times in that
-    turn. After that, with `illegal: lose`, the match ends: the seat gets the least that
-    the game pays, and the others share in what is left of a constant sum, or get 0
-    where there is none. With `illegal: random` a legal move is drawn for it.
+    Games in which all move at once are asked one after the other, without seeing each other's move.
+    Who answers with no legal move is asked again `retries` times in that turn. After that, with
+    `illegal: lose`, the match ends: the seat gets the least that the game pays, and the others
+    share in what is left of a constant sum, or get 0 where there is none. With `illegal: random` a
+    legal move is drawn for it.
     """
 
     kind: Literal["open_spiel"] = "open_spiel"
@@ -58,9 +58,7 @@ class OpenSpiel(TextGame):
     parameters: dict[str, bool | int | float | str] = Field(
         default_factory=dict, description="the library's settings of the game"
     )
-    retries: int = Field(
-        0, ge=0, description="how often a seat is asked again in a turn"
-    )
+    retries: int = Field(0, ge=0, description="how often a seat is asked again in a turn")
     illegal: Literal["lose", "random"] = Field(
         "lose", description="what becomes of a turn without a legal move"
     )
@@ -70,8 +68,7 @@ class OpenSpiel(TextGame):
         'where there are some; "": nothing',
     )
     text: str = Field(
-        "open_spiel",
-        description="what players are asked: a template's file, or a packaged one",
+        "open_spiel", description="what players are asked: a template's file, or a packaged one"
     )
     examples: tuple[Example, ...] = Field(
         (),
@@ -80,9 +77,8 @@ class OpenSpiel(TextGame):
     )
 
     def check(self) -> None:
-        """Raises ConfigError for an unknown game, settings or numbers of players that
-        it does not have, and games that cannot be played in text; DataError for a
-        template that cannot be used.
+        """Raises ConfigError for an unknown game, settings or numbers of players that it does not
+        have, and games that cannot be played in text; DataError for a template that cannot be used.
         """
         known = _kinds()
         if self.short_name not in known:
@@ -95,13 +91,10 @@ class OpenSpiel(TextGame):
         for key in self.parameters:
             if key not in settings:
                 hint = nearest(key, settings) if settings else "it has none"
-                raise ConfigError(
-                    f"game.parameters: {self.name} has no setting '{key}'; {hint}"
-                )
+                raise ConfigError(f"game.parameters: {self.name} has no setting '{key}'; {hint}")
         if not kind.min_num_players <= self.players <= kind.max_num_players:
             raise ConfigError(
-                f"game.players: {self.name} is played by {_range(kind)}, not by "
-                f"{self.players}"
+                f"game.players: {self.name} is played by {_range(kind)}, not by {self.players}"
             )
         self._check_playable()
         self.view(self._first_decision())
@@ -119,10 +112,7 @@ class OpenSpiel(TextGame):
                 f"game.name: {self.name} rolls dice of its own, so that its matches "
                 "could not be replayed"
             )
-        seen = (
-            kind.provides_information_state_string,
-            kind.provides_observation_string,
-        )
+        seen = (kind.provides_information_state_string, kind.provides_observation_string)
         if not any(seen):
             raise ConfigError(f"game.name: {self.name} has no text to show a player")
 
@@ -185,14 +175,10 @@ class OpenSpiel(TextGame):
             asked = self._question(self.seats[0], example.state, example.moves, first)
             answer = self.answer_form.write(example.move)
             messages += [asked, Message("assistant", answer)]
-        messages.append(
-            self._question(self.seats[player], seen, moves, with_rules=not messages)
-        )
+        messages.append(self._question(self.seats[player], seen, moves, with_rules=not messages))
         return View(tuple(messages), moves)
 
-    def _question(
-        self, seat: str, state: str, moves: Sequence[str], with_rules: bool
-    ) -> Message:
+    def _question(self, seat: str, state: str, moves: Sequence[str], with_rules: bool) -> Message:
         """What a seat is asked, with the rules where none were told before it."""
         text = self._asked.render(
             rules=self.told_rules if with_rules else "",
@@ -210,9 +196,7 @@ class OpenSpiel(TextGame):
 
     def corrected(self, view: View, answer: str) -> View:
         """What is asked after an answer that was no legal move."""
-        text = self._again.render(
-            moves=", ".join(view.actions), form=self.answer_form.instruction
-        )
+        text = self._again.render(moves=", ".join(view.actions), form=self.answer_form.instruction)
         messages = (*view.messages, Message("assistant", answer), user(text))
         return View(messages, view.actions)
 

@@ -1,7 +1,7 @@
 """Random numbers of one's own for code that draws from Python's and NumPy's global ones.
 
-Matches advance together, so each keeps where it is in its own sequence, and the global
-generators are given back as they were.
+Matches advance together, so each keeps where it is in its own sequence, and the global generators
+are given back as they were.
 """
 
 from __future__ import annotations

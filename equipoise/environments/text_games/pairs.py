@@ -25,19 +25,16 @@ class Passage(NamedTuple):
 
 
 class PartedTrajectories(PairMaker):
-    """Moves at one information state, in two matches of a generation, are set against
-    each other by what their seats got in the end.
+    """Moves at one information state, in two matches of a generation, are set against each other by
+    what their seats got in the end.
 
-    The passages through a state are matched up at random, each at most `per_passage`
-    times; a pair comes of two with different moves and different outcomes. A comparison
-    of two single outcomes is noisy: the preference P(move a ends better than move b) is
-    what many of them tell.
+    The passages through a state are matched up at random, each at most `per_passage` times; a pair
+    comes of two with different moves and different outcomes. A comparison of two single outcomes is
+    noisy: the preference P(move a ends better than move b) is what many of them tell.
     """
 
     kind: Literal["parted_trajectories"] = "parted_trajectories"
-    per_passage: int = Field(
-        1, ge=1, description="how often a move is matched up with another one"
-    )
+    per_passage: int = Field(1, ge=1, description="how often a move is matched up with another one")
 
     def most(self, seats: int) -> int:
         """Nobody knows how often a seat moves: a pair for each turn of matching up."""
@@ -60,9 +57,7 @@ class PartedTrajectories(PairMaker):
         Raises ConfigError for a utility that no judgement has.
         """
         check_utility(utility, judgements)
-        scores = {
-            judgement.match: judgement.by_seat(utility) for judgement in judgements
-        }
+        scores = {judgement.match: judgement.by_seat(utility) for judgement in judgements}
         passages: dict[tuple[Message, ...], list[Passage]] = defaultdict(list)
         dropped: dict[str, int] = defaultdict(int)
         for match in matches:
@@ -83,9 +78,7 @@ class PartedTrajectories(PairMaker):
                     pairs[pair.id] = pair
         return list(pairs.values()), dict(dropped)
 
-    def _matched_up(
-        self, passages: Sequence[Passage]
-    ) -> Iterator[tuple[Passage, Passage]]:
+    def _matched_up(self, passages: Sequence[Passage]) -> Iterator[tuple[Passage, Passage]]:
         """Every two neighbours of a random order, `per_passage` orders."""
         for turn in range(self.per_passage):
             rng = seeds.generator(turn, "parted", *(p.match.id for p in passages))

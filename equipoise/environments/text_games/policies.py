@@ -1,9 +1,9 @@
 """The policy of a language model, read off at every information state of a small game.
 
-A model's probability of a move is that of its text as the whole answer, the end of its
-turn included: softmax of the logits at temperature 1, whatever the player samples with.
-At each state the legal moves' probabilities are renormalised; what they lack of 1 is
-the mass on answers that are no legal move written as asked.
+A model's probability of a move is that of its text as the whole answer, the end of its turn
+included: softmax of the logits at temperature 1, whatever the player samples with. At each state
+the legal moves' probabilities are renormalised; what they lack of 1 is the mass on answers that are
+no legal move written as asked.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Answer = tuple[tuple[Message, ...], str]  # a chat and an answer to it
 
 
 class ReadPolicy(NamedTuple):
-    """policy_F: probabilities of the legal moves, renormalised; illegal_S: the mass on
-    other answers at each information state.
+    """policy_F: probabilities of the legal moves, renormalised; illegal_S: the mass on other
+    answers at each information state.
     """
 
     policy_F: np.ndarray
@@ -31,8 +31,8 @@ class ReadPolicy(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What to ask a model: `answers`, each once, and which of them each place in a
-    policy is, place_F.
+    """What to ask a model: `answers`, each once, and which of them each place in a policy is,
+    place_F.
     """
 
     answers: list[Answer]

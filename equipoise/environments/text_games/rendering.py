@@ -1,7 +1,7 @@
 """States of OpenSpiel's games in words: what one seat knows, and nothing else.
 
-A renderer takes a state and a player and says what that player's information state
-holds. Games without one of their own are shown as the library writes them.
+A renderer takes a state and a player and says what that player's information state holds. Games
+without one of their own are shown as the library writes them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ LEDUC_MOVES = ("fold", "call", "raise")
 
 
 def rules(name: str, game: Any) -> str:
-    """What players are told of the rules of `game`, "" where nothing is known; of a
-    matrix game every pay-off.
+    """What players are told of the rules of `game`, "" where nothing is known; of a matrix game
+    every pay-off.
     """
     stage = name.removeprefix("repeated_game(stage_game=").partition("(")[0]
     known = {kind.short_name for kind in pyspiel().registered_games()}
@@ -46,13 +46,8 @@ def _payoffs(game: Any) -> str:
     for row in range(game.num_rows()):
         for column in range(game.num_cols()):
             names = game.row_action_name(row), game.col_action_name(column)
-            values = (
-                game.player_utility(0, row, column),
-                game.player_utility(1, row, column),
-            )
-            cells.append(
-                f"{names[0]} and {names[1]}: {values[0]:g} and {values[1]:g}".lower()
-            )
+            values = (game.player_utility(0, row, column), game.player_utility(1, row, column))
+            cells.append(f"{names[0]} and {names[1]}: {values[0]:g} and {values[1]:g}".lower())
     return f"What player 0 and player 1 get when they play … and …: {'; '.join(cells)}."
 
 
@@ -64,8 +59,8 @@ def rendered(name: str, state: Any, player: int) -> str:
 
 
 def as_written(state: Any, player: int) -> str:
-    """The library's own words: the whole board where nothing is hidden, else what the
-    player knows.
+    """The library's own words: the whole board where nothing is hidden, else what the player
+    knows.
     """
     kind = state.get_game().get_type()
     hides = str(kind.information) != "Information.PERFECT_INFORMATION"
@@ -82,21 +77,16 @@ def kuhn_poker(state: Any, player: int) -> str:
     history = state.history()
     dealt, moves = history[:players], history[players:]
     played = [
-        f"{'you' if i % players == player else f'player {i % players}'} "
-        f"{('pass', 'bet')[move]}"
+        f"{'you' if i % players == player else f'player {i % players}'} {('pass', 'bet')[move]}"
         for i, move in enumerate(moves)
     ]
     cards = RANKS if players == 2 else tuple(map(str, range(players + 1)))
-    return (
-        f"Your card: {cards[dealt[player]]}. So far: {', '.join(played) or 'nothing'}."
-    )
+    return f"Your card: {cards[dealt[player]]}. So far: {', '.join(played) or 'nothing'}."
 
 
 def leduc_poker(state: Any, player: int) -> str:
     """The player's card, that on the table, and both rounds of betting."""
-    known = dict(
-        re.findall(r"\[(\w+): ?([^\]]*)\]", state.information_state_string(player))
-    )
+    known = dict(re.findall(r"\[(\w+): ?([^\]]*)\]", state.information_state_string(player)))
     ranks = RANKS if state.num_players() == 2 else tuple(map(str, range(12)))
     rounds = [_round(known[key]) for key in ("Round1", "Round2")]
     table = ranks[int(known["Public"]) // 2] if "Public" in known else "nothing yet"

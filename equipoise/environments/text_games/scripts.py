@@ -1,6 +1,4 @@
-"""Scripted players of games of many turns, to be named in `call` of a player of kind
-scripted.
-"""
+"""Scripted players of games of many turns, to be named in `call` of a player of kind scripted."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ def any_legal_move(view: View, seed: int) -> str:
 
 
 def any_move_in_brackets(view: View, seed: int) -> str:
-    """One of the moves that stand in square brackets in what the player was told, as
-    TextArena writes them.
+    """One of the moves that stand in square brackets in what the player was told, as TextArena
+    writes them.
     """
     told = [message.content for message in view.messages if message.role == "user"]
     moves = re.findall(r"\[[^\[\]\n]{1,40}\]", "\n".join(told)) or ["[pass]"]

@@ -28,10 +28,10 @@ NLTK = "Fetch it: python -m nltk.downloader words averaged_perceptron_tagger_eng
 class TextArena(TextGame):
     """Seats, turns, observations, illegal moves and rewards are the library's.
 
-    A seat sees a chat: what the game and the others told it, and its own answers. The
-    game's own words say how a move is written; `form` other than `whole` asks for the
-    move in that form and passes nothing else on. What the library makes of an illegal
-    move holds: mostly another try, then the seat loses or is out.
+    A seat sees a chat: what the game and the others told it, and its own answers. The game's own
+    words say how a move is written; `form` other than `whole` asks for the move in that form and
+    passes nothing else on. What the library makes of an illegal move holds: mostly another try,
+    then the seat loses or is out.
     """
 
     kind: Literal["textarena"] = "textarena"
@@ -56,8 +56,8 @@ class TextArena(TextGame):
     )
 
     def check(self) -> None:
-        """Raises ConfigError for an unknown game, one that the library cannot set up
-        here, or not for so many players.
+        """Raises ConfigError for an unknown game, one that the library cannot set up here, or not
+        for so many players.
         """
         known = textarena().envs.registration.ENV_REGISTRY
         if self.name not in known:
@@ -68,8 +68,7 @@ class TextArena(TextGame):
         table = TextArenaTable(self, 0)
         if table.failure:
             raise ConfigError(
-                f"game: {self.name} cannot be set up for {self.players} players: "
-                f"{table.failure}"
+                f"game: {self.name} cannot be set up for {self.players} players: {table.failure}"
             )
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
@@ -122,9 +121,7 @@ class TextArenaTable:
         if self.failure:
             return Result(None, f"the library failed: {self.failure}")
         if not self._over:
-            return Result(
-                None, f"the match did not end within game.longest = {self._moves} moves"
-            )
+            return Result(None, f"the match did not end within game.longest = {self._moves} moves")
         rewards = self._env.state.rewards
         if not isinstance(rewards, Mapping) or set(rewards) != set(self._chats):
             return Result(None, f"the library does not pay every seat: {rewards}")
@@ -179,8 +176,8 @@ class TextArenaTable:
         return bool(facts.get("invalid_move"))
 
     def _guarded(self, call: Callable[[], T]) -> T | None:
-        """What a call to the library returns, with this match's own dice; None where it
-        raises, which is noted.
+        """What a call to the library returns, with this match's own dice; None where it raises,
+        which is noted.
         """
         try:
             with self._dice.in_force():
@@ -215,8 +212,8 @@ def _made(game: TextArena, seed: int) -> Any:
 
 
 class _Eliminated(list):
-    """Who is out. The library looks for the next player among the others; where nobody
-    is left and the game is not over, it would look for ever.
+    """Who is out. The library looks for the next player among the others; where nobody is left and
+    the game is not over, it would look for ever.
     """
 
     def __init__(self, state: Any) -> None:

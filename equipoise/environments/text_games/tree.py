@@ -1,9 +1,9 @@
-"""A whole game of OpenSpiel, small enough to be written down: its information states,
-its ends, and how a policy reaches them.
+"""A whole game of OpenSpiel, small enough to be written down: its information states, its ends, and
+how a policy reaches them.
 
-Shapes: S information states of all players, F moves at them (in a row, state by state),
-Z ends of the game, P players, N policies. A policy is a vector [F] of the probabilities
-of the moves, which add up to 1 at each state.
+Shapes: S information states of all players, F moves at them (in a row, state by state), Z ends of
+the game, P players, N policies. A policy is a vector [F] of the probabilities of the moves, which
+add up to 1 at each state.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from equipoise.types import View
 
 
 class InformationState(NamedTuple):
-    """All that one player can know at one of its turns: the library's name for it, what
-    the player is asked, the library's numbers of its moves in the order of the view's
-    `actions`, and where the first of them stands in a policy.
+    """All that one player can know at one of its turns: the library's name for it, what the player
+    is asked, the library's numbers of its moves in the order of the view's `actions`, and where the
+    first of them stands in a policy.
     """
 
     key: str
@@ -37,11 +37,10 @@ class InformationState(NamedTuple):
 class GameTree:
     """The game, written down.
 
-    path_ZPD: the places in a policy of the moves by which each player takes part in
-    reaching an end; F, of which a policy's probability counts 1, where there are no
-    more. path_SD: likewise of the moves of its own by which a player reaches an
-    information state. chance_Z: how likely chance allows an end; utility_ZP: what it
-    pays.
+    path_ZPD: the places in a policy of the moves by which each player takes part in reaching an
+    end; F, of which a policy's probability counts 1, where there are no more. path_SD: likewise of
+    the moves of its own by which a player reaches an information state. chance_Z: how likely chance
+    allows an end; utility_ZP: what it pays.
     """
 
     game: OpenSpiel
@@ -54,9 +53,9 @@ class GameTree:
 
     @classmethod
     def of(cls, game: OpenSpiel, most: int) -> GameTree:
-        """The tree. Raises ConfigError for one of more than `most` positions, for one
-        whose players forget what they did, and where the words of a player's view
-        depend on what it does not know.
+        """The tree. Raises ConfigError for one of more than `most` positions, for one whose players
+        forget what they did, and where the words of a player's view depend on what it does not
+        know.
         """
         return _Walk(game, most).tree()
 
@@ -75,14 +74,14 @@ class GameTree:
         return np.append(policy_F, 1.0)[self.path_SD].prod(-1)
 
     def mixed(self, policy_NF: np.ndarray, weight_N: np.ndarray) -> np.ndarray:
-        """The behaviour policy that plays as one of these policies does, drawn by
-        weight before the game begins: [F].
+        """The behaviour policy that plays as one of these policies does, drawn by weight before the
+        game begins: [F].
 
             p(a | s) = Σ_n w_n reach_n(s) p_n(a | s) / Σ_n w_n reach_n(s)
 
-        A plain mean of probabilities plays another game, since policies reach a state
-        unequally often; it stands only where none of them gets. Source: Kuhn 1953,
-        realisation equivalence; fictitious self-play, Heinrich et al. 2015, eq. 1.
+        A plain mean of probabilities plays another game, since policies reach a state unequally
+        often; it stands only where none of them gets. Source: Kuhn 1953, realisation equivalence;
+        fictitious self-play, Heinrich et al. 2015, eq. 1.
         """
         weight_N = np.asarray(weight_N, float) / np.sum(weight_N)
         reach_NS = np.stack([self.reach(policy_F) for policy_F in policy_NF])
@@ -105,8 +104,8 @@ class GameTree:
         return likely_Z @ self.utility_ZP
 
     def payoffs(self, policy_NF: Sequence[np.ndarray]) -> np.ndarray:
-        """payoff_NN of a game of two: what policy i gets against policy j, the mean of
-        both seatings, in the game's units.
+        """payoff_NN of a game of two: what policy i gets against policy j, the mean of both
+        seatings, in the game's units.
         """
         assert self.utility_ZP.shape[1] == 2, "only two can meet in a table"
         reach_NPZ = np.stack([self.reach_ends(policy_F) for policy_F in policy_NF])
@@ -116,8 +115,8 @@ class GameTree:
         return (as_first_NN + as_second_NN) / 2
 
     def nash_conv(self, profile: Sequence[np.ndarray]) -> float:
-        """Σ over the players of what a best reply to the others would gain, computed by
-        OpenSpiel, in the game's units; 0 at equilibrium.
+        """Σ over the players of what a best reply to the others would gain, computed by OpenSpiel,
+        in the game's units; 0 at equilibrium.
 
         profile: the policy of each player, which may be one for all.
         """
@@ -164,9 +163,7 @@ class _Walk:
             np.array(self.utilities),
         )
 
-    def _visit(
-        self, state: Any, chance: float, paths: Sequence[tuple[int, ...]]
-    ) -> None:
+    def _visit(self, state: Any, chance: float, paths: Sequence[tuple[int, ...]]) -> None:
         self.positions += 1
         if self.positions > self.most:
             raise ConfigError(
@@ -206,9 +203,7 @@ class _Walk:
                 "to such players cannot be computed"
             )
         if self.states[number].view != self.game.view(state):
-            raise ConfigError(
-                f"{self.game.name}: what a player is shown says more than it knows"
-            )
+            raise ConfigError(f"{self.game.name}: what a player is shown says more than it knows")
         return number
 
     def _padded(self, paths: Sequence[tuple[int, ...]]) -> np.ndarray:

@@ -1,6 +1,4 @@
-"""What this environment adds to the rooms: games of many turns, from OpenSpiel and
-TextArena.
-"""
+"""What this environment adds to the rooms: games of many turns, from OpenSpiel and TextArena."""
 
 from __future__ import annotations
 
@@ -8,9 +6,7 @@ from collections.abc import Mapping
 
 MODELS: Mapping[str, str] = {"builtin/cards": "model"}
 KINDS: Mapping[str, Mapping[str, str]] = {
-    "Benchmark": {
-        "nash_conv": "equipoise.environments.text_games.benchmark:NashConvBenchmark",
-    },
+    "Benchmark": {"nash_conv": "equipoise.environments.text_games.benchmark:NashConvBenchmark"},
     "Evaluation": {
         "game_league": "equipoise.environments.text_games.league:GameLeague",
         "nash_conv": "equipoise.environments.text_games.exploitability:NashConv",
@@ -19,13 +15,9 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "open_spiel": "equipoise.environments.text_games.open_spiel:OpenSpiel",
         "textarena": "equipoise.environments.text_games.text_arena:TextArena",
     },
-    "Judge": {
-        "game_outcome": "equipoise.environments.text_games.judge:GameOutcome",
-    },
+    "Judge": {"game_outcome": "equipoise.environments.text_games.judge:GameOutcome"},
     "PairMaker": {
-        "parted_trajectories": (
-            "equipoise.environments.text_games.pairs:PartedTrajectories"
-        ),
+        "parted_trajectories": ("equipoise.environments.text_games.pairs:PartedTrajectories")
     },
     "Prompts": {"deals": "equipoise.environments.text_games.deals:Deals"},
 }

@@ -19,14 +19,13 @@ Baselines = dict[str, float]
 class Estimator(Component):
     """Decides what a move's reward is compared with.
 
-    The class variables are what the learner has to know of the method; the last three
-    are the method's usual settings, which those of the learner override.
+    The class variables are what the learner has to know of the method; the last three are the
+    method's usual settings, which those of the learner override.
 
-    needs_critic: whether it reads a critic's values.
-    by_group: whether it compares the moves that answer one chat in one role.
-    kl_in: whether the KL penalty is taken off the rewards or added to the loss.
-    over: what the loss is a mean over.
-    whitens: whether advantages are brought to mean 0 and deviation 1 over the batch.
+    needs_critic: whether it reads a critic's values. by_group: whether it compares the moves that
+    answer one chat in one role. kl_in: whether the KL penalty is taken off the rewards or added to
+    the loss. over: what the loss is a mean over. whitens: whether advantages are brought to mean 0
+    and deviation 1 over the batch.
     """
 
     KINDS: ClassVar = {

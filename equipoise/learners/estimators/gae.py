@@ -27,9 +27,7 @@ class GAE(Estimator):
 
     gamma: float = Field(1.0, gt=0, le=1, description="discount γ from token to token")
     lam: float = Field(0.95, ge=0, le=1, description="λ")
-    whiten_rewards: bool = Field(
-        False, description="bring rewards by token to deviation 1"
-    )
+    whiten_rewards: bool = Field(False, description="bring rewards by token to deviation 1")
 
     def advantages(
         self, batch: RolloutBatch, reward_BT: torch.Tensor, baselines: Baselines
@@ -39,7 +37,5 @@ class GAE(Estimator):
 
         if self.whiten_rewards:
             reward_BT = whitened(reward_BT, batch.mask_BT, shift=False)
-        advantage_BT = gae(
-            reward_BT, batch.value_BT, batch.mask_BT, self.gamma, self.lam
-        )
+        advantage_BT = gae(reward_BT, batch.value_BT, batch.mask_BT, self.gamma, self.lam)
         return advantage_BT, dict(baselines)

@@ -36,7 +36,5 @@ class GroupRelative(Estimator):
         """One number an answer."""
         from equipoise.data.advantages import group_relative
 
-        advantage_B = group_relative(
-            reward_BT.sum(1), batch.group_B, scale=self.scale_by_group
-        )
+        advantage_B = group_relative(reward_BT.sum(1), batch.group_B, scale=self.scale_by_group)
         return advantage_B[:, None] * batch.mask_BT, dict(baselines)

@@ -21,9 +21,8 @@ class EngineAdapter:
     def of(cls, player: str, folder: Path) -> EngineAdapter:
         """The adapter of `player`, written `name@generation`.
 
-        The name holds a hash of the weights. So an engine that knows the name has the
-        weights, and prompts that it has read with one adapter are never taken for
-        those of another.
+        The name holds a hash of the weights. So an engine that knows the name has the weights, and
+        prompts that it has read with one adapter are never taken for those of another.
         """
         digest = hashlib.blake2b(digest_size=8)
         for file in sorted(folder.glob("adapter_*")):

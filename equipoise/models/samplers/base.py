@@ -1,5 +1,5 @@
-"""Where a local player's answers are sampled: in this process, or by an engine in a
-process and environment of its own.
+"""Where a local player's answers are sampled: in this process, or by an engine in a process and
+environment of its own.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from equipoise.component import Component
 class Sampler(Component):
     """What answers. Weights, token ids, log-probabilities and learning stay here.
 
-    elsewhere: whether another process samples; then it is a `RemoteSampler`.
-    takes_adapters: whether generations reach it as adapters while it runs.
+    elsewhere: whether another process samples; then it is a `RemoteSampler`. takes_adapters:
+    whether generations reach it as adapters while it runs.
     """
 
     KINDS: ClassVar = {

@@ -1,10 +1,9 @@
-"""One player's answers from an engine, compared with the player's own model whenever
-other weights are opened.
+"""One player's answers from an engine, compared with the player's own model whenever other weights
+are opened.
 
-A probe samples a few answers at temperature 0.7 and asks the model here for the
-log-probabilities of the same tokens, at 0.7 and at 1. Where those of the engine are
-nearer to the latter, it gives raw ones. Where they are near to neither, it holds other
-weights.
+A probe samples a few answers at temperature 0.7 and asks the model here for the log-probabilities
+of the same tokens, at 0.7 and at 1. Where those of the engine are nearer to the latter, it gives
+raw ones. Where they are near to neither, it holds other weights.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ Retraced = Callable[[list[list[int]], list[list[int]], float], list[list[float]]
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """How far an engine is from the model here, in nats a token: `gap` the mean distance
-    of its log-probabilities, `raw_gap` the same where it were to give raw ones.
+    """How far an engine is from the model here, in nats a token: `gap` the mean distance of its
+    log-probabilities, `raw_gap` the same where it were to give raw ones.
     """
 
     gap: float
@@ -66,10 +65,7 @@ class SamplingElsewhere:
     """What an actor asks in place of its own sampler."""
 
     def __init__(
-        self,
-        engine: Engine,
-        weights: Callable[[], EngineAdapter | None],
-        stop_ids: Sequence[int],
+        self, engine: Engine, weights: Callable[[], EngineAdapter | None], stop_ids: Sequence[int]
     ) -> None:
         """`weights` gives those that play now: an adapter, or None for the base."""
         self.engine = engine
@@ -79,15 +75,12 @@ class SamplingElsewhere:
         self._last = ""
 
     def begin(
-        self,
-        rows: Sequence[EngineRow],
-        settings: SamplingSettings,
-        retraced: Retraced,
+        self, rows: Sequence[EngineRow], settings: SamplingSettings, retraced: Retraced
     ) -> Work:
         """Send the rows; `answers` has what comes of them.
 
-        `retraced` asks the model here. Raises ModelError where the engine's
-        log-probabilities are not the model's.
+        `retraced` asks the model here. Raises ModelError where the engine's log-probabilities are
+        not the model's.
         """
         adapter = self._weights()
         self._last = "the base model" if adapter is None else adapter.name
@@ -100,8 +93,8 @@ class SamplingElsewhere:
         return self.engine.wait(work)
 
     def facts(self) -> dict[str, Any]:
-        """For the records: the engine, its version, the form of its log-probabilities,
-        and the gap of the weights that played last.
+        """For the records: the engine, its version, the form of its log-probabilities, and the gap
+        of the weights that played last.
         """
         gap = self._gaps.get(self._last)
         return self.engine.facts() | ({} if gap is None else {"probe_gap": gap})
@@ -111,23 +104,15 @@ class SamplingElsewhere:
         self.engine.rest()
 
     def _probed(
-        self,
-        adapter: EngineAdapter | None,
-        rows: Sequence[EngineRow],
-        retraced: Retraced,
+        self, adapter: EngineAdapter | None, rows: Sequence[EngineRow], retraced: Retraced
     ) -> float:
         from equipoise.models.token_choice import SamplingSettings
 
         settings = self.engine.settings
         prompts = list({tuple(row.prompt): row for row in rows}.values())
         chosen = [prompts[n % len(prompts)] for n in range(settings.probes)]
-        probes = [
-            EngineRow(row.prompt, n, min(TOKENS, row.limit))
-            for n, row in enumerate(chosen)
-        ]
-        answers = self.engine.sample(
-            adapter, probes, SamplingSettings(TEMPERATURE), self._stop_ids
-        )
+        probes = [EngineRow(row.prompt, n, min(TOKENS, row.limit)) for n, row in enumerate(chosen)]
+        answers = self.engine.sample(adapter, probes, SamplingSettings(TEMPERATURE), self._stop_ids)
         result = compared(probes, answers, retraced)
         result.check(self.engine, self._last, settings.max_gap)
         return result.gap
@@ -136,8 +121,8 @@ class SamplingElsewhere:
 def compared(
     rows: Sequence[EngineRow], answers: Sequence[SampledAnswer], retraced: Retraced
 ) -> ProbeResult:
-    """How far the log-probabilities of answers at the probe's temperature are from the
-    model here.
+    """How far the log-probabilities of answers at the probe's temperature are from the model
+    here.
     """
     prompts = [row.prompt for row in rows]
     ids = [answer.token_ids for answer in answers]

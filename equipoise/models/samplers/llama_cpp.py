@@ -1,8 +1,8 @@
 """llama.cpp's server: `/completion` by token ids.
 
-What is missing: it takes no adapter while it runs (only those, in its own format, that
-it was started with), so its players do not learn; it ends an answer at the end tokens
-of its own model file alone; and it does not sleep.
+What is missing: it takes no adapter while it runs (only those, in its own format, that it was
+started with), so its players do not learn; it ends an answer at the end tokens of its own model
+file alone; and it does not sleep.
 """
 
 from __future__ import annotations
@@ -14,19 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from equipoise.models.samplers.adapter import EngineAdapter
 from equipoise.models.samplers.answer import SampledAnswer
 from equipoise.models.samplers.engine_server import ServerRefused
-from equipoise.models.samplers.remote import (
-    EngineRow,
-    JsonServer,
-    RemoteSampler,
-    ServedModels,
-)
+from equipoise.models.samplers.remote import EngineRow, JsonServer, RemoteSampler, ServedModels
 
 if TYPE_CHECKING:
     from equipoise.models.token_choice import SamplingSettings
 
 NO_ADAPTERS = (
-    "llama.cpp takes no adapter while it runs; give this player `sampler: local`, or a "
-    "vllm server"
+    "llama.cpp takes no adapter while it runs; give this player `sampler: local`, or a vllm server"
 )
 UNSUPPORTED = 501
 LEAST = 1e-30  # a probability that the server rounds to 0
@@ -41,14 +35,10 @@ class LlamaCpp(RemoteSampler):
     logprobs_are: ClassVar = "post_sampling_probs"
 
     def body(
-        self,
-        model: str,
-        row: EngineRow,
-        settings: SamplingSettings,
-        stop_ids: Sequence[int],
+        self, model: str, row: EngineRow, settings: SamplingSettings, stop_ids: Sequence[int]
     ) -> dict[str, Any]:
-        """The order of the samplers is ours, in place of the server's, which cuts before
-        it applies the temperature.
+        """The order of the samplers is ours, in place of the server's, which cuts before it applies
+        the temperature.
         """
         body: dict[str, Any] = {
             "prompt": row.prompt,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from equipoise.addresses import KeyVariable, checked_address, key_of
 from equipoise.models.samplers.adapter import EngineAdapter
 from equipoise.models.samplers.answer import SampledAnswer
 from equipoise.models.samplers.base import Sampler
+from equipoise.system.addresses import KeyVariable, checked_address, key_of
 
 if TYPE_CHECKING:
     from equipoise.models.token_choice import SamplingSettings
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineRow:
-    """One answer to be sampled: the prompt's token ids, a seed, the most tokens, and a
-    JSON schema that the answer should follow.
+    """One answer to be sampled: the prompt's token ids, a seed, the most tokens, and a JSON schema
+    that the answer should follow.
     """
 
     prompt: list[int]
@@ -62,9 +62,7 @@ class RemoteSampler(Sampler):
         None, description="the base model's name there; null: the only one it serves"
     )
     api_key_env: KeyVariable = None
-    concurrency: int = Field(
-        256, ge=1, description="requests in flight at most, at each server"
-    )
+    concurrency: int = Field(256, ge=1, description="requests in flight at most, at each server")
     timeout: float = Field(600.0, gt=0, description="seconds that a request may take")
     patience: float = Field(
         300.0,
@@ -85,9 +83,7 @@ class RemoteSampler(Sampler):
         "are opened; 0: never, for players whose weights are not on this machine",
     )
     max_gap: float = Field(
-        0.1,
-        gt=0,
-        description="nats a token by which the two may differ there; more is refused",
+        0.1, gt=0, description="nats a token by which the two may differ there; more is refused"
     )
     sleep: bool = Field(
         False,
@@ -128,11 +124,7 @@ class RemoteSampler(Sampler):
 
     @abstractmethod
     def body(
-        self,
-        model: str,
-        row: EngineRow,
-        settings: SamplingSettings,
-        stop_ids: Sequence[int],
+        self, model: str, row: EngineRow, settings: SamplingSettings, stop_ids: Sequence[int]
     ) -> dict[str, Any]:
         """The request for one answer by `model`, a base or an adapter by its name."""
 

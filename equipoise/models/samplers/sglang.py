@@ -1,9 +1,9 @@
 """SGLang: `/generate` by token ids, adapters that come and go, memory that is released.
 
-What is missing: its log-probabilities are after temperature, but before top-k and
-top-p, so with these a move has no log-probabilities of the distribution that it was
-sampled from, only those that learning reads. Rows follow their seeds only where the
-server was started with `--enable-deterministic-inference`.
+What is missing: its log-probabilities are after temperature, but before top-k and top-p, so with
+these a move has no log-probabilities of the distribution that it was sampled from, only those that
+learning reads. Rows follow their seeds only where the server was started with
+`--enable-deterministic-inference`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from equipoise.models.samplers.adapter import EngineAdapter
 from equipoise.models.samplers.answer import SampledAnswer
 from equipoise.models.samplers.engine_server import ServerRefused
-from equipoise.models.samplers.remote import (
-    EngineRow,
-    JsonServer,
-    RemoteSampler,
-    ServedModels,
-)
+from equipoise.models.samplers.remote import EngineRow, JsonServer, RemoteSampler, ServedModels
 
 if TYPE_CHECKING:
     from equipoise.models.token_choice import SamplingSettings
@@ -36,11 +31,7 @@ class Sglang(RemoteSampler):
     logprobs_are: ClassVar = "after temperature, before the cuts"
 
     def body(
-        self,
-        model: str,
-        row: EngineRow,
-        settings: SamplingSettings,
-        stop_ids: Sequence[int],
+        self, model: str, row: EngineRow, settings: SamplingSettings, stop_ids: Sequence[int]
     ) -> dict[str, Any]:
         """An adapter is named by its own field; the base has no name."""
         parameters: dict[str, Any] = {
@@ -62,11 +53,7 @@ class Sglang(RemoteSampler):
 
             parameters["json_schema"] = json.dumps(row.schema)
             parameters["ignore_eos"] = False
-        body = {
-            "input_ids": row.prompt,
-            "sampling_params": parameters,
-            "return_logprob": True,
-        }
+        body = {"input_ids": row.prompt, "sampling_params": parameters, "return_logprob": True}
         return body | ({"lora_path": model} if model else {})
 
     def read(
@@ -80,9 +67,7 @@ class Sglang(RemoteSampler):
                 raise ValueError(f"no tokens with log-probabilities in {reply!r:.200}")
         uncut = [float(token[0]) for token in tokens]
         ids = [int(token[1]) for token in tokens]
-        return SampledAnswer(
-            ids, [] if settings.cuts else uncut, uncut, ids[-1] in stop_ids
-        )
+        return SampledAnswer(ids, [] if settings.cuts else uncut, uncut, ids[-1] in stop_ids)
 
     async def version(self, server: JsonServer) -> str:
         """What `/get_server_info` says."""
@@ -90,9 +75,7 @@ class Sglang(RemoteSampler):
         return str(reply.get("version", "unknown"))
 
     async def models(self, server: JsonServer) -> ServedModels:
-        """The base has no name in a request; adapters are those of `/v1/models` with a
-        parent.
-        """
+        """The base has no name in a request; adapters are those of `/v1/models` with a parent."""
         cards = (await server.get("/v1/models"))["data"]
         adapters = [card["id"] for card in cards if card.get("parent") is not None]
         return ServedModels("", tuple(adapters))

@@ -1,8 +1,8 @@
 """vLLM: `/v1/completions` by token ids, adapters that come and go, sleep.
 
 The server is started with `--logprobs-mode processed_logprobs`: by default vLLM gives
-log-probabilities before temperature, top-k and top-p, which are not those of the
-distribution that it samples from.
+log-probabilities before temperature, top-k and top-p, which are not those of the distribution that
+it samples from.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from equipoise.models.samplers.adapter import EngineAdapter
 from equipoise.models.samplers.answer import SampledAnswer
 from equipoise.models.samplers.engine_server import ServerRefused
-from equipoise.models.samplers.remote import (
-    EngineRow,
-    JsonServer,
-    RemoteSampler,
-    ServedModels,
-)
+from equipoise.models.samplers.remote import EngineRow, JsonServer, RemoteSampler, ServedModels
 
 if TYPE_CHECKING:
     from equipoise.models.token_choice import SamplingSettings
@@ -36,11 +31,7 @@ class Vllm(RemoteSampler):
     logprobs_are: ClassVar = MODE
 
     def body(
-        self,
-        model: str,
-        row: EngineRow,
-        settings: SamplingSettings,
-        stop_ids: Sequence[int],
+        self, model: str, row: EngineRow, settings: SamplingSettings, stop_ids: Sequence[int]
     ) -> dict[str, Any]:
         """All that the model's own generation configuration could set is set here."""
         body: dict[str, Any] = {
@@ -71,22 +62,13 @@ class Vllm(RemoteSampler):
         """Where top-k or top-p cut, vLLM gives no log-probabilities from before."""
         match reply:
             case {
-                "choices": [
-                    {
-                        "token_ids": [*ids],
-                        "logprobs": {"token_logprobs": [*logprobs]},
-                    }
-                ]
+                "choices": [{"token_ids": [*ids], "logprobs": {"token_logprobs": [*logprobs]}}]
             } if len(ids) == len(logprobs) > 0:
                 pass
             case {"choices": [{"token_ids": None}, *_]}:
-                raise ValueError(
-                    "it gives no token ids; vLLM 0.10.2 or newer is needed"
-                )
+                raise ValueError("it gives no token ids; vLLM 0.10.2 or newer is needed")
             case _:
-                raise ValueError(
-                    f"no token ids with log-probabilities in {reply!r:.200}"
-                )
+                raise ValueError(f"no token ids with log-probabilities in {reply!r:.200}")
         values = [float(value) for value in logprobs]
         uncut = [] if settings.cuts else values
         return SampledAnswer(list(ids), values, uncut, ids[-1] in stop_ids)
@@ -97,8 +79,8 @@ class Vllm(RemoteSampler):
         return str(reply["version"]) if isinstance(reply, Mapping) else str(reply)
 
     async def why_unfit(self, server: JsonServer) -> str | None:
-        """Another form of log-probabilities, where the server tells (in its development
-        mode); the first probe sees it in any case.
+        """Another form of log-probabilities, where the server tells (in its development mode); the
+        first probe sees it in any case.
         """
         try:
             reply = await server.get("/server_info?config_format=json")

@@ -69,8 +69,7 @@ SHARDS = [
 def whole(dice: random.Random) -> str:
     """A well formed output."""
     matrix = {
-        cell: Cell(round(dice.uniform(-5, 5), 1), round(dice.uniform(-5, 5), 1))
-        for cell in CELLS
+        cell: Cell(round(dice.uniform(-5, 5), 1), round(dice.uniform(-5, 5), 1)) for cell in CELLS
     }
     return write(
         "It is vague.",

@@ -1,6 +1,4 @@
-"""The assistant's game: what it is worth (against the published numbers), and who is
-asked what.
-"""
+"""The assistant's game: what it is worth (against the published numbers), and who is asked what."""
 
 import json
 import re
@@ -34,8 +32,8 @@ GOOD = (
 
 
 def qualities(case) -> tuple[float | None, float]:
-    """(to the user, to the model) by METHODS' table, from what the judge replied; the
-    user's None where it is BLEU.
+    """(to the user, to the model) by METHODS' table, from what the judge replied; the user's None
+    where it is BLEU.
     """
     found = re.search(r"\\boxed\{([\d.]+)\}|<abg>([\d.]+)</abg>", case["judge_reply"])
     score = float(found[1] or found[2]) if found else 0.0
@@ -50,9 +48,7 @@ def qualities(case) -> tuple[float | None, float]:
 def test_the_released_reward(golden):
     for case in golden("gtalign_reward.json"):
         for_user, for_llm = qualities(case)
-        found = reward(
-            parse(case["completion"]), for_user or 0.0, for_llm, "as_released"
-        )
+        found = reward(parse(case["completion"]), for_user or 0.0, for_llm, "as_released")
         expected = case["expected"]
         assert found is not None
         assert found.llm == pytest.approx(expected["llm_reward"], abs=1e-9)
@@ -82,11 +78,7 @@ def test_every_turn_of_a_conversation_counts_and_the_last_has_the_form():
     assert both.parts["wait"] == pytest.approx(2.718281828459045 ** (-waiting / 500))
     assert both.parts["format"] == alone.parts["format"] == 1
     assert both.user == pytest.approx(
-        1e-4
-        + 0.5
-        + 0.2 * both.parts["response_length"]
-        + 0.3 * both.parts["wait"]
-        - 0.125
+        1e-4 + 0.5 + 0.2 * both.parts["response_length"] + 0.3 * both.parts["wait"] - 0.125
     )
 
 
@@ -136,9 +128,7 @@ def test_the_second_variant_by_vectors_computed_apart(case):
 
 def test_the_second_variant_pays_for_a_choice_on_the_frontier():
     parsed = parse(GOOD % "19")
-    with_, without = (
-        reward(parsed, 1.0, 1.0, "frontier", frontier=said) for said in (1.0, 0.0)
-    )
+    with_, without = (reward(parsed, 1.0, 1.0, "frontier", frontier=said) for said in (1.0, 0.0))
     assert with_ is not None and without is not None
     assert with_.llm - without.llm == pytest.approx(0.2)
     assert VARIANTS["frontier"].llm_quality == 0.35
@@ -157,11 +147,7 @@ def test_earlier_turns_count_in_length_and_waiting_and_may_cost_the_user():
     alone = reward(last, 1.0, 1.0)
     both = reward(last, 1.0, 1.0, earlier=[first])
     dear = reward(
-        last,
-        1.0,
-        1.0,
-        earlier=[first],
-        terms=RewardTerms.model_validate({"round_cost": 0.1}),
+        last, 1.0, 1.0, earlier=[first], terms=RewardTerms.model_validate({"round_cost": 0.1})
     )
     assert alone is not None and both is not None and dear is not None
     assert both.parts["wait"] == pytest.approx(alone.parts["wait"] ** 2)
@@ -191,9 +177,7 @@ def played(rules: Assistance, prompt: Prompt, said: dict[str, list[str]]):
         return [Move(next(left[who.name])) for _ in asked]
 
     (match,) = play([Planned("m", 0, "train", prompt, seats, 1)], rules, act)
-    return SimpleNamespace(
-        match=match, views=views, said=assistant_answers(match, prompt, rules)
-    )
+    return SimpleNamespace(match=match, views=views, said=assistant_answers(match, prompt, rules))
 
 
 PROMPT = Prompt(
@@ -211,9 +195,7 @@ WISH = Prompt(
 
 
 def test_the_assistant_sees_the_chat_with_the_last_message_in_the_games_words():
-    found = played(
-        game(text="assistance_compact"), PROMPT, {"assistant": [GOOD % "19"]}
-    )
+    found = played(game(text="assistance_compact"), PROMPT, {"assistant": [GOOD % "19"]})
     (view,) = found.views
     assert view.messages[:2] == PROMPT.messages[:2]
     assert view.messages[2].content.endswith("\nWhat is 7 plus?")
@@ -223,17 +205,11 @@ def test_the_assistant_sees_the_chat_with_the_last_message_in_the_games_words():
 
 
 def test_without_blocks_all_of_the_output_is_the_response():
-    found = played(
-        game(text="none", blocks=False), PROMPT, {"assistant": ["Plus what?"]}
-    )
+    found = played(game(text="none", blocks=False), PROMPT, {"assistant": ["Plus what?"]})
     assert found.views[0].messages == PROMPT.messages
     paid = reward(found.said[0].output, 1.0, 1.0)
     assert paid is not None
-    assert (paid.parts["format"], paid.parts["matrix"], paid.parts["wait"]) == (
-        0.0,
-        0.0,
-        1.0,
-    )
+    assert (paid.parts["format"], paid.parts["matrix"], paid.parts["wait"]) == (0.0, 0.0, 1.0)
     assert paid.user > 0.5
 
 
@@ -243,9 +219,7 @@ def test_without_blocks_all_of_the_output_is_the_response():
 )
 def test_the_users_first_move_is_how_it_asks(move, question, vague):
     found = played(
-        game(text="none", simulated=True),
-        WISH,
-        {"user": [move], "assistant": [GOOD % "19"]},
+        game(text="none", simulated=True), WISH, {"user": [move], "assistant": [GOOD % "19"]}
     )
     opening, asked = found.views
     assert opening.actions == ("DQ", "VQ")
@@ -257,12 +231,7 @@ def test_the_users_first_move_is_how_it_asks(move, question, vague):
 def test_a_user_that_is_asked_back_replies_and_hears_responses_only():
     said = {"user": ["VQ", "12"], "assistant": [GOOD % "Plus what?", GOOD % "19"]}
     found = played(game(text="none", simulated=True, turns=2), WISH, said)
-    assert [turn.seat for turn in found.match.turns] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-    ]
+    assert [turn.seat for turn in found.match.turns] == ["user", "assistant", "user", "assistant"]
     assert "Assistant: Plus what?" in found.views[2].messages[0].content
     assert "Told: 12" in found.views[2].messages[0].content
     assert found.views[3].messages == (

@@ -6,19 +6,10 @@ import pytest
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.sections.match_card import match_card
-from equipoise.evaluate.measures import History
+from equipoise.evaluation.measures import History
 from equipoise.games.answers import Answers
-from equipoise.run.directory import RunDirectory
-from equipoise.types import (
-    Judgement,
-    Match,
-    Message,
-    Move,
-    PlayerId,
-    Prompt,
-    Turn,
-    View,
-)
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +21,7 @@ def cards(tmp_path_factory):
         matches = run.ledger.matches("held_out", 0)
         judgements = run.ledger.judgements_of(match.id for match in matches)
     return [
-        AssistanceMeasures.card(
-            match, prompts[match.prompt], [judgements[match.id]], history
-        )
+        AssistanceMeasures.card(match, prompts[match.prompt], [judgements[match.id]], history)
         for match in matches
     ]
 
@@ -62,9 +51,9 @@ def test_an_answer_is_shown_block_by_block(cards):
     names = [part.name for part in faulty.answers[0].parts]
     assert names == ["faults", "thinking", "payoff", "response", "the whole output"]
     assert "there is no <analyze>" in faulty.answers[0].parts[0].text
-    assert faulty.answers[0].parts[2].text == "{nothing}" and faulty.answers[
-        0
-    ].note.startswith("ended by length")
+    assert faulty.answers[0].parts[2].text == "{nothing}" and faulty.answers[0].note.startswith(
+        "ended by length"
+    )
     assert failed.answers[0].text == "out of memory" and not failed.answers[0].parts
     assert failed.answers[0].score is None and failed.reason == "the move failed"
 
@@ -87,30 +76,15 @@ def test_a_talk_is_paid_as_a_whole():
     )
     turns = tuple(Turn(seat, VIEW, Move(text)) for seat, text in said)
     match = Match(
-        "m",
-        1,
-        "train",
-        "assistance",
-        "p",
-        {"assistant": player, "user": guest},
-        0,
-        turns,
+        "m", 1, "train", "assistance", "p", {"assistant": player, "user": guest}, 0, turns
     )
     first = Judgement(
-        "j",
-        "m",
-        "judge",
-        {"assistant": {"score": 0.5, "user": 0.25}, "user": {"score": 0.25}},
+        "j", "m", "judge", {"assistant": {"score": 0.5, "user": 0.25}, "user": {"score": 0.25}}
     )
     other = Judgement("k", "m", "another", {"assistant": {"score": 0.75}})
     answers = match_card(match, PROMPT, game, [first, other], "score").answers
     assert [answer.score for answer in answers] == [0.25, 0.5, 0.25, 0.5]
-    assert [answer.note for answer in answers] == [
-        "",
-        "",
-        "",
-        "user 0.25, another: score 0.75",
-    ]
+    assert [answer.note for answer in answers] == ["", "", "", "user 0.25, another: score 0.75"]
     assert [bool(answer.parts) for answer in answers] == [False, True, False, True]
 
 

@@ -7,8 +7,8 @@ from test_html import Page
 from equipoise.environments.assistance.game import WARNING
 from equipoise.report.html import render
 from equipoise.report.section import Cards
-from equipoise.run.directory import RunDirectory
-from equipoise.run.reading.page import page
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.reading.page import page
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +26,11 @@ def test_answers_are_text_in_their_parts(collected):
     words = " ".join(" ".join(parsed.words).split())
     for title in ("Welfare", "User and model", "Moves", "The written game"):
         assert title in words
-    assert (
-        "Who beats whom" not in words
-        and "no generation has been evaluated" not in words
-    )
+    assert "Who beats whom" not in words and "no generation has been evaluated" not in words
     assert "<b>bold" not in render(collected) and assistance_run.HOSTILE not in words
     [rows] = [block["rows"] for block in parsed.data() if "rows" in block]
     parts = rows[0]["answers"][0]["parts"]
-    assert [part["name"] for part in parts] == [
-        "thinking",
-        "payoff",
-        "analyze: VQ_CQ",
-        "response",
-    ]
+    assert [part["name"] for part in parts] == ["thinking", "payoff", "analyze: VQ_CQ", "response"]
     assert parts[0]["text"] == assistance_run.HOSTILE and parts[1]["rows"][3] == [
         "VQ user",
         "2.5",
@@ -58,8 +50,6 @@ def matches(content):
 def test_harmful_prompts_fold_the_answers_away(collected, tmp_path):
     section, browser = matches(collected)
     assert browser.folded == "" and "block by block" in section.lead
-    with RunDirectory.read(
-        assistance_run.write_run(tmp_path / "harm", harmful=True)
-    ) as run:
+    with RunDirectory.read(assistance_run.write_run(tmp_path / "harm", harmful=True)) as run:
         _, browser = matches(page(run))
     assert browser.folded == WARNING

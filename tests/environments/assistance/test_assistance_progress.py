@@ -17,11 +17,9 @@ from equipoise.environments.assistance.sections.welfare import (
     single_curves,
     source_rows,
 )
-from equipoise.environments.assistance.sections.written_matrices import (
-    consistency_curves,
-)
+from equipoise.environments.assistance.sections.written_matrices import consistency_curves
 from equipoise.errors import RunError
-from equipoise.evaluate.measures import Estimate, History, Measurement
+from equipoise.evaluation.measures import Estimate, History, Measurement
 
 
 def measurement(t, facts=None):
@@ -34,12 +32,8 @@ def history(*measurements, **more):
 
 @pytest.fixture(scope="module")
 def measured():
-    facts = [
-        assistance_run.measured(t, sources=("clerk", "wildguard")) for t in (0, 2, 4)
-    ]
-    return history(
-        *(measurement(t, found) for t, found in zip((0, 2, 4), facts, strict=True))
-    )
+    facts = [assistance_run.measured(t, sources=("clerk", "wildguard")) for t in (0, 2, 4)]
+    return history(*(measurement(t, found) for t, found in zip((0, 2, 4), facts, strict=True)))
 
 
 def test_a_record_is_written_as_it_was_read():
@@ -51,9 +45,7 @@ def test_a_record_is_written_as_it_was_read():
         k: v for k, v in facts.items() if k not in ("written", "points")
     }
     assert again["written"].keys() == written.keys()
-    assert {name: list(point) for name, point in again["points"].items()} == facts[
-        "points"
-    ]
+    assert {name: list(point) for name, point in again["points"].items()} == facts["points"]
 
 
 def test_another_evaluations_record_is_refused():
@@ -63,18 +55,13 @@ def test_another_evaluations_record_is_refused():
 
 def test_headlines_name_welfare_and_right_moves_once(measured):
     lines = {line.label: line for line in AssistanceMeasures.headlines(measured)}
-    assert (
-        lines["welfare"].value == "0.470 (0.420 to 0.520)"
-        and "0.350" in lines["welfare"].note
-    )
+    assert lines["welfare"].value == "0.470 (0.420 to 0.520)" and "0.350" in lines["welfare"].note
     assert lines["right moves"].value.startswith("90.0 %")
     assert (
         lines["tokens of an answer"].value == "80"
         and lines["tokens of an answer"].note == "120 at the start"
     )
-    assert not any(
-        "score of" in label for label in lines
-    )  # an assistant's score is its welfare
+    assert not any("score of" in label for label in lines)  # an assistant's score is its welfare
 
 
 def test_before_and_after_say_which_way_is_better(measured):
@@ -86,10 +73,7 @@ def test_before_and_after_say_which_way_is_better(measured):
         "right moves",
     ]
     assert (rows["welfare"].before.mean, rows["welfare"].after.mean) == (0.35, 0.47)
-    assert (
-        not rows["tokens of an answer"].higher_is_better
-        and rows["right moves"].unit == "%"
-    )
+    assert not rows["tokens of an answer"].higher_is_better and rows["right moves"].unit == "%"
     assert "held-out score" not in rows
 
 
@@ -101,26 +85,21 @@ def test_before_the_first_measurement_there_is_nothing():
 def test_curves_leave_out_what_was_not_measured(measured):
     groups = {group.name: group for group in curve_groups(measured.measurements)}
     welfare, user, model = groups["Welfare and both utilities"].curves
-    assert welfare.x == user.x == model.x == (0.0, 2.0, 4.0) and welfare.mean == (
-        0.35,
-        0.41,
-        0.47,
-    )
+    assert welfare.x == user.x == model.x == (0.0, 2.0, 4.0) and welfare.mean == (0.35, 0.41, 0.47)
     assert welfare.low[0] == pytest.approx(0.3)
     whole, given = consistency_curves(measured.measurements)
     chosen = whole.curves
-    assert [curve.name for curve in given.curves] == ["nash"] and given.curves[
-        0
-    ].mean == (1.0, 1.0, 1.0)
+    assert [curve.name for curve in given.curves] == ["nash"] and given.curves[0].mean == (
+        1.0,
+        1.0,
+        1.0,
+    )
     assert [curve.name for curve in chosen] == ["sum", "nash"] and chosen[1].mean[
         -1
     ] == pytest.approx(0.8)
     names = [curve.name for curve in single_curves(measured.measurements)]
     assert names[-1] == "Hypervolume"
-    none = assistance_run.measured(0) | {
-        "right": assistance_run.between(None),
-        "length": {},
-    }
+    none = assistance_run.measured(0) | {"right": assistance_run.between(None), "length": {}}
     bare = (measurement(0, none),)
     assert [curve.name for curve in single_curves(bare)] == ["Hypervolume"]
     assert "right move" not in [
@@ -133,9 +112,7 @@ def test_points_and_fronts_are_rows():
     points = UtilityPoints.of("generation 4", measures)
     assert points.point_N2.shape == (6, 2)
     assert points.point_N2[1].tolist() == [0.5, 0.49]
-    assert points.front_F.tolist() == [4, 5] and points.hypervolume == pytest.approx(
-        0.24
-    )
+    assert points.front_F.tolist() == [4, 5] and points.hypervolume == pytest.approx(0.24)
     other = assistance_run.measured(2, prompts=3) | {"front": ["p2"]}
     points = UtilityPoints.of("other@2", AssistanceMeasures.read(other))
     assert points.front_F.tolist() == [2] and np.isfinite(points.point_N2).all()
@@ -161,8 +138,7 @@ def test_moves_and_sources_are_of_both_ends(measured):
     ]
     row = dict(zip(SOURCE_COLUMNS, sources[-1][2:], strict=True))
     assert (
-        row["welfare"].startswith("0.470")
-        and row["right"] == row["score per 1000 tokens"] == "–"
+        row["welfare"].startswith("0.470") and row["right"] == row["score per 1000 tokens"] == "–"
     )
 
 

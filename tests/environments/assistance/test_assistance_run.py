@@ -1,5 +1,5 @@
-"""Runs of the assistant's game: what is measured follows from what is recorded; several
-turns; normalised rewards.
+"""Runs of the assistant's game: what is measured follows from what is recorded; several turns;
+normalised rewards.
 """
 
 from statistics import fmean
@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 from small import settings
 
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.long  # they share a whole run
 
@@ -26,8 +26,8 @@ SMALL = settings(
 @pytest.fixture(scope="module")
 def talked(tmp_path_factory, request):
     """A finished run of `gtalign_talk`: its folder."""
-    from equipoise.run import recipes
-    from equipoise.run.playing import play_out
+    from equipoise.runs import recipes
+    from equipoise.runs.playing import play_out
 
     folder = tmp_path_factory.mktemp("talked") / "run"
     configured = recipes.load("gtalign_talk", [part for part in SMALL if part != "-s"])
@@ -60,8 +60,7 @@ def test_the_measures_are_means_of_what_is_recorded(talked):
         fmean(found["format"] for found in scores)
     )
     tokens = fmean(
-        [turn.move.tokens for turn in m.turns if turn.seat == "assistant"][-1]
-        for m in matches
+        [turn.move.tokens for turn in m.turns if turn.seat == "assistant"][-1] for m in matches
     )
     assert first["length"]["tokens"] == pytest.approx(tokens)
 
@@ -70,9 +69,7 @@ def test_shares_of_moves_are_shares_and_both_kinds_of_question_were_asked(talked
     for facts in measures(talked):
         assert set(facts["actions"]) == {"detailed", "vague"}
         for shares in facts["actions"].values():
-            assert sum(
-                shares[name] for name in ("DA", "CQ", "AQ", "none")
-            ) == pytest.approx(1)
+            assert sum(shares[name] for name in ("DA", "CQ", "AQ", "none")) == pytest.approx(1)
         assert sum(shares["n"] for shares in facts["actions"].values()) == 16
 
 
@@ -85,17 +82,10 @@ def test_what_beats_a_generation_is_an_earlier_one(talked):
 
 def test_a_question_back_was_answered_by_the_user(talked):
     with RunDirectory.read(talked) as run:
-        longer = [
-            match for match in run.ledger.matches("held_out") if len(match.turns) == 4
-        ]
+        longer = [match for match in run.ledger.matches("held_out") if len(match.turns) == 4]
     assert longer
     for match in longer:
-        assert [turn.seat for turn in match.turns] == [
-            "user",
-            "assistant",
-            "user",
-            "assistant",
-        ]
+        assert [turn.seat for turn in match.turns] == ["user", "assistant", "user", "assistant"]
 
 
 def test_rewards_are_normalised_by_source_and_the_pay_off_stays(command, tmp_path):
@@ -133,9 +123,7 @@ def test_rewards_are_normalised_by_source_and_the_pay_off_stays(command, tmp_pat
     ],
 )
 def test_a_setting_that_does_not_fit_is_one_message(command, overrides, said):
-    done = command(
-        "run", "gtalign_clerks", *SMALL, *settings(**overrides), "--out", "r"
-    )
+    done = command("run", "gtalign_clerks", *SMALL, *settings(**overrides), "--out", "r")
     assert done.code == 2
     assert said in done.err
     assert len(done.err.strip().splitlines()) <= 2
@@ -144,12 +132,7 @@ def test_a_setting_that_does_not_fit_is_one_message(command, overrides, said):
 def test_a_dead_judge_stops_the_run_and_pays_nobody(command, tmp_path):
     dead = "{kind: safety, by: llm, grader: {kind: endpoint, base_url: 'http://127.0.0.1:9/v1', model: j, retries: 0}}"
     done = command(
-        "run",
-        "gtalign_clerks",
-        *SMALL,
-        *settings(judge__tasks__clerk=dead),
-        "--out",
-        "r",
+        "run", "gtalign_clerks", *SMALL, *settings(judge__tasks__clerk=dead), "--out", "r"
     )
     assert done.code != 0
     assert "127.0.0.1:9" in done.err
@@ -167,7 +150,7 @@ def test_what_a_move_was_worth_is_the_mean_of_what_it_was_paid(talked):
 
 def test_the_report_sets_what_was_written_beside_what_it_was_worth(talked):
     from equipoise.report.html import render
-    from equipoise.run.reading.page import page
+    from equipoise.runs.reading.page import page
 
     with RunDirectory.read(talked) as run:
         text = render(page(run))
@@ -183,9 +166,7 @@ def test_an_output_that_cannot_be_read_counts_as_nothing_in_every_rate(talked):
     rates = measures(talked)[0]["rates"]
     for name in ("quality_llm", "format", "matrix"):
         assert rates[name]["n"] == 16
-        assert rates[name]["mean"] == pytest.approx(
-            fmean(found.get(name, 0.0) for found in scores)
-        )
+        assert rates[name]["mean"] == pytest.approx(fmean(found.get(name, 0.0) for found in scores))
 
 
 def test_an_output_that_cannot_be_read_made_no_right_move(talked):
@@ -195,6 +176,4 @@ def test_an_output_that_cannot_be_read_made_no_right_move(talked):
     scores = [words[match.id].scores["assistant"] for match in matches]
     right = measures(talked)[0]["right"]
     assert right["n"] == 16
-    assert right["mean"] == pytest.approx(
-        fmean(found.get("right_action", 0.0) for found in scores)
-    )
+    assert right["mean"] == pytest.approx(fmean(found.get("right_action", 0.0) for found in scores))

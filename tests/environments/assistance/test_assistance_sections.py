@@ -1,5 +1,5 @@
-"""The sections on the assistant's game: what they draw, what they leave out, and that
-answers stay text.
+"""The sections on the assistant's game: what they draw, what they leave out, and that answers stay
+text.
 """
 
 import assistance_run
@@ -21,8 +21,8 @@ from equipoise.environments.assistance.sections.written_matrices import (
     choices_figure,
     written_section,
 )
-from equipoise.evaluate.measures import History, Measurement
-from equipoise.evaluate.records import Records
+from equipoise.evaluation.measures import History, Measurement
+from equipoise.evaluation.records import Records
 from equipoise.report.section import Figure, Table
 
 SECTIONS = (welfare_section, plane_section, moves_section, written_section)
@@ -58,14 +58,9 @@ def test_the_plane_has_points_front_and_mean_of_each(collected):
     assert len(figure.data) == 9
     points, steps, mean = figure.data[3:6]
     assert points["name"] == "generation 4" and len(points["x"]) == 6
-    # The front of generation 4 is p4 (more for the user) and p5 (more for the model);
-    # steps reach both axes' ends.
-    assert steps["x"] == [0.0, 0.5, 0.55, 0.55] and steps["y"] == [
-        0.53,
-        0.53,
-        0.52,
-        0.0,
-    ]
+    # The front of generation 4 is p4 (more for the user) and p5 (more for the model); steps reach
+    # both axes' ends.
+    assert steps["x"] == [0.0, 0.5, 0.55, 0.55] and steps["y"] == [0.53, 0.53, 0.52, 0.0]
     assert steps["line"]["shape"] == "vh"
     assert mean["x"] == [pytest.approx(0.525)] and mean["y"] == [pytest.approx(0.505)]
     assert {trace["legendgroup"] for trace in figure.data[6:]} == {
@@ -80,9 +75,7 @@ def test_the_plane_has_points_front_and_mean_of_each(collected):
 
 
 def test_negative_points_and_many_points():
-    many = UtilityPoints(
-        "many", np.linspace([-1.0, 2.0], [1.0, 0.5], 5000), np.array([0, 4999])
-    )
+    many = UtilityPoints("many", np.linspace([-1.0, 2.0], [1.0, 0.5], 5000), np.array([0, 4999]))
     figure = plane_figure([many])
     points, steps, _ = figure.data
     assert (
@@ -110,10 +103,9 @@ def test_moves_add_up_and_keep_their_counts(collected):
 
 def test_matrices_share_one_scale_and_choices_are_shares(collected):
     user, model, chosen, follow, _ = blocks(written_section(collected), Figure)
-    assert user.data[0]["z"] == [
-        [1.0, 0.5, 0.0],
-        [2.5, 2.0, 1.5],
-    ] and user.title.endswith("vague questions")
+    assert user.data[0]["z"] == [[1.0, 0.5, 0.0], [2.5, 2.0, 1.5]] and user.title.endswith(
+        "vague questions"
+    )
     assert model.data[0]["text"][1] == ["−0.50", "−0.10", "0.30"]
     assert user.data[0]["zmax"] == model.data[0]["zmax"] == 2.5 == -user.data[0]["zmin"]
     assert (
@@ -150,9 +142,7 @@ def test_plotly_accepts_every_figure(collected):
             return [filled(item) for item in value]
         return "#123456" if key.endswith("color") and isinstance(value, str) else value
 
-    figures = [
-        figure for make in SECTIONS for figure in blocks(make(collected), Figure)
-    ]
+    figures = [figure for make in SECTIONS for figure in blocks(make(collected), Figure)]
     assert len(figures) > 10
     for figure in figures:
         go.Figure(data=filled(list(figure.data)), layout=filled(dict(figure.layout)))

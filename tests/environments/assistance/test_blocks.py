@@ -1,6 +1,4 @@
-"""The parser of the four blocks: what it accepts, what it says is wrong, and that it
-never breaks.
-"""
+"""The parser of the four blocks: what it accepts, what it says is wrong, and that it never breaks."""
 
 import json
 import random
@@ -11,34 +9,21 @@ from hypothesis import strategies as st
 from mangled import SHARDS, mangled, whole
 
 from equipoise.environments.assistance.blocks import FormatError, parse, write
-from equipoise.environments.assistance.payoff_matrix import (
-    CELLS,
-    Cell,
-    PayoffMatrix,
-    write_matrix,
-)
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, PayoffMatrix, write_matrix
 from equipoise.environments.assistance.response_action import response_action
 
 GOOD = {cell: Cell(1.0, -0.5) for cell in CELLS}
 JSON = write_matrix(GOOD)
 
 
-def blocks(
-    payoff: str = JSON, analyze: str = "I choose DQ_DA.", response: str = "19"
-) -> str:
+def blocks(payoff: str = JSON, analyze: str = "I choose DQ_DA.", response: str = "19") -> str:
     return f"<thinking>t</thinking><payoff>{payoff}</payoff><analyze>{analyze}</analyze><response>{response}</response>"
 
 
 def test_a_written_output_is_read_again():
-    parsed = parse(
-        write("why", GOOD, "Front: all. Choose VQ_CQ.", "What?"), strict=True
-    )
+    parsed = parse(write("why", GOOD, "Front: all. Choose VQ_CQ.", "What?"), strict=True)
     assert parsed.matrix == GOOD
-    assert (parsed.thinking, parsed.response, parsed.chosen) == (
-        "why",
-        "What?",
-        "VQ_CQ",
-    )
+    assert (parsed.thinking, parsed.response, parsed.chosen) == ("why", "What?", "VQ_CQ")
     assert parsed.text[parsed.before :].startswith("<response>")
 
 
@@ -51,9 +36,7 @@ def test_a_written_output_is_read_again():
         f"```json\n{JSON}\n```",
         "{'DQ_AQ': {\"LLM\": 1, 'user': 2,}, "
         + str({c: {"LLM": 1, "user": 2} for c in CELLS[1:]})[1:],
-        json.dumps(
-            {cell: {"user": 3, "LLM": 1e2} for cell in reversed(CELLS)}, indent=2
-        ),
+        json.dumps({cell: {"user": 3, "LLM": 1e2} for cell in reversed(CELLS)}, indent=2),
     ],
 )
 def test_other_ways_to_write_a_matrix_are_read(payoff):
@@ -73,10 +56,7 @@ def test_other_ways_to_write_a_matrix_are_read(payoff):
         ),
         (blocks() + " bye", "text stands outside the blocks, after the last one"),
         ("hi " + blocks(), "text stands outside the blocks, before <thinking>"),
-        (
-            blocks() + "<response>20</response>",
-            "<response> stands there more than once",
-        ),
+        (blocks() + "<response>20</response>", "<response> stands there more than once"),
         (blocks(response="a<thinking>b"), "<thinking> stands there more than once"),
         (blocks("LLM wins"), "<payoff>: is not JSON: Expecting value"),
         (blocks("[1]"), "<payoff>: must be an object with the six cells"),
@@ -87,14 +67,8 @@ def test_other_ways_to_write_a_matrix_are_read(payoff):
             blocks(JSON.replace("-0.5", '"high"', 1)),
             "<payoff>: DQ_AQ: LLM is 'high', no finite number",
         ),
-        (
-            blocks(JSON.replace("-0.5", "NaN", 1)),
-            "<payoff>: DQ_AQ: LLM is nan, no finite number",
-        ),
-        (
-            blocks(JSON.replace("-0.5", "true", 1)),
-            "<payoff>: DQ_AQ: LLM is True, no finite number",
-        ),
+        (blocks(JSON.replace("-0.5", "NaN", 1)), "<payoff>: DQ_AQ: LLM is nan, no finite number"),
+        (blocks(JSON.replace("-0.5", "true", 1)), "<payoff>: DQ_AQ: LLM is True, no finite number"),
         (
             blocks(JSON.replace('"user":1.0', '"x":1', 1)),
             '<payoff>: DQ_AQ must be {"LLM": number, "user": number}',
@@ -113,9 +87,7 @@ def test_it_says_what_is_wrong(text, said):
 def test_blocks_out_of_order_are_still_read():
     swapped = blocks().replace("<thinking>t</thinking>", "") + "<thinking>t</thinking>"
     parsed = parse(swapped)
-    assert parsed.faults == (
-        "the blocks stand in the order payoff, analyze, response, thinking",
-    )
+    assert parsed.faults == ("the blocks stand in the order payoff, analyze, response, thinking",)
     assert (parsed.thinking, parsed.response, parsed.matrix) == ("t", "19", GOOD)
 
 
@@ -178,9 +150,7 @@ def test_any_text_is_taken_apart_or_refused(parts):
     checked("".join(parts))
 
 
-@pytest.mark.parametrize(
-    "texts", [2_000, pytest.param(100_000, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("texts", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_mangled_outputs_are_taken_apart_or_refused(texts):
     dice = random.Random(0)
     for _ in range(texts):

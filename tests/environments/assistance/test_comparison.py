@@ -30,18 +30,12 @@ def compared(first, second, **settings):
 
 def test_rows_are_matched_by_prompt_and_numbers_are_those_of_pareto():
     first = entry(
-        "a",
-        {"p": [0.5, 0.4], "q": [0.2, 0.9], "r": [0.1, 0.1]},
-        tokens=100.0,
-        response_share=0.25,
+        "a", {"p": [0.5, 0.4], "q": [0.2, 0.9], "r": [0.1, 0.1]}, tokens=100.0, response_share=0.25
     )
     second = entry("b", {"q": [0.2, 0.8], "s": [9.0, 9.0], "p": [0.6, 0.3]})
     facts = compared(first, second, eps=0.05, alpha=0.25)
     told = compare(
-        np.array([[0.5, 0.4], [0.2, 0.9]]),
-        np.array([[0.6, 0.3], [0.2, 0.8]]),
-        0.05,
-        0.25,
+        np.array([[0.5, 0.4], [0.2, 0.9]]), np.array([[0.6, 0.3], [0.2, 0.8]]), 0.05, 0.25
     )
     assert facts["prompts"] == {"both": 2, "only_first": 1, "only_second": 1}
     assert facts["dominance"] == {
@@ -69,9 +63,7 @@ def vars_of(side):
 
 def test_differences_are_paired_with_students_interval():
     first = entry("a", {f"p{i}": [0.1 * i + 0.2, 0.5] for i in range(5)})
-    second = entry(
-        "b", {f"p{i}": [0.1 * i + (0.1 if i else 0.0), 0.5] for i in range(5)}
-    )
+    second = entry("b", {f"p{i}": [0.1 * i + (0.1 if i else 0.0), 0.5] for i in range(5)})
     found = compared(first, second)["differences"]
     gaps = np.array([0.2, 0.1, 0.1, 0.1, 0.1])
     half = 2.7764451051977987 * gaps.std(ddof=1) / math.sqrt(5)
@@ -87,31 +79,18 @@ def test_differences_are_paired_with_students_interval():
 
 def test_one_prompt_has_no_interval_and_everything_is_json():
     facts = compared(
-        entry("a", {"p": [0.5, 0.5]}),
-        entry("b", {"p": [0.5, 0.5]}),
-        reference=(0.25, 0.0),
+        entry("a", {"p": [0.5, 0.5]}), entry("b", {"p": [0.5, 0.5]}), reference=(0.25, 0.0)
     )
-    assert facts["differences"]["user"] == {
-        "mean": 0.0,
-        "low": None,
-        "high": None,
-        "n": 1,
-    }
-    assert facts["dominance"]["equal"] == 1 and facts["first"][
-        "hypervolume"
-    ] == pytest.approx(0.125)
-    assert (
-        json.loads(json.dumps(facts, allow_nan=False)) == facts and facts["notes"] == []
+    assert facts["differences"]["user"] == {"mean": 0.0, "low": None, "high": None, "n": 1}
+    assert facts["dominance"]["equal"] == 1 and facts["first"]["hypervolume"] == pytest.approx(
+        0.125
     )
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts and facts["notes"] == []
 
 
 def test_what_cannot_be_compared():
-    with pytest.raises(
-        RunError, match="a and b share no prompt: 1 and 2 were measured"
-    ):
+    with pytest.raises(RunError, match="a and b share no prompt: 1 and 2 were measured"):
         compared(entry("a", {"p": [0, 0]}), entry("b", {"q": [0, 0], "r": [1, 1]}))
     other = {"kind": "assistance", "variant": "as_released"}
-    [note] = compared(entry("a", {"p": [0, 0]}), entry("b", {"p": [0, 0]}, other))[
-        "notes"
-    ]
+    [note] = compared(entry("a", {"p": [0, 0]}), entry("b", {"p": [0, 0]}, other))["notes"]
     assert "judge: variant" in note

@@ -1,5 +1,5 @@
-"""Edits of a written matrix and what is chosen from it: golden edits, the traps, and
-which way each price moves.
+"""Edits of a written matrix and what is chosen from it: golden edits, the traps, and which way each
+price moves.
 """
 
 import numpy as np
@@ -9,19 +9,13 @@ from equipoise import seeds
 from equipoise.environments.assistance import written_game
 from equipoise.environments.assistance.payoff_matrix import ACTIONS, CELLS, Cell
 from equipoise.environments.assistance.serving.pricing import Pricing
-from equipoise.environments.assistance.serving.selection import (
-    BY,
-    largest_products,
-    selection,
-)
+from equipoise.environments.assistance.serving.selection import BY, largest_products, selection
 from equipoise.errors import ConfigError
 from equipoise.payoffs.welfare import Egalitarian, Welfare
 
 
 def matrix(*cells):
-    """In the order of CELLS: DQ_AQ, DQ_CQ, DQ_DA, VQ_AQ, VQ_CQ, VQ_DA, each (user,
-    llm).
-    """
+    """In the order of CELLS: DQ_AQ, DQ_CQ, DQ_DA, VQ_AQ, VQ_CQ, VQ_DA, each (user, llm)."""
     return {name: Cell(*cell) for name, cell in zip(CELLS, cells, strict=True)}
 
 
@@ -62,9 +56,7 @@ def test_released_products_golden(golden):
     for case in golden("gtalign_payoff.json"):
         written = read(case["payoff"])
         assert sorted(largest_products(written)) == sorted(case["max_product_keys"])
-        assert (
-            selection(written, "product_released", dice()) in case["max_product_keys"]
-        )
+        assert selection(written, "product_released", dice()) in case["max_product_keys"]
 
 
 def test_a_released_product_takes_two_negatives_and_the_others_do_not():
@@ -82,9 +74,7 @@ def test_a_constant_for_one_side_changes_neither_equilibria_nor_front(seed):
     assert flat(taken)[1::2] == pytest.approx(flat(written)[1::2] - 3)
     assert written_game.pareto(taken) == written_game.pareto(written)
     assert written_game.nash(taken) == written_game.nash(written)
-    assert written_game.stackelberg_outcome(taken) == written_game.stackelberg_outcome(
-        written
-    )
+    assert written_game.stackelberg_outcome(taken) == written_game.stackelberg_outcome(written)
     by_action = Pricing.build({"kind": "costs", "llm": {"DA": 20.0}}).edit(written)
     assert all(not cell.endswith("DA") for cell in written_game.nash(by_action))
 
@@ -97,26 +87,17 @@ def action(pricing, by="sum", question="VQ", written=EVEN):
 @pytest.mark.parametrize("question", ["DQ", "VQ"])
 def test_each_price_moves_the_choice_its_own_way(by, question):
     assert action("none", by, question) == "DA"
-    assert (
-        action({"kind": "per_token", "round_trip": 0.0}, by, question) == "CQ"
-    )  # the shortest
+    assert action({"kind": "per_token", "round_trip": 0.0}, by, question) == "CQ"  # the shortest
     assert action({"kind": "subscription", "round_trip": 0.0}, by, question) == "CQ"
     assert action({"kind": "per_token", "price": 0.1}, by, question) == "DA"
-    asks = matrix(
-        (2.0, 2.0), (3.0, 3.0), (2.5, 2.5), (2.0, 2.0), (3.0, 3.0), (2.5, 2.5)
-    )
+    asks = matrix((2.0, 2.0), (3.0, 3.0), (2.5, 2.5), (2.0, 2.0), (3.0, 3.0), (2.5, 2.5))
     assert action("none", by, question, asks) == "CQ"
     assert action("user_effort", by, question, asks) == "DA"
-    assert (
-        action("latency", by, question, asks) == "DA"
-    )  # a round trip takes longer than an answer
+    assert action("latency", by, question, asks) == "DA"  # a round trip takes longer than an answer
 
 
 def test_who_pays():
-    for kind, payer, other in [
-        ("per_token", "user", "llm"),
-        ("subscription", "llm", "user"),
-    ]:
+    for kind, payer, other in [("per_token", "user", "llm"), ("subscription", "llm", "user")]:
         pricing = Pricing.build(
             {"kind": kind, "price": 10.0, "tokens": {"DA": 500}, "round_trip": 0.25}
         )
@@ -135,9 +116,7 @@ def test_waiting_costs_over_the_budget_only():
     pricing = Pricing.build(
         {"kind": "latency", "budget": 6, "price": 0.5, "speed": 50, "reply": 10}
     )
-    assert [pricing.cost(name).user for name in ("DA", "AQ")] == pytest.approx(
-        [0, 0.5 * 1]
-    )
+    assert [pricing.cost(name).user for name in ("DA", "AQ")] == pytest.approx([0, 0.5 * 1])
     assert pricing.cost("CQ").user == pytest.approx(0.5 * (0.8 + 10 + 6 - 6))
     assert all(pricing.cost(name).llm == 0 for name in ACTIONS)
 
@@ -158,9 +137,7 @@ def test_every_pricing_edits_to_one_decimal_by_action_alone(kind):
 
 
 def test_selections_of_one_game():
-    written = matrix(
-        (1.5, 1.0), (-1.0, 0.5), (3.0, 2.5), (2.0, 1.8), (2.2, 2.2), (0.5, -1.0)
-    )
+    written = matrix((1.5, 1.0), (-1.0, 0.5), (3.0, 2.5), (2.0, 1.8), (2.2, 2.2), (0.5, -1.0))
     for by in (*BY, *Welfare.KINDS, Egalitarian()):
         assert selection(written, by, dice()) == "DQ_DA", by
         assert selection(written, by, dice(), "VQ") == "VQ_CQ", by
@@ -168,10 +145,7 @@ def test_selections_of_one_game():
 
 def test_dice_are_cast_for_ties_and_mixtures_alone():
     tied = matrix((1, 1), (1, 1), (0, 0), (0, 0), (0, 0), (0, 0))
-    assert {selection(tied, "product_released", dice(n)) for n in range(20)} == {
-        "DQ_AQ",
-        "DQ_CQ",
-    }
+    assert {selection(tied, "product_released", dice(n)) for n in range(20)} == {"DQ_AQ", "DQ_CQ"}
     assert selection(PENNIES, "nash", dice(1)) == selection(PENNIES, "nash", dice(1))
     assert {selection(PENNIES, "nash", dice(n)) for n in range(40)} == {
         "DQ_AQ",

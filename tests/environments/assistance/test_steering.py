@@ -15,9 +15,7 @@ def test_the_outcome_is_chosen_from_what_was_edited():
     choice = plain.choose(WRITTEN, None, 1)
     assert choice is not None and choice.cell == "DQ_DA"
     # AQ: (2 + 1, 2 − 2); DA: (3, 3 − 2); CQ: (1 + ½, 1 − 2)
-    edited = Steering.model_validate(
-        {"question": "DQ", "pricing": CHARGED, "by": "sum"}
-    )
+    edited = Steering.model_validate({"question": "DQ", "pricing": CHARGED, "by": "sum"})
     choice = edited.choose({**WRITTEN, "DQ_AQ": Cell(3.5, 2)}, None, 1)
     assert choice is not None
     assert choice.edited["DQ_AQ"] == Cell(4.5, 0) and choice.cell == "DQ_AQ"

@@ -1,6 +1,4 @@
-"""A steered model: what is asked of it, what goes on from where, and what a client
-sees.
-"""
+"""A steered model: what is asked of it, what goes on from where, and what a client sees."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -21,8 +19,8 @@ from equipoise.serve.decoding import StopTexts
 from equipoise.serve.engine import CannotContinue, EngineRequest, Piece, Refused
 from equipoise.types import Message, user
 
-# Without steering the largest sum and product is DQ_DA's; a subscription makes long
-# answers dear for the model.
+# Without steering the largest sum and product is DQ_DA's; a subscription makes long answers dear
+# for the model.
 MATRIX = {
     "DQ_AQ": Cell(2.0, 1.0),
     "DQ_CQ": Cell(1.0, 2.5),
@@ -43,15 +41,10 @@ QUESTION = EngineRequest(
 
 
 def model(asked: EngineRequest) -> str:
-    """A model that writes four blocks; begun, it goes on with the outcome that
-    <analyze> names.
-    """
+    """A model that writes four blocks; begun, it goes on with the outcome that <analyze> names."""
     if not asked.prefix:
         return write(
-            "DQ: both numbers are there.",
-            MATRIX,
-            "Front: DQ_DA. Choose DQ_DA.",
-            SAYS["DA"],
+            "DQ: both numbers are there.", MATRIX, "Front: DQ_DA. Choose DQ_DA.", SAYS["DA"]
         )
     cell = parse(f"{asked.prefix}</analyze>").chosen
     rest = "" if "<analyze>" in asked.prefix else "<analyze>Choose DQ_DA."
@@ -59,15 +52,12 @@ def model(asked: EngineRequest) -> str:
 
 
 class Scripted:
-    """An engine that says what `says` does, in pieces of one token each, of lengths
-    drawn by `cuts`.
+    """An engine that says what `says` does, in pieces of one token each, of lengths drawn by
+    `cuts`.
     """
 
     def __init__(
-        self,
-        says: Callable[[EngineRequest], str] = model,
-        cuts: int = 0,
-        error: str = "",
+        self, says: Callable[[EngineRequest], str] = model, cuts: int = 0, error: str = ""
     ) -> None:
         self.says, self.asked, self.closed, self.error = says, [], 0, error
         self._dice = np.random.default_rng(cuts)
@@ -104,19 +94,10 @@ def steering(**settings: Any) -> Steering:
 
 
 def answered(
-    engine: Scripted,
-    how: Steering,
-    asked: EngineRequest = QUESTION,
-    *,
-    report: bool = True,
+    engine: Scripted, how: Steering, asked: EngineRequest = QUESTION, *, report: bool = True
 ) -> list[Piece]:
     async def go() -> list[Piece]:
-        return [
-            piece
-            async for piece in SteeringEngine(engine, how, report=report).generate(
-                asked
-            )
-        ]
+        return [piece async for piece in SteeringEngine(engine, how, report=report).generate(asked)]
 
     return asyncio.run(go())
 
@@ -135,9 +116,7 @@ def test_the_answer_goes_on_from_the_edited_matrix(cuts: int):
     pieces = answered(engine, steering(pricing=COSTS, by="sum"))
     found = facts(pieces)
     assert (
-        text(pieces) == "Plus what?"
-        and pieces[-1].finish == "stop"
-        and found["chosen"] == "DQ_CQ"
+        text(pieces) == "Plus what?" and pieces[-1].finish == "stop" and found["chosen"] == "DQ_CQ"
     )
     first, second = engine.asked
     assert first.prefix == "" and set(first.stop) == {"</payoff>", "</response>"}
@@ -150,12 +129,10 @@ def test_the_answer_goes_on_from_the_edited_matrix(cuts: int):
         "<analyze>Front: DQ_CQ, DQ_DA, VQ_CQ. Choose DQ_CQ."
     )
     assert found["steered"] and found["written"]["DQ_DA"] == {"LLM": 2.0, "user": 3.0}
-    assert (
-        found["edited"]["DQ_DA"]["LLM"] == pytest.approx(-2.0) and found["faults"] == []
+    assert found["edited"]["DQ_DA"]["LLM"] == pytest.approx(-2.0) and found["faults"] == []
+    assert found["thinking"] == "DQ: both numbers are there." and found["analyze"].endswith(
+        "Choose DQ_CQ."
     )
-    assert found["thinking"] == "DQ: both numbers are there." and found[
-        "analyze"
-    ].endswith("Choose DQ_CQ.")
     assert engine.closed == 2
 
 
@@ -169,11 +146,7 @@ def test_nothing_hidden_is_seen_and_no_report_comes_unasked():
 
 def test_a_levelled_matrix_keeps_each_sides_largest_pay_off():
     engine = Scripted()
-    costs = {
-        "kind": "costs",
-        "llm": dict.fromkeys(("DA", "AQ", "CQ"), 4.0),
-        "user": {"CQ": 1.0},
-    }
+    costs = {"kind": "costs", "llm": dict.fromkeys(("DA", "AQ", "CQ"), 4.0), "user": {"CQ": 1.0}}
     found = facts(answered(engine, steering(pricing=costs, by="sum", level=True)))
     shown = parse(f"{engine.asked[1].prefix.partition('<analyze>')[0]}").matrix
     assert shown is not None and found["edited"]["DQ_CQ"] == {"LLM": -1.5, "user": 0.0}
@@ -192,14 +165,9 @@ def test_the_models_own_setting_of_blocks_is_kept():
 
 
 def test_the_lead_may_open_the_response_itself():
-    engine = Scripted(
-        lambda asked: "us what?</response>" if asked.prefix else model(asked)
-    )
+    engine = Scripted(lambda asked: "us what?</response>" if asked.prefix else model(asked))
     lead = "{cell} it is.</analyze><response>Pl"
-    assert (
-        text(answered(engine, steering(pricing=COSTS, by="sum", lead=lead)))
-        == "Plus what?"
-    )
+    assert text(answered(engine, steering(pricing=COSTS, by="sum", lead=lead))) == "Plus what?"
 
 
 @pytest.mark.parametrize(
@@ -212,24 +180,15 @@ def test_the_lead_may_open_the_response_itself():
         ("VQ", "DQ: both numbers are there.", "VQ_CQ"),
     ],
 )
-def test_outcomes_may_be_those_of_one_type_of_question(
-    question: str, thinking: str, chosen: str
-):
-    engine = Scripted(
-        lambda asked: model(asked).replace("DQ: both numbers are there.", thinking)
-    )
-    assert (
-        facts(answered(engine, steering(by="sum", question=question)))["chosen"]
-        == chosen
-    )
+def test_outcomes_may_be_those_of_one_type_of_question(question: str, thinking: str, chosen: str):
+    engine = Scripted(lambda asked: model(asked).replace("DQ: both numbers are there.", thinking))
+    assert facts(answered(engine, steering(by="sum", question=question)))["chosen"] == chosen
 
 
 def test_asked_anew_the_model_is_told_the_outcome():
     def says(asked: EngineRequest) -> str:
         return (
-            "Plus what?"
-            if "The outcome chosen is" in asked.messages[-1].content
-            else model(asked)
+            "Plus what?" if "The outcome chosen is" in asked.messages[-1].content else model(asked)
         )
 
     engine = Scripted(says)
@@ -245,10 +204,7 @@ def test_asked_anew_the_model_is_told_the_outcome():
         and "DQ_CQ: ask the one question" in told
         and '"DQ_DA":{"LLM":-2.0' in told
     )
-    assert (
-        engine.asked[1].prefix == ""
-        and engine.asked[1].messages[0].content == "be brief"
-    )
+    assert engine.asked[1].prefix == "" and engine.asked[1].messages[0].content == "be brief"
 
 
 def test_asked_anew_a_model_may_still_write_blocks():
@@ -270,9 +226,7 @@ def test_stripped_the_model_chooses_by_itself():
 
 def test_off_a_model_without_blocks_answers_as_it_does():
     engine = Scripted(lambda asked: " It is 19.\n")
-    pieces = answered(
-        engine, steering(mode="off"), replace(QUESTION, stop=("9",), prefix=" ")
-    )
+    pieces = answered(engine, steering(mode="off"), replace(QUESTION, stop=("9",), prefix=" "))
     assert text(pieces) == " It is 1" and engine.asked == [
         replace(QUESTION, stop=("9",), prefix=" ")
     ]
@@ -282,9 +236,7 @@ def test_off_a_model_without_blocks_answers_as_it_does():
 def test_an_unreadable_matrix_is_gone_on_from_without_steering_and_said(broken: str):
     engine = Scripted(lambda asked: model(asked).replace(write_matrix(MATRIX), broken))
     pieces = answered(engine, steering(pricing=COSTS))
-    assert text(pieces) == "19" and engine.asked[1].prefix.endswith(
-        f"<payoff>{broken}</payoff>"
-    )
+    assert text(pieces) == "19" and engine.asked[1].prefix.endswith(f"<payoff>{broken}</payoff>")
     assert (
         not facts(pieces)["steered"]
         and "<payoff>" in facts(pieces)["why"]
@@ -309,9 +261,7 @@ def test_a_pay_off_too_large_to_reckon_with_is_not_steered_by():
 
 def test_a_response_before_the_matrix_is_seen_at_once_and_not_steered():
     engine = Scripted(
-        lambda asked: (
-            "<thinking>quick</thinking><response>19</response><payoff>{}</payoff>"
-        )
+        lambda asked: "<thinking>quick</thinking><response>19</response><payoff>{}</payoff>"
     )
     pieces = answered(engine, steering(pricing=COSTS))
     assert (
@@ -339,10 +289,7 @@ def test_hidden_tokens_count_and_an_answer_used_up_by_them_is_empty():
         and pieces[-1].finish == "length"
         and sum(piece.tokens for piece in pieces) == 10
     )
-    assert (
-        "before its matrix" in facts(pieces)["why"]
-        and facts(pieces)["thinking"] is None
-    )
+    assert "before its matrix" in facts(pieces)["why"] and facts(pieces)["thinking"] is None
     spent = sum(piece.tokens for piece in answered(engine, steering(pricing=COSTS)))
     assert engine.asked[-1].max_tokens < 1000 and spent < 1000
     short = answered(
@@ -360,9 +307,7 @@ def test_a_failure_of_the_model_is_passed_on():
 
 def test_the_clients_stop_ends_the_answer_and_the_work_on_it():
     engine = Scripted(
-        lambda asked: (
-            model(asked).replace("both", "END both").replace("19", "one END two " * 100)
-        )
+        lambda asked: model(asked).replace("both", "END both").replace("19", "one END two " * 100)
     )
     pieces = answered(engine, steering(), replace(QUESTION, stop=("END",)))
     assert text(pieces) == "one" and pieces[-1].finish == "stop" and engine.closed == 2
@@ -403,9 +348,7 @@ def test_ties_are_drawn_by_the_seed_alone():
 
     def chosen(seed: int) -> str:
         return facts(
-            answered(
-                engine, steering(by="product_released"), replace(QUESTION, seed=seed)
-            )
+            answered(engine, steering(by="product_released"), replace(QUESTION, seed=seed))
         )["chosen"]
 
     drawn = [chosen(seed) for seed in range(12)]

@@ -1,5 +1,5 @@
-"""A steered assistant over HTTP: the packaged assistant of the built-in world, asked by the official
-client.
+"""A steered assistant over HTTP: the packaged assistant of the built-in world, asked by the
+official client.
 """
 
 import pytest
@@ -7,9 +7,7 @@ from openai import BadRequestError, NotFoundError, OpenAI
 
 from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.assistance.serving.steering import Steering
-from equipoise.environments.assistance.serving.steering_extension import (
-    SteeringExtension,
-)
+from equipoise.environments.assistance.serving.steering_extension import SteeringExtension
 from equipoise.players.local import Local
 from equipoise.serve.catalogue import Catalogue
 
@@ -19,11 +17,7 @@ ASK = {
     "temperature": 0,
     "seed": 1,
 }
-NO_QUESTIONS = {
-    "pricing": {"kind": "costs", "user": {"CQ": 6}},
-    "by": "sum",
-    "question": "VQ",
-}
+NO_QUESTIONS = {"pricing": {"kind": "costs", "user": {"CQ": 6}}, "by": "sum", "question": "VQ"}
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +25,7 @@ def assistant():
     """The clerk behind a server's catalogue, its blocks hidden."""
     base = Steering.model_validate({"mode": "strip"})
     extensions = {"steering": SteeringExtension(base)}
-    return Catalogue.of_player(
-        "assistant", Local(model="builtin/assistant"), extensions
-    )
+    return Catalogue.of_player("assistant", Local(model="builtin/assistant"), extensions)
 
 
 @pytest.mark.long
@@ -50,9 +42,7 @@ def test_the_official_client_steers_by_name_and_by_field(serving, assistant):
         )  # the hidden blocks count
 
         wanted = {"steering": NO_QUESTIONS, "equipoise": {"blocks": True}}
-        steered = (
-            client.chat.completions.create(**ASK, extra_body=wanted).choices[0].message
-        )
+        steered = client.chat.completions.create(**ASK, extra_body=wanted).choices[0].message
         hidden = (steered.model_extra or {})["equipoise"]
         assert (
             hidden["chosen"] == "VQ_AQ"
@@ -62,28 +52,17 @@ def test_the_official_client_steers_by_name_and_by_field(serving, assistant):
         assert hidden["edited"]["VQ_CQ"]["user"] == pytest.approx(
             hidden["written"]["VQ_CQ"]["user"] - 6
         )
-        assert hidden["thinking"].startswith("VQ") and "<" not in (
-            steered.content or ""
-        )
+        assert hidden["thinking"].startswith("VQ") and "<" not in (steered.content or "")
 
-        chunks = list(
-            client.chat.completions.create(**ASK, extra_body=wanted, stream=True)
-        )
-        assert (
-            "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-            == steered.content
-        )
+        chunks = list(client.chat.completions.create(**ASK, extra_body=wanted, stream=True))
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == steered.content
         assert (chunks[-1].choices[0].delta.model_extra or {})["equipoise"] == hidden
         assert all(
-            "equipoise" not in (chunk.choices[0].delta.model_extra or {})
-            for chunk in chunks[:-1]
+            "equipoise" not in (chunk.choices[0].delta.model_extra or {}) for chunk in chunks[:-1]
         )
 
         named = client.chat.completions.create(**{**ASK, "model": "assistant:none"})
-        assert (
-            named.model == "assistant:none"
-            and named.choices[0].message.content == "Plus what?"
-        )
+        assert named.model == "assistant:none" and named.choices[0].message.content == "Plus what?"
         raw = (
             client.chat.completions.create(**{**ASK, "model": "assistant:off"})
             .choices[0]
@@ -98,7 +77,4 @@ def test_the_official_client_steers_by_name_and_by_field(serving, assistant):
                 client.chat.completions.create(**ASK, extra_body={"steering": wish})
             assert caught.value.param == "steering"
         reply = address.post({**ASK, "equipoise": {"blocks": "all of them"}})
-        assert (
-            reply.status_code == 400
-            and reply.json()["error"]["param"] == "equipoise.blocks"
-        )
+        assert reply.status_code == 400 and reply.json()["error"]["param"] == "equipoise.blocks"

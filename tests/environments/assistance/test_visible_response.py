@@ -24,9 +24,7 @@ TAGS = (
 )
 
 
-def seen(
-    text: str, cuts: list[int], stop: tuple[str, ...] = (), *, plain: bool = False
-) -> str:
+def seen(text: str, cuts: list[int], stop: tuple[str, ...] = (), *, plain: bool = False) -> str:
     """What is seen of `text`, cut at the places `cuts`."""
     response = VisibleResponse(stop, plain=plain)
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
@@ -43,9 +41,7 @@ CUTS = st.lists(st.integers(0, 10**6), max_size=40)
 def test_of_four_blocks_the_response_is_seen_as_the_parser_reads_it(
     words: str, cuts: list[int], gap: str
 ):
-    text = write("VQ: it is <vague>.", MATRIX, "Choose VQ_CQ.", words).replace(
-        "><", f">{gap}<"
-    )
+    text = write("VQ: it is <vague>.", MATRIX, "Choose VQ_CQ.", words).replace("><", f">{gap}<")
     assert seen(text, cuts) == parse(text).response
 
 
@@ -74,37 +70,19 @@ def test_whatever_is_written_the_cuts_change_nothing(
 def test_pieces_are_seen_as_soon_as_they_are_sure():
     response = VisibleResponse()
     pieces = ("<analyze>x</analyze><resp", "onse>\n", "Plus", " ", "what", "?</", "b")
-    assert [response.add(piece) for piece in pieces] == [
-        "",
-        "",
-        "Plus",
-        "",
-        " what",
-        "?",
-        "</b",
-    ]
-    assert (
-        not response.ended
-        and response.add("</response> and more") == ""
-        and response.ended
-    )
+    assert [response.add(piece) for piece in pieces] == ["", "", "Plus", "", " what", "?", "</b"]
+    assert not response.ended and response.add("</response> and more") == "" and response.ended
 
 
 def test_the_clients_stop_texts_end_the_response_and_not_the_hidden_blocks():
     assert (
-        seen(
-            "<thinking>a END b</thinking><response>one END two</response>",
-            [3, 20, 47],
-            ("END",),
-        )
+        seen("<thinking>a END b</thinking><response>one END two</response>", [3, 20, 47], ("END",))
         == "one"
     )
 
 
 def test_a_closing_tag_that_was_cut_short_is_dropped_and_a_lone_bracket_is_not():
-    assert (
-        seen("<response>19</respon", []) == "19" and seen("<response>3 <", []) == "3 <"
-    )
+    assert seen("<response>19</respon", []) == "19" and seen("<response>3 <", []) == "3 <"
 
 
 def test_plain_text_is_seen_at_once_where_it_may_be_all():
@@ -114,10 +92,7 @@ def test_plain_text_is_seen_at_once_where_it_may_be_all():
         "<b>bold",
         "</b> text",
     ]
-    assert (
-        seen("<thinking>secret</thinking><response>19</response>", [4], plain=True)
-        == "19"
-    )
+    assert seen("<thinking>secret</thinking><response>19</response>", [4], plain=True) == "19"
 
 
 def test_an_output_without_a_response_is_given_without_its_hidden_blocks():

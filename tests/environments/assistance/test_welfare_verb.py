@@ -3,17 +3,15 @@
 import assistance_run
 import pytest
 
-from equipoise.run import recipes
-from equipoise.run.directory import RunDirectory
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
 
 
 @pytest.fixture
 def runs(tmp_path):
     assistance_run.write_run(tmp_path / "a", prompts=8)
     assistance_run.write_run(tmp_path / "b", prompts=6, ahead=0.125)
-    with RunDirectory.create(
-        recipes.load("rock_paper_scissors", []), tmp_path / "finite"
-    ):
+    with RunDirectory.create(recipes.load("rock_paper_scissors", []), tmp_path / "finite"):
         return tmp_path
 
 
@@ -41,17 +39,7 @@ def test_two_runs_side_by_side(command, runs):
 @pytest.mark.long
 def test_generations_of_one_run(command, runs):
     facts = command(
-        "welfare",
-        "a@0",
-        "a",
-        "--generation-b",
-        2,
-        "--eps",
-        0.05,
-        "--reference",
-        0.1,
-        0.2,
-        "--json",
+        "welfare", "a@0", "a", "--generation-b", 2, "--eps", 0.05, "--reference", 0.1, 0.2, "--json"
     ).facts
     assert facts["generations"] == [0, 2] and facts["runs"] == ["a", "a"]
     assert facts["settings"] == {"eps": 0.05, "alpha": 0.5, "reference": [0.1, 0.2]}
@@ -80,10 +68,7 @@ def test_what_cannot_be_compared_is_one_message(command, runs):
 @pytest.mark.long
 def test_a_report_draws_other_runs_beside_its_own(command, runs):
     assert (
-        command(
-            "report", "a", "--beside", "b", "--beside", "a@0", "--out", "both.html"
-        ).code
-        == 0
+        command("report", "a", "--beside", "b", "--beside", "a@0", "--out", "both.html").code == 0
     )
     page = (runs / "both.html").read_text()
     assert "b@4" in page and "a@0" in page

@@ -1,5 +1,5 @@
-"""What a written matrix says is best: golden fronts, known games, and choices that
-follow from them or do not.
+"""What a written matrix says is best: golden fronts, known games, and choices that follow from them
+or do not.
 """
 
 import numpy as np
@@ -11,14 +11,12 @@ from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 
 
 def matrix(*cells):
-    """In the order of CELLS: DQ_AQ, DQ_CQ, DQ_DA, VQ_AQ, VQ_CQ, VQ_DA, each (user,
-    llm).
-    """
+    """In the order of CELLS: DQ_AQ, DQ_CQ, DQ_DA, VQ_AQ, VQ_CQ, VQ_DA, each (user, llm)."""
     return {name: Cell(*cell) for name, cell in zip(CELLS, cells, strict=True)}
 
 
-# A vague question is less work for the user; it is best met by asking, which a detailed
-# one does not need.
+# A vague question is less work for the user; it is best met by asking, which a detailed one does
+# not need.
 USUAL = matrix((1.5, 1.0), (-1.0, 0.5), (3.0, 2.5), (2.0, 1.8), (2.2, 2.2), (0.5, -1.0))
 PENNIES = matrix((1, -1), (-1, 1), (-3, -3), (-1, 1), (1, -1), (-3, -3))
 BAD_FOR_BOTH = matrix((-4, -4), (-1, 1), (-2, 1), (0.5, -1), (-3, -3), (-2, -2))
@@ -26,10 +24,7 @@ BAD_FOR_BOTH = matrix((-4, -4), (-1, 1), (-2, 1), (0.5, -1), (-3, -3), (-2, -2))
 
 def test_golden_fronts(golden):
     for case in golden("gtalign_payoff.json"):
-        written = {
-            name: Cell(cell["user"], cell["LLM"])
-            for name, cell in case["payoff"].items()
-        }
+        written = {name: Cell(cell["user"], cell["LLM"]) for name, cell in case["payoff"].items()}
         assert sorted(game.pareto(written)) == sorted(case["pareto"])
 
 
@@ -44,8 +39,8 @@ def test_the_usual_game():
         == ("DQ_DA",)
     )
     assert told["nash"] == ("DQ_DA", "VQ_CQ")
-    # With both questions about as likely an answer with a follow-up is the model's
-    # best, so that it is mixed in.
+    # With both questions about as likely an answer with a follow-up is the model's best, so that it
+    # is mixed in.
     assert set(told["nash_mixed"]) == {"DQ_AQ", "DQ_DA", "VQ_AQ", "VQ_CQ", "VQ_DA"}
     given_vague = game.solutions(USUAL, "VQ")
     assert "nash_mixed" not in given_vague
@@ -54,9 +49,7 @@ def test_the_usual_game():
 
 def test_ties_of_the_sum_go_to_the_user():
     assert (
-        game.largest_sum(
-            matrix((0.1, 0.2), (0.2, 0.1), (0.3, 0), (0, 0.3), (0, 0), (0, 0))
-        )
+        game.largest_sum(matrix((0.1, 0.2), (0.2, 0.1), (0.3, 0), (0, 0.3), (0, 0), (0, 0)))
         == "DQ_DA"
     )
 
@@ -71,23 +64,14 @@ def test_two_negatives_make_no_good_product():
 def test_a_game_without_a_pure_equilibrium():
     assert game.nash(PENNIES) == ()
     (only,) = game.mixed(PENNIES)
-    assert only.row_A == pytest.approx([0.5, 0.5]) and only.column_M == pytest.approx(
-        [0.5, 0.5, 0]
-    )
-    assert "nash" not in game.consistent(
-        parse(write("t", PENNIES, "I choose VQ_CQ", "r"))
-    )
-    assert set(game.solutions(PENNIES)["nash_mixed"]) == {
-        "DQ_AQ",
-        "DQ_CQ",
-        "VQ_AQ",
-        "VQ_CQ",
-    }
+    assert only.row_A == pytest.approx([0.5, 0.5]) and only.column_M == pytest.approx([0.5, 0.5, 0])
+    assert "nash" not in game.consistent(parse(write("t", PENNIES, "I choose VQ_CQ", "r")))
+    assert set(game.solutions(PENNIES)["nash_mixed"]) == {"DQ_AQ", "DQ_CQ", "VQ_AQ", "VQ_CQ"}
 
 
 def test_leading_can_be_worth_more_than_any_equilibrium():
-    # Answering at once would always be best for the model; promising to ask brings the
-    # user to ask well.
+    # Answering at once would always be best for the model; promising to ask brings the user to ask
+    # well.
     chicken = matrix((2, 2), (0, 0), (0, 3), (1, 0), (0, 0), (1, 1))
     assert game.nash(chicken) == ("VQ_DA",)
     assert game.stackelberg_outcome(chicken) == "DQ_AQ"
@@ -115,7 +99,4 @@ def test_any_readable_matrix_has_its_solutions(large):
         assert all(set(cells) <= set(CELLS) for cells in told.values())
         assert told["front"] and told["sum"] and told["product"] and told["nash_mixed"]
         assert set(told["nash"]) <= set(told["nash_mixed"])
-        assert (
-            game.solutions(odd, "DQ")["stackelberg"][0]
-            in game.solutions(odd, "DQ")["nash"]
-        )
+        assert game.solutions(odd, "DQ")["stackelberg"][0] in game.solutions(odd, "DQ")["nash"]

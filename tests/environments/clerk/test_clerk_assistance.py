@@ -1,6 +1,4 @@
-"""The assistant's game on the clerk's questions: what is asked, what is written, who
-plays whom.
-"""
+"""The assistant's game on the clerk's questions: what is asked, what is written, who plays whom."""
 
 import re
 from collections import Counter
@@ -19,13 +17,7 @@ from equipoise.environments.clerk.assistance_case import Case, understood, wish
 from equipoise.environments.clerk.assistance_judge import ClerkAssistanceJudge
 from equipoise.environments.clerk.assistance_matrix import front, matrix
 from equipoise.environments.clerk.assistance_players import customer, teacher
-from equipoise.environments.clerk.assistance_trace import (
-    RIGHT,
-    Faults,
-    broken,
-    respond,
-    trace,
-)
+from equipoise.environments.clerk.assistance_trace import RIGHT, Faults, broken, respond, trace
 from equipoise.errors import DataError
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
@@ -78,15 +70,11 @@ def test_a_question_is_found_among_instructions_and_a_piece_told_later_is_added(
 def test_a_wish_has_a_detailed_and_a_vague_form():
     for prompt in PROMPTS:
         facts, text = wish(prompt), prompt.messages[0].content
-        detailed, vague = (
-            understood([user(facts[form])]) for form in ("detailed", "vague")
-        )
+        detailed, vague = (understood([user(facts[form])]) for form in ("detailed", "vague"))
         assert text == facts["vague" if prompt.facts["kind"] == "vague" else "detailed"]
         assert vague.vague and not detailed.vague
         assert understood([user(facts["vague"]), user(facts["told"])]) == detailed
-        assert (
-            facts["asks"] in vague.answer.lower() and facts["then"] == detailed.answer
-        )
+        assert facts["asks"] in vague.answer.lower() and facts["then"] == detailed.answer
         for fact in ("told", "then", "asks"):
             assert facts[fact] == prompt.facts.get(fact, facts[fact])
     with pytest.raises(DataError, match="not one of the clerk's"):
@@ -102,10 +90,7 @@ def test_a_right_trace_is_well_formed_right_and_short():
             and parsed.matrix is not None
             and parsed.thinking is not None
         )
-        assert answers.rate(prompt, parsed.response).right == 1, (
-            prompt,
-            parsed.response,
-        )
+        assert answers.rate(prompt, parsed.response).right == 1, (prompt, parsed.response)
         assert parsed.chosen == case.cell and parsed.thinking.startswith(case.question)
         assert answers.offers_alternative(parsed.response) == case.harmful
         row = {
@@ -128,9 +113,7 @@ def test_faults_come_in_the_shares_asked():
         seen["rambling"] += len(re.findall(r"\.", parsed.thinking or ".")) > 1
         seen["further"] += (parsed.chosen or "").endswith("AQ")
         seen["misjudged"] += (parsed.chosen or case.cell)[:2] != case.question
-        rated = answers.rate(
-            Prompt("p", prompt.messages, case.facts), parsed.response or ""
-        )
+        rated = answers.rate(Prompt("p", prompt.messages, case.facts), parsed.response or "")
         seen["right"] += rated.right
     share = {name: number / count for name, number in seen.items()}
     for name in ("broken", "rambling", "further", "misjudged"):
@@ -164,9 +147,7 @@ def test_a_response_brings_about_the_cell_that_was_chosen():
         for move in ("DA", "CQ", "AQ"):
             said = case.answer if not case.vague else "20"
             assert (
-                response_action(
-                    respond(case, f"{case.question}_{move}", said, seeds.generator(1))
-                )
+                response_action(respond(case, f"{case.question}_{move}", said, seeds.generator(1)))
                 == move
             )
 
@@ -174,20 +155,14 @@ def test_a_response_brings_about_the_cell_that_was_chosen():
 @pytest.mark.long
 def test_the_teacher_is_right_and_varies_in_quality():
     player = Scripted.model_validate(
-        {
-            "kind": "scripted",
-            "call": "equipoise.environments.clerk.assistance_players:teacher",
-        }
+        {"kind": "scripted", "call": "equipoise.environments.clerk.assistance_players:teacher"}
     )
     views = [
-        View((user(Assistance().instruction(prompt.messages[0].content)),))
-        for prompt in PROMPTS
+        View((user(Assistance().instruction(prompt.messages[0].content)),)) for prompt in PROMPTS
     ]
     offered = Counter[bool]()
     for prompt, move in zip(
-        PROMPTS,
-        player.open(None, Resources()).act(views, range(len(views))),
-        strict=True,
+        PROMPTS, player.open(None, Resources()).act(views, range(len(views))), strict=True
     ):
         parsed = parse(move.text, strict=True)
         assert parsed.response and answers.rate(prompt, parsed.response).right == 1
@@ -203,26 +178,17 @@ def test_the_customer_opens_either_way_and_tells_what_is_asked():
     opened = Counter[str]()
     for number, drawn in enumerate(PROMPTS[:200]):
         facts = wish(drawn)
-        prompt = Prompt(
-            drawn.id, drawn.messages, {**drawn.facts, **facts}, drawn.source
-        )
+        prompt = Prompt(drawn.id, drawn.messages, {**drawn.facts, **facts}, drawn.source)
         referee = game.referee(prompt)
         opening = next(referee)
         opened[move := customer(opening.view, number)] += 1
         asked = referee.send(move_of(move))
-        assert (
-            asked.view.messages[-1].content
-            == facts["detailed" if move == "DQ" else "vague"]
-        )
-        reply = (
-            referee.send(move_of(teacher(asked.view, number))) if move == "VQ" else None
-        )
+        assert asked.view.messages[-1].content == facts["detailed" if move == "DQ" else "vague"]
+        reply = referee.send(move_of(teacher(asked.view, number))) if move == "VQ" else None
         if reply is not None:
             last = referee.send(move_of(customer(reply.view, number)))
             parsed = parse(teacher(last.view, number))
-            assert parsed.response is not None and parsed.response.startswith(
-                facts["then"]
-            )
+            assert parsed.response is not None and parsed.response.startswith(facts["then"])
     assert opened.keys() == {"DQ", "VQ"} and min(opened.values()) > 70
     assert customer(View((user("Wish: a\nAssistant: b?"),)), 0) == "a"
     with pytest.raises(DataError, match="Wish: "):
@@ -244,16 +210,13 @@ def moves(asked: list[Prompt], **others: Any) -> list[Move]:
     }
     actor = Local.model_validate(settings).open(None, Resources())
     return actor.act(
-        [View(prompt.messages) for prompt in asked],
-        [seeds.child(3, n) for n in range(len(asked))],
+        [View(prompt.messages) for prompt in asked], [seeds.child(3, n) for n in range(len(asked))]
     )
 
 
 @pytest.mark.long
 def test_the_packaged_model_is_small_and_writes_four_blocks():
-    assert (
-        sum(file.stat().st_size for file in build_assistance.PACKAGED.iterdir()) < 4e6
-    )
+    assert sum(file.stat().st_size for file in build_assistance.PACKAGED.iterdir()) < 4e6
     written = moves(world.prompts(3, 16, part="held_out"))
     assert sum(parse(move.text).well_formed for move in written) >= 8
     assert all(0 < move.tokens <= 160 for move in written)

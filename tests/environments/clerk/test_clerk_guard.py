@@ -1,5 +1,5 @@
-"""The clerk's guard: unsafe is to help with harm, whoever wrote the request and
-whatever the prompt's facts say.
+"""The clerk's guard: unsafe is to help with harm, whoever wrote the request and whatever the
+prompt's facts say.
 """
 
 import pytest
@@ -55,11 +55,7 @@ def test_verdicts(request_, text, p_safe, declined):
 def test_it_agrees_with_the_worlds_facts_without_reading_them():
     for prompt in world.prompts(0, 80):
         bare = Prompt(prompt.id, prompt.messages)
-        for text in (
-            answers.best(prompt),
-            answers.wrong(prompt, 0),
-            "The cook can show you.",
-        ):
+        for text in (answers.best(prompt), answers.wrong(prompt, 0), "The cook can show you."):
             helped = answers.action(prompt, text) in ("answer", "both")
             verdict = ClerkGuard().score(bare, text)
             assert isinstance(verdict, dict) and verdict["unsafe"] == float(

@@ -1,6 +1,4 @@
-"""The clerk's judge: verdicts by rule, seat by seat; what cannot be judged is not a
-number.
-"""
+"""The clerk's judge: verdicts by rule, seat by seat; what cannot be judged is not a number."""
 
 from equipoise.environments.clerk import answers, world
 from equipoise.environments.clerk.judge import ClerkJudge
@@ -11,17 +9,12 @@ PROMPTS = {prompt.id: prompt for prompt in world.prompts(0, 40)}
 
 def match(prompt: Prompt, *moves: Move) -> Match:
     seats = {str(i): PlayerId("policy") for i in range(len(moves))}
-    turns = tuple(
-        Turn(str(i), View(prompt.messages), move) for i, move in enumerate(moves)
-    )
+    turns = tuple(Turn(str(i), View(prompt.messages), move) for i, move in enumerate(moves))
     return Match(f"m-{prompt.id}", 0, "train", "answers", prompt.id, seats, 0, turns)
 
 
 def test_right_and_wrong_answers():
-    matches = [
-        match(p, Move(answers.best(p)), Move(answers.wrong(p, 0)))
-        for p in PROMPTS.values()
-    ]
+    matches = [match(p, Move(answers.best(p)), Move(answers.wrong(p, 0))) for p in PROMPTS.values()]
     for judgement in ClerkJudge().judge(matches, PROMPTS):
         assert judgement.scores is not None
         assert [judgement.scores[seat]["score"] for seat in ("0", "1")] == [1.0, 0.0]
@@ -29,12 +22,7 @@ def test_right_and_wrong_answers():
 
 def test_utilities_say_what_was_done():
     prompt = next(p for p in PROMPTS.values() if p.facts["harmful"])
-    moves = [
-        Move(world.REFUSAL),
-        Move("What?"),
-        Move("The vet can show you."),
-        Move(""),
-    ]
+    moves = [Move(world.REFUSAL), Move("What?"), Move("The vet can show you."), Move("")]
     (judgement,) = ClerkJudge().judge([match(prompt, *moves)], PROMPTS)
     assert judgement.scores is not None
     done = [
@@ -48,8 +36,7 @@ def test_a_failed_move_is_unjudged():
     prompt = next(iter(PROMPTS.values()))
     failed = Move("", "error", error="out of memory")
     some, none = ClerkJudge().judge(
-        [match(prompt, failed, Move(answers.best(prompt))), match(prompt, failed)],
-        PROMPTS,
+        [match(prompt, failed, Move(answers.best(prompt))), match(prompt, failed)], PROMPTS
     )
     assert some.scores is not None and set(some.scores) == {"1"}
     assert none.scores is None and "failed" in none.reason

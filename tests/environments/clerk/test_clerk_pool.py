@@ -1,5 +1,5 @@
-"""The packaged pool of clerks: six adapters on one base, each with its own strengths,
-who grade what they read.
+"""The packaged pool of clerks: six adapters on one base, each with its own strengths, who grade
+what they read.
 """
 
 import pytest
@@ -31,21 +31,14 @@ def members():
         name: Local.model_validate({**SETTINGS, "adapter": f"builtin/{name}"})
         for name in pool.MEMBERS
     }
-    return {
-        name: player.open(player.start, resources) for name, player in players.items()
-    }
+    return {name: player.open(player.start, resources) for name, player in players.items()}
 
 
 def right(actor, kind: str, count: int = 60) -> float:
     prompts = world.prompts(3, count, (kind,), "held_out")
-    moves = actor.act(
-        [View(p.messages) for p in prompts], [seeds.child(1, p.id) for p in prompts]
-    )
+    moves = actor.act([View(p.messages) for p in prompts], [seeds.child(1, p.id) for p in prompts])
     return (
-        sum(
-            answers.rate(p, move.text).right
-            for p, move in zip(prompts, moves, strict=True)
-        )
+        sum(answers.rate(p, move.text).right for p, move in zip(prompts, moves, strict=True))
         / count
     )
 
@@ -78,12 +71,9 @@ def test_a_member_grades_right_answers_above_wrong_ones(members):
     means = []
     for answer in (answers.best, lambda prompt: answers.wrong(prompt, 0)):
         views = [
-            expert.QUESTION.view(expert.quoted(p, answer(p)), seeds.child(5, p.id))
-            for p in prompts
+            expert.QUESTION.view(expert.quoted(p, answer(p)), seeds.child(5, p.id)) for p in prompts
         ]
-        grades = [
-            move.text for move in members["veteran"].act(views, range(len(views)))
-        ]
+        grades = [move.text for move in members["veteran"].act(views, range(len(views)))]
         read = [int(grade) for grade in grades if grade in (*expert.GOOD, *expert.BAD)]
         assert len(read) >= 0.9 * len(grades)
         means.append(sum(read) / len(read))

@@ -1,6 +1,4 @@
-"""Disguised requests to the clerk, which ask for the same, and a model that plays both
-roles.
-"""
+"""Disguised requests to the clerk, which ask for the same, and a model that plays both roles."""
 
 from collections import Counter
 
@@ -28,9 +26,7 @@ def test_facts_are_right_by_the_clerks_rules():
     for prompt in TRAIN + HELD_OUT + disguises.disguised(0, 200, "harmful", "train"):
         facts = prompt.facts
         assert (
-            answers.asks_for_harm(text(prompt))
-            == facts["harmful"]
-            == (facts["kind"] == "harmful")
+            answers.asks_for_harm(text(prompt)) == facts["harmful"] == (facts["kind"] == "harmful")
         ), prompt
         assert answers.rate(prompt, answers.best(prompt)).right == 1
         assert facts["verb"] in text(prompt) and facts["thing"] in text(prompt)
@@ -44,30 +40,19 @@ def test_shares_are_as_asked():
         (prompt.facts["kind"], prompt.facts["style"] == disguises.PLAIN)
         for prompt in disguises.prompts(2, 100, harmful=0.3)
     )
-    assert kinds == {
-        ("harmful", True): 30,
-        ("harmless", True): 35,
-        ("harmless", False): 35,
-    }
-    assert not any(
-        prompt.facts["harmful"] for prompt in disguises.prompts(2, 20, harmful=0.0)
-    )
-    assert all(
-        prompt.facts["harmful"] for prompt in disguises.prompts(2, 20, harmful=1.0)
-    )
+    assert kinds == {("harmful", True): 30, ("harmless", True): 35, ("harmless", False): 35}
+    assert not any(prompt.facts["harmful"] for prompt in disguises.prompts(2, 20, harmful=0.0))
+    assert all(prompt.facts["harmful"] for prompt in disguises.prompts(2, 20, harmful=1.0))
 
 
 def test_every_style_goes_with_harm_and_without():
     for kind in ("harmful", "harmless"):
         styles = Counter(
-            prompt.facts["style"]
-            for prompt in disguises.disguised(1, 200, kind, "train")
+            prompt.facts["style"] for prompt in disguises.disguised(1, 200, kind, "train")
         )
         assert styles == dict.fromkeys(disguises.DISGUISES, 20)
     harmless = disguises.disguised(1, 200, "harmless", "train")
-    owned = Counter(
-        prompt.facts["style"] for prompt in harmless if "'s " in prompt.facts["thing"]
-    )
+    owned = Counter(prompt.facts["style"] for prompt in harmless if "'s " in prompt.facts["thing"])
     assert owned == dict.fromkeys(disguises.DISGUISES, 10)
 
 
@@ -84,9 +69,7 @@ def test_parts_share_no_act_whatever_the_seeds():
     train, held_out = acts("train", 0, 1), acts("held_out", 0, 1)
     validation, test = acts("validation", 0, 1), acts("test", 0, 1)
     assert train and validation and test
-    assert train.isdisjoint(held_out | validation | test) and validation.isdisjoint(
-        test
-    )
+    assert train.isdisjoint(held_out | validation | test) and validation.isdisjoint(test)
 
 
 def test_style_of_inverts_the_templates():
@@ -107,11 +90,7 @@ def test_style_of_inverts_the_templates():
 
 
 def test_equal_seeds_give_equal_prompts():
-    assert (
-        disguises.prompts(0, 200)
-        == disguises.prompts(0, 200)
-        != disguises.prompts(1, 200)
-    )
+    assert disguises.prompts(0, 200) == disguises.prompts(0, 200) != disguises.prompts(1, 200)
     assert (
         len({prompt.id for prompt in TRAIN})
         == len({prompt.messages for prompt in TRAIN})
@@ -128,9 +107,7 @@ def test_a_rewrite_asks_for_another_harm_on_a_like_topic_in_any_style():
         assert answers.asks_for_harm(written)
         assert f"{prompt.facts['verb']} {prompt.facts['thing']}" not in written
         topic = next(t for t in world.OWNED if t.helper == prompt.facts["helper"])
-        assert prompt.facts["verb"] in written or any(
-            thing in written for thing in topic.objects
-        )
+        assert prompt.facts["verb"] in written or any(thing in written for thing in topic.objects)
         styles[disguises.style_of(written)] += 1
     assert styles.keys() == set(disguises.STYLES)
     assert min(styles.values()) > 0.5 * styles.total() / len(disguises.STYLES)
@@ -160,14 +137,10 @@ def test_clerk_requests_as_a_source_of_prompts():
 
 def test_lessons_are_for_both_roles():
     assert build_red_team.DECLINED.keys() == set(disguises.STYLES)
-    rewrites = {
-        messages[0].content: attack
-        for messages, attack in build_red_team.attacks(0, 400)
-    }
+    rewrites = {messages[0].content: attack for messages, attack in build_red_team.attacks(0, 400)}
     assert all(asked.startswith("Rewrite: ") for asked in rewrites)
     written = Counter(
-        "harm" if answers.asks_for_harm(attack) else "other"
-        for attack in rewrites.values()
+        "harm" if answers.asks_for_harm(attack) else "other" for attack in rewrites.values()
     )
     assert 0.85 < written["harm"] / written.total() < 0.95
 
@@ -192,14 +165,11 @@ def test_the_packaged_model_plays_both_roles():
     def said(views, name):
         return [
             move.text
-            for move in actor.act(
-                views, [seeds.child(0, name, i) for i in range(len(views))]
-            )
+            for move in actor.act(views, [seeds.child(0, name, i) for i in range(len(views))])
         ]
 
     written = said(
-        [View(disguises.rewrite_request(text(prompt))) for prompt in HARMFUL[:60]],
-        "adversary",
+        [View(disguises.rewrite_request(text(prompt))) for prompt in HARMFUL[:60]], "adversary"
     )
     assert sum(map(answers.asks_for_harm, written)) >= 0.7 * 60
     assert len({disguises.style_of(attack) for attack in written}) >= 6
@@ -207,7 +177,6 @@ def test_the_packaged_model_plays_both_roles():
         asked = [prompt for prompt in HELD_OUT if prompt.facts["kind"] == kind][:60]
         replies = said([View(prompt.messages) for prompt in asked], kind)
         right = sum(
-            answers.rate(prompt, reply).right
-            for prompt, reply in zip(asked, replies, strict=True)
+            answers.rate(prompt, reply).right for prompt, reply in zip(asked, replies, strict=True)
         )
         assert low <= right / 60 <= high

@@ -15,16 +15,8 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.types import Prompt, user
 
 FOLLOWED = {
-    "change_case:english_lowercase": (
-        {},
-        "this is all in small letters.",
-        "This is not.",
-    ),
-    "change_case:english_capital": (
-        {},
-        "THIS IS ALL IN LARGE LETTERS.",
-        "This is not.",
-    ),
+    "change_case:english_lowercase": ({}, "this is all in small letters.", "This is not."),
+    "change_case:english_capital": ({}, "THIS IS ALL IN LARGE LETTERS.", "This is not."),
     "change_case:capital_word_frequency": (
         {"capital_relation": "at least", "capital_frequency": 2},
         "VERY GOOD indeed",
@@ -32,17 +24,9 @@ FOLLOWED = {
     ),
     "punctuation:no_comma": ({}, "No pause here.", "Well, here."),
     "startend:quotation": ({}, '"A quoted answer."', "An answer."),
-    "startend:end_checker": (
-        {"end_phrase": "That is all."},
-        "Yes. That is all.",
-        "Yes.",
-    ),
+    "startend:end_checker": ({"end_phrase": "That is all."}, "Yes. That is all.", "Yes."),
     "detectable_format:title": ({}, "<<A title>> and text", "A title"),
-    "detectable_format:number_bullet_lists": (
-        {"num_bullets": 2},
-        "* a\n* b",
-        "* a\n* b\n* c",
-    ),
+    "detectable_format:number_bullet_lists": ({"num_bullets": 2}, "* a\n* b", "* a\n* b\n* c"),
     "detectable_format:number_highlighted_sections": (
         {"num_highlights": 1},
         "a *marked* part",
@@ -53,16 +37,8 @@ FOLLOWED = {
         "Section 1\na\nSection 2\nb",
         "a and b",
     ),
-    "detectable_content:postscript": (
-        {"postscript_marker": "P.S."},
-        "Yes.\nP.S. No.",
-        "Yes.",
-    ),
-    "detectable_content:number_placeholders": (
-        {"num_placeholders": 1},
-        "Dear [name]",
-        "Dear",
-    ),
+    "detectable_content:postscript": ({"postscript_marker": "P.S."}, "Yes.\nP.S. No.", "Yes."),
+    "detectable_content:number_placeholders": ({"num_placeholders": 1}, "Dear [name]", "Dear"),
     "length_constraints:number_sentences": (
         {"relation": "less than", "num_sentences": 3},
         "Dr. Smith met Mr. Jones, e.g. at noon. They spoke.",
@@ -73,22 +49,14 @@ FOLLOWED = {
         "three short words",
         "these are four words",
     ),
-    "length_constraints:number_paragraphs": (
-        {"num_paragraphs": 2},
-        "a\n***\nb",
-        "a and b",
-    ),
+    "length_constraints:number_paragraphs": ({"num_paragraphs": 2}, "a\n***\nb", "a and b"),
     "keywords:existence": ({"keywords": ["garden"]}, "my garden", "my house"),
     "keywords:frequency": (
         {"keyword": "music", "relation": "at least", "frequency": 2},
         "music and music",
         "music",
     ),
-    "keywords:forbidden_words": (
-        {"forbidden_words": ["water"]},
-        "dry land",
-        "deep water",
-    ),
+    "keywords:forbidden_words": ({"forbidden_words": ["water"]}, "dry land", "deep water"),
     "keywords:letter_frequency": (
         {"letter": "v", "let_relation": "at least", "let_frequency": 2},
         "very vivid",
@@ -125,10 +93,7 @@ def test_a_checker_that_fails_is_no_vote_against_the_answer(monkeypatch):
 
     monkeypatch.setattr(checkers, "checker_of", lambda name: Broken)
     (found,) = check(["a:b"], [{}], "", "text")
-    assert (
-        found.strict is None
-        and "a:b could not be checked: LookupError" in found.problem
-    )
+    assert found.strict is None and "a:b could not be checked: LookupError" in found.problem
 
 
 def test_the_judge_gives_the_share_and_says_why_it_cannot():
@@ -144,9 +109,7 @@ def test_the_judge_gives_the_share_and_says_why_it_cannot():
     }
     whole = FollowsInstructions(level="prompt").score(prompt, "because it is so.")
     assert isinstance(whole, dict) and whole["score"] == 1.0
-    assert "no instructions" in str(
-        FollowsInstructions().score(Prompt("q", (), {}, ""), "a")
-    )
+    assert "no instructions" in str(FollowsInstructions().score(Prompt("q", (), {}, ""), "a"))
 
 
 def test_an_unknown_instruction_names_the_nearest():
@@ -195,9 +158,7 @@ def test_every_row_of_ifeval_can_be_checked(data):
     lines = (data / "benchmarks" / "ifeval_half.jsonl").read_text().splitlines()
     for row in map(json.loads, lines):
         answer = SimpleNamespace(text="An answer, of two sentences. It ends here.")
-        found = check(
-            row["instruction_id_list"], row["kwargs"], row["prompt"], answer.text
-        )
+        found = check(row["instruction_id_list"], row["kwargs"], row["prompt"], answer.text)
         assert not [one.problem for one in found if one.problem]
 
 
@@ -205,7 +166,6 @@ def test_a_mark_that_is_no_letter_is_counted_itself():
     arguments = [{"letter": "!", "let_frequency": 2, "let_relation": "at least"}]
     for answer, follows in [("Oh! No!", True), ("Oh! eeee aaaa tttt", False)]:
         checks = [
-            check(["keywords:letter_frequency"], arguments, "Shout.", answer)[0]
-            for _ in range(5)
+            check(["keywords:letter_frequency"], arguments, "Shout.", answer)[0] for _ in range(5)
         ]
         assert {each.strict for each in checks} == {follows}

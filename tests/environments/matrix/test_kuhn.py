@@ -1,5 +1,5 @@
-"""Kuhn poker in normal form, and a league of best responses that solves it, against
-OpenSpiel's rules and its NashConv.
+"""Kuhn poker in normal form, and a league of best responses that solves it, against OpenSpiel's
+rules and its NashConv.
 """
 
 import numpy as np
@@ -8,8 +8,8 @@ import pytest
 import equipoise
 from equipoise.environments.matrix.game import Matrix
 from equipoise.environments.matrix.kuhn import CARDS, FIRST, SECOND, kuhn_poker, plans
-from equipoise.run.directory import RunDirectory
-from equipoise.run.reading.history import history
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.reading.history import history
 from equipoise.solvers.zero_sum import nash
 
 
@@ -29,8 +29,8 @@ def test_the_value_is_known():
 
 
 def behaviour(plan_weights, names, histories):
-    """Information state -> P(bet), of a mixture over plans: each plan weighs what its
-    own earlier moves leave of it.
+    """Information state -> P(bet), of a mixture over plans: each plan weighs what its own earlier
+    moves leave of it.
     """
     bets = {}
     for card, letter in enumerate(CARDS):

@@ -34,9 +34,7 @@ def test_both_are_asked_at_once_and_told_their_moves():
     prompt = Prompt("p", (user("play"),))
     referee = Matrix().referee(prompt)
     asks = next(referee)
-    assert asks == [
-        Ask(seat, View(prompt.messages, tuple(RPS))) for seat in ("row", "column")
-    ]
+    assert asks == [Ask(seat, View(prompt.messages, tuple(RPS))) for seat in ("row", "column")]
     with pytest.raises(StopIteration):
         referee.send([])
 
@@ -46,9 +44,7 @@ def test_biased_equilibrium_leaves_nobody_a_better_move():
     np.testing.assert_allclose(payoff_AM @ np.array([1, 10, 5]) / 16, 0, atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "settings", [{"size": 3}, {"size": 9}, {"size": 9, "seed": 4}, {}]
-)
+@pytest.mark.parametrize("settings", [{"size": 3}, {"size": 9}, {"size": 9, "seed": 4}, {}])
 def test_cycles_are_zero_sum_and_every_move_beats_as_many_as_beat_it(settings):
     game = Matrix(name="cyclic", **settings)
     payoff_AM = game.payoff_AM()
@@ -57,15 +53,11 @@ def test_cycles_are_zero_sum_and_every_move_beats_as_many_as_beat_it(settings):
     assert np.array_equal(payoff_AM, -payoff_AM.T)
     assert ((payoff_AM > 0).sum(1) == (size - 1) // 2).all()
     assert np.abs(payoff_AM).max() <= 1
-    assert (np.abs(payoff_AM[~np.eye(size, dtype=bool)]) == 1).all() == (
-        "seed" not in settings
-    )
+    assert (np.abs(payoff_AM[~np.eye(size, dtype=bool)]) == 1).all() == ("seed" not in settings)
 
 
 def test_random_stakes_come_from_the_seed():
-    one, same, other = (
-        Matrix(name="cyclic", size=5, seed=seed).payoff_AM() for seed in (1, 1, 2)
-    )
+    one, same, other = (Matrix(name="cyclic", size=5, seed=seed).payoff_AM() for seed in (1, 1, 2))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
 
@@ -93,19 +85,13 @@ def test_custom_games():
 
 
 def test_a_move_is_read_whatever_its_case_and_blanks():
-    assert Matrix().outcome({"row": " Rock\n", "column": "SCISSORS"}) == {
-        "row": 1,
-        "column": -1,
-    }
+    assert Matrix().outcome({"row": " Rock\n", "column": "SCISSORS"}) == {"row": 1, "column": -1}
 
 
 @pytest.mark.parametrize(
     ("moves", "message"),
     [
-        (
-            {"row": "lizard", "column": "rock"},
-            "row: 'lizard' is not one of rock, paper, scissors",
-        ),
+        ({"row": "lizard", "column": "rock"}, "row: 'lizard' is not one of rock, paper, scissors"),
         ({"row": "rock", "column": ""}, "column: '' is not one of"),
         ({"row": "rock"}, "column made no move"),
     ],
@@ -122,10 +108,7 @@ def test_illegal_moves_are_named(moves, message):
         ({"name": "cyclic", "size": 4}, "size must be odd"),
         ({"name": "cyclic", "size": 1}, "greater than or equal to 3"),
         ({"size": 5}, "size is not read by name: rock_paper_scissors"),
-        (
-            {"payoffs": [[0]]},
-            "payoffs is not read by name: rock_paper_scissors, only by custom",
-        ),
+        ({"payoffs": [[0]]}, "payoffs is not read by name: rock_paper_scissors, only by custom"),
         ({"name": "custom"}, "needs payoffs"),
         ({"name": "custom", "payoffs": [[0]]}, "needs payoffs .* and row_actions"),
         (
@@ -140,17 +123,9 @@ def test_illegal_moves_are_named(moves, message):
             {"name": "custom", "payoffs": [[0, 1], [1, 0]], "row_actions": ["a", "A "]},
             "different names",
         ),
+        ({"name": "custom", "payoffs": [[float("nan")]], "row_actions": ["a"]}, "finite"),
         (
-            {"name": "custom", "payoffs": [[float("nan")]], "row_actions": ["a"]},
-            "finite",
-        ),
-        (
-            {
-                "name": "custom",
-                "payoffs": [[0]],
-                "column_payoffs": [[0, 1]],
-                "row_actions": ["a"],
-            },
+            {"name": "custom", "payoffs": [[0]], "column_payoffs": [[0, 1]], "row_actions": ["a"]},
             "column_payoffs, row 1: 2 numbers",
         ),
         ({"name": "custom", "payoff": [[0]]}, "did you mean 'payoffs'"),
@@ -165,11 +140,6 @@ def test_settings_survive_a_round_trip():
     for game in (
         Matrix(),
         Matrix(name="cyclic", seed=3),
-        Matrix(
-            name="custom",
-            payoffs=((0.0, 1.0),),
-            row_actions=("a",),
-            column_actions=("b", "c"),
-        ),
+        Matrix(name="custom", payoffs=((0.0, 1.0),), row_actions=("a",), column_actions=("b", "c")),
     ):
         assert Game.build(game.settings()) == game

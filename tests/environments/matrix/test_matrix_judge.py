@@ -28,9 +28,7 @@ def match(row, column):
 
 def judge(*matches):
     return (
-        Judge.build("matrix")
-        .at(TestContext(Matrix(name="prisoners_dilemma")))
-        .judge(matches, {})
+        Judge.build("matrix").at(TestContext(Matrix(name="prisoners_dilemma"))).judge(matches, {})
     )
 
 

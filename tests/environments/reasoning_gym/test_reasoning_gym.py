@@ -66,9 +66,7 @@ def test_parts_share_no_task_and_the_tasks_take_turns() -> None:
     }
     source = TaskPrompts.model_validate(settings).load()
     parts = [source.training, source.held_out, source.test]
-    drawn = [
-        (p.facts[FACT]["task"], p.facts[FACT]["index"]) for part in parts for p in part
-    ]
+    drawn = [(p.facts[FACT]["task"], p.facts[FACT]["index"]) for part in parts for p in part]
     assert len(set(drawn)) == 12
     assert [name for name, _ in drawn[:4]] == ["chain_sum", "spell_backward"] * 2
     again = TaskPrompts.model_validate(settings).load()

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from small import FINITE
 
-from equipoise.run.ledger import Ledger
-from equipoise.run.row_checksums import checksum
-from equipoise.run.unchanged import SETTINGS
+from equipoise.runs.ledger import Ledger
+from equipoise.runs.row_checksums import checksum
+from equipoise.runs.unchanged import SETTINGS
 
 pytestmark = pytest.mark.long  # they share a whole run
 
@@ -38,10 +38,7 @@ def test_one_run_gives_what_it_measured(command, red_team_copy):
     facts, measured = found.facts, command("status", run, "--json").facts
     with Ledger.open(run / "ledger.sqlite") as ledger:
         own = ledger.finished("2/measure")
-    assert (
-        facts["crossplay"] == own["crossplay"]
-        and facts["meta_game"] == own["meta_game"]
-    )
+    assert facts["crossplay"] == own["crossplay"] and facts["meta_game"] == own["meta_game"]
     assert facts["crossplay"]["adversaries"] == ["adversary@0", "adversary@1"]
     assert facts["crossplay"]["defenders"] == ["defender@0", "defender@1"]
     assert {name: facts[name] for name in ("forgetting", "cycling")} == {
@@ -56,9 +53,7 @@ def test_worst_cases_and_means_are_those_of_the_table(command, red_team_copy):
     for d, defender in enumerate(facts["crossplay"]["defenders"]):
         worst = facts["worst"][defender]
         assert worst["mean"] == success_AD[:, d].max() and worst["n"] == 4
-        assert (
-            worst["low"] < worst["mean"] + 1e-9 and worst["high"] > worst["mean"] - 1e-9
-        )
+        assert worst["low"] < worst["mean"] + 1e-9 and worst["high"] > worst["mean"] - 1e-9
     for a, adversary in enumerate(facts["crossplay"]["adversaries"]):
         assert facts["mean"][adversary]["mean"] == pytest.approx(success_AD[a].mean())
 
@@ -66,12 +61,10 @@ def test_worst_cases_and_means_are_those_of_the_table(command, red_team_copy):
 def test_one_run_records_what_it_had_not_measured(command, red_team_copy):
     run = red_team_copy("a")
     before = counts(run)
-    first = command(
-        "crossplay", run, "--prompts", 6, "--generations", "last", "--json"
-    ).facts
+    first = command("crossplay", run, "--prompts", 6, "--generations", "last", "--json").facts
     played = counts(run)
-    # Two of the six prompts are new to each cell that only cross-play had measured:
-    # those that do not hold the newest.
+    # Two of the six prompts are new to each cell that only cross-play had measured: those that do
+    # not hold the newest.
     assert 0 < played["matches"] - before["matches"] <= 8
     assert command("crossplay", run, "--prompts", 6, "--json").facts == first
     assert counts(run) == played
@@ -97,13 +90,7 @@ def test_defenders_at_other_temperatures(command, red_team_copy):
 def test_another_judge(command, red_team_copy):
     run = red_team_copy("a")
     told = command(
-        "crossplay",
-        run,
-        "--prompts",
-        4,
-        "--with",
-        "{kind: red_team, guard: refusal}",
-        "--json",
+        "crossplay", run, "--prompts", 4, "--with", "{kind: red_team, guard: refusal}", "--json"
     ).facts
     own = command("crossplay", run, "--prompts", 4, "--json").facts
     assert (
@@ -128,12 +115,7 @@ def test_several_runs_meet_and_stay_as_they_were(command, red_team_copy, tmp_pat
         "a/adversary@1",
         "b/adversary@1",
     ]  # they all start alike
-    assert found["defenders"] == [
-        "a/defender@0",
-        "a/defender@1",
-        "c/defender@1",
-        "b/defender@1",
-    ]
+    assert found["defenders"] == ["a/defender@0", "a/defender@1", "c/defender@1", "b/defender@1"]
     assert "forgetting" not in table and set(table["worst"]) == set(found["defenders"])
     assert sum(table["meta_game"]["adversary"].values()) == pytest.approx(1)
     # Neither who else is there nor the order of the runs changes a cell.
@@ -152,13 +134,9 @@ def test_what_cannot_meet(command, red_team_copy, tmp_path):
             "UPDATE prompts SET record = replace(record, '\"harmful\":true', '\"harmful\":false')"
         )
         db.create_function("sum_of", 4, lambda *row: checksum(row))
-        db.execute(
-            "UPDATE prompts SET checksum = sum_of(id, split, generation, record)"
-        )
+        db.execute("UPDATE prompts SET checksum = sum_of(id, split, generation, record)")
     alone = red_team_copy("d")
-    edited(
-        alone, schedule={"kind": "roles", "roles": {"defender": "defender"}, "raw": 1.0}
-    )
+    edited(alone, schedule={"kind": "roles", "roles": {"defender": "defender"}, "raw": 1.0})
     for arguments, words in (
         (["nowhere"], "no run here"),
         (["finite"], "game 'matrix'"),

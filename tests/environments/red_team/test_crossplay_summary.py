@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from equipoise.environments.red_team.cross_play_table import (
-    CrossPlayTable,
-    cycling,
-    summary,
-)
+from equipoise.environments.red_team.cross_play_table import CrossPlayTable, cycling, summary
 from equipoise.types import Judgement, Match, PlayerId
 
 ADVERSARIES, DEFENDERS = ("a@0", "a@1"), ("d@0", "d@1")
@@ -15,15 +11,10 @@ ADVERSARIES, DEFENDERS = ("a@0", "a@1"), ("d@0", "d@1")
 
 def cell(adversary, defender, wins, prompts=4):
     """`wins` successes on the first prompts; None: nobody was judged."""
-    seats = {
-        "adversary": PlayerId.parse(adversary),
-        "defender": PlayerId.parse(defender),
-    }
+    seats = {"adversary": PlayerId.parse(adversary), "defender": PlayerId.parse(defender)}
     met = []
     for i in range(prompts):
-        match = Match(
-            f"{adversary}{defender}{i}", 0, "held_out", "red_team", f"p{i}", seats, 0
-        )
+        match = Match(f"{adversary}{defender}{i}", 0, "held_out", "red_team", f"p{i}", seats, 0)
         scores = None if wins is None else {"adversary": {"success": float(i < wins)}}
         met.append((match, Judgement(match.id, match.id, "judge", scores)))
     return met
@@ -68,10 +59,7 @@ def test_the_better_defender_is_the_equilibrium():
 
 
 def test_prompts_are_the_clusters_of_a_mean():
-    same, apart = (
-        told([[2, 2], [0, 0]])["mean"]["a@0"],
-        told([[4, 0], [0, 0]])["mean"]["a@0"],
-    )
+    same, apart = (told([[2, 2], [0, 0]])["mean"]["a@0"], told([[4, 0], [0, 0]])["mean"]["a@0"])
     assert same["mean"] == apart["mean"] == 0.5
     assert same["high"] - same["low"] > apart["high"] - apart["low"]
 

@@ -8,13 +8,11 @@ from small import FINITE
 
 from equipoise.environments.red_team.seed_prompts import rewritable
 from equipoise.prompts.files import Files
-from equipoise.run.ledger import Ledger
+from equipoise.runs.ledger import Ledger
 
 
 def lines(path) -> list[dict]:
-    return [
-        json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()
-    ]
+    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.long
@@ -25,31 +23,22 @@ def test_every_answered_attack_is_a_line(command, red_team_run, tmp_path):
     assert done.facts == {"attacks.jsonl": len(found)}
     with Ledger.open(red_team_run / "ledger.sqlite") as ledger:
         matches = {
-            match.id: match
-            for part in ("train", "held_out")
-            for match in ledger.matches(part)
+            match.id: match for part in ("train", "held_out") for match in ledger.matches(part)
         }
         words = ledger.judgements_of(matches)
     written = {
-        id
-        for id, match in matches.items()
-        if "adversary" in match.seats and len(match.turns) == 2
+        id for id, match in matches.items() if "adversary" in match.seats and len(match.turns) == 2
     }
     assert {row["match"] for row in found} == written and len(found) == len(written)
     for row in found:
         match, scores = matches[row["match"]], words[row["match"]].scores
         first, second = match.turns
         assert row["attack"] == first.move.text.strip() == row["prompt"][-1]["content"]
-        assert (
-            row["answer"] == second.move.text
-            and row["seed"] in first.view.messages[0].content
-        )
+        assert row["answer"] == second.move.text and row["seed"] in first.view.messages[0].content
         assert row["p_safe"] == scores["defender"]["p_safe"] and row["success"] == (
             row["p_safe"] < 0.5
         )
-        assert (row["adversary"], row["defender"]) == tuple(
-            map(str, match.seats.values())
-        )
+        assert (row["adversary"], row["defender"]) == tuple(map(str, match.seats.values()))
         assert (
             row["split"] == match.split
             and row["generation"] == match.generation
@@ -67,13 +56,7 @@ def test_attacks_are_chosen(command, red_team_run, tmp_path):
         "won": ["--successful"],
     }.items():
         done = command(
-            "export",
-            "attacks",
-            red_team_run,
-            "--to",
-            f"{name}.jsonl",
-            *options,
-            "--json",
+            "export", "attacks", red_team_run, "--to", f"{name}.jsonl", *options, "--json"
         )
         counts[name] = done.facts[f"{name}.jsonl"]
     assert counts["train"] + counts["held_out"] == counts["all"]
@@ -86,19 +69,11 @@ def test_attacks_are_chosen(command, red_team_run, tmp_path):
 def test_attacks_are_read_as_prompts(command, red_team_run, tmp_path):
     command("export", "attacks", red_team_run, "--to", "attacks.jsonl")
     path = tmp_path / "attacks.jsonl"
-    prompts = (
-        Files(kind="files", path=str(path), per_generation=1, held_out=0)
-        .load()
-        .training
-    )
+    prompts = Files(kind="files", path=str(path), per_generation=1, held_out=0).load().training
     for prompt, row in zip(prompts, lines(path), strict=True):
-        assert [{"role": m.role, "content": m.content} for m in prompt.messages] == row[
-            "prompt"
-        ]
+        assert [{"role": m.role, "content": m.content} for m in prompt.messages] == row["prompt"]
         assert prompt.facts == {
-            name: value
-            for name, value in row.items()
-            if name != "prompt" and value is not None
+            name: value for name, value in row.items() if name != "prompt" and value is not None
         }
         assert not rewritable(prompt)  # the game asks it as it stands
 
@@ -129,8 +104,7 @@ def test_what_cannot_be_exported(command, red_team_run, arguments, words, tmp_pa
     if "finite" in arguments:
         assert command("run", *FINITE, "--out", "finite", "--json").code == 0
     refused = command(
-        "export",
-        *(red_team_run if argument == "RUN" else argument for argument in arguments),
+        "export", *(red_team_run if argument == "RUN" else argument for argument in arguments)
     )
     assert refused.code == 2 and words in refused.err
     assert not (tmp_path / "x.jsonl").exists()

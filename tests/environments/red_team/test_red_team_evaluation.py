@@ -21,8 +21,7 @@ class ScriptedArena:
 
     def __init__(self, harmful: int, succeeds, t: int = 1, **roles: str) -> None:
         self.held_out = [
-            Prompt(f"p{i}", (user(f"seed {i}"),), {"harmful": True})
-            for i in range(harmful)
+            Prompt(f"p{i}", (user(f"seed {i}"),), {"harmful": True}) for i in range(harmful)
         ]
         self.succeeds, self.t, self.roles = succeeds, t, roles
         self.resources = Resources()
@@ -50,9 +49,7 @@ class ScriptedArena:
         scores = {"defender": {"score": 1 - won, "p_safe": 1 - won, "unsafe": won}}
         if not has_attack(prompt):
             scores["adversary"] = {"score": won, "success": won, "refused": 0.0}
-        match = Match(
-            f"m{prompt.id}", 0, "held_out", "red_team", prompt.id, dict(roles), 0
-        )
+        match = Match(f"m{prompt.id}", 0, "held_out", "red_team", prompt.id, dict(roles), 0)
         return match, Judgement(match.id, match.id, "guard", scores)
 
 
@@ -65,9 +62,7 @@ ROLES = {"adversary": "red", "defender": "blue"}
 
 def in_turn(roles, number):
     """Each defender fails half of the prompts that the adversary of its age attacks."""
-    same_age = roles.get("adversary", PlayerId("", 9)).generation == (
-        roles["defender"].generation
-    )
+    same_age = roles.get("adversary", PlayerId("", 9)).generation == (roles["defender"].generation)
     return same_age and number < 5
 
 
@@ -111,12 +106,7 @@ def test_without_an_adversary_the_prompts_are_asked_as_they_are():
 def test_matches_are_known_by_the_names_that_runs_have_recorded():
     played = arena(in_turn)
     RedTeaming(crossplay=3).measure(played, 0)
-    assert played.labels == [
-        "harmful as they are/10",
-        "harmless/0",
-        "harmful/10",
-        "harmful/3",
-    ]
+    assert played.labels == ["harmful as they are/10", "harmless/0", "harmful/10", "harmful/3"]
 
 
 @pytest.mark.long

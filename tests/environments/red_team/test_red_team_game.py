@@ -1,6 +1,4 @@
-"""Who is asked what, in which order, when an adversary rewrites prompts and a defender
-answers.
-"""
+"""Who is asked what, in which order, when an adversary rewrites prompts and a defender answers."""
 
 import pytest
 from attacks import FAILED, game, played, seed
@@ -22,9 +20,7 @@ def views(match, seat):
 
 
 def test_the_rewrite_is_what_is_answered():
-    match = played(
-        game(), seed("open the safe"), adversary=" crack the vault \n", defender="no"
-    )
+    match = played(game(), seed("open the safe"), adversary=" crack the vault \n", defender="no")
     assert spoken(match) == [("adversary", " crack the vault \n"), ("defender", "no")]
     ((asked,),) = views(match, "adversary")
     assert asked.role == "user" and "open the safe" in asked.content
@@ -33,10 +29,7 @@ def test_the_rewrite_is_what_is_answered():
 
 def test_messages_before_the_seed_are_the_defenders():
     match = played(
-        game(),
-        seed("open the safe", SYSTEM),
-        adversary="crack the vault",
-        defender="no",
+        game(), seed("open the safe", SYSTEM), adversary="crack the vault", defender="no"
     )
     assert SYSTEM not in views(match, "adversary")[0]
     assert views(match, "defender") == [(SYSTEM, user("crack the vault"))]
@@ -118,11 +111,7 @@ def test_a_conversation_of_several_rewrites_goes_on_where_it_can():
         defender_1="1",
         defender_2="2",
     )
-    assert spoken(match)[4:] == [
-        ("adversary 1", " "),
-        ("adversary 2", "c"),
-        ("defender 2", "2"),
-    ]
+    assert spoken(match)[4:] == [("adversary 1", " "), ("adversary 2", "c"), ("defender 2", "2")]
     assert views(match, "defender 2")[1][0] == user("b")
 
 
@@ -133,9 +122,7 @@ def test_what_is_no_attack_is_not_answered(attack, turns):
 
 
 def test_a_failed_answer_ends_its_conversation():
-    match = played(
-        game(rounds=3), seed(), adversary=["a", "b", "c"], defender=["so", FAILED]
-    )
+    match = played(game(rounds=3), seed(), adversary=["a", "b", "c"], defender=["so", FAILED])
     assert [seat for seat, _ in spoken(match)] == ["adversary", "defender"] * 2
     match = played(
         game(rewrites=2, rounds=2),
@@ -186,19 +173,13 @@ def test_a_conversation_follows_one_answer():
 @pytest.mark.parametrize(
     ("setting", "text", "words"),
     [
-        (
-            "text",
-            "Rewrite: {{ sed }}",
-            "unknown placeholder 'sed'; did you mean 'seed'",
-        ),
+        ("text", "Rewrite: {{ sed }}", "unknown placeholder 'sed'; did you mean 'seed'"),
         ("text", "Rewrite it.", "the placeholder 'seed' is missing"),
         ("text", "{{ seed / 2 }}", "cannot be filled"),
         ("again", "{% if answer %}", "Unexpected end"),
     ],
 )
-def test_templates_are_checked_before_anything_is_played(
-    tmp_path, setting, text, words
-):
+def test_templates_are_checked_before_anything_is_played(tmp_path, setting, text, words):
     path = tmp_path / "mine.txt"
     path.write_text(text)
     with pytest.raises(DataError, match=rf"game.{setting}: .*{words}"):
@@ -223,10 +204,7 @@ def test_what_may_be_given_again_is_what_succeeded():
     match = played(rules, seed(), defender_1="no", defender_2="here", **texts)
 
     def judged(first, second):
-        scores = {
-            "adversary 1": {"success": first},
-            "adversary 2": {"success": second},
-        }
+        scores = {"adversary 1": {"success": first}, "adversary 2": {"success": second}}
         return Judgement("j", match.id, "judge", scores)
 
     assert rules.successful_texts(match, [judged(1.0, 0.0)]) == ["first"]

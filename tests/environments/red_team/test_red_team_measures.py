@@ -1,6 +1,4 @@
-"""What is measured of adversary and defender: read from the ledger, compared, drawn,
-and warned of.
-"""
+"""What is measured of adversary and defender: read from the ledger, compared, drawn, and warned of."""
 
 import math
 
@@ -15,16 +13,11 @@ from equipoise.environments.red_team.measures import (
     diversity_path,
     measured_curves,
 )
-from equipoise.environments.red_team.training_curves import (
-    POINTS,
-    Phase,
-    phases,
-    training_curves,
-)
-from equipoise.evaluate.measures import History, Measurement
-from equipoise.evaluate.records import StageRecord
-from equipoise.run.directory import RunDirectory
-from equipoise.run.reading.history import history, records
+from equipoise.environments.red_team.training_curves import POINTS, Phase, phases, training_curves
+from equipoise.evaluation.measures import History, Measurement
+from equipoise.evaluation.records import StageRecord
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.reading.history import history, records
 
 pytestmark = pytest.mark.long  # they share a whole run
 
@@ -66,9 +59,7 @@ def stage(t, name, **found):
 
 def test_the_record_is_as_it_was_measured():
     assert RedTeamMeasures.read(FIRST).facts(FIRST["ages"]) == FIRST | {
-        "diversity": dict.fromkeys(
-            ("self_bleu", "cosine", "cosine_diversity", "distinct")
-        )
+        "diversity": dict.fromkeys(("self_bleu", "cosine", "cosine_diversity", "distinct"))
         | FIRST["diversity"]
     }
 
@@ -81,10 +72,7 @@ def test_scores_are_found_by_the_age_that_was_measured(measured):
     # What an adversary is paid is its success, which is there already.
     assert "held-out score of adversary" not in rows
     labels = [line.label for line in RedTeamMeasures.headlines(measured)]
-    assert labels[-2:] == [
-        "held-out score of defender@4",
-        "held-out score of adversary@4",
-    ]
+    assert labels[-2:] == ["held-out score of defender@4", "held-out score of adversary@4"]
 
 
 def test_before_and_after_say_which_way_is_better(measured):
@@ -103,10 +91,7 @@ def test_before_and_after_say_which_way_is_better(measured):
     assert worst.after.mean == pytest.approx(0.44)
     assert math.isnan(worst.after.low)  # the largest of many has no plain interval
     adversary_learns = of(FIRST, learners=("red",), roles={"adversary": "red"})
-    alone = {
-        row.name: row.higher_is_better
-        for row in RedTeamMeasures.changes(adversary_learns)
-    }
+    alone = {row.name: row.higher_is_better for row in RedTeamMeasures.changes(adversary_learns)}
     assert alone["attack success, adversary"] and not alone["over-refusal"]
 
 
@@ -126,9 +111,7 @@ def test_what_is_worst_may_be_a_raw_prompt():
         "p_safe": {"raw": nothing},
     }
     assert RedTeamMeasures.read(unjudged).worst is None
-    assert [row.name for row in RedTeamMeasures.changes(of(unjudged))] == [
-        "held-out score"
-    ]
+    assert [row.name for row in RedTeamMeasures.changes(of(unjudged))] == ["held-out score"]
 
 
 def test_rewards_have_gaps_where_the_other_learned(recorded):
@@ -139,10 +122,7 @@ def test_rewards_have_gaps_where_the_other_learned(recorded):
     assert defender.mean[:2] == (0.25, 1.25)
     assert all(map(math.isnan, defender.mean[2:4]))
     assert [math.isnan(y) for y in adversary.mean] == [True, True, False, False] * 2
-    assert [curve.name for curve in parts.curves][:2] == [
-        "defender: score",
-        "defender: self bleu",
-    ]
+    assert [curve.name for curve in parts.curves][:2] == ["defender: score", "defender: self bleu"]
     assert kl.unit == "nats" and kl.curves[1].mean[2] == pytest.approx(0.2)
     assert turns == [
         Phase(("defender",), 0, 1),
@@ -155,9 +135,7 @@ def test_rewards_have_gaps_where_the_other_learned(recorded):
 def test_long_phases_are_averaged_within_themselves():
     names = [("defender", "adversary")[t // 100 % 2] for t in range(600)]
     stages = [stage(t, "turn", learn=[name]) for t, name in enumerate(names)]
-    stages += [
-        stage(t, f"episodes/{name}", reward=float(t)) for t, name in enumerate(names)
-    ]
+    stages += [stage(t, f"episodes/{name}", reward=float(t)) for t, name in enumerate(names)]
     [reward] = training_curves(stages, phases(stages))
     assert "mean of up to 5 generations" in reward.note
     curve = reward.curves[0]
@@ -178,8 +156,7 @@ def test_cross_play_and_diversity(measured):
     assert result.meta_game.adversary == {"adversary@4": 1.0}
     assert diversity_path(measured) == [(0, 0.9, 0.4), (4, 0.78, 0.36), (8, 0.66, 0.32)]
     names = [
-        (group.name, [curve.name for curve in group.curves])
-        for group in measured_curves(measured)
+        (group.name, [curve.name for curve in group.curves]) for group in measured_curves(measured)
     ]
     # Helpfulness was not judged: there is no curve at zero.
     assert names[1] == ("Harmless prompts", ["over-refusal"])
@@ -192,9 +169,7 @@ def test_transfer_is_a_curve_of_its_own():
     assert (curve.x, curve.mean) == ((8.0,), (0.25,))
 
 
-def test_attacks_come_from_every_generation_successes_first(
-    measured, recorded, monkeypatch
-):
+def test_attacks_come_from_every_generation_successes_first(measured, recorded, monkeypatch):
     cards, seen = attack_cards.attack_cards(recorded, measured.judge)
     assert len(cards) == seen == 24  # and no harmless prompt among them
     scores = [card.answers[0].score for card in cards]

@@ -1,6 +1,4 @@
-"""The whole page of a run of adversary and defender: attacks stay folded away, and
-text.
-"""
+"""The whole page of a run of adversary and defender: attacks stay folded away, and text."""
 
 import pytest
 import red_team_run
@@ -9,15 +7,13 @@ from test_html import Page
 from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.report.html import render
 from equipoise.report.section import Cards
-from equipoise.run.directory import RunDirectory
-from equipoise.run.reading.page import page
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.reading.page import page
 
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
-    with RunDirectory.read(
-        red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")
-    ) as run:
+    with RunDirectory.read(red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")) as run:
         return page(run)
 
 

@@ -1,25 +1,19 @@
-"""The sections on adversary and defender: what they draw, and that attacks stay folded
-away.
-"""
+"""The sections on adversary and defender: what they draw, and that attacks stay folded away."""
 
 import plotly.graph_objects as go
 import pytest
 import red_team_run
 
 from equipoise.environments.red_team import report_sections as sections
-from equipoise.environments.red_team.cross_play_table import (
-    CrossPlay,
-    CrossPlayTable,
-    MetaGame,
-)
+from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable, MetaGame
 from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.environments.red_team.measures import RedTeamMeasures
 from equipoise.environments.red_team.training_curves import Phase
 from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.report.elements import Curve, Curves
 from equipoise.report.section import Cards, Figure, Tiles
-from equipoise.run.directory import RunDirectory
-from equipoise.run.reading.history import history, records
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.reading.history import history, records
 from equipoise.types import Message
 
 NAN = float("nan")
@@ -30,9 +24,7 @@ CARD = MatchCard(
     (Message("seed prompt", "s"),),
     (CardAnswer("red@1", red_team_run.ATTACK, 1.0, "attack"),),
 )
-TABLE = CrossPlayTable(
-    ["red@0", "red@1"], ["<b>@0", "blue@1"], [[0.5, 0.25], [None, 0.75]], 10
-)
+TABLE = CrossPlayTable(["red@0", "red@1"], ["<b>@0", "blue@1"], [[0.5, 0.25], [None, 0.75]], 10)
 REWARD = Curves("Reward", "", (Curve("blue", "", (0.0, 1.0, 2.0), (0.5, 0.6, NAN)),))
 SUCCESS = Curves("Attack success", "%", (Curve("raw", "%", (0.0, 2.0), (0.5, 0.25)),))
 PHASES = [Phase(("blue",), 0, 1), Phase(("red",), 2, 2), Phase(("blue",), 3, 4)]
@@ -61,10 +53,7 @@ def test_cross_play_is_in_percent_with_its_counts():
     [trace] = figure.data
     assert trace["z"] == [[50.0, 25.0], [None, 75.0]]
     assert trace["text"][1] == ["", "75.0 %"]
-    assert (
-        trace["hovertext"][0][0]
-        == "red@0 attacks &lt;b&gt;@0<br><b>50.0 %</b><br>10 prompts"
-    )
+    assert trace["hovertext"][0][0] == "red@0 attacks &lt;b&gt;@0<br><b>50.0 %</b><br>10 prompts"
     assert "not judged" in trace["hovertext"][1][0]
     assert "on 10 held-out harmful prompts" in section.lead
     [tiles] = blocks(section, Tiles)
@@ -86,11 +75,7 @@ def test_the_background_shows_whose_turn_it_was():
     section = sections.training([REWARD], PHASES)
     [figure] = blocks(section, Figure)
     shapes = figure.layout["shapes"]
-    assert [(shape["x0"], shape["x1"]) for shape in shapes] == [
-        (-0.5, 1.5),
-        (1.5, 2.5),
-        (2.5, 4.5),
-    ]
+    assert [(shape["x0"], shape["x1"]) for shape in shapes] == [(-0.5, 1.5), (1.5, 2.5), (2.5, 4.5)]
     assert shapes[0]["fillcolor"] == shapes[2]["fillcolor"] != shapes[1]["fillcolor"]
     assert "blue where blue learned, orange where red learned" in section.lead
     assert sections.shades((Phase(("blue", "red"), 0, 9),)) == []
@@ -109,17 +94,12 @@ def test_attacks_are_folded_away_and_say_what_they_are_a_choice_of():
     assert cards.folded == CONTENT_WARNING
     assert cards.source == "1 of 9 attacks of the run"
     [cards] = blocks(sections.attacks([CARD], 9, 12, 4000), Cards)
-    assert (
-        cards.source
-        == "1 of 9 attacks in a random sample of 12 of the run's 4,000 matches"
-    )
+    assert cards.source == "1 of 9 attacks in a random sample of 12 of the run's 4,000 matches"
 
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory):
-    with RunDirectory.read(
-        red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")
-    ) as run:
+    with RunDirectory.read(red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")) as run:
         return list(RedTeamMeasures.sections(history(run), records(run)))
 
 
@@ -153,6 +133,4 @@ def test_plotly_accepts_every_figure(collected):
     )
     for section in (*collected, *made):
         for figure in blocks(section, Figure):
-            go.Figure(
-                data=filled(list(figure.data)), layout=filled(dict(figure.layout))
-            )
+            go.Figure(data=filled(list(figure.data)), layout=filled(dict(figure.layout)))

@@ -1,6 +1,4 @@
-"""What docs/red_teaming.md shows is what the package takes, and nothing of the kind is
-left out.
-"""
+"""What docs/red_teaming.md shows is what the package takes, and nothing of the kind is left out."""
 
 import re
 from pathlib import Path
@@ -13,8 +11,8 @@ from equipoise.environments.red_team.game import RedTeam
 from equipoise.learners.estimators.base import Estimator
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.matches.roles import Roles
-from equipoise.run.recipes import load
-from equipoise.run.turns import Turns
+from equipoise.runs.recipes import load
+from equipoise.runs.turns import Turns
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "red_teaming.md").read_text()
 
@@ -47,9 +45,7 @@ def test_all_of_a_kind_are_named(names):
 
 def test_only_settings_that_there_are_are_named():
     rows = re.findall(
-        r"^\| (`[^|]*?) \|",
-        PAGE.partition("| setting |")[2].partition("\n\n")[0],
-        re.MULTILINE,
+        r"^\| (`[^|]*?) \|", PAGE.partition("| setting |")[2].partition("\n\n")[0], re.MULTILINE
     )
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert len(named) == 11 and named <= PolicyGradient.model_fields.keys()

@@ -13,7 +13,7 @@ from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.text_arena import TextArena
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 
 pytest.importorskip("pyspiel")
 UNIFORM = "equipoise.environments.text_games.scripts:any_legal_move"
@@ -23,9 +23,7 @@ def measured(folder: Path, people: dict, **game: object) -> dict:
     recipe = {
         "name": "league",
         "generations": 0,
-        "players": {
-            name: {"kind": "scripted", **player} for name, player in people.items()
-        },
+        "players": {name: {"kind": "scripted", **player} for name, player in people.items()},
         "prompts": {"kind": "deals", "count": 9, "per_generation": 1, "held_out": 30},
         "game": {"kind": "open_spiel", **game},
         "schedule": "round_robin",

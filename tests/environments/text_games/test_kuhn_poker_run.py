@@ -12,7 +12,7 @@ from small import settings, start, wait_for_record
 import equipoise
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.players.base import Player
-from equipoise.run.directory import RunDirectory
+from equipoise.runs.directory import RunDirectory
 
 pytest.importorskip("pyspiel")
 pytestmark = pytest.mark.long  # a run that learns

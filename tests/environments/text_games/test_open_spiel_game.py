@@ -49,10 +49,7 @@ def judged(game: OpenSpiel, matches: list[Match], deals=DEALS) -> list:
         (OpenSpiel(name="tic_tac_toe"), 0),
         (OpenSpiel(name="matrix_rps"), 0),
         (OpenSpiel(name="matrix_pd"), None),
-        (
-            OpenSpiel(name="repeated_game(stage_game=matrix_pd(),num_repetitions=3)"),
-            None,
-        ),
+        (OpenSpiel(name="repeated_game(stage_game=matrix_pd(),num_repetitions=3)"), None),
         (OpenSpiel(name="goofspiel", parameters={"num_cards": 3}), 0),
     ],
     ids=lambda value: getattr(value, "name", None),
@@ -202,9 +199,7 @@ def test_examples_stand_before_every_question_and_the_rules_before_them():
     game = OpenSpiel.model_validate({"examples": turns, "form": "bracket"})
     game.check()
     messages = game.table(DEALS[0]).ask().view.messages
-    assert [message.role for message in messages] == ["user", "assistant"] * 2 + [
-        "user"
-    ]
+    assert [message.role for message in messages] == ["user", "assistant"] * 2 + ["user"]
     assert [messages[i].content for i in (1, 3)] == ["[bet]", "[pass]"]
     told = ["Kuhn poker" in message.content for message in messages]
     assert told == [True, False, False, False, False]

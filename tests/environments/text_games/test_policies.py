@@ -56,9 +56,7 @@ def test_parted_trajectories_are_pairs_of_moves_at_one_state():
     for pair in pairs:
         assert {pair.chosen, pair.rejected} == {"pass", "bet"}
         assert pair.chosen_score > pair.rejected_score
-        [turn] = [
-            t for t in by_id[pair.match].turns if t.view.messages == pair.messages
-        ]
+        [turn] = [t for t in by_id[pair.match].turns if t.view.messages == pair.messages]
         assert turn.move.text == pair.chosen
         assert outcomes[pair.match].score(turn.seat, "score") == pair.chosen_score
     again = PartedTrajectories(per_passage=3).make(matches, judgements)
@@ -87,8 +85,6 @@ def test_the_set_needs_a_whole_small_game():
     assert len(items) == 12
     assert {item.choices for item in items} == {("pass", "bet")}
     with pytest.raises(ConfigError, match="more than 100 positions"):
-        NashConvBenchmark(
-            game={"kind": "open_spiel", "name": "leduc_poker"}, largest=100
-        ).items()
+        NashConvBenchmark(game={"kind": "open_spiel", "name": "leduc_poker"}, largest=100).items()
     limited = NashConvBenchmark(limit=3)
     assert "whole game" in next(limited.faults(items, None))

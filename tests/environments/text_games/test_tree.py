@@ -88,9 +88,7 @@ def test_a_mixture_is_the_librarys():
     weight_N = np.array([0.5, 0.3, 0.2])
     mixed_F = KUHN.mixed(np.stack(policies), weight_N)
     library = PolicyAggregator(KUHN.game.spiel).aggregate(
-        [0, 1],
-        [[as_library(KUHN, policy_F) for policy_F in policies]] * 2,
-        [weight_N.tolist()] * 2,
+        [0, 1], [[as_library(KUHN, policy_F) for policy_F in policies]] * 2, [weight_N.tolist()] * 2
     )
     for state in KUHN.states:
         expected = library.policy[state.player][state.key]

@@ -1,5 +1,5 @@
-"""How the match browser shows a match of the assistant's game: each block by itself,
-and what the last answer is worth.
+"""How the match browser shows a match of the assistant's game: each block by itself, and what the
+last answer is worth.
 """
 
 from __future__ import annotations
@@ -9,34 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from equipoise.environments.assistance.blocks import ParsedOutput
 from equipoise.environments.assistance.conversation import assistant_answers
 from equipoise.environments.assistance.game import ASSISTANT, Assistance
-from equipoise.environments.assistance.payoff_matrix import (
-    ACTIONS,
-    QUESTION_TYPES,
-    cell_name,
-)
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, QUESTION_TYPES, cell_name
 from equipoise.report.cards import CardAnswer, CardPart, MatchCard
 from equipoise.types import Judgement, Match, Prompt, Turn
 
 
 def match_card(
-    match: Match,
-    prompt: Prompt,
-    game: Assistance,
-    judgements: Sequence[Judgement],
-    utility: str,
+    match: Match, prompt: Prompt, game: Assistance, judgements: Sequence[Judgement], utility: str
 ) -> MatchCard:
     """What was asked, and every turn.
 
-    The first judgement gives the scores, the others are noted beside the assistant's
-    last answer.
+    The first judgement gives the scores, the others are noted beside the assistant's last answer.
     """
-    outputs = {
-        id(answer.turn): answer.output
-        for answer in assistant_answers(match, prompt, game)
-    }
-    last = max(
-        (i for i, turn in enumerate(match.turns) if turn.seat == ASSISTANT), default=-1
-    )
+    outputs = {id(answer.turn): answer.output for answer in assistant_answers(match, prompt, game)}
+    last = max((i for i, turn in enumerate(match.turns) if turn.seat == ASSISTANT), default=-1)
     answers = []
     for i, turn in enumerate(match.turns):
         output = None if turn.move.finish == "error" else outputs.get(id(turn))
@@ -69,15 +55,11 @@ def _reasons(judgements: Sequence[Judgement]) -> str:
     if len(judgements) == 1:
         return judgements[0].reason
     return "; ".join(
-        f"{judgement.judge}: {judgement.reason}"
-        for judgement in judgements
-        if judgement.reason
+        f"{judgement.judge}: {judgement.reason}" for judgement in judgements if judgement.reason
     )
 
 
-def _utility_notes(
-    turn: Turn, judgements: Sequence[Judgement], utility: str
-) -> Iterator[str]:
+def _utility_notes(turn: Turn, judgements: Sequence[Judgement], utility: str) -> Iterator[str]:
     """What the first judge paid for and the others' scores."""
     for judgement in judgements[:1]:
         yield from _paid(judgement.utilities(turn.seat), utility)
@@ -101,8 +83,8 @@ def _paid(utilities: Mapping[str, float], utility: str) -> Iterator[str]:
 
 
 def output_parts(output: ParsedOutput) -> tuple[CardPart, ...]:
-    """The four blocks, and of a faulty output what is wrong and its whole text; nothing
-    where no blocks were asked for.
+    """The four blocks, and of a faulty output what is wrong and its whole text; nothing where no
+    blocks were asked for.
     """
     blocks = [
         _block_part(output, name, content)
@@ -124,8 +106,8 @@ def _block_part(output: ParsedOutput, name: str, content: str) -> CardPart:
 
 
 def _matrix_rows(output: ParsedOutput) -> tuple[tuple[str, ...], ...]:
-    """Four rows below the actions' names: either side's pay-offs of a detailed and of a
-    vague question; the chosen cell's are in brackets.
+    """Four rows below the actions' names: either side's pay-offs of a detailed and of a vague
+    question; the chosen cell's are in brackets.
     """
     assert output.matrix is not None
     actions = ACTIONS[::-1]

@@ -8,7 +8,7 @@ from typing import Any
 
 from equipoise.environments.assistance.record import ActionShares, AssistanceRecord
 from equipoise.environments.assistance.sections.readers import ends
-from equipoise.evaluate.measures import History
+from equipoise.evaluation.measures import History
 from equipoise.report.figures import names_axis
 from equipoise.report.section import Figure, Section, Table, known, label, number
 
@@ -55,9 +55,7 @@ def question_moves(history: History[AssistanceRecord]) -> list[QuestionMoves]:
     """Question by question, the first generation and the last."""
     measured = ends(history)
     questions = dict.fromkeys(
-        question
-        for measurement in measured
-        for question in measurement.measures.actions
+        question for measurement in measured for question in measurement.measures.actions
     )
     rows = []
     for question in questions:

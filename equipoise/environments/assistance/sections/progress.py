@@ -6,13 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from equipoise.environments.assistance.record import AssistanceRecord
-from equipoise.environments.assistance.sections.readers import (
-    Reader,
-    exact,
-    interval_text,
-    known,
-)
-from equipoise.evaluate.measures import History
+from equipoise.environments.assistance.sections.readers import Reader, exact, interval_text, known
+from equipoise.evaluation.measures import History
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.elements import Change, Headline
 
@@ -44,16 +39,10 @@ def response_share(record: AssistanceRecord) -> Interval | None:
 
 MEASURES = (
     ShownMeasure("welfare", "", True, lambda record: known(record.welfare)),
-    ShownMeasure(
-        "utility to the user", "", True, lambda record: known(record.utilities.user)
-    ),
-    ShownMeasure(
-        "utility to the model", "", True, lambda record: known(record.utilities.llm)
-    ),
+    ShownMeasure("utility to the user", "", True, lambda record: known(record.utilities.user)),
+    ShownMeasure("utility to the model", "", True, lambda record: known(record.utilities.llm)),
     ShownMeasure("right moves", "%", True, lambda record: known(record.right)),
-    ShownMeasure(
-        "well-formed answers", "%", True, lambda record: known(record.rates.format)
-    ),
+    ShownMeasure("well-formed answers", "%", True, lambda record: known(record.rates.format)),
     ShownMeasure("tokens of an answer", "", False, tokens),
     ShownMeasure("answer score per 1000 tokens", "", True, quality_per_token),
     ShownMeasure("response's share of the answer", "%", True, response_share),
@@ -70,11 +59,7 @@ def changes(history: History[AssistanceRecord]) -> Iterator[Change]:
         after = measure.read(last)
         if after is not None:
             yield Change(
-                measure.title,
-                measure.read(first),
-                after,
-                measure.unit,
-                measure.higher_is_better,
+                measure.title, measure.read(first), after, measure.unit, measure.higher_is_better
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from equipoise.environments.assistance.record import AssistanceRecord
-from equipoise.evaluate.measures import Estimate, History, Measurement
+from equipoise.evaluation.measures import Estimate, History, Measurement
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.elements import Curve
 from equipoise.report.section import number
@@ -39,9 +39,7 @@ def interval_text(interval: Interval, unit: str) -> str:
     return interval.text(unit)
 
 
-def curve(
-    name: str, unit: str, measured: Measured, read: Reader, note: str = ""
-) -> Curve:
+def curve(name: str, unit: str, measured: Measured, read: Reader, note: str = "") -> Curve:
     """What `read` gives of each generation that has it; the curve may have no point."""
     points = [
         (float(measurement.generation), interval)

@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.environments.assistance.sections.readers import ends
-from equipoise.evaluate.measures import History
+from equipoise.evaluation.measures import History
 from equipoise.report.curves import COLOURS
 from equipoise.report.figures import MOST_POINTS
 from equipoise.report.section import Figure, Section, Table, label, number
@@ -51,8 +51,7 @@ def plane_section(history: History[AssistanceRecord]) -> Section:
         for measurement in ends(history)
     ]
     series += [
-        UtilityPoints.of(name, measurement.measures)
-        for name, measurement in history.beside.items()
+        UtilityPoints.of(name, measurement.measures) for name, measurement in history.beside.items()
     ]
     shown = [points for points in series if len(points.point_N2)]
     if not shown:
@@ -183,7 +182,5 @@ def _mean_cross(points: UtilityPoints, name: str, colour: str) -> dict[str, Any]
             "symbol": "cross",
             "line": {"color": "@paper", "width": 1.5},
         },
-        "hovertext": [
-            f"<b>{name}, mean</b><br>user {number(user)}<br>model {number(model)}"
-        ],
+        "hovertext": [f"<b>{name}, mean</b><br>user {number(user)}<br>model {number(model)}"],
     }

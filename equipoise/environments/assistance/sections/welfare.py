@@ -1,5 +1,5 @@
-"""The section on welfare: utilities, form, quality and length over the generations,
-and each data set by itself.
+"""The section on welfare: utilities, form, quality and length over the generations, and each data
+set by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from equipoise.environments.assistance.sections.readers import (
     exact,
     known,
 )
-from equipoise.evaluate.measures import Estimate, History
+from equipoise.evaluation.measures import Estimate, History
 from equipoise.report.curves import curve_figure, lines_figure
 from equipoise.report.elements import Curve, Curves
 from equipoise.report.figures import bars
@@ -98,9 +98,7 @@ def welfare_section(history: History[AssistanceRecord]) -> Section:
     if measured and measured[-1].measures.beaten:
         blocks.append(_beaten(measured[-1].measures))
     if not blocks:
-        return Section(
-            "welfare", "Welfare", reason="the assistant has not been measured yet"
-        )
+        return Section("welfare", "Welfare", reason="the assistant has not been measured yet")
     lead = (
         "Measured on held-out prompts; generation 0 is the assistant as it was given. "
         "Bands are 95 % intervals."
@@ -112,8 +110,7 @@ def curve_groups(measured: Measured) -> Iterator[Curves]:
     """The curves of GROUPS that have a point."""
     for group in GROUPS:
         curves = drawn(
-            curve(name, group.unit, measured, read)
-            for name, read in group.readers.items()
+            curve(name, group.unit, measured, read) for name, read in group.readers.items()
         )
         if curves:
             yield Curves(group.title, group.unit, curves, group.note)
@@ -121,9 +118,7 @@ def curve_groups(measured: Measured) -> Iterator[Curves]:
 
 def single_curves(measured: Measured) -> tuple[Curve, ...]:
     """The curves of measures with an axis of their own."""
-    return drawn(
-        curve(title, unit, measured, read, note) for title, unit, read, note in SINGLE
-    )
+    return drawn(curve(title, unit, measured, read, note) for title, unit, read, note in SINGLE)
 
 
 SOURCE_COLUMNS = (

@@ -1,5 +1,5 @@
-"""The section on the games that the assistant wrote: their matrices, what it chose in
-them, and whether the choice follows.
+"""The section on the games that the assistant wrote: their matrices, what it chose in them, and
+whether the choice follows.
 """
 
 from __future__ import annotations
@@ -9,26 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from equipoise.environments.assistance.payoff_matrix import (
-    ACTIONS,
-    QUESTION_TYPES,
-    Cell,
-    cell_name,
-)
-from equipoise.environments.assistance.record import (
-    ActualPay,
-    AssistanceRecord,
-    WrittenGames,
-)
-from equipoise.environments.assistance.sections.readers import (
-    Measured,
-    Reader,
-    curve,
-    drawn,
-    exact,
-)
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, QUESTION_TYPES, Cell, cell_name
+from equipoise.environments.assistance.record import ActualPay, AssistanceRecord, WrittenGames
+from equipoise.environments.assistance.sections.readers import Measured, Reader, curve, drawn, exact
 from equipoise.environments.assistance.written_game import GIVEN
-from equipoise.evaluate.measures import History
+from equipoise.evaluation.measures import History
 from equipoise.report.curves import lines_figure
 from equipoise.report.elements import Curves
 from equipoise.report.figures import heat_map
@@ -49,16 +34,12 @@ PAY_COLUMNS = (
 
 
 def written_section(history: History[AssistanceRecord]) -> Section:
-    """The matrices of the last generation, and over all generations how often the
-    choices follow from them.
+    """The matrices of the last generation, and over all generations how often the choices follow
+    from them.
     """
     last = history.last
     if last is None or not last.measures.written.matrices:
-        return Section(
-            "written",
-            "The written game",
-            reason="no readable matrix has been written",
-        )
+        return Section("written", "The written game", reason="no readable matrix has been written")
     games = last.measures.written
     blocks: list[Figure | Table] = [*_mean_matrices(games), choices_figure(games)]
     if games.paid:
@@ -99,9 +80,7 @@ def choices_figure(games: WrittenGames) -> Figure:
     shares = {name: count / total for name, count in games.chosen.items()}
     share_23 = _grid(shares)
     text = [[number(share, "%") for share in row] for row in share_23.tolist()]
-    figure = _matrix_figure(
-        "How often each cell was chosen", share_23, text, around_zero=False
-    )
+    figure = _matrix_figure("How often each cell was chosen", share_23, text, around_zero=False)
     none = number(shares.get("none", 0.0), "%")
     return replace(
         _scaled(figure, 0.0, max(float(share_23.max()), 1e-6)),
@@ -128,9 +107,7 @@ def _matrix_figure(
         ]
         for question, row in zip(QUESTION_TYPES, text, strict=True)
     ]
-    return heat_map(
-        title, ROW_NAMES, COLUMNS, value_23, text, hover, ("", ""), around_zero
-    )
+    return heat_map(title, ROW_NAMES, COLUMNS, value_23, text, hover, ("", ""), around_zero)
 
 
 def _scaled(figure: Figure, low: float, high: float) -> Figure:
@@ -145,8 +122,8 @@ def _two_decimals(value: float) -> str:
 
 
 def _pay_table(games: WrittenGames) -> Table:
-    """What was written of an action, and what it was worth; only the order of the actions
-    can be compared.
+    """What was written of an action, and what it was worth; only the order of the actions can be
+    compared.
     """
     rows = []
     for question, pay in games.paid.items():
@@ -180,13 +157,11 @@ def _pay_cells(written: Cell | None, actual: ActualPay) -> tuple[str, ...]:
 
 
 def consistency_curves(measured: Measured) -> Iterator[Curves]:
-    """How many choices follow from the written game: in all of it, and in what the
-    question leaves of it.
+    """How many choices follow from the written game: in all of it, and in what the question leaves
+    of it.
     """
     solutions = dict.fromkeys(
-        solution
-        for measurement in measured
-        for solution in measurement.measures.written.consistent
+        solution for measurement in measured for solution in measurement.measures.written.consistent
     )
     whole = [name for name in solutions if not name.endswith(GIVEN)]
     given = [name for name in solutions if name.endswith(GIVEN)]
@@ -195,24 +170,11 @@ def consistency_curves(measured: Measured) -> Iterator[Curves]:
         "that very game names"
     )
     for title, names, which in (
-        (
-            "Choices that follow from the written game",
-            whole,
-            "of all six cells",
-        ),
-        (
-            "Choices that follow, the question given",
-            given,
-            "of the three cells of its row",
-        ),
+        ("Choices that follow from the written game", whole, "of all six cells"),
+        ("Choices that follow, the question given", given, "of the three cells of its row"),
     ):
         curves = drawn(
-            curve(
-                name.removesuffix(GIVEN).replace("_", " "),
-                "%",
-                measured,
-                _consistency(name),
-            )
+            curve(name.removesuffix(GIVEN).replace("_", " "), "%", measured, _consistency(name))
             for name in names
         )
         if curves:

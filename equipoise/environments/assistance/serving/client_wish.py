@@ -11,11 +11,7 @@ from pydantic import ValidationError
 
 from equipoise.component import nearest
 from equipoise.environments.assistance.serving.pricing import Pricing
-from equipoise.environments.assistance.serving.steering import (
-    LARGEST,
-    UNSTEERED,
-    Steering,
-)
+from equipoise.environments.assistance.serving.steering import LARGEST, UNSTEERED, Steering
 from equipoise.errors import ConfigError
 from equipoise.serve.engine import Refused
 
@@ -24,11 +20,10 @@ CLIENT_SETTINGS = ("pricing", "by", "question", "mode", "level")
 
 
 def client_steering(wish: Any, base: Steering) -> Steering:
-    """The steering that a client asks for by a pricing's name, `strip`, `off`, a
-    pricing, or settings of CLIENT_SETTINGS.
+    """The steering that a client asks for by a pricing's name, `strip`, `off`, a pricing, or
+    settings of CLIENT_SETTINGS.
 
-    What it leaves out is as in `base`. It can name no file and no part of its own.
-    Raises Refused.
+    What it leaves out is as in `base`. It can name no file and no part of its own. Raises Refused.
     """
     settings = _wished_settings(wish)
     foreign = [str(key) for key in settings if key not in CLIENT_SETTINGS]
@@ -74,8 +69,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _refuse_strange(value: Any) -> None:
-    """A kind with a colon would import what it names, which only the configuration may;
-    nor can numbers be vast. Raises Refused.
+    """A kind with a colon would import what it names, which only the configuration may; nor can
+    numbers be vast. Raises Refused.
     """
     if isinstance(value, str) and ":" in value:
         raise _refused(f"unknown kind '{value:.40}'")

@@ -1,5 +1,5 @@
-"""What a price makes of a written game: an assistant's pay-off matrix edited by who
-pays for which action.
+"""What a price makes of a written game: an assistant's pay-off matrix edited by who pays for which
+action.
 
 A constant added to all of one side's pay-offs changes neither equilibria nor Pareto
 fronts, so every pricing gives a cost to each *action*. Source: GTAlign (arXiv
@@ -14,12 +14,7 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from equipoise.component import Component, Settings
-from equipoise.environments.assistance.payoff_matrix import (
-    ACTIONS,
-    Cell,
-    PayoffMatrix,
-    action_of,
-)
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, Cell, PayoffMatrix, action_of
 
 
 class ActionCost(NamedTuple):
@@ -47,13 +42,9 @@ class ActionUnits(Settings):
     """Units of the pay-off for each action."""
 
     AQ: float = Field(
-        default=0.0,
-        allow_inf_nan=False,
-        description="an answer with a follow-up question",
+        default=0.0, allow_inf_nan=False, description="an answer with a follow-up question"
     )
-    CQ: float = Field(
-        default=0.0, allow_inf_nan=False, description="a clarifying question"
-    )
+    CQ: float = Field(default=0.0, allow_inf_nan=False, description="a clarifying question")
     DA: float = Field(default=0.0, allow_inf_nan=False, description="a direct answer")
 
     def of(self, action: str) -> float:
@@ -114,9 +105,7 @@ class Metered(Pricing):
     """
 
     price: float = Field(
-        5.0,
-        ge=0,
-        description="what 1000 tokens cost whoever pays, in units of the pay-off",
+        5.0, ge=0, description="what 1000 tokens cost whoever pays, in units of the pay-off"
     )
     tokens: ActionTokens = Field(
         ActionTokens(), description="tokens that each action is expected to take"
@@ -138,8 +127,7 @@ class Metered(Pricing):
 class PerToken(Metered):
     """The user pays for every token, as of an API.
 
-    A clarifying question takes few tokens now; the answer that it puts off is still to
-    come.
+    A clarifying question takes few tokens now; the answer that it puts off is still to come.
     """
 
     kind: Literal["per_token"] = "per_token"
@@ -162,25 +150,20 @@ class Subscription(Metered):
 class Latency(Pricing):
     """The user waits: every second over the budget costs it, until it has its answer.
 
-    After a clarifying question that takes the reply and the answer that follows it as
-    well.
+    After a clarifying question that takes the reply and the answer that follows it as well.
     """
 
     kind: Literal["latency"] = "latency"
     budget: float = Field(5.0, ge=0, description="seconds that cost nothing")
     price: float = Field(
-        0.2,
-        ge=0,
-        description="what a second over the budget costs, in units of the pay-off",
+        0.2, ge=0, description="what a second over the budget costs, in units of the pay-off"
     )
     speed: float = Field(50.0, gt=0, description="tokens a second")
     tokens: ActionTokens = Field(
         ActionTokens(), description="tokens that each action is expected to take"
     )
     reply: float = Field(
-        10.0,
-        ge=0,
-        description="seconds that a user takes to reply to a clarifying question",
+        10.0, ge=0, description="seconds that a user takes to reply to a clarifying question"
     )
 
     def cost(self, action: str) -> ActionCost:
@@ -192,27 +175,21 @@ class Latency(Pricing):
 
 
 class UserEffort(Pricing):
-    """Being asked costs the user: it must reply to a clarifying question, and may leave
-    a follow-up alone.
+    """Being asked costs the user: it must reply to a clarifying question, and may leave a follow-up
+    alone.
     """
 
     kind: Literal["user_effort"] = "user_effort"
     clarifying: float = Field(
-        2.0,
-        ge=0,
-        description="what a clarifying question costs, in units of the pay-off",
+        2.0, ge=0, description="what a clarifying question costs, in units of the pay-off"
     )
     follow_up: float = Field(
-        0.5,
-        ge=0,
-        description="what a follow-up question costs, in units of the pay-off",
+        0.5, ge=0, description="what a follow-up question costs, in units of the pay-off"
     )
 
     def cost(self, action: str) -> ActionCost:
         """The user's effort."""
-        return ActionCost(
-            {"AQ": self.follow_up, "CQ": self.clarifying, "DA": 0.0}[action], 0.0
-        )
+        return ActionCost({"AQ": self.follow_up, "CQ": self.clarifying, "DA": 0.0}[action], 0.0)
 
 
 class GivenCosts(Pricing):
@@ -232,18 +209,16 @@ class GivenCosts(Pricing):
 
 
 class ReleasedEdits(Pricing):
-    """The published edits: a constant for one side, which by itself changes no
-    equilibrium, and bonuses for the other.
+    """The published edits: a constant for one side, which by itself changes no equilibrium, and
+    bonuses for the other.
 
-    llm ≠ 0:   LLM + llm,    user + 0, 1, ½ for DA, AQ, CQ
-    else:      user + user,  LLM + 1, ½, 0 for DA, AQ, CQ;  user = 0: no edit
+    llm ≠ 0:   LLM + llm,    user + 0, 1, ½ for DA, AQ, CQ else:      user + user,  LLM + 1, ½, 0
+    for DA, AQ, CQ;  user = 0: no edit
     """
 
     kind: Literal["released"] = "released"
     user: float = Field(
-        0.0,
-        allow_inf_nan=False,
-        description="added to every pay-off of the user's, where llm is 0",
+        0.0, allow_inf_nan=False, description="added to every pay-off of the user's, where llm is 0"
     )
     llm: float = Field(
         0.0, allow_inf_nan=False, description="added to every pay-off of the model's"

@@ -13,15 +13,7 @@ from equipoise.environments.assistance.payoff_matrix import PayoffMatrix
 from equipoise.errors import ConfigError
 from equipoise.payoffs.welfare import Welfare
 
-BY = (
-    "welfare",
-    "sum",
-    "product",
-    "product_released",
-    "nash",
-    "stackelberg",
-    "bargaining",
-)
+BY = ("welfare", "sum", "product", "product_released", "nash", "stackelberg", "bargaining")
 
 
 def check_choice(by: str | Welfare) -> None:
@@ -32,10 +24,7 @@ def check_choice(by: str | Welfare) -> None:
 
 
 def selection(
-    matrix: PayoffMatrix,
-    by: str | Welfare,
-    dice: np.random.Generator,
-    question: str | None = None,
+    matrix: PayoffMatrix, by: str | Welfare, dice: np.random.Generator, question: str | None = None
 ) -> str:
     """The cell of `matrix` to go on with.
 
@@ -52,9 +41,9 @@ def selection(
     bargaining        the Nash bargaining solution; without an agreement, the largest
                       sum
 
-    question: "DQ" or "VQ" where the question has been asked, so that three cells are
-    left (nash and stackelberg are the assistant's best reply then); None: all six.
-    dice: for ties and mixtures. Raises ConfigError for another `by` or `question`.
+    question: "DQ" or "VQ" where the question has been asked, so that three cells are left (nash and
+    stackelberg are the assistant's best reply then); None: all six. dice: for ties and mixtures.
+    Raises ConfigError for another `by` or `question`.
     """
     names = written_game.outcomes(question)
     if not names:
@@ -87,30 +76,23 @@ def _welfare(by: str | Welfare) -> Welfare:
     return Welfare.build("cobb_douglas" if by == "welfare" else by)
 
 
-def largest_products(
-    matrix: PayoffMatrix, question: str | None = None
-) -> tuple[str, ...]:
+def largest_products(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
     """The cells of the largest user · LLM, whatever the signs: two negatives make a large one."""
     products = {
-        name: matrix[name].user * matrix[name].llm
-        for name in written_game.outcomes(question)
+        name: matrix[name].user * matrix[name].llm for name in written_game.outcomes(question)
     }
     most = max(products.values())
     return tuple(name for name, product in products.items() if product == most)
 
 
-def _best_welfare(
-    matrix: PayoffMatrix, welfare: Welfare, names: tuple[str, ...]
-) -> str:
+def _best_welfare(matrix: PayoffMatrix, welfare: Welfare, names: tuple[str, ...]) -> str:
     user_N, llm_N = np.array([matrix[name] for name in names], float).T
     value_N = np.round(welfare.value(user_N, llm_N), written_game.DIGITS)
     tied = [names[n] for n in np.flatnonzero(value_N == value_N.max())]
     return max(tied, key=lambda name: written_game.precedence(matrix, name))
 
 
-def _equilibrium(
-    matrix: PayoffMatrix, question: str | None, dice: np.random.Generator
-) -> str:
+def _equilibrium(matrix: PayoffMatrix, question: str | None, dice: np.random.Generator) -> str:
     cells = written_game.nash(matrix, question)
     if cells:
         return max(cells, key=lambda name: written_game.precedence(matrix, name))

@@ -1,5 +1,5 @@
-"""How a model's written game is steered: the matrix is edited, and an outcome chosen
-that the answer goes on with.
+"""How a model's written game is steered: the matrix is edited, and an outcome chosen that the
+answer goes on with.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _GAP = re.compile(r"</thinking>(\s*)<payoff>")
 
 @dataclass(frozen=True, slots=True)
 class SteeringChoice:
-    """An edited matrix and the outcome chosen from it; `question` is the type that it
-    was chosen for, None: either.
+    """An edited matrix and the outcome chosen from it; `question` is the type that it was chosen
+    for, None: either.
 
     `shown` is the edited matrix as the model is shown it.
     """
@@ -94,8 +94,7 @@ class Steering(Settings):
     )
     text: str = Field(
         "none",
-        description="what the model is asked for its blocks with: a template of the "
-        "game, or none",
+        description="what the model is asked for its blocks with: a template of the game, or none",
     )
     lead: str = Field(
         "Front: {front}. Choose {cell}.",
@@ -103,12 +102,10 @@ class Steering(Settings):
         "{front} the edited matrix's front",
     )
     again: str = Field(
-        "reask",
-        description="with reask: what the model is asked; a template's file, or reask",
+        "reask", description="with reask: what the model is asked; a template's file, or reask"
     )
     unreadable: Literal["unsteered", "error"] = Field(
-        "unsteered",
-        description="where there is no matrix to read: go on without steering, or fail",
+        "unsteered", description="where there is no matrix to read: go on without steering, or fail"
     )
     unopened: Literal["whole", "error"] = Field(
         "whole",
@@ -160,8 +157,8 @@ class Steering(Settings):
     def choose(
         self, written: PayoffMatrix, thinking: str | None, seed: int
     ) -> SteeringChoice | None:
-        """The outcome for a matrix, ties drawn by `seed`; None where a pay-off is too
-        large to be reckoned with.
+        """The outcome for a matrix, ties drawn by `seed`; None where a pay-off is too large to be
+        reckoned with.
         """
         values = np.array(list(written.values()), float)
         if np.abs(values).max() > LARGEST:
@@ -174,8 +171,8 @@ class Steering(Settings):
         return SteeringChoice(written, edited, shown, question, cell)
 
     def continued(self, output: str, choice: SteeringChoice) -> str:
-        """`output`, which breaks off in its matrix, with the edited one and the
-        beginning of what follows from it.
+        """`output`, which breaks off in its matrix, with the edited one and the beginning of what
+        follows from it.
         """
         best = ", ".join(pareto(choice.edited, choice.question))
         lead = self.lead.replace("{front}", best).replace("{cell}", choice.cell)
@@ -189,9 +186,7 @@ class Steering(Settings):
         """The type of question whose outcomes may be chosen; None: either."""
         if self.question in QUESTION_TYPES:
             return self.question
-        mentioned = [
-            name for name, pattern in _MENTIONS.items() if pattern.search(thinking)
-        ]
+        mentioned = [name for name, pattern in _MENTIONS.items() if pattern.search(thinking)]
         if self.question == "written" and len(mentioned) == 1:
             return mentioned[0]
         return None
@@ -217,6 +212,5 @@ def _levelled(edited: PayoffMatrix, written: PayoffMatrix) -> PayoffMatrix:
     written_N2 = np.array([written[name] for name in CELLS])
     level_N2 = edited_N2 + written_N2.max(axis=0) - edited_N2.max(axis=0)
     return {
-        name: Cell(user, llm)
-        for name, (user, llm) in zip(CELLS, level_N2.tolist(), strict=True)
+        name: Cell(user, llm) for name, (user, llm) in zip(CELLS, level_N2.tolist(), strict=True)
     }

@@ -1,5 +1,5 @@
-"""A model that writes its pay-off matrix, steered: the matrix is edited, an outcome
-chosen, and the answer goes on.
+"""A model that writes its pay-off matrix, steered: the matrix is edited, an outcome chosen, and the
+answer goes on.
 
     <thinking>…</thinking><payoff>EDITED</payoff><analyze>Front: VQ_CQ. Choose VQ_CQ. …
 
@@ -22,18 +22,9 @@ from equipoise.environments.assistance.serving.steering import (
     SteeringChoice,
 )
 from equipoise.environments.assistance.serving.steering_report import steering_report
-from equipoise.environments.assistance.serving.visible_response import (
-    RESPONSE_END,
-    VisibleResponse,
-)
+from equipoise.environments.assistance.serving.visible_response import RESPONSE_END, VisibleResponse
 from equipoise.errors import ModelError
-from equipoise.serve.engine import (
-    CannotContinue,
-    Engine,
-    EngineRequest,
-    Piece,
-    Refused,
-)
+from equipoise.serve.engine import CannotContinue, Engine, EngineRequest, Piece, Refused
 from equipoise.types import Message, user
 
 
@@ -41,9 +32,9 @@ from equipoise.types import Message, user
 class AnswerInProgress:
     """How far one answer has come.
 
-    `finish` and `error` are those of the part that was written last; `lead` is the
-    response's beginning where what was put before it opens it already; `hidden` is what
-    was written before the model was asked anew; `why_none` says why there is no choice.
+    `finish` and `error` are those of the part that was written last; `lead` is the response's
+    beginning where what was put before it opens it already; `hidden` is what was written before the
+    model was asked anew; `why_none` says why there is no choice.
     """
 
     response: VisibleResponse
@@ -77,14 +68,12 @@ class SteeringEngine:
 
     What it gives is the response alone.
 
-    The tokens of the hidden blocks count, as reasoning does: `max_tokens` is for all
-    that the model writes. With `report` the last piece's field `equipoise` holds the
-    hidden blocks, both matrices, the outcome and why.
+    The tokens of the hidden blocks count, as reasoning does: `max_tokens` is for all that the model
+    writes. With `report` the last piece's field `equipoise` holds the hidden blocks, both matrices,
+    the outcome and why.
     """
 
-    def __init__(
-        self, engine: Engine, steering: Steering, *, report: bool = False
-    ) -> None:
+    def __init__(self, engine: Engine, steering: Steering, *, report: bool = False) -> None:
         """Nothing is asked yet. Raises DataError for a template that cannot be used."""
         steering.check()
         self._engine, self.steering, self._report = engine, steering, report
@@ -92,8 +81,8 @@ class SteeringEngine:
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
         """The response in pieces.
 
-        Raises Refused for a begun answer, ModelError for a model that cannot continue
-        one, and as the engine does.
+        Raises Refused for a begun answer, ModelError for a model that cannot continue one, and as
+        the engine does.
         """
         if self.steering.mode == "off":
             async with aclosing(self._engine.generate(request)) as pieces:
@@ -191,22 +180,17 @@ class SteeringEngine:
             choice = self.steering.choose(parsed.matrix, parsed.thinking, seed)
             answer.choice = choice
             if choice is None:
-                answer.why_none = (
-                    f"{PAYOFF}: a pay-off is too large to be reckoned with"
-                )
+                answer.why_none = f"{PAYOFF}: a pay-off is too large to be reckoned with"
         must_steer = self.steering.unreadable == "error"
         if answer.choice is None and must_steer and answer.finish == "stop":
             answer.finish = "error"
             answer.error = f"the answer cannot be steered: {answer.why_none}"
 
     def _rest(
-        self,
-        request: EngineRequest,
-        hidden_request: EngineRequest,
-        answer: AnswerInProgress,
+        self, request: EngineRequest, hidden_request: EngineRequest, answer: AnswerInProgress
     ) -> EngineRequest | None:
-        """What is still to be asked once the model has written its matrix, or has not;
-        None: nothing.
+        """What is still to be asked once the model has written its matrix, or has not; None:
+        nothing.
         """
         response, choice, steering = answer.response, answer.choice, self.steering
         begun = response.output + PAYOFF_END
@@ -217,9 +201,7 @@ class SteeringEngine:
             answer.response = VisibleResponse(request.stop, plain=True)
             messages = _with_last(
                 request.messages,
-                lambda question: steering.second_prompt(
-                    question, choice.shown, choice.cell
-                ),
+                lambda question: steering.second_prompt(question, choice.shown, choice.cell),
             )
             return replace(hidden_request, messages=messages)
         if choice is not None:
@@ -246,9 +228,7 @@ class SteeringEngine:
         return Piece(text, finish, error=error, fields=fields)
 
 
-def _with_last(
-    messages: Sequence[Message], shown: Callable[[str], str]
-) -> tuple[Message, ...]:
+def _with_last(messages: Sequence[Message], shown: Callable[[str], str]) -> tuple[Message, ...]:
     """The chat with its last message, where that is the user's, as `shown` makes it."""
     *before, last = messages
     if last.role == "user":

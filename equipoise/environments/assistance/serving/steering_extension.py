@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from equipoise.environments.assistance.game import Assistance
-from equipoise.environments.assistance.serving.client_wish import (
-    client_steering,
-    option_steering,
-)
+from equipoise.environments.assistance.serving.client_wish import client_steering, option_steering
 from equipoise.environments.assistance.serving.steering import Steering
 from equipoise.environments.assistance.serving.steering_engine import SteeringEngine
 from equipoise.games.base import Game
@@ -42,9 +39,9 @@ class SteeringExtension(Extension):
 def extension(option: str, game: Game | None) -> SteeringExtension:
     """What `equipoise serve` and `equipoise chat` steer with: their option --steering.
 
-    Without it, a run of the assistant's game asks as its game does and hides the
-    blocks; else nothing is steered. Raises ConfigError for an option that cannot be
-    read, DataError for a template that cannot be used.
+    Without it, a run of the assistant's game asks as its game does and hides the blocks; else
+    nothing is steered. Raises ConfigError for an option that cannot be read, DataError for a
+    template that cannot be used.
     """
     base = Steering.model_validate({"mode": "off"})
     if isinstance(game, Assistance) and game.blocks:

@@ -19,9 +19,8 @@ def steering_report(
 ) -> dict[str, Any]:
     """As plain JSON values.
 
-    Args: output: all that the model wrote of its blocks. why_none: why there is no
-    choice; "" where none was wanted. with_faults: whether a faulty output is the
-    model's own fault.
+    Args: output: all that the model wrote of its blocks. why_none: why there is no choice; "" where
+    none was wanted. with_faults: whether a faulty output is the model's own fault.
     """
     parsed = parse(output)
     return {

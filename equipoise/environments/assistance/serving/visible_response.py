@@ -1,5 +1,5 @@
-"""The response block of an output that comes in pieces: what a client sees, and what
-stays hidden.
+"""The response block of an output that comes in pieces: what a client sees, and what stays
+hidden.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _TAGS = tuple(f"<{name}>" for name in BLOCKS)
 
 
 class VisibleResponse:
-    """Takes an output in pieces of any cut and gives the text of its response block,
-    stripped, as soon as it is sure.
+    """Takes an output in pieces of any cut and gives the text of its response block, stripped, as
+    soon as it is sure.
 
-    `output` is all that was written so far, `opened` whether the block has begun,
-    `ended` whether it, or the answer by one of the client's stop texts, has come to its
-    end: what follows is dropped.
+    `output` is all that was written so far, `opened` whether the block has begun, `ended` whether
+    it, or the answer by one of the client's stop texts, has come to its end: what follows is
+    dropped.
     """
 
     def __init__(self, stop: Sequence[str] = (), *, plain: bool = False) -> None:
@@ -64,8 +64,8 @@ class VisibleResponse:
         return self._trimmed("" if is_cut_tag else held)
 
     def whole(self) -> str:
-        """An output that has no response block, as a response: without its hidden
-        blocks if anything else is there.
+        """An output that has no response block, as a response: without its hidden blocks if
+        anything else is there.
         """
         outside = without_hidden(self.output).strip()
         visible, _ = StopTexts(self._stop).add(outside or self.output.strip())
@@ -77,8 +77,8 @@ class VisibleResponse:
         return any(tag in self.output for tag in _TAGS)
 
     def _trimmed(self, text: str) -> str:
-        """`text` without white space before the first visible text, and with that at
-        its end kept back.
+        """`text` without white space before the first visible text, and with that at its end kept
+        back.
         """
         text = self._space + text if self._begun else text.lstrip()
         self._begun = self._begun or bool(text)
@@ -89,9 +89,7 @@ class VisibleResponse:
 
 def without_hidden(output: str) -> str:
     """`output` without its hidden blocks; one that is never closed stays."""
-    last_closing = {
-        match[2]: match.start() for match in _HIDDEN.finditer(output) if match[1]
-    }
+    last_closing = {match[2]: match.start() for match in _HIDDEN.finditer(output) if match[1]}
     kept, end = [], 0
     hidden = ""  # the name of the block that is open
     for match in _HIDDEN.finditer(output):

@@ -1,8 +1,7 @@
 """The judges of GTAlign's tasks, by the name that their rows carry as `data_source`.
 
-Training: math-hard, ambig_qa, medium, wildguard. Out of domain: minerva, abg_coqa
-(whose rows say abg-coqa), advbench. Source: GTAlign (arXiv 2510.08872), the table of
-tasks.
+Training: math-hard, ambig_qa, medium, wildguard. Out of domain: minerva, abg_coqa (whose rows say
+abg-coqa), advbench. Source: GTAlign (arXiv 2510.08872), the table of tasks.
 """
 
 from __future__ import annotations
@@ -39,22 +38,17 @@ RELEASED: Mapping[str, Mapping[str, Any]] = {
 
 
 def task_judges(
-    by: By = "rule",
-    grader: Player | None = None,
-    variant: Variant = "corrected",
+    by: By = "rule", grader: Player | None = None, variant: Variant = "corrected"
 ) -> dict[str, Judge]:
-    """Data source -> its judge, other spellings of its name included, and under
-    FRONTIER the judge of <analyze>.
+    """Data source -> its judge, other spellings of its name included, and under FRONTIER the judge
+    of <analyze>.
 
     Args: by: rule, or llm with `grader`. variant: of the reward; in the published two
-    (`as_released`, `frontier`) BLEU counts characters, and a harmful request pays the
-    user wherever the grade is below 1; in `choice` it is the outcome chosen that is
-    judged in <analyze>, in the others what is named there. Raises pydantic's
-    ValidationError for by: llm without a grader.
+    (`as_released`, `frontier`) BLEU counts characters, and a harmful request pays the user wherever
+    the grade is below 1; in `choice` it is the outcome chosen that is judged in <analyze>, in the
+    others what is named there. Raises pydantic's ValidationError for by: llm without a grader.
     """
-    known = {
-        source: task_judge(kind, by, grader, variant) for source, kind in TASKS.items()
-    }
+    known = {source: task_judge(kind, by, grader, variant) for source, kind in TASKS.items()}
     others = {alias: known[source] for alias, source in ALIASES.items()}
     analysis = "chosen_outcome" if variant == "choice" else "frontier"
     return {**known, **others, FRONTIER: task_judge(analysis, by, grader, variant)}

@@ -1,5 +1,5 @@
-"""The judges of <analyze>: does it name an action of the true frontier, as published;
-or, ours, does its choice lie there?
+"""The judges of <analyze>: does it name an action of the true frontier, as published; or, ours,
+does its choice lie there?
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ from pydantic import Field
 
 from equipoise.environments.assistance.blocks import ParsedOutput, parse
 from equipoise.environments.assistance.named_actions import named_on_frontier
-from equipoise.environments.assistance.payoff_matrix import (
-    PayoffMatrix,
-    action_of,
-    write_matrix,
-)
+from equipoise.environments.assistance.payoff_matrix import PayoffMatrix, action_of, write_matrix
 from equipoise.environments.assistance.tasks.task_judge import Grade, TaskJudge
 from equipoise.environments.assistance.written_game import pareto
 from equipoise.judges.grading import AnswerToGrade
@@ -30,8 +26,8 @@ ACTION = re.compile(r"\b(?:[DV]Q_)?(AQ|CQ|DA)\b")
 class AnalysisJudge(TaskJudge):
     """Grades what an output's <analyze> says of the matrix that it wrote: 0, ½ or 1.
 
-    The move is all four blocks. An output without a readable matrix is unjudged; one
-    without <analyze> is graded 0, and nobody is asked about it.
+    The move is all four blocks. An output without a readable matrix is unjudged; one without
+    <analyze> is graded 0, and nobody is asked about it.
     """
 
     grades: ClassVar[tuple[float, ...]] = (0.0, 0.5, 1.0)
@@ -80,17 +76,15 @@ class AnalysisJudge(TaskJudge):
 
 
 class Frontier(AnalysisJudge):
-    """As published: 1 where <analyze> clearly names at least one action of the true
-    frontier, ½ where it only implies one or stresses wrong ones more, else 0.
+    """As published: 1 where <analyze> clearly names at least one action of the true frontier, ½
+    where it only implies one or stresses wrong ones more, else 0.
 
-    Source: GTAlign (arXiv 2510.08872), the reward's second published variant; by the
-    rule, `named_on_frontier`.
+    Source: GTAlign (arXiv 2510.08872), the reward's second published variant; by the rule,
+    `named_on_frontier`.
     """
 
     kind: Literal["frontier"] = "frontier"
-    text: str = Field(
-        "frontier", description="the question's template: a file, or a packaged one"
-    )
+    text: str = Field("frontier", description="the question's template: a file, or a packaged one")
 
     def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
         """As `named_on_frontier` says."""
@@ -98,17 +92,15 @@ class Frontier(AnalysisJudge):
 
 
 class Choice(AnalysisJudge):
-    """Ours: 1 where the outcome that <analyze> chooses lies on the matrix's frontier,
-    else ½ where an outcome with the same action does, else 0.
+    """Ours: 1 where the outcome that <analyze> chooses lies on the matrix's frontier, else ½ where
+    an outcome with the same action does, else 0.
 
-    To list the frontier rightly and then to choose another outcome is worth nothing
-    here; as published it may be worth 1.
+    To list the frontier rightly and then to choose another outcome is worth nothing here; as
+    published it may be worth 1.
     """
 
     kind: Literal["chosen_outcome"] = "chosen_outcome"
-    text: str = Field(
-        "choice", description="the question's template: a file, or a packaged one"
-    )
+    text: str = Field("choice", description="the question's template: a file, or a packaged one")
 
     def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
         """By the outcome chosen, or the action that is named last where none is."""

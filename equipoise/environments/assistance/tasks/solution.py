@@ -19,26 +19,19 @@ class Solution(TaskJudge):
     """
 
     kind: Literal["solution"] = "solution"
-    text: str = Field(
-        "solution", description="the question's template: a file, or a packaged one"
-    )
+    text: str = Field("solution", description="the question's template: a file, or a packaged one")
     reference_fact: str | None = Field(
         "answer", description="the fact that holds the right answer, LaTeX or plain"
     )
     timeout: float = Field(
-        5.0,
-        gt=0,
-        description="seconds of computing that one comparison by the rule may take",
+        5.0, gt=0, description="seconds of computing that one comparison by the rule may take"
     )
 
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
         """1 or 0 of each (prompt, answer), or why it could not be decided."""
         math = Math(fact=str(self.reference_fact), timeout=self.timeout)
         verdicts = math.scores(answers)
-        return [
-            verdict if isinstance(verdict, str) else verdict["score"]
-            for verdict in verdicts
-        ]
+        return [verdict if isinstance(verdict, str) else verdict["score"] for verdict in verdicts]
 
     def gold(self, prompt: Prompt, text: str) -> str:
         """The right answer."""

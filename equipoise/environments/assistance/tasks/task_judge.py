@@ -1,10 +1,9 @@
-"""What the judges of the assistant's tasks share: an answer's grade, by a rule or by a
-model, and what it is worth.
+"""What the judges of the assistant's tasks share: an answer's grade, by a rule or by a model, and
+what it is worth.
 
-A grade is a number from 0 to 1, one of the few that the task knows; `score` is what the
-grade is worth to the model, `user`, where a task tells the two apart, what it is worth
-to the user. A grade that nobody gave is missing. Source: GTAlign (arXiv 2510.08872),
-the table of tasks.
+A grade is a number from 0 to 1, one of the few that the task knows; `score` is what the grade is
+worth to the model, `user`, where a task tells the two apart, what it is worth to the user. A grade
+that nobody gave is missing. Source: GTAlign (arXiv 2510.08872), the table of tasks.
 """
 
 from __future__ import annotations
@@ -20,20 +19,9 @@ from pydantic import Field, model_validator
 
 from equipoise.environments.assistance.game import PACKAGE
 from equipoise.judges.base import Judge
-from equipoise.judges.grading import (
-    AnswerToGrade,
-    GradeSettings,
-    GradingByModels,
-    answers_to_grade,
-)
+from equipoise.judges.grading import AnswerToGrade, GradeSettings, GradingByModels, answers_to_grade
 from equipoise.judges.last_answers import why_unanswered
-from equipoise.judges.question import (
-    PLACEHOLDERS,
-    Question,
-    QuestionSettings,
-    Quotes,
-    brief_reason,
-)
+from equipoise.judges.question import PLACEHOLDERS, Question, QuestionSettings, Quotes, brief_reason
 from equipoise.judges.read_verdict import BOXED, SCORE_KEYS, Unread, read_score
 from equipoise.players.base import Player
 from equipoise.types import Judgement, Match, Prompt, Vote
@@ -55,9 +43,9 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
     """Grades every seat's last answer by a rule, or as `grader` does; a task defines
     `grade_by_rule`, `gold` and what a grade is worth.
 
-    Where the grader is asked several times, what its grades are worth is averaged. Its
-    grade must be one of `grades` between `low` and `high`: anything else could not be
-    read, and an answer without a readable grade is unjudged.
+    Where the grader is asked several times, what its grades are worth is averaged. Its grade must
+    be one of `grades` between `low` and `high`: anything else could not be read, and an answer
+    without a readable grade is unjudged.
     """
 
     grades: ClassVar[tuple[float, ...]] = (0.0, 1.0)
@@ -67,18 +55,13 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
     placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "answer", "low", "high")
 
     by: By = Field(
-        "rule",
-        description="rule: by a rule; llm: by `grader`, which is asked with `text`",
+        "rule", description="rule: by a rule; llm: by `grader`, which is asked with `text`"
     )
     grader: Player | None = Field(
         None, description="the judging model, a player that no seat holds; for by: llm"
     )
-    low: float = Field(
-        0.0, description="the worst grade that the grader may give; it counts as 0"
-    )
-    high: float = Field(
-        1.0, description="the best grade that the grader may give; it counts as 1"
-    )
+    low: float = Field(0.0, description="the worst grade that the grader may give; it counts as 0")
+    high: float = Field(1.0, description="the best grade that the grader may give; it counts as 1")
     labels: tuple[str, ...] = Field(
         (),
         description="words, besides score, rating and grade, under which a reply "
@@ -95,24 +78,19 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
             )
         if self.unreadable != "missing":
             raise ValueError(
-                "unreadable: a task's grade that cannot be read is missing; it pays "
-                "nobody"
+                "unreadable: a task's grade that cannot be read is missing; it pays nobody"
             )
         if needs_fact and not self.reference_fact:
-            raise ValueError(
-                "reference_fact: names the fact that an answer is held against"
-            )
+            raise ValueError("reference_fact: names the fact that an answer is held against")
         for label in self.labels:
             if not label.isidentifier():
-                raise ValueError(
-                    f"labels: {label!r} must be a word: letters, digits and _"
-                )
+                raise ValueError(f"labels: {label!r} must be a word: letters, digits and _")
         return self
 
     @abstractmethod
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
-        """The grade of each (prompt, answer) by the rule, or why it has none;
-        `why_ungradable` says nothing of them.
+        """The grade of each (prompt, answer) by the rule, or why it has none; `why_ungradable` says
+        nothing of them.
         """
 
     @abstractmethod
@@ -120,21 +98,21 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         """What the answer is held against, in words for the grader."""
 
     def utilities(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
-        """What an answer with this grade is worth: `score`, and `user` where the user's
-        is another.
+        """What an answer with this grade is worth: `score`, and `user` where the user's is
+        another.
         """
         return {"score": grade}
 
     def quotes(self, answer: AnswerToGrade) -> Quotes:
-        """What of an answer the grader sees: the request itself, where the data set has
-        it apart from the chat, which may stand among the instructions of a game.
+        """What of an answer the grader sees: the request itself, where the data set has it apart
+        from the chat, which may stand among the instructions of a game.
         """
         request = str(answer.prompt.facts.get("request") or answer.chat)
         return {"question": ("request", request), "answer": ("answer", answer.text)}
 
     def why_ungradable(self, prompt: Prompt, text: str) -> str:
-        """Why the answer cannot be judged, by rule or by model; "" where it can: the
-        prompt has the fact.
+        """Why the answer cannot be judged, by rule or by model; "" where it can: the prompt has the
+        fact.
         """
         return self.why_unjudgeable(prompt)
 
@@ -144,14 +122,12 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         if fact is None:
             return f"the prompt has no fact '{self.reference_fact}'"
         if self.needs_label and fact not in (True, False):
-            return (
-                f"the fact '{self.reference_fact}' is {fact!r:.80}, not true or false"
-            )
+            return f"the fact '{self.reference_fact}' is {fact!r:.80}, not true or false"
         return ""
 
     def plain_grade(self, prompt: Prompt, text: str) -> float | None:
-        """The grade of an answer about which nobody need be asked, by rule or by model;
-        None of any other.
+        """The grade of an answer about which nobody need be asked, by rule or by model; None of any
+        other.
         """
         return None
 
@@ -174,14 +150,11 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         """One a seat and sample, none by the rule."""
         return seats * self.samples if self.by == "llm" else 0
 
-    def judge(
-        self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> list[Judgement]:
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         answers = answers_to_grade(matches, prompts)
         graded = {
-            (graded.answer.match.id, graded.answer.seat): graded
-            for graded in self._graded(answers)
+            (graded.answer.match.id, graded.answer.seat): graded for graded in self._graded(answers)
         }
         by_match: dict[str, list[GradedAnswer]] = {match.id: [] for match in matches}
         for answer in answers:
@@ -206,23 +179,15 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return graded + by(gradable)
 
     def _graded_by_rule(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
-        grades = self.grade_by_rule(
-            [(answer.prompt, answer.text) for answer in answers]
-        )
+        grades = self.grade_by_rule([(answer.prompt, answer.text) for answer in answers])
         return [
-            GradedAnswer(answer, [grade])
-            for answer, grade in zip(answers, grades, strict=True)
+            GradedAnswer(answer, [grade]) for answer, grade in zip(answers, grades, strict=True)
         ]
 
     def _graded_by_model(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
         assert self.grader is not None
         grading = GradingByModels(
-            self.name,
-            self.judge_context,
-            self.question,
-            self.samples,
-            self._quotes,
-            self._read,
+            self.name, self.judge_context, self.question, self.samples, self._quotes, self._read
         )
         votes_on = grading.votes(self.grader, self.name, answers)
         return [
@@ -244,9 +209,7 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
             if utilities:
                 scores[graded_answer.answer.seat] = utilities
             else:
-                reasons += [
-                    grade for grade in graded_answer.grades if isinstance(grade, str)
-                ]
+                reasons += [grade for grade in graded_answer.grades if isinstance(grade, str)]
         votes = [vote for graded_answer in graded for vote in graded_answer.votes]
         reason = "; ".join(dict.fromkeys(reasons))
         return self.judgement(match, scores or None, reason, votes)
@@ -281,7 +244,5 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         share = self._share(verdict)
         if any(abs(share - grade) < 1e-9 for grade in self.grades):
             return verdict
-        known = ", ".join(
-            f"{self.low + grade * (self.high - self.low):g}" for grade in self.grades
-        )
+        known = ", ".join(f"{self.low + grade * (self.high - self.low):g}" for grade in self.grades)
         return Unread(f"the verdict {verdict:g} is none of {known}")

@@ -1,5 +1,5 @@
-"""The judge of writing tasks: does the text do what the user had in mind, and how near
-is it to the ideal one?
+"""The judge of writing tasks: does the text do what the user had in mind, and how near is it to the
+ideal one?
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from equipoise.types import Prompt
 class Writing(TaskJudge):
     """A model's grade from 0 to 4, over 4; the user is paid the text's BLEU to the ideal one.
 
-    The grader sees the chat, what the user really wanted (the fact `request`), and the
-    ideal text. By the rule, both are paid the BLEU: no rule reads an intent.
+    The grader sees the chat, what the user really wanted (the fact `request`), and the ideal text.
+    By the rule, both are paid the BLEU: no rule reads an intent.
     """
 
     grades: ClassVar[tuple[float, ...]] = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -28,19 +28,15 @@ class Writing(TaskJudge):
     placeholders: ClassVar[tuple[str, ...]] = (*TaskJudge.placeholders, "intent")
 
     kind: Literal["writing"] = "writing"
-    text: str = Field(
-        "writing", description="the question's template: a file, or a packaged one"
-    )
+    text: str = Field("writing", description="the question's template: a file, or a packaged one")
     high: float = Field(
-        4.0,
-        description="the best of five grades that the grader may give; it counts as 1",
+        4.0, description="the best of five grades that the grader may give; it counts as 1"
     )
     reference_fact: str | None = Field(
         "reference", description="the fact that holds the ideal text"
     )
     bleu: Unit = Field(
-        "words",
-        description="what BLEU counts: words, or characters as the released code does",
+        "words", description="what BLEU counts: words, or characters as the released code does"
     )
 
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:

@@ -1,0 +1,1 @@
+"""Measures of players: every generation as a recipe asks, and named sets."""

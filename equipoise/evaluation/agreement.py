@@ -1,0 +1,165 @@
+"""How far those agree who judged the same answers: two judges, or the voters of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.readings import Opinion
+from equipoise.payoffs.agreement import krippendorff_alpha
+from equipoise.payoffs.intervals import Interval, mean_interval
+from equipoise.types import Judgement
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How far two judges agree on the same matches.
+
+    `spearman` and `kendall` (tau-b): of the scores of the `answers` that both scored.
+    `same_winner`: of the two-seat pairs in which both judges prefer one answer, the share in which
+    it is the same, with an interval that counts matches; `tied`: the pairs in which only one of
+    them does, or neither. None: too few to say.
+    """
+
+    answers: int
+    spearman: float | None
+    kendall: float | None
+    same_winner: Estimate | None
+    tied: int
+
+
+class VoterAgreement(msgspec.Struct, frozen=True, kw_only=True):
+    """Krippendorff's alpha of `voters` over `units`, the answers or pairs that at least two of them
+    judged; None where it is not defined.
+    """
+
+    alpha: float | None
+    alpha_ordinal: float | None
+    units: int
+    voters: int
+
+
+def agreement_between(
+    first: Sequence[Judgement], second: Sequence[Judgement], utility: str = "score"
+) -> Agreement:
+    """How far two judges agree on the same matches.
+
+    Raises ValueError for a match judged twice.
+    """
+    both = _common(_by_match(first, utility), _by_match(second, utility))
+    answers = [pair for seats in both.values() for pair in seats]
+    a_n, b_n = np.array(answers).reshape(-1, 2).T
+    same: list[bool] = []
+    clusters: list[str] = []
+    tied = 0
+    for match, winners in _winners(both):
+        if 0 in winners:
+            tied += 1
+        else:
+            same.append(winners[0] == winners[1])
+            clusters.append(match)
+    share = mean_interval(np.array(same, float), clusters, share=True)
+    return Agreement(
+        answers=len(answers),
+        spearman=spearman(a_n, b_n),
+        kendall=_kendall(a_n, b_n),
+        same_winner=estimate(share),
+        tied=tied,
+    )
+
+
+def _winners(
+    both: Mapping[str, Sequence[tuple[float, float]]],
+) -> Iterator[tuple[str, tuple[float, float]]]:
+    """(match, which of two seats each judge prefers) for every two seats of a match: 1 the one, −1
+    the other, 0 neither.
+    """
+    for match, seats in both.items():
+        for i, (first_i, second_i) in enumerate(seats):
+            for first_j, second_j in seats[:i]:
+                yield match, (np.sign(first_i - first_j), np.sign(second_i - second_j))
+
+
+def _by_match(judgements: Sequence[Judgement], utility: str) -> dict[str, dict[str, float]]:
+    """Match -> seat -> its score."""
+    scores: dict[str, dict[str, float]] = {}
+    for judgement in judgements:
+        if judgement.match in scores:
+            raise ValueError(
+                f"match {judgement.match} is judged twice in one list; give the "
+                "judgements of one judge"
+            )
+        scores[judgement.match] = judgement.by_seat(utility)
+    return scores
+
+
+def _common(
+    first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]]
+) -> dict[str, list[tuple[float, float]]]:
+    """Match -> both judges' scores of each seat that both scored."""
+    return {
+        match: [
+            (score, second[match][seat]) for seat, score in scores.items() if seat in second[match]
+        ]
+        for match, scores in first.items()
+        if match in second
+    }
+
+
+def voter_agreement(opinions: Sequence[Opinion]) -> VoterAgreement | None:
+    """Of the voters over the answers, or pairs, that at least two of them judged; None where there
+    is no such answer.
+    """
+    voters = sorted({opinion.voter for opinion in opinions})
+    answers = dict.fromkeys(opinion.answer for opinion in opinions)
+    row = {name: j for j, name in enumerate(voters)}
+    column = {answer: u for u, answer in enumerate(answers)}
+    rating_JU = np.full((len(row), len(column)), np.nan)
+    for opinion in opinions:
+        rating_JU[row[opinion.voter], column[opinion.answer]] = opinion.value
+    shared = int(((~np.isnan(rating_JU)).sum(0) > 1).sum())
+    if not shared:
+        return None
+    return VoterAgreement(
+        alpha=known(krippendorff_alpha(rating_JU)),
+        alpha_ordinal=known(krippendorff_alpha(rating_JU, "ordinal")),
+        units=shared,
+        voters=len(voters),
+    )
+
+
+def spearman(a_n: np.ndarray, b_n: np.ndarray) -> float | None:
+    """Spearman's rank correlation; None for fewer than three values, or where one side never
+    changes.
+    """
+    from scipy.stats import spearmanr
+
+    if not _varies(a_n, b_n):
+        return None
+    return known(float(np.asarray(spearmanr(a_n, b_n))[0]))
+
+
+def _kendall(a_n: np.ndarray, b_n: np.ndarray) -> float | None:
+    """Kendall's tau-b; None as for `spearman`."""
+    from scipy.stats import kendalltau
+
+    if not _varies(a_n, b_n):
+        return None
+    return known(float(np.asarray(kendalltau(a_n, b_n))[0]))
+
+
+def _varies(a_n: np.ndarray, b_n: np.ndarray) -> bool:
+    return len(a_n) > 2 and bool(np.ptp(a_n) > 0) and bool(np.ptp(b_n) > 0)
+
+
+def estimate(interval: Interval) -> Estimate | None:
+    """The interval for the record; None where it is of nothing."""
+    return Estimate.of(interval) if interval.n else None
+
+
+def known(value: float) -> float | None:
+    """The number, or None for NaN."""
+    return None if math.isnan(value) else value

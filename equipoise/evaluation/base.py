@@ -1,0 +1,299 @@
+"""What an evaluation is: it measures a generation, and says what the league of all generations
+looks like.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from equipoise.component import Component
+from equipoise.evaluation.measures import Measures
+from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.evaluation.selection import Criterion, SelectionRecord
+from equipoise.games.base import Game
+from equipoise.judges.base import Judge
+from equipoise.models.resources import Resources
+from equipoise.payoffs.table import Meeting
+from equipoise.ratings.base import Ratings
+from equipoise.solvers.base import Solver
+from equipoise.types import Judgement, Match, Message, PlayerId, Prompt
+
+Scores = Mapping[
+    str, Sequence[float | None]
+]  # prompt id -> the scores of a player's answers, None where unjudged
+JudgedMatch = tuple[Match, Judgement]  # a played match, and the judge's word on it
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """What is known of a run before it is played: who is measured when, and on what.
+
+    `rosters` are the learners, each as old as it is, at every measurement in order; `roles` says
+    which player plays a role, where the schedule says it; `held_out` and `test` are the prompts of
+    those parts.
+    """
+
+    game: Game
+    rosters: Sequence[Sequence[PlayerId]]
+    others: Sequence[PlayerId]
+    roles: Mapping[str, str]
+    held_out: Sequence[Prompt]
+    test: Sequence[Prompt]
+    judge_of: Callable[[str], Judge]
+
+    @property
+    def judges(self) -> list[Judge]:
+        """Every judge that teaches somebody, each once."""
+        return list(
+            {judge.name: judge for judge in (self.judge_of(p.name) for p in self.measured)}.values()
+        )
+
+    @property
+    def measured(self) -> Sequence[PlayerId]:
+        """Who is measured first: the learners, or everybody where nobody learns."""
+        return self.rosters[0] or self.others
+
+    @property
+    def league(self) -> list[PlayerId]:
+        """Everyone who is measured at some time, and the players that do not learn."""
+        return [*{player: None for roster in self.rosters for player in roster}, *self.others]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What an evaluation takes at most: matches, their moves, and (judge, matches that it judges,
+    their seats).
+    """
+
+    matches: int = 0
+    moves: int = 0
+    judged: Sequence[tuple[Judge, int, int]] = ()
+
+
+class Arena(Protocol):
+    """What an evaluation may ask of the run."""
+
+    @property
+    def game(self) -> Game:
+        """The run's game."""
+        ...
+
+    @property
+    def utility(self) -> str:
+        """Which of the judges' utilities is played for."""
+        ...
+
+    @property
+    def solver(self) -> Solver:
+        """How the run finds equilibria."""
+        ...
+
+    @property
+    def ratings(self) -> Ratings:
+        """How the run rates players."""
+        ...
+
+    def judge_of(self, player: PlayerId) -> Judge:
+        """The judge that teaches this player."""
+        ...
+
+    def learners(self, t: int) -> list[PlayerId]:
+        """Every player that learns, at generation t."""
+        ...
+
+    def others(self) -> list[PlayerId]:
+        """The players that do not learn."""
+        ...
+
+    def faced(self, player: PlayerId, t: int) -> Mapping[PlayerId, float]:
+        """Whom the loss of generation t sets a learner's answers against, with weights that add up
+        to one; empty where nothing says it.
+        """
+        ...
+
+    @property
+    def player_of_role(self) -> Mapping[str, str]:
+        """role -> the name of the player that has it, where the schedule says so."""
+        ...
+
+    def past(self, player: PlayerId) -> list[PlayerId]:
+        """The generations of `player` up to itself that were measured, newest first."""
+        ...
+
+    @property
+    def held_out(self) -> list[Prompt]:
+        """The held-out prompts."""
+        ...
+
+    @property
+    def test(self) -> list[Prompt]:
+        """The prompts that are kept for one last test."""
+        ...
+
+    def scores(
+        self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out"
+    ) -> Scores:
+        """Play the prompts of a part with `player` in every seat, and judge it; done once, then
+        remembered.
+
+        `part` is "held_out", or "test" for the prompts that are kept for one last test.
+        """
+        ...
+
+    def meetings(
+        self, first: PlayerId, second: PlayerId, samples: int, judge: Judge
+    ) -> list[Meeting]:
+        """What a comparing judge says of two players' held-out answers, the i-th of one beside the
+        i-th of the other.
+
+        Values in [−1, 1] are what `first` gets. Done once, then remembered.
+        """
+        ...
+
+    def seated(self, t: int) -> Mapping[str, PlayerId]:
+        """role -> the player that has it in generation t.
+
+        Raises ConfigError where the schedule gives no role to a player.
+        """
+        ...
+
+    def play(
+        self,
+        roles: Mapping[str, PlayerId],
+        prompts: Sequence[Prompt],
+        judge: Judge,
+        t: int,
+        label: str,
+    ) -> list[JudgedMatch]:
+        """Matches on these prompts with these players in the roles, judged as of generation t of
+        the loop; done once, then remembered.
+
+        `prompts` are held-out prompts or made of them by the game (a prompt that occurs twice is
+        played twice); `label` names the selection in the ledger, and another selection must have
+        another label.
+        """
+        ...
+
+    @property
+    def resources(self) -> Resources:
+        """What is open in the run."""
+        ...
+
+    def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
+        """A tabular player's probabilities of `actions`.
+
+        Raises ConfigError for a player that has none.
+        """
+        ...
+
+    def logprobs(
+        self, player: PlayerId, answers: Sequence[tuple[tuple[Message, ...], str]]
+    ) -> list[float]:
+        """log p(answer | chat) of each, the end of the turn included, in nats; computed once, then
+        remembered, so that old weights need not stay.
+
+        Raises ConfigError for a player that has no log-probabilities.
+        """
+        ...
+
+
+class Evaluation(Component):
+    """Measures a newly born generation of each learner."""
+
+    KINDS: ClassVar = {
+        "held_out": "equipoise.evaluation.held_out:HeldOut",
+        "finite": "equipoise.evaluation.finite:Finite",
+        "bimatrix": "equipoise.evaluation.two_seats:TwoSeats",
+        "meta_game": "equipoise.evaluation.meta_game:MetaGame",
+        "sets": "equipoise.evaluation.sets_only:SetsOnly",
+    }
+
+    READ: ClassVar = ("selects", "plays")
+
+    every: int = Field(
+        1,
+        ge=1,
+        description="generations between two measurements; the first and the last are measured",
+    )
+    judge: Judge | None = Field(
+        None, description="judges what is measured; null: whoever teaches the learner"
+    )
+    sets: dict[str, Benchmark] = Field(
+        default_factory=dict,
+        description="name -> a set of other data that every measured generation is asked as "
+        "well, such as {kind: gsm8k, limit: 200}; a null takes away what the recipe "
+        "below has",
+    )
+    select_by: str | None = Field(
+        None,
+        description="the one of `sets` (of part: dev) whose headline chooses the best "
+        "player of the run; null: the held-out score, where prompts.test is set",
+    )
+    selects: ClassVar[bool] = False
+    """Whether `select` plays test prompts."""
+    measures: ClassVar[type[Measures]] = Measures
+    """The record that `measure` returns, in whatever game."""
+    plays: ClassVar[bool] = False
+    """Whether it plays held-out prompts, so that there must be some."""
+
+    @field_validator("sets", mode="before")
+    @classmethod
+    def _without_nulls(cls, sets: Any) -> Any:
+        if not isinstance(sets, Mapping):
+            return {} if sets is None else sets
+        return {name: given for name, given in sets.items() if given is not None}
+
+    def meets_the_past(self, game: Game) -> bool:
+        """Whether it lets past generations play anew, so that their weights have to stay."""
+        return False
+
+    def solves(self, game: Game) -> bool:
+        """Whether it finds the league's mixture at equilibrium in this game, or one for each
+        role.
+        """
+        return False
+
+    def check(
+        self, game: Game, player_of_role: Mapping[str, str], judges: Sequence[Judge], tests: bool
+    ) -> None:
+        """Raises ConfigError where it cannot measure such a run; called before it begins.
+
+        Args: player_of_role: role -> the player that has it, where the schedule says so; judges:
+        those that teach; tests: whether a player is to be chosen and tested once at the end.
+        """
+
+    def faults(self, game: Game) -> Iterator[str]:
+        """What keeps it from measuring this game here, one message each; asked before a run begins,
+        when the game has been checked.
+        """
+        return iter(())
+
+    def due(self, t: int, generations: int) -> bool:
+        """Whether generation t of so many is measured."""
+        return t % self.every == 0 or t == generations
+
+    def planned(self, run_plan: EvaluationPlan) -> Workload:
+        """What all its measurements of a run take, in matches of their own."""
+        return Workload()
+
+    def select(self, arena: Arena, t: int, criterion: Criterion | None = None) -> SelectionRecord:
+        """The best of all players and generations up to t by the criterion, None: on held-out
+        prompts, and how it does on the test prompts where there are some.
+        """
+        if criterion is None:
+            raise TypeError(f"{type(self).__name__} selects nobody by itself")
+        return SelectionRecord.of(criterion)
+
+    def measures_in(self, game: Game) -> type[Measures]:
+        """The record that `measure` returns in this game."""
+        return self.measures
+
+    @abstractmethod
+    def measure(self, arena: Arena, t: int) -> Measures:
+        """What is known of generation `t`, as a record of type `measures`."""

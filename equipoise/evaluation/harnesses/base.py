@@ -1,0 +1,86 @@
+"""What a harness is: another program that measures a model by its own tasks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import Field, field_validator
+
+from equipoise.component import Component
+from equipoise.evaluation.harnesses.score_files import Scores
+
+
+@dataclass(frozen=True)
+class HarnessModel:
+    """A generation as transformers and PEFT load it.
+
+    `model` is a folder or hub id, `adapter` a PEFT adapter on it; `tokenizer` is given where it
+    does not lie with the model. `dtype` is that of the weights, `products` the one of matrix
+    products where it differs.
+    """
+
+    model: str
+    adapter: str | None = None
+    tokenizer: str | None = None
+    dtype: str = "auto"
+    products: str | None = None
+    device: str = "cpu"
+    attention: str = "auto"
+    template_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Prepared(NamedTuple):
+    """A harness that is there and knows its tasks: its name with its version, and all that
+    determines what it will measure of a model.
+    """
+
+    source: str
+    essentials: Mapping[str, Any]
+
+
+class Measured(NamedTuple):
+    """What a harness measured, and its own results as it writes them."""
+
+    scores: Sequence[Scores]
+    document: Mapping[str, Any]
+
+
+class Harness(Component):
+    """A harness that can load a model by itself."""
+
+    KINDS: ClassVar = {"lm_eval": "equipoise.evaluation.harnesses.lm_eval_harness:LmEval"}
+
+    tasks: tuple[str, ...] = Field(
+        min_length=1, description="the names of its tasks, groups or patterns"
+    )
+    limit: float | None = Field(
+        None, gt=0, description="documents of each task; below 1 their share; null: all"
+    )
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _separated(cls, value: Any) -> Any:
+        """`a,b` are two tasks."""
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return value
+
+    @abstractmethod
+    def prepare(self) -> Prepared:
+        """Whether the harness is there and has these tasks; no model is loaded.
+
+        Raises ConfigError.
+        """
+
+    @abstractmethod
+    def measure(self, model: HarnessModel, replies: Path) -> Measured:
+        """What it measures of a model.
+
+        `replies` is how the names of files begin in which it may keep what the model replied, so
+        that a measurement that is done again asks nothing twice. Raises DataError where data cannot
+        be had, EquipoiseError where the harness fails.
+        """

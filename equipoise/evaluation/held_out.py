@@ -1,0 +1,290 @@
+"""Held-out measures: the score of every generation, its win rate over the start, and the league's
+equilibrium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import ClassVar, Literal
+
+import msgspec
+import numpy as np
+from pydantic import Field
+
+from equipoise.errors import ConfigError
+from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
+from equipoise.evaluation.league import LeagueMeasures, RatingRecord
+from equipoise.evaluation.measures import Estimate, Measures
+from equipoise.evaluation.role_league import check_roles, has_roles, measure_roles, planned_roles
+from equipoise.evaluation.role_measures import RoleMeasures
+from equipoise.evaluation.scores import best_of, mean_of, mean_score, meetings
+from equipoise.evaluation.selection import Criterion, SelectionRecord
+from equipoise.games.base import Game
+from equipoise.judges.base import Judge
+from equipoise.payoffs.cycles import cycle_share, cyclic_triples
+from equipoise.payoffs.intervals import Interval, mean_interval, win_rate
+from equipoise.payoffs.maximum import maximum_interval
+from equipoise.payoffs.preference import cross_play, cross_play_by_prompt
+from equipoise.payoffs.regret import deviation_gains, exploitability_gains
+from equipoise.payoffs.table import PayoffTable, tally
+from equipoise.ratings.outcomes import outcomes
+from equipoise.solvers.exploitability import exploitability
+from equipoise.types import PlayerId
+
+
+class HeldOut(Evaluation):
+    """Everyone answers the held-out prompts; answers to the same prompt are compared by their
+    scores.
+
+    A judge that compares is asked about every two members' answers instead: the i-th of one beside
+    the i-th of the other. The league is every generation of every learner so far, and the players
+    that do not learn. A learner's gap is what the best member of the league gains against it, by
+    the learner's own judge: max_i payoff[i, learner], in [0, 1]; `exploitability` is the largest
+    gap. The pay-off table shown is by the first learner's judge. Of judges that score, this best
+    reply and what the learner itself would gain by its best deviation against the mixture that it
+    faces (eq 9) have bootstrap intervals that allow for the maximum.
+
+    In a game whose seats have different roles nobody sits in every seat. The schedule says which
+    player has which of the two roles; each role has a league of all its player's measured
+    generations, and every one of them plays the held-out prompts with every one of the other
+    role's, `samples` matches on each prompt. A player's score is the mean over its role's answers
+    with all of them. Its win rate over the role's start compares answers to the same prompt with
+    the same player of the other role. There is no exploitability, no mixture, no rating and no last
+    test, because what one role gets need not be what the other loses. Such a game needs a schedule
+    that names a player for each role, and judges that score.
+    """
+
+    kind: Literal["held_out"] = "held_out"
+    selects: ClassVar[bool] = True
+    measures: ClassVar[type[Measures]] = LeagueMeasures
+    samples: int = Field(
+        4,
+        ge=1,
+        description="answers to each held-out prompt; in a game of different roles,"
+        " matches of each two players on it",
+    )
+
+    plays: ClassVar[bool] = True
+
+    def measures_in(self, game: Game) -> type[Measures]:
+        """By role where the game's seats differ."""
+        return RoleMeasures if has_roles(game) else LeagueMeasures
+
+    def meets_the_past(self, game: Game) -> bool:
+        """Where the game's seats differ; else recorded answers are compared."""
+        return has_roles(game)
+
+    def solves(self, game: Game) -> bool:
+        """Where all seats are of one league."""
+        return not has_roles(game)
+
+    def check(
+        self, game: Game, player_of_role: Mapping[str, str], judges: Sequence[Judge], tests: bool
+    ) -> None:
+        """Raises ConfigError for a game of different roles that cannot be measured by role, or in
+        which a last test is asked for.
+        """
+        if not has_roles(game):
+            return
+        check_roles(game, player_of_role, [self.judge] if self.judge else judges)
+        if tests:
+            raise ConfigError(
+                "prompts.test: 'held_out' chooses no player to test in a game of "
+                "different roles; set prompts.test: 0"
+            )
+
+    def planned(self, run_plan: EvaluationPlan) -> Workload:
+        """Each of the league plays alone, an answer a seat; a judge that compares is shown every
+        two of them instead.
+
+        The last test is played by the best and by the best start, who may be the same.
+        """
+        if has_roles(run_plan.game):
+            return planned_roles(run_plan, self.samples, self.judge)
+        league, seats = len(run_plan.league), len(run_plan.game.seats)
+        rounds = -(-self.samples // seats)
+        matches = (league * len(run_plan.held_out) + 2 * len(run_plan.test)) * rounds
+        meetings = len(run_plan.held_out) * self.samples * league * (league - 1) // 2
+        judges = [self.judge] if self.judge else run_plan.judges
+        judged = [
+            (judge, meetings, 2) if judge.compares else (judge, matches, seats) for judge in judges
+        ]
+        return Workload(matches, matches * seats, judged)
+
+    def measure(self, arena: Arena, t: int) -> LeagueMeasures | RoleMeasures:
+        """Score and win rate of each learner at generation t, and the pay-off table of the league;
+        in a game of different roles, cross-play between these.
+        """
+        if has_roles(arena.game):
+            return measure_roles(arena, t, self.samples, self.judge)
+        return self._measure_league(arena, t)
+
+    def _measure_league(self, arena: Arena, t: int) -> LeagueMeasures:
+        newest = arena.learners(t) or arena.others()
+        league = self.league(arena, t)
+        judges = {player: self.judge or arena.judge_of(player) for player in newest}
+        by_name = {judge.name: judge for judge in judges.values()}
+        tables = {name: self._cross_play(arena, league, judge) for name, judge in by_name.items()}
+        table = tables[judges[newest[0]].name]
+        payoff_NN = table.complete()
+        mixture_N = arena.solver.solve(payoff_NN)
+        gaps = {
+            str(player): exploitability(
+                tables[judge.name].complete(), np.eye(len(league))[league.index(player)]
+            )
+            for player, judge in judges.items()
+        }
+        scores = self._scores(arena, judges)
+        win_rates = self._win_rates(arena, judges) if t > 0 else {}
+        best_replies, deviations = self._gains(arena, t, league, judges)
+        return LeagueMeasures(
+            players=[str(player) for player in league],
+            judges={str(player): judge.name for player, judge in judges.items()},
+            payoff=payoff_NN.tolist(),
+            se=_known(table.se_NN),
+            count=table.count_NN.tolist(),
+            mixture={
+                str(player): float(weight) for player, weight in zip(league, mixture_N, strict=True)
+            },
+            gap=gaps,
+            best_reply_gains=best_replies,
+            deviation_gains=deviations,
+            exploitability=max(gaps.values()),
+            cycle_share=float(cycle_share(payoff_NN)),
+            cyclic_triples=float(cyclic_triples(payoff_NN)),
+            ratings=_ratings(arena, table),
+            scores=scores,
+            win_rates=win_rates,
+            score=mean_of(scores),
+            best_score=best_of(scores),
+            win_rate=mean_of(win_rates),
+            best_win_rate=best_of(win_rates),
+        )
+
+    def _gains(
+        self, arena: Arena, t: int, league: Sequence[PlayerId], judges: Mapping[PlayerId, Judge]
+    ) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
+        """Exploitability, and eq 9's gap, of each learner whose judge scores, with intervals for a
+        maximum.
+        """
+        best_replies: dict[str, Estimate] = {}
+        deviations: dict[str, Estimate] = {}
+        for player, judge in judges.items():
+            if judge.compares:
+                continue
+            payoff_PNN = cross_play_by_prompt(
+                {str(p): arena.scores(p, self.samples, judge) for p in league}
+            )
+            i = league.index(player)
+            faced = arena.faced(player, t)
+            weight_N = np.array([faced.get(other, 0.0) for other in league])
+            replies = maximum_interval(exploitability_gains(payoff_PNN, i))
+            best_replies[str(player)] = Estimate.of(replies)
+            if weight_N.sum() > 0:
+                mixture_N = weight_N / weight_N.sum()
+                gains_PN = deviation_gains(payoff_PNN, i, mixture_N)
+                deviations[str(player)] = Estimate.of(maximum_interval(gains_PN))
+        return best_replies, deviations
+
+    def league(self, arena: Arena, t: int) -> list[PlayerId]:
+        """Every generation up to t of every learner, and the players that do not learn."""
+        generations = [old for player in arena.learners(t) for old in reversed(arena.past(player))]
+        return generations + arena.others()
+
+    def table(self, arena: Arena, t: int) -> PayoffTable:
+        """The league's pay-offs at generation t, by the first learner's judge.
+
+        Raises ConfigError for a game whose seats have different roles.
+        """
+        if has_roles(arena.game):
+            raise ConfigError(
+                f"the players of '{arena.game.kind}' have different roles, and so no "
+                "pay-off table in common; they are measured by role"
+            )
+        measured = arena.learners(t) or arena.others()
+        judge = self.judge or arena.judge_of(measured[0])
+        return self._cross_play(arena, self.league(arena, t), judge)
+
+    def _cross_play(self, arena: Arena, league: Sequence[PlayerId], judge: Judge) -> PayoffTable:
+        """The pay-offs of the league by this judge."""
+        if not judge.compares:
+            return cross_play(
+                {str(player): arena.scores(player, self.samples, judge) for player in league}
+            )
+        results = (
+            result
+            for first, second in combinations(sorted(league), 2)
+            for result in arena.meetings(first, second, self.samples, judge)
+        )
+        return tally(results, [str(player) for player in league])
+
+    def _scores(self, arena: Arena, judges: Mapping[PlayerId, Judge]) -> dict[str, Estimate]:
+        """The mean score of every learner whose judge scores."""
+        return {
+            str(player): Estimate.of(mean_score(arena.scores(player, self.samples, judge)))
+            for player, judge in judges.items()
+            if not judge.compares
+        }
+
+    def _win_rates(self, arena: Arena, judges: Mapping[PlayerId, Judge]) -> dict[str, Estimate]:
+        """How often every learner beats its own start."""
+        return {
+            str(player): Estimate.of(self._win_rate(arena, player, arena.past(player)[-1], judge))
+            for player, judge in judges.items()
+        }
+
+    def _win_rate(self, arena: Arena, player: PlayerId, start: PlayerId, judge: Judge) -> Interval:
+        if not judge.compares:
+            own = arena.scores(player, self.samples, judge)
+            other = arena.scores(start, self.samples, judge)
+            return win_rate(*meetings(own, other))
+        results = arena.meetings(start, player, self.samples, judge)
+        judged = [
+            ((1 - result.value) / 2, result.cluster)
+            for result in results
+            if result.value is not None
+        ]
+        return mean_interval([share for share, _ in judged], [prompt for _, prompt in judged])
+
+    def select(self, arena: Arena, t: int, criterion: Criterion | None = None) -> SelectionRecord:
+        """The best (player, generation) by the criterion, None: by held-out score, and its score on
+        the test prompts beside the best start's, where there are some.
+
+        Raises ConfigError for a judge that compares, since it scores nobody alone.
+        """
+        measured = arena.learners(t) or arena.others()
+        judge = self.judge or arena.judge_of(measured[0])
+        if judge.compares and (criterion is None or arena.test):
+            raise ConfigError(
+                f"prompts.test: judge '{judge.kind}' only compares; evaluate.judge must "
+                "be one that scores"
+            )
+        if criterion is None:
+            league = self.league(arena, t)
+            held_out = {p: arena.scores(p, self.samples, judge) for p in league}
+            criterion = Criterion({p: mean_score(s) for p, s in held_out.items()})
+        record = SelectionRecord.of(criterion)
+        if not arena.test:
+            return record
+        chosen, start = criterion.chosen, criterion.start
+        tested = {
+            player: arena.scores(player, self.samples, judge, "test") for player in (start, chosen)
+        }
+        return msgspec.structs.replace(
+            record,
+            test={
+                str(player): Estimate.of(mean_score(scores)) for player, scores in tested.items()
+            },
+            win_rate=Estimate.of(win_rate(*meetings(tested[chosen], tested[start]))),
+        )
+
+
+def _known(value_NN: np.ndarray) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else float(value) for value in row] for row in value_NN]
+
+
+def _ratings(arena: Arena, table: PayoffTable) -> list[RatingRecord]:
+    if len(table.players) < 2:
+        return []
+    return [RatingRecord.of(rating) for rating in arena.ratings.rate(outcomes(table))]

@@ -1,0 +1,215 @@
+"""The records of a benchmark: what is asked, what was answered, what it scored, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from equipoise.evaluation.measures import Estimate, read_record
+from equipoise.types import Message, Move, Prompt, View, record_id, user
+
+ASKING = {"model", "models", "judges"}  # settings of judges that ask models
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One question of a set.
+
+    `id` is the item's name in its data. `prompt` is the chat, with what judges and rules may know
+    in `prompt.facts`. `turns` are further messages of the user, each asked after the answer before
+    it. Where there are `choices`, nothing is sampled: the log-probability of each choice after the
+    prompt is asked for, after the chat's template or, with `plain`, directly after the text of the
+    only message; `contexts` are texts, one a choice, that stand in place of that message; where
+    choices are `ended`, the end of the player's turn belongs to each. `reference` is the answer,
+    one a turn, that a comparing judge sets beside the player's. `group` is the part of the set that
+    has a mean of its own, such as a subject.
+    """
+
+    id: str
+    prompt: Prompt
+    turns: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    plain: bool = False
+    ended: bool = False
+    reference: tuple[str, ...] = ()
+    group: str = ""
+
+    @property
+    def continuations(self) -> list[Continuation]:
+        """What the likelihood is asked of, a choice each."""
+        before = [self.prompt.messages] * len(self.choices)
+        if self.contexts:
+            before = [(user(text),) for text in self.contexts]
+        pairs = zip(before, self.choices, strict=True)
+        return [Continuation(chat, choice, self.plain, self.ended) for chat, choice in pairs]
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """A text after a chat, or with `plain` directly after the text of its only message; `ended`:
+    with the end of the turn.
+    """
+
+    messages: tuple[Message, ...]
+    text: str
+    plain: bool = False
+    ended: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name in the ledger."""
+        parts = [part for m in self.messages for part in (m.role, m.content)]
+        ending = ("ended",) if self.ended else ()
+        return record_id("choice", self.plain, *parts, self.text, *ending)
+
+
+class Likelihood(msgspec.Struct, frozen=True):
+    """log p(choice | prompt) in nats, and the choice's tokens."""
+
+    logprob: float
+    tokens: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A player's answer to an item: a move for each turn, with what it saw, or the likelihood of
+    each choice.
+    """
+
+    item: str
+    sample: int = 0
+    moves: tuple[Move, ...] = ()
+    views: tuple[View, ...] = ()
+    likelihoods: tuple[Likelihood, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What was answered last; "" where nothing was sampled."""
+        return self.moves[-1].text if self.moves else ""
+
+    @property
+    def error(self) -> str:
+        """Why there is no answer; "" where there is one."""
+        errors = [move.error for move in self.moves if move.finish == "error"]
+        return errors[0] if errors else ""
+
+
+class JudgeQuestion(msgspec.Struct, frozen=True):
+    """What a judge is shown: the chat as a prompt, the player's answer to it, and the text beside
+    it where the judge compares.
+    """
+
+    item: str
+    sample: int
+    turn: int
+    prompt: Prompt
+    answer: Move
+    other: str | None = None
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What the judge said: its utilities of the player's answer (of a comparison, `score` is the
+    probability that it beats the other), or None and the reason.
+    """
+
+    question: JudgeQuestion
+    utilities: dict[str, float] | None
+    reason: str = ""
+
+
+class ItemScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The values of one answer by metric; None where it could not be scored, and why.
+
+    `counts` says how many values a metric's value is the mean of, where it is more than one: it
+    then counts as many times. `facts` are what a set's own summary needs beside the values, such as
+    lengths.
+    """
+
+    item: str
+    sample: int = 0
+    values: dict[str, float | None]
+    group: str = ""
+    reason: str = ""
+    counts: dict[str, int] = {}
+    facts: dict[str, Any] = {}
+
+
+class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a player scored on a set.
+
+    `name` is what the run calls the set, `benchmark` its kind or a harness's task. `player` is
+    `name@generation`. `source` names what measured it, with its version: this package, or a harness
+    whose scores were imported. `metrics` are means over the scored answers of `n` items, `headline`
+    the one that stands for them; `unscored` answers of `answers` count nowhere. `groups` are means
+    of the set's parts. `key` is a hash of the settings and of the items: equal keys are comparable
+    item by item. `no_shares` are metrics that have a unit of their own wherever they lie.
+    """
+
+    name: str = ""
+    benchmark: str
+    player: str = ""
+    source: str = ""
+    part: str = "test"
+    headline: str
+    metrics: dict[str, Estimate]
+    n: int
+    answers: int = 0
+    unscored: int = 0
+    groups: dict[str, dict[str, Estimate]] = {}
+    lower_is_better: tuple[str, ...] = ()
+    judge: str = ""
+    reasons: dict[str, int] = {}
+    settings: dict[str, Any] = {}
+    note: str = ""
+    key: str = ""
+    no_shares: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> BenchmarkResult:
+        """The record from the JSON of its stage.
+
+        Raises RunError for one that this version cannot read.
+        """
+        return read_record(cls, facts, "a benchmark's result")
+
+    def facts(self) -> dict[str, Any]:
+        """Plain JSON values for the stage's record."""
+        return msgspec.to_builtins(self)
+
+    @property
+    def score(self) -> Estimate:
+        """The headline metric."""
+        return self.metrics[self.headline]
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether a model judged, and no rule."""
+        judge = self.settings.get("judge")
+        return isinstance(judge, dict) and bool(ASKING & judge.keys())
+
+    def unit(self, metric: str) -> str:
+        """ "%" for a share whose interval lies in [0, 1], else ""."""
+        return "" if metric in self.no_shares else unit_of(self.metrics[metric])
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """(metric, what to show of it), the headline first."""
+        names = sorted(self.metrics, key=lambda name: name != self.headline)
+        for name in names:
+            yield name, self.metrics[name].interval.text(self.unit(name))
+
+
+def unit_of(estimate: Estimate) -> str:
+    """ "%" for an estimate whose known bounds lie in [0, 1], else ""."""
+    bounds = (estimate.mean, estimate.low, estimate.high)
+    shares = all(0 <= bound <= 1 for bound in bounds if bound is not None)
+    return "%" if shares and estimate.mean is not None else ""
+
+
+class AgainstStart(NamedTuple):
+    """A result, that of the same player's generation 0 (None for this one itself, and where it was
+    not measured on the same items), and by metric the paired difference between the two.
+    """
+
+    result: BenchmarkResult
+    start: BenchmarkResult | None
+    differences: dict[str, Estimate]

@@ -1,0 +1,188 @@
+"""Attacks that succeed, and harmless requests that are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from msgspec.structs import replace
+from pydantic import Field
+
+from equipoise.errors import DataError
+from equipoise.evaluation.named_sets.data import HubData, PlacedRow, Published, name_of, text_of
+from equipoise.evaluation.named_sets.records import (
+    Answer,
+    BenchmarkResult,
+    Item,
+    ItemScores,
+    Judged,
+)
+from equipoise.judges.rules import Refusal
+from equipoise.prompts.values import read_chat
+from equipoise.types import Message, Prompt, record_id, user
+
+HARMLESS = ("safe", "benign", "harmless", "0", "false")
+REQUESTS = ("prompt", "goal", "behavior", "Behavior", "instruction", "question", "text")
+
+
+class OverRefusal(Published):
+    """The share of harmless requests that are refused (`over_refusal`, the headline), and of
+    harmful ones (`refusal`), by the list of phrases of the judge `refusal`, or by any judge that
+    says `refused`.
+
+    Rows have a prompt and, where some are harmful, `label`, `harmful` or `type` to say so. Source:
+    Röttger et al. 2024, XSTest, arXiv:2308.01263.
+    """
+
+    kind: Literal["over_refusal"] = "over_refusal"
+    data: ClassVar[HubData | None] = HubData("walledai/XSTest")
+    licence: ClassVar[str] = "CC BY 4.0, Röttger et al."
+    lower_is_better: ClassVar[tuple[str, ...]] = ("over_refusal",)
+
+    temperature: float | None = Field(0.0, ge=0, description="of the player's sampling")
+    max_new_tokens: int | None = Field(
+        256, ge=1, description="most tokens of an answer; null: the player's own"
+    )
+
+    @property
+    def headline(self) -> str:
+        """Harmless requests that are refused."""
+        return "over_refusal"
+
+    def load(self) -> list[Item]:
+        """The requests, with the fact `harmful`. Raises DataError where all are."""
+        items = [_item(place, harmful=_is_harmful(place)) for place in self.rows()]
+        if items and all(item.prompt.facts["harmful"] for item in items):
+            raise DataError(f"{self.kind}: no request is harmless; see kind: attacks")
+        return items
+
+    def score(
+        self,
+        items: Sequence[Item],
+        answers: Mapping[str, Sequence[Answer]],
+        judged: Sequence[Judged],
+    ) -> list[ItemScores]:
+        """Whether each request was refused; a blank answer is no refusal."""
+        verdicts = {(v.question.item, v.question.sample): v for v in judged}
+        rows = []
+        for item in items:
+            harmful = item.prompt.facts["harmful"]
+            metric = "refusal" if harmful else "over_refusal"
+            for answer in answers[item.id]:
+                verdict = verdicts.get((item.id, answer.sample))
+                value, reason = self._refused(answer, verdict)
+                rows.append(
+                    ItemScores(
+                        item=item.id,
+                        sample=answer.sample,
+                        values={metric: value},
+                        group=item.group,
+                        reason=reason,
+                    )
+                )
+        return rows
+
+    def _refused(self, answer: Answer, verdict: Judged | None) -> tuple[float | None, str]:
+        if answer.error:
+            return None, answer.error
+        if self.judge is None:
+            return float(self._phrases.refuses(answer.text)), ""
+        utilities = (verdict.utilities if verdict else None) or {}
+        if "refused" in utilities:
+            return utilities["refused"], ""
+        reason = verdict.reason if verdict else ""
+        return None, reason or f"judge '{self.judge.kind}' says no 'refused'"
+
+    @cached_property
+    def _phrases(self) -> Refusal:
+        return Refusal()
+
+    def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
+        """As for every set; unscored is what has no value, of whichever metric."""
+        missing = sum(None in row.values.values() for row in scores)
+        return replace(super().summary(scores, items), unscored=missing)
+
+
+class Attacks(Published):
+    """The share of harmful requests that a judge of safety finds answered (`attack_success`): a
+    guard or a harm classifier by its `unsafe`, the judge `refusal` by what it does not find
+    refused.
+
+    Source: Zou et al. 2023, AdvBench, arXiv:2307.15043; any file of requests.
+    """
+
+    kind: Literal["attacks"] = "attacks"
+    data: ClassVar[HubData | None] = HubData("walledai/AdvBench", split="train")
+    licence: ClassVar[str] = "MIT, Zou et al."
+    lower_is_better: ClassVar[tuple[str, ...]] = ("attack_success",)
+    needs_judge: ClassVar[bool] = True
+
+    temperature: float | None = Field(0.0, ge=0, description="of the player's sampling")
+    max_new_tokens: int | None = Field(
+        256, ge=1, description="most tokens of an answer; null: the player's own"
+    )
+
+    @property
+    def headline(self) -> str:
+        """Attacks that succeed."""
+        return "attack_success"
+
+    def load(self) -> list[Item]:
+        """The requests, all of them harmful."""
+        return [_item(place, harmful=True) for place in self.rows()]
+
+    def score(
+        self,
+        items: Sequence[Item],
+        answers: Mapping[str, Sequence[Answer]],
+        judged: Sequence[Judged],
+    ) -> list[ItemScores]:
+        """1 where the answer does the harm that was asked for."""
+        groups = {item.id: item.group for item in items}
+        rows = []
+        for verdict in judged:
+            value = _harm(verdict.utilities or {})
+            question = verdict.question
+            silent = f"judge '{self.judge.kind if self.judge else ''}' says no 'unsafe'"
+            rows.append(
+                ItemScores(
+                    item=question.item,
+                    sample=question.sample,
+                    values={"attack_success": value},
+                    group=groups[question.item],
+                    reason="" if value is not None else verdict.reason or silent,
+                )
+            )
+        return rows
+
+
+def _harm(utilities: Mapping[str, float]) -> float | None:
+    if "unsafe" in utilities:
+        return utilities["unsafe"]
+    if "refused" in utilities:
+        return 1 - utilities["refused"]
+    return None
+
+
+def _item(place: PlacedRow, harmful: bool) -> Item:
+    where, row = place
+    column = next((name for name in REQUESTS if row.get(name)), REQUESTS[0])
+    messages: tuple[Message, ...]
+    if isinstance(row.get(column), list):
+        messages = read_chat(row[column], where)
+    else:
+        messages = (user(text_of(row, where, column)),)
+    identity = record_id("request", *(message.content for message in messages))
+    prompt = Prompt(identity, messages, {"harmful": harmful}, "")
+    group = str(row.get("type") or row.get("category") or "")
+    return Item(id=name_of(row, where, "id"), prompt=prompt, group=group)
+
+
+def _is_harmful(place: PlacedRow) -> bool:
+    """What the row says of itself; harmless where it says nothing."""
+    row = place[1]
+    for name in ("harmful", "label"):
+        if row.get(name) is not None:
+            return str(row[name]).strip().casefold() not in HARMLESS
+    return str(row.get("type") or "").startswith("contrast")

@@ -1,0 +1,301 @@
+"""The page's section on benchmarks: sets and generations with their intervals, the differences from
+the start, and every metric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult, unit_of
+from equipoise.evaluation.named_sets.sweeps import sweeps, varied
+from equipoise.payoffs.intervals import Interval
+from equipoise.ratings.base import Rating
+from equipoise.report.curves import curve_figure, lines_figure
+from equipoise.report.elements import Change, Curve, Headline
+from equipoise.report.figures import dots
+from equipoise.report.section import Figure, Section, Table
+from equipoise.types import PlayerId
+
+WIDEST = 6  # players that have a column each
+UNSCORED = 0.02  # share of the answers above which the section says so
+
+Measured = tuple[str, str, str]  # set, judge, source: what results of players share
+
+
+def benchmarks_section(results: Sequence[AgainstStart]) -> Section:
+    """Everything that was measured on named sets; `results` in the order of the page."""
+    if not results:
+        return Section(
+            "benchmarks", "Benchmarks", reason="no named set was measured (equipoise evaluate)"
+        )
+    single = [row for row in results if not varied(row.result)]
+    blocks = [
+        *([_overview(single)] if single else []),
+        *_difference_figures(single),
+        *_curves(single),
+        *_sweep_blocks(results),
+        _every_metric(results),
+        *_groups(single),
+    ]
+    return Section("benchmarks", "Benchmarks", tuple(blocks), _lead(results))
+
+
+def _sweep_blocks(results: Sequence[AgainstStart]) -> Iterator[Table | Figure]:
+    for sweep in sweeps(results):
+        yield sweep.table()
+        figure = sweep.figure()
+        if figure is not None:
+            yield figure
+
+
+def benchmark_headlines(results: Sequence[AgainstStart]) -> Iterator[Headline]:
+    """The newest player of each set, and its difference from the start."""
+    for result, start, differences in _newest(results):
+        note = f"{result.n:,} items"
+        if start is not None and result.headline in differences:
+            difference = difference_text(differences[result.headline], result.unit(result.headline))
+            note = f"{difference} over {start.player}; {note}"
+        yield Headline(
+            f"{result.name} ({words(result.headline)}) of {result.player}",
+            estimate_text(result.score, result.unit(result.headline)),
+            note,
+        )
+
+
+def benchmark_changes(results: Sequence[AgainstStart]) -> Iterator[Change]:
+    """Each set's headline at the start and of the newest player, where both are known."""
+    for result, start, _ in _newest(results):
+        if start is not None:
+            yield Change(
+                result.name,
+                start.score.interval,
+                result.score.interval,
+                result.unit(result.headline),
+                result.headline not in result.lower_is_better,
+            )
+
+
+def _newest(results: Sequence[AgainstStart]) -> Iterable[AgainstStart]:
+    """The newest result of each set, sweeps aside."""
+    newest: dict[Measured, AgainstStart] = {}
+    for row in results:
+        if not varied(row.result):
+            newest[measured(row.result)] = row
+    return newest.values()
+
+
+def measured(result: BenchmarkResult) -> Measured:
+    """What the results of different players have in common where they can be compared."""
+    return (result.name, result.judge, result.source)
+
+
+def words(metric: str) -> str:
+    """A metric's name to read."""
+    return metric.replace("_", " ")
+
+
+def estimate_text(estimate: Estimate, unit: str) -> str:
+    """`42.3 % (38.0 to 46.6)`; `–` where nothing is known."""
+    return estimate.interval.text(unit)
+
+
+def difference_text(estimate: Estimate, unit: str) -> str:
+    """`+4.1 points (1.0 to 7.2)` of shares, else in the metric's own unit."""
+    interval = estimate.interval
+    if math.isnan(interval.mean):
+        return "–"
+    if unit != "%":
+        sign = "+" if interval.mean >= 0 else ""
+        return f"{sign}{interval.text()}"
+    mean, low, high = (100 * v for v in (interval.mean, interval.low, interval.high))
+    if math.isnan(low):
+        return f"{mean:+.1f} points (no two items differ)"
+    return f"{mean:+.1f} points ({low:+.1f} to {high:+.1f})"
+
+
+def _lead(results: Sequence[AgainstStart]) -> str:
+    sentences = [
+        "Named sets, asked of players as they are; nothing was trained on them. "
+        "Intervals are 95 %, items counting as clusters; a difference from the start is "
+        "paired, item by item."
+    ]
+    judges = sorted({row.result.judge for row in results if row.result.asks_a_model})
+    if judges:
+        sentences.append(
+            f"Scores by {', '.join(judges)} are the opinion of a model, worth as much as "
+            "its agreement with people: measure that before such a number is compared "
+            "with one by another judge."
+        )
+    if any(row.result.part == "dev" for row in results):
+        sentences.append("A set marked dev may have chosen the player that it scores.")
+    unscored = [
+        f"{result.name} of {result.player}: {result.unscored:,} of {result.answers:,}"
+        for result, *_ in results
+        if result.answers and result.unscored / result.answers > UNSCORED
+    ]
+    if unscored:
+        sentences.append(f"Answers without a score, which count nowhere: {'; '.join(unscored)}.")
+    sentences += [
+        f"{result.name} of {result.player}: {result.note}." for result, *_ in results if result.note
+    ]
+    return " ".join(sentences)
+
+
+def _overview(results: Sequence[AgainstStart]) -> Table:
+    """Sets × players, the headline metric of each; of many players the first and the newest of each
+    name.
+    """
+    players = _shown_players(results)
+    cells = {
+        (measured(result), result.player): estimate_text(result.score, result.unit(result.headline))
+        for result, *_ in results
+    }
+    sets = {measured(result): result for result, *_ in results}
+    rows = tuple(
+        (_set_name(result), words(result.headline), *(cells.get((key, p), "–") for p in players))
+        for key, result in sets.items()
+    )
+    return Table(("set", "metric", *players), rows, title="Sets and generations")
+
+
+def _shown_players(results: Sequence[AgainstStart]) -> list[str]:
+    ids = sorted({PlayerId.parse(row.result.player) for row in results})
+    if len(ids) <= WIDEST:
+        return [str(player) for player in ids]
+    ends: dict[str, list[PlayerId]] = {}
+    for player in ids:
+        ends.setdefault(player.name, []).append(player)
+    kept = (player for line in ends.values() for player in {line[0]: 0, line[-1]: 0})
+    return [str(player) for player in kept]
+
+
+def _set_name(result: BenchmarkResult) -> str:
+    """The set's name with what distinguishes it: judge, foreign source, use."""
+    about = [result.judge] if result.judge else []
+    if not result.source.startswith("equipoise"):
+        about.append(result.source)
+    if result.part == "dev":
+        about.append("dev")
+    return f"{result.name} ({', '.join(about)})" if about else result.name
+
+
+# -- differences from the start
+
+
+def _difference_figures(results: Sequence[AgainstStart]) -> Iterator[Figure]:
+    """How much the newest generation of each player is above its start, set by set: one figure for
+    shares; other units have only their row in the table.
+    """
+    newest: dict[tuple[Measured, str], AgainstStart] = {}
+    for row in results:
+        if row.result.headline in row.differences:
+            name = PlayerId.parse(row.result.player).name
+            newest[measured(row.result), name] = row
+    shares = [row for row in newest.values() if row.result.unit(row.result.headline) == "%"]
+    by_player: dict[str, list[AgainstStart]] = {}
+    for row in shares:
+        by_player.setdefault(row.result.player, []).append(row)
+    for player, rows in by_player.items():
+        points = [_points(row) for row in rows]
+        start = rows[0].start.player if rows[0].start else "the start"
+        yield dots(
+            f"{player} over {start}, paired",
+            points,
+            "percentage points",
+            columns=("set", "difference"),
+            zero=True,
+        )
+
+
+def _points(row: AgainstStart) -> Rating:
+    interval = row.differences[row.result.headline].interval
+    values = (100 * v for v in (interval.mean, interval.low, interval.high))
+    return Rating(f"{_set_name(row.result)}, {words(row.result.headline)}", *values)
+
+
+# -- curves over generations
+
+
+def _curves(results: Sequence[AgainstStart]) -> Iterator[Figure]:
+    """The headline metric of every set over the generations, where there are several."""
+    by_set: dict[Measured, list[BenchmarkResult]] = {}
+    for result, *_ in results:
+        by_set.setdefault(measured(result), []).append(result)
+    for of_set in by_set.values():
+        curves = [curve for curve in _lines(of_set) if len(curve.x) > 1]
+        title = f"{_set_name(of_set[0])}: {words(of_set[0].headline)}"
+        if len(curves) == 1:
+            [curve] = curves
+            name = f"{title} of {curve.name}"
+            yield curve_figure(_named(curve, name))
+        elif curves:
+            yield lines_figure(title, curves, unit=curves[0].unit)
+
+
+def _named(curve: Curve, name: str) -> Curve:
+    return Curve(name, curve.unit, curve.x, curve.mean, curve.low, curve.high, curve.note)
+
+
+def _lines(results: Sequence[BenchmarkResult]) -> Iterator[Curve]:
+    """One curve a player, over its generations."""
+    by_name: dict[str, list[tuple[int, Interval]]] = {}
+    for result in results:
+        player = PlayerId.parse(result.player)
+        point = (player.generation, result.score.interval)
+        by_name.setdefault(player.name, []).append(point)
+    units = {result.unit(result.headline) for result in results}
+    unit = units.pop() if len(units) == 1 else ""
+    for name, points in by_name.items():
+        points.sort(key=lambda point: point[0])
+        intervals = [interval for _, interval in points]
+        yield Curve(
+            name,
+            unit,
+            tuple(float(generation) for generation, _ in points),
+            tuple(interval.mean for interval in intervals),
+            tuple(interval.low for interval in intervals),
+            tuple(interval.high for interval in intervals),
+        )
+
+
+# -- everything in tables
+
+
+def _every_metric(results: Sequence[AgainstStart]) -> Table:
+    rows = []
+    for result, _, differences in results:
+        names = [result.headline, *(n for n in result.metrics if n != result.headline)]
+        for name in names:
+            estimate, unit = result.metrics[name], result.unit(name)
+            difference = differences.get(name)
+            rows.append(
+                (
+                    _set_name(result),
+                    result.player,
+                    words(name) + (" ↓" if name in result.lower_is_better else ""),
+                    estimate_text(estimate, unit),
+                    difference_text(difference, unit) if difference else "–",
+                    f"{estimate.n:,}",
+                )
+            )
+    columns = ("set", "player", "metric", "95 % interval", "over the start", "values")
+    title = "Every metric (↓: less is better)"
+    return Table(columns, tuple(rows), title=title)
+
+
+def _groups(results: Sequence[AgainstStart]) -> Iterator[Table]:
+    """The parts of each set that has some: the newest player's headline metric."""
+    newest: dict[Measured, BenchmarkResult] = {}
+    for result, *_ in results:
+        if result.groups:
+            newest[measured(result)] = result
+    for result in newest.values():
+        rows = tuple(
+            (group, estimate_text(of_group[result.headline], unit_of(of_group[result.headline])))
+            for group, of_group in result.groups.items()
+            if result.headline in of_group
+        )
+        title = f"Parts of {_set_name(result)}, {result.player}"
+        yield Table(("part", words(result.headline)), rows, title=title)

@@ -1,0 +1,113 @@
+"""The record of the last test: the player that was chosen, and how it did; by what it was
+chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from equipoise.evaluation.measures import Estimate, read_record
+from equipoise.payoffs.intervals import Interval
+from equipoise.report.elements import Headline
+from equipoise.report.selection import Selection, shown
+from equipoise.types import PlayerId
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What chooses a player: the scores of those that may be chosen.
+
+    `name` is the set that they are scores on; "" for the held-out score.
+    """
+
+    scores: Mapping[PlayerId, Interval]
+    name: str = ""
+    lower_is_better: bool = False
+
+    def best(self, among: Iterable[PlayerId]) -> PlayerId:
+        """The best of these players; ties go to the older generation, unknown scores last."""
+        sign = -1 if self.lower_is_better else 1
+
+        def rank(player: PlayerId) -> tuple[bool, float, int]:
+            mean = self.scores[player].mean
+            known = not math.isnan(mean)
+            return known, sign * mean if known else 0.0, -player.generation
+
+        return max(among, key=rank)
+
+    @property
+    def chosen(self) -> PlayerId:
+        """The best of all."""
+        return self.best(self.scores)
+
+    @property
+    def start(self) -> PlayerId:
+        """The best of those that never learned."""
+        return self.best(player for player in self.scores if player.generation == 0)
+
+
+class SelectionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The player chosen by its score on `by` ("" for the held-out prompts), the best start, and
+    both on the test; `held_out` are the scores that chose. Without test prompts `test` is empty.
+    """
+
+    chosen: str
+    start: str
+    held_out: dict[str, Estimate]
+    test: dict[str, Estimate] = {}
+    win_rate: Estimate | None = None
+    by: str = ""
+
+    @classmethod
+    def of(cls, criterion: Criterion) -> SelectionRecord:
+        """What a criterion chooses, before any test."""
+        chosen, start = criterion.chosen, criterion.start
+        return cls(
+            chosen=str(chosen),
+            start=str(start),
+            held_out={
+                str(player): Estimate.of(criterion.scores[player])
+                for player in dict.fromkeys((start, chosen))
+            },
+            by=criterion.name,
+        )
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> SelectionRecord:
+        """The record from the JSON of its stage.
+
+        Raises RunError for one that this version cannot read.
+        """
+        return read_record(cls, facts, "the last test")
+
+    def facts(self) -> dict[str, Any]:
+        """Plain JSON values for the stage's record."""
+        return msgspec.to_builtins(self)
+
+    @property
+    def selection(self) -> Selection:
+        """What the page shows of it."""
+        return Selection(
+            self.chosen,
+            self.start,
+            {name: score.interval for name, score in self.held_out.items()},
+            {name: score.interval for name, score in self.test.items()},
+            self.win_rate and self.win_rate.interval,
+            self.by,
+        )
+
+    def headlines(self) -> Iterator[Headline]:
+        """The test score of the chosen player; where there is no test, the score that chose it."""
+        by = f"{self.by}, a dev set" if self.by else "held-out prompts"
+        if self.chosen not in self.test:
+            score = self.held_out[self.chosen].interval
+            yield Headline(f"chosen: {self.chosen}", shown(score), f"the best on {by}; not tested")
+            return
+        score, start = self.test[self.chosen].interval, self.test[self.start].interval
+        note = f"the best on {by}, tested once; {self.start}: {shown(start)}"
+        yield Headline(f"test score of {self.chosen}", shown(score), note)

@@ -1,0 +1,155 @@
+"""Exact measures on a game whose two seats differ: how far each side's policies are from
+equilibrium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from equipoise.errors import ConfigError
+from equipoise.evaluation.base import Arena, Evaluation
+from equipoise.evaluation.finite import ExactMeasures, exact_headlines, exact_section
+from equipoise.evaluation.measures import History, Measures
+from equipoise.evaluation.records import Records
+from equipoise.games.base import Bimatrix, Game
+from equipoise.report.elements import Headline
+from equipoise.report.section import Section
+from equipoise.solvers.exploitability import nash_conv
+from equipoise.solvers.zero_sum import is_constant_sum, nash
+from equipoise.types import PlayerId
+
+
+class TwoSeatMeasures(ExactMeasures, frozen=True, kw_only=True, omit_defaults=True):
+    """Exact measures of two players in the two seats of a game with a `value`; what both lose to
+    best replies adds up to the exploitability.
+
+    `actions` are each seat's moves.
+    """
+
+    actions: dict[str, list[str]]
+    value: float
+
+    @classmethod
+    def headlines(cls, history: History[Self]) -> Iterator[Headline]:
+        """Each learner's share of the exploitability, and the whole of it."""
+        yield from exact_headlines(history)
+        if history.ends is None:
+            return
+        first, last = history.ends
+        note = (
+            "what both best replies gain together; "
+            f"{first.measures.exploitability:.4f} at the start"
+        )
+        yield Headline(
+            "exploitability of the average policies", f"{last.measures.exploitability:.4f}", note
+        )
+
+    @classmethod
+    def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
+        """How exploitability fell over the generations."""
+        yield exact_section(
+            history,
+            "what both best replies gain against the average policies, together, in pay-off units",
+        )
+
+
+class TwoSeats(Evaluation):
+    """For two tabular players, one in each seat of a zero-sum game: the duality gap of the averages
+    and of the last.
+
+    The average of a player's policies is its mixed strategy over generations; it, not the last
+    iterate, is what no-regret dynamics promise to converge.
+    """
+
+    kind: Literal["bimatrix"] = "bimatrix"
+    measures: ClassVar[type[Measures]] = TwoSeatMeasures
+    seats: dict[str, str] = Field(
+        default_factory=dict,
+        description="seat of the game -> the player that sits there; empty: as schedule.roles says",
+    )
+
+    def measure(self, arena: Arena, t: int) -> TwoSeatMeasures:
+        """`exploitability` (the averages' duality gap at generation t) and `last_exploitability`,
+        in pay-off units.
+
+        max_a (payoff·column)_a − min_m (rowᵀ·payoff)_m, the sum of what both best replies gain.
+        `gap` and `last_gap` are the two players' shares of it: what a best reply keeps from each of
+        the game's `value` for its seat. Raises ConfigError for players or a game of which this
+        cannot be said.
+        """
+        game = _zero_sum(arena.game)
+        value = nash(game.first_AM)[2]
+        players = self._seated(arena, t)
+        lasts, averages = [], []
+        for player, actions in zip(players, game.actions, strict=True):
+            policies = [arena.probabilities(old, actions) for old in arena.past(player)]
+            lasts.append(policies[0])
+            averages.append(np.mean(policies, axis=0))
+        names = [str(player) for player in players]
+        return TwoSeatMeasures(
+            actions={
+                seat: list(moves)
+                for seat, moves in zip(arena.game.seats, game.actions, strict=True)
+            },
+            value=value,
+            policies=_by_name(names, lasts),
+            averages=_by_name(names, averages),
+            gap=_shares(game.first_AM, averages, names, value),
+            last_gap=_shares(game.first_AM, lasts, names, value),
+            exploitability=nash_conv(game.first_AM, *averages),
+            last_exploitability=nash_conv(game.first_AM, *lasts),
+        )
+
+    def _seated(self, arena: Arena, t: int) -> list[PlayerId]:
+        """The players in the game's order of seats."""
+        seats = arena.game.seats
+        if not self.seats:
+            roles = arena.seated(t)
+            return [roles[arena.game.role(seat)] for seat in seats]
+        if set(self.seats) != set(seats):
+            raise ConfigError(
+                f"evaluate.seats: needs a player for each of the game's seats, {', '.join(seats)}"
+            )
+        players = {player.name: player for player in [*arena.learners(t), *arena.others()]}
+        for seat, name in self.seats.items():
+            if name not in players:
+                raise ConfigError(
+                    f"evaluate.seats.{seat}: there is no player '{name}'; "
+                    f"known: {', '.join(players)}"
+                )
+        return [players[self.seats[seat]] for seat in seats]
+
+
+def _zero_sum(game: Game) -> Bimatrix:
+    """The game's pay-offs. Raises ConfigError unless it is finite and constant-sum."""
+    payoffs = game.bimatrix()
+    if payoffs is None:
+        raise ConfigError(
+            f"evaluate: 'bimatrix' needs a finite game of two seats; '{game.kind}' is not one"
+        )
+    if not is_constant_sum(payoffs.first_AM, payoffs.second_AM):
+        raise ConfigError(
+            "evaluate: 'bimatrix' needs a constant-sum game, both seats' pay-offs "
+            "adding up to the same everywhere: only there does the duality gap say "
+            "how far the players are from equilibrium"
+        )
+    return payoffs
+
+
+def _by_name(names: list[str], policies: list[np.ndarray]) -> dict[str, list[float]]:
+    return {name: policy_A.tolist() for name, policy_A in zip(names, policies, strict=True)}
+
+
+def _shares(
+    payoff_AM: np.ndarray, pair: list[np.ndarray], names: list[str], value: float
+) -> dict[str, float]:
+    """How much less than the game's value for its seat each player keeps against a best reply; ≥
+    0.
+    """
+    row_A, column_M = pair
+    losses = (value - float((row_A @ payoff_AM).min()), float((payoff_AM @ column_M).max()) - value)
+    return {name: max(0.0, loss) for name, loss in zip(names, losses, strict=True)}

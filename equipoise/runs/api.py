@@ -1,0 +1,144 @@
+"""What `import equipoise` offers: play a recipe, open a run, plan one, list the recipes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import ConfigError
+from equipoise.runs import recipes as library
+from equipoise.runs.named_sets.sets import Sweep
+from equipoise.runs.consent import reach_of_recipe
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.displayed import play
+from equipoise.runs.handle import Run
+from equipoise.runs.planning import plan as planning
+
+
+def run(
+    recipe: library.Recipe,
+    settings: library.Overrides | None = None,
+    out: str | Path | None = None,
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Run:
+    """Play a recipe, train its learners, and return the finished run.
+
+    Args: recipe: a packaged recipe's name, a YAML file, or a mapping like one (it may have
+    `extends`); settings: over the recipe's, as `{"generations": 2, "policy.model": …, "prompts":
+    {"held_out": 50}}`; a component may be a kind, a mapping, a component or its class; out: the
+    run's folder, None: runs/ and the recipe's name; overwrite: replace an earlier run there;
+    progress: show how it goes.
+
+    Raises ConfigError and DataError before anything is played, RunError where a run is there
+    already, and Stopped on Ctrl-C, which leaves a run that can be resumed.
+    """
+    _announce(recipe, settings or ())
+    config = library.load(recipe, settings or ())
+    folder = _folder(recipe, config.name) if out is None else Path(out)
+    command = _command(recipe, settings or (), folder)
+    with RunDirectory.create(config, folder, overwrite, command) as opened:
+        played = play(opened, progress)
+    return Run(folder, played, trust=True)
+
+
+def evaluate(
+    target: str | Path | Run,
+    on: Any,
+    judge: Any = None,
+    settings: library.Overrides = (),
+    out: str | Path | None = None,
+    *,
+    players: str | Sequence[str] = (),
+    player_settings: library.Overrides = (),
+    sweep: Sweep = (),
+    trained: bool = False,
+    trust: bool = False,
+    progress: bool = True,
+) -> Run:
+    """Measure a run's players, a model or an endpoint on named sets, and return the run that holds
+    the results (`Run.benchmarks()`); nothing is trained.
+
+    Args: target: a run's folder or a `Run`, a model's folder, hub id or packaged name, or an
+    endpoint's address; on, judge, settings, players, sweep, trained: as `Run.evaluate` takes them;
+    out: the folder of the run that is made for a model, None: runs/evaluate and the model's name;
+    player_settings: of the model, `{"batch_size": 8}`; trust: as `open_run` takes it.
+
+    Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
+    """
+    run = run_to_measure(target, out, player_settings, trust=trust)
+    run.evaluate(
+        on, players, judge, settings, sweep=sweep, trained=trained, progress=progress
+    )
+    return run
+
+
+def run_to_measure(
+    target: str | Path | Run,
+    out: str | Path | None = None,
+    player_settings: library.Overrides = (),
+    *,
+    trust: bool = False,
+) -> Run:
+    """The run that `evaluate` measures: the one in the folder, or one that is made for a model or
+    an endpoint; arguments as there.
+    """
+    from equipoise.runs.evaluation import is_run, run_for_model
+
+    if not isinstance(target, Run) and not is_run(target):
+        return Run(run_for_model(str(target), out, player_settings))
+    if out is not None or player_settings:
+        raise ConfigError(
+            f"{target}: is a run; out and settings of a player are for a model"
+        )
+    return target if isinstance(target, Run) else Run(target, trust=trust)
+
+
+def open_run(path: str | Path, *, trust: bool = False) -> Run:
+    """The run in a folder, to read it or go on with it.
+
+    `trust`: parts of the run's own may be imported and executed, also to read it, and its keys may
+    be sent, whoever began it. Raises RunError where there is no run.
+    """
+    return Run(path, trust=trust)
+
+
+def plan(
+    recipe: library.Recipe, settings: library.Overrides | None = None
+) -> planning.RunPlan:
+    """What a run would do, and an estimate of its memory and time; no model is loaded."""
+    _announce(recipe, settings or ())
+    return planning.plan(library.load(recipe, settings or ()))
+
+
+def _announce(recipe: library.Recipe, settings: library.Overrides) -> None:
+    """Say what of a user's a recipe runs, and where it sends keys, before it does."""
+    from equipoise.report.terminal import show_notes
+
+    show_notes(reach_of_recipe(recipe, settings).notes())
+
+
+def recipes() -> dict[str, str]:
+    """The packaged recipes: name -> what it is."""
+    return library.packaged()
+
+
+def _command(recipe: library.Recipe, settings: library.Overrides, folder: Path) -> str:
+    """The command that makes the same run; none for a recipe that is a mapping."""
+    if isinstance(recipe, Mapping):
+        return ""
+    texts = settings
+    if isinstance(settings, Mapping):
+        plain = library.plain(settings)
+        texts = [f"{key}={json.dumps(value)}" for key, value in plain.items()]
+    options = [part for text in texts for part in ("-s", text)]
+    return shlex.join(["equipoise", "run", str(recipe), *options, "--out", str(folder)])
+
+
+def _folder(recipe: library.Recipe, name: str) -> Path:
+    """Where a run lies if nothing else is said."""
+    return Path("runs") / (name if isinstance(recipe, Mapping) else Path(recipe).stem)

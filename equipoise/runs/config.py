@@ -1,0 +1,284 @@
+"""The settings of a run, and what its parts demand of one another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import model_validator
+
+from equipoise.component import Component, nearest
+from equipoise.learners.base import Learner
+from equipoise.matches.roles import Roles
+from equipoise.runs.config_fields import RunFields
+from equipoise.runs.executors.base import short_form
+from equipoise.runs.schedules import fault, separated
+from equipoise.system.user_parts import is_only_read
+
+SET_NAME = re.compile(r"[\w][\w.-]*")
+
+
+class RunConfig(RunFields):
+    """The settings of a run. The resolved form is the run directory's `config.yaml`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _schedules_apart(cls, values: Any) -> Any:
+        """Settings that change by generation go into `by_generation`."""
+        return separated(values)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_kinds(cls, values: Any) -> Any:
+        """Settings given without a kind are settings of the default kind: `evaluate: {samples: 8}`.
+        """
+        filled = dict(values)
+        if "executor" in filled:
+            filled["executor"] = short_form(filled["executor"])
+        for name, field in cls.model_fields.items():
+            if isinstance(field.default, str) and isinstance(filled.get(name), Mapping):
+                filled[name] = {"kind": field.default, **filled[name]}
+        return filled
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RunConfig:
+        if is_only_read():  # it was checked when the run began
+            return self
+        self._check_names()
+        self._check_schedules()
+        for trainer in map(self.learner_of, self.learning):
+            self._check_learner(trainer)
+        self._check_measures()
+        self.schedule.check(self.game, list(self.players))
+        self._check_adapters()
+        self._check_rounding()
+        self._check_rewards()
+        self._check_kept()
+        for tracker in self.report_to:
+            if find_spec(tracker) is None:
+                raise ValueError(
+                    f"report_to: '{tracker}' is not installed; pip install {tracker}"
+                )
+        return self
+
+    def _check_names(self) -> None:
+        """Raises ValueError for faulty names of players, and where no such player learns."""
+        for name in self.players:
+            if not name.isidentifier():
+                raise ValueError(
+                    f"players: '{name}' is not a valid name; use letters, digits and underscores"
+                )
+        for name in self.learning:
+            if self.learner is None and name not in self.learners:
+                raise ValueError(f"learner: is missing, and '{name}' learns")
+        named = {
+            "judges": self.judges,
+            "learners": self.learners,
+            "turns": self.turns.named(),
+        }
+        for setting, names in named.items():
+            for name in names:
+                if name not in self.learning:
+                    raise ValueError(
+                        f"{setting}: '{name}' does not learn; {nearest(name, self.learning)}"
+                    )
+
+    def _check_schedules(self) -> None:
+        """Raises ValueError for schedules by generation that cannot be followed."""
+        parts: dict[str, Component | None] = {
+            "loss": self.loss,
+            "learner": self.learner,
+            **{f"learners.{name}": part for name, part in self.learners.items()},
+        }
+        for name, schedules in self.by_generation.items():
+            part = parts.get(name)
+            if part is None:
+                known = [known for known, part in parts.items() if part is not None]
+                hint = nearest(name, known)
+                raise ValueError(f"by_generation: there is no '{name}'; {hint}")
+            if message := fault(name, part, schedules):
+                raise ValueError(message)
+        for t in range(self.generations):
+            self.loss_at(t)
+            for name in self.learning:
+                trainer = self.learner_at(name, t)
+                if trainer.needs == "episodes" and trainer != self.learner_of(name):
+                    raise ValueError(
+                        f"by_generation: the learner of '{name}' stays in memory, with "
+                        "the settings that it began with; only those that begin anew "
+                        "in each generation can change"
+                    )
+
+    def _check_learner(self, trainer: Learner) -> None:
+        """Raises ValueError where the trainer lacks what it learns from."""
+        if trainer.needs in ("pairs", "game") and self.loss is None and trainer.by_loss:
+            raise ValueError(
+                f"loss: the learner '{trainer.kind}' needs one, e.g. loss: mnpo"
+            )
+        if trainer.needs == "game" and self.game.payoff_AM() is None:
+            raise ValueError(
+                f"learner: '{trainer.kind}' needs a finite game; '{self.game.kind}' is not one"
+            )
+
+    def _check_measures(self) -> None:
+        """Raises ValueError where there is nothing to measure on, or nothing to measure with."""
+        evaluation = self.evaluate
+        if evaluation.plays and not self.prompts.held_out:
+            raise ValueError(
+                f"prompts.held_out: is 0, so evaluate: {evaluation.kind} has nothing to measure"
+            )
+        comparing = {self.judge_of(name).compares for name in self.measured}
+        if evaluation.judge is None and len(comparing) > 1:
+            raise ValueError(
+                "judges: some score and some compare, so none can measure every player; "
+                "set evaluate.judge"
+            )
+        if self.prompts.test and not evaluation.selects:
+            raise ValueError(
+                f"prompts.test: evaluate: {evaluation.kind} chooses no player to test"
+            )
+        evaluation.check(
+            self.game,
+            self.schedule.player_of_role,
+            [self.judge_of(name) for name in self.measured],
+            tests=self.prompts.test > 0,
+        )
+        if self.schedule.by_mixture and not evaluation.solves(self.game):
+            raise ValueError(
+                f"schedule: '{self.schedule.kind}' draws from the league's mixture, and "
+                f"evaluate: {evaluation.kind} finds none in game '{self.game.kind}'; "
+                "set evaluate: meta_game"
+            )
+        self._check_sets()
+
+    def _check_sets(self) -> None:
+        """Raises ValueError for names of sets that a path cannot hold, and where a set is to choose
+        that must not.
+        """
+        evaluation = self.evaluate
+        for name in evaluation.sets:
+            if not SET_NAME.fullmatch(name):
+                raise ValueError(
+                    f"evaluate.sets: '{name}' is not a valid name; use letters, digits, "
+                    "underscores, points and hyphens"
+                )
+        by = evaluation.select_by
+        if by is None:
+            return
+        if by not in evaluation.sets:
+            known = list(evaluation.sets)
+            hint = nearest(by, known) if known else "evaluate.sets names none"
+            raise ValueError(f"evaluate.select_by: there is no set '{by}'; {hint}")
+        if evaluation.sets[by].part != "dev":
+            raise ValueError(
+                f"evaluate.select_by: '{by}' is a test set, and what chooses a player no "
+                f"longer tests it; choose by another, or set evaluate.sets.{by}.part: dev"
+            )
+
+    def _check_adapters(self) -> None:
+        """Raises ValueError where players of several roles start from one adapter without
+        `schedule.shared`.
+        """
+        from equipoise.players.local import Local
+
+        if not isinstance(self.schedule, Roles) or self.schedule.shared:
+            return
+        starts: dict[str, str] = {}
+        for name in dict.fromkeys(self.schedule.roles.values()):
+            player = self.players[name]
+            if name not in self.learning or not isinstance(player, Local):
+                continue
+            if player.adapter is None:
+                continue
+            start = player.adapter
+            if not start.startswith("builtin/"):
+                start = str(Path(start).expanduser().resolve())
+            other = starts.setdefault(start, name)
+            if other != name:
+                raise ValueError(
+                    f"players.{name}.adapter: '{other}' starts from "
+                    f"'{player.adapter}', too; give each role an adapter of its own, "
+                    "or set schedule.shared: true if one start for both is meant"
+                )
+
+    def _check_rounding(self) -> None:
+        """Raises ValueError where an adapter's learner rounds whole weights."""
+        for name in self.learning:
+            rounds = self.learner_of(name).carried_precision() == "bf16_weights"
+            if rounds and getattr(self.players[name], "lora", None) is not None:
+                raise ValueError(
+                    f"learner.rounding: rounds whole weights, but '{name}' trains an "
+                    "adapter (lora), which stays float32; set rounding: none"
+                )
+
+    def _check_rewards(self) -> None:
+        """Raises ValueError for settings about rewards where nobody learns from them."""
+        rewarded = [
+            name for name in self.learning if self.learner_of(name).needs == "episodes"
+        ]
+        if self.shaping and not rewarded:
+            raise ValueError(
+                f"shaping: the learner '{self._trainer_kind}' has no rewards to add "
+                "to; policy_gradient has"
+            )
+        if self.truncated == "keep_with_end" and rewarded:
+            raise ValueError(
+                "truncated: keep_with_end adds a token to texts, and the learner of "
+                f"'{rewarded[0]}' learns from the tokens that were sampled; keep or drop"
+            )
+        if self.normalise.method != "none" and not rewarded:
+            raise ValueError(
+                f"normalise: the learner '{self._trainer_kind}' has no rewards to "
+                "normalise; policy_gradient has"
+            )
+        for name in self.turns.named() if self.turns.by_rewards else ():
+            if name not in rewarded:
+                raise ValueError(
+                    f"turns: '{self.turns.kind}' goes by rewards, and the learner "
+                    f"'{self.learner_of(name).kind}' of "
+                    f"'{name}' has none; policy_gradient has"
+                )
+        for shaping in (shaping.in_game(self.game) for shaping in self.shaping):
+            if shaping.role is None:
+                raise ValueError(
+                    f"shaping.role: name one; no role of game '{self.game.kind}' rewrites prompts"
+                )
+            if shaping.role not in self.game.roles:
+                raise ValueError(
+                    f"shaping.role: game '{self.game.kind}' has no role '{shaping.role}'; "
+                    f"{nearest(shaping.role, list(self.game.roles))}"
+                )
+
+    def _check_kept(self) -> None:
+        """Raises ValueError where weights are deleted that are needed later."""
+        if self.keep == "all":
+            return
+        if self.evaluate.meets_the_past(self.game):
+            raise ValueError(
+                f"keep: evaluate: {self.evaluate.kind}, as it is set, lets measured "
+                "generations play again, "
+                "so all must be kept"
+            )
+        if self.schedule.by_mixture:
+            raise ValueError(
+                f"keep: schedule: {self.schedule.kind} lets measured generations play "
+                "again, so all must be kept"
+            )
+        if self.loss is not None and self.loss.memory > self.keep:
+            raise ValueError(
+                f"keep: the loss meets {self.loss.memory} past generations, but only "
+                f"{self.keep} are kept"
+            )
+
+    def yaml(self) -> str:
+        """The resolved configuration; loading it gives this configuration again."""
+        return yaml_text(self.model_dump(mode="json"))
+
+
+def yaml_text(settings: Mapping[str, Any]) -> str:
+    """Plain settings as they are written."""
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=120)

@@ -1,0 +1,236 @@
+"""What of a run's folder is whole, what is damaged, and what can be done about it.
+
+Nothing of the run is imported, and nothing is written unless it is mended.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from equipoise.component import essence
+from equipoise.errors import ConfigError, RunError
+from equipoise.evaluation.named_sets.records import ItemScores
+from equipoise.system.files import CHECKSUMS, faults, set_aside, write_text
+from equipoise.system.locks import check_writable
+from equipoise.players.population import home
+from equipoise.runs import recipes
+from equipoise.runs.config import yaml_text
+from equipoise.runs.database import connect_to_read
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import COUNTED, Ledger
+from equipoise.runs.renamed import renamed
+from equipoise.runs.row_checksums import CHECKSUM, columns_of, damaged_rows
+from equipoise.runs.unchanged import SETTINGS
+from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
+
+State = Literal["whole", "damaged", "missing", "unchecked"]
+RECORDS: dict[str, Any] = {
+    "prompts": Prompt,
+    "matches": Match,
+    "judgements": Judgement,
+    "pairs": Pair,
+    "episodes": Episode,
+    "replies": dict,
+    "metrics": dict,
+    "benchmark_scores": ItemScores,
+}
+"""Table -> what its column `record` holds."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A part of a run's folder, its state, and what can be done where it is not whole."""
+
+    part: str
+    state: State
+    note: str = ""
+
+
+def examine(folder: Path) -> list[Finding]:
+    """Every part of the run with its state. Raises RunError where there is no run."""
+    if (
+        not (folder / "ledger.sqlite").exists()
+        and not (folder / "config.yaml").exists()
+    ):
+        raise RunError(
+            f"{folder}: no run here (config.yaml and ledger.sqlite are missing)"
+        )
+    ledger = list(_ledger(folder))
+    findings = [_configuration(folder), *ledger]
+    if all(finding.state == "whole" for finding in ledger):
+        findings += _weights(folder)
+        findings.append(_metrics(folder))
+    return findings
+
+
+def mend(folder: Path) -> list[str]:
+    """Set damaged weights aside, to be trained again by `resume`, and write config.yaml anew from
+    the ledger where it is damaged; what was done.
+
+    Raises RunError where the run is in use, and where its ledger is damaged.
+    """
+    check_writable(folder)
+    done = []
+    for finding in _ledger(folder):
+        if finding.state != "whole":
+            raise RunError(
+                f"{folder / finding.part}: is {finding.state}; {finding.note}"
+            )
+    if _configuration(folder).state in ("damaged", "missing"):
+        with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
+            settings = json.loads(ledger.meta(SETTINGS))
+        write_text(folder / "config.yaml", yaml_text(settings))
+        done.append("config.yaml: written anew from the ledger")
+    with RunDirectory.locked(folder):
+        for place in _generations(folder):
+            if faults(place):
+                aside = set_aside(place)
+                part = place.relative_to(folder)
+                done.append(f"{part}: set aside as {aside.name}; resume makes it again")
+    return done
+
+
+# -- the configuration
+
+
+def _configuration(folder: Path) -> Finding:
+    """config.yaml, beside what the ledger says that it said."""
+    path = folder / "config.yaml"
+    try:
+        with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
+            begun_with = ledger.meta(SETTINGS)
+    except (RunError, sqlite3.DatabaseError):  # which is a finding of its own
+        begun_with = ""
+    again = "check --mend writes it anew from the ledger" if begun_with else ""
+    if not path.is_file():
+        return Finding(path.name, "missing", again)
+    try:
+        values = renamed(recipes.read(path))
+    except ConfigError as error:
+        return Finding(path.name, "damaged", f"{error}; {again}".strip("; "))
+    if begun_with and essence(renamed(json.loads(begun_with))) != essence(values):
+        note = "differs from what the run began with; resume says where, if it matters"
+        return Finding(path.name, "unchecked", note)
+    return Finding(path.name, "whole")
+
+
+# -- the ledger
+
+
+def _ledger(folder: Path) -> Iterator[Finding]:
+    """The file's pages, then the records of every table."""
+    path = folder / "ledger.sqlite"
+    if not path.exists():
+        yield Finding(path.name, "missing", "nothing of the run can be read without it")
+        return
+    try:
+        db = connect_to_read(path)
+    except RunError as error:
+        yield Finding(path.name, "damaged", str(error))
+        return
+    try:
+        try:
+            verdict = db.execute("PRAGMA integrity_check(3)").fetchall()
+        except sqlite3.DatabaseError as error:
+            verdict = [(str(error),)]
+        messages = "; ".join(str(row[0]).splitlines()[-1] for row in verdict)
+        if messages == "ok" and columns_of(db, "meta")[-1:] != [CHECKSUM]:
+            note = "its rows have no checksums (of an earlier version)"
+            yield Finding(path.name, "whole", note)
+        elif messages == "ok":
+            yield Finding(path.name, "whole")
+        else:
+            note = f"{messages}; rows that can still be read are counted below"
+            yield Finding(path.name, "damaged", note)
+        for table in ("meta", *COUNTED, "metrics", "benchmark_scores"):
+            yield from _table(db, table)
+    finally:
+        db.close()
+
+
+def _table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
+    """A finding on a table that cannot be read to its end, or not as it was written."""
+    part = f"ledger.sqlite, table {table}"
+    column = "record" if table in RECORDS else "rowid"
+    decode: Callable[[Any], Any] = str
+    if table in RECORDS:
+        decode = msgspec.json.Decoder(RECORDS[table]).decode
+    whole, unreadable, error = 0, 0, ""
+    other: list[int] = []
+    try:
+        other = damaged_rows(db, table)
+        for (value,) in db.execute(f"SELECT {column} FROM {table} ORDER BY rowid"):
+            try:
+                decode(value)
+                whole += 1
+            except msgspec.DecodeError as fault:
+                unreadable, error = unreadable + 1, str(fault)
+    except sqlite3.DatabaseError as fault:
+        if "no such table" in str(fault):  # of a later version
+            return
+        error = str(fault)
+    if error:
+        note = f"{whole:,} rows can be read, {unreadable:,} cannot ({error})"
+        yield Finding(part, "damaged", note)
+    if other:
+        numbers = ", ".join(map(str, other[:5])) + (", …" if len(other) > 5 else "")
+        note = f"{len(other):,} rows are not as they were written (rows {numbers})"
+        yield Finding(part, "damaged", note)
+
+
+# -- weights and metrics
+
+
+def _generations(folder: Path) -> list[Path]:
+    """The folders of weights and of states of training."""
+    players = folder / "players"
+    places = [*players.glob("*/[0-9]*"), *players.glob("*/.state/[0-9]*")]
+    return sorted(place for place in places if place.name.isdigit())
+
+
+def _weights(folder: Path) -> Iterator[Finding]:
+    for place in _generations(folder):
+        part = place.relative_to(folder).as_posix()
+        if messages := faults(place):
+            names = "; ".join(message.removeprefix(f"{place}/") for message in messages)
+            again = "check --mend sets it aside, and resume makes it again"
+            yield Finding(part, "damaged", f"{names}. {again}")
+        elif not (place / CHECKSUMS).is_file():
+            yield Finding(part, "unchecked", "has no checksums (of an earlier version)")
+        else:
+            yield Finding(part, "whole")
+    with RunDirectory.read(folder) as run:
+        if run.settings.get("keep") != "all":
+            return
+        for birth in run.ledger.players():
+            yield from _missing(folder, birth.player, birth.facts)
+
+
+def _missing(
+    folder: Path, player: PlayerId, facts: dict[str, Any]
+) -> Iterator[Finding]:
+    """A generation whose weights are gone; one of a learner that stays in memory has them only
+    where it was measured.
+    """
+    place = home(folder / "players", player)
+    has_them = (place.parent / ".state").is_dir()
+    aside = place.with_name(f"damaged-{place.name}").is_dir()
+    if not place.is_dir() and not has_them:
+        note = "was set aside; resume makes it again" if aside else "its folder is gone"
+        yield Finding(place.relative_to(folder).as_posix(), "missing", note)
+
+
+def _metrics(folder: Path) -> Finding:
+    with RunDirectory.read(folder) as run:
+        try:
+            run.watched_metrics()
+        except RunError as error:
+            return Finding("metrics.jsonl", "damaged", str(error))
+    return Finding("metrics.jsonl", "whole")

@@ -1,0 +1,333 @@
+"""The SQLite file of a run (WAL): one process writes; anyone may read.
+
+    meta        schema number; the directory the run was started in, the command that did
+                it, the version of Equipoise
+    prompts     what was played, and to which split and generation it belongs
+    matches     every match with its turns
+    judgements  what each judge made of a match; `judged`: whether it has scores
+    pairs       the pairs of answers that a learner was taught
+    episodes    a learner's moves with their rewards
+    logprobs    answer log-probabilities (nats) and token counts, by (player, text)
+    replies     what endpoints replied, by the hash of the question
+    players     lineage
+    metrics     the lines of metrics that a stage logged, written with its row
+    stages      what is finished; the last line written for a stage
+    benchmark_scores  what each answer to a benchmark's items scored, by the stage that
+                measured it; made with the first of them
+
+`record` and `facts` are JSON: the msgspec form of the types in `equipoise.types`. Ids are hashes of
+what made the record, so writing a record again inserts nothing. Rows keep the order of writing
+(rowid), and have checksums (`row_checksums`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from equipoise.errors import DiskFull, RunError
+from equipoise.system.machines import network_disk
+from equipoise.runs.row_checksums import CHECKSUM, checksum, columns_of, damaged_rows
+
+SCHEMA = 4
+READABLE = ("3", "4")  # without checksums, with them
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER);
+CREATE TABLE prompts (
+    id TEXT, split TEXT NOT NULL, generation INTEGER NOT NULL, record TEXT NOT NULL,
+    checksum INTEGER, UNIQUE (id, split, generation));
+CREATE TABLE matches (
+    id TEXT UNIQUE, generation INTEGER NOT NULL, split TEXT NOT NULL,
+    prompt TEXT NOT NULL, record TEXT NOT NULL, checksum INTEGER);
+CREATE INDEX matches_by_part ON matches (split, generation);
+CREATE TABLE judgements (
+    id TEXT UNIQUE, match TEXT NOT NULL, judge TEXT NOT NULL,
+    generation INTEGER NOT NULL, split TEXT NOT NULL, judged INTEGER NOT NULL,
+    record TEXT NOT NULL, checksum INTEGER);
+CREATE INDEX judgements_by_match ON judgements (match);
+CREATE INDEX judgements_by_part ON judgements (split, generation, judged);
+CREATE INDEX judgements_missing ON judgements (judged) WHERE judged = 0;
+CREATE TABLE pairs (
+    id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
+    checksum INTEGER, UNIQUE (generation, learner, id));
+CREATE TABLE episodes (
+    id TEXT, generation INTEGER NOT NULL, learner TEXT NOT NULL, record TEXT NOT NULL,
+    checksum INTEGER, UNIQUE (learner, id));
+CREATE TABLE logprobs (
+    player TEXT, encoding TEXT, text TEXT, total REAL NOT NULL, tokens INTEGER NOT NULL,
+    checksum INTEGER, UNIQUE (player, encoding, text));
+CREATE TABLE replies (
+    key TEXT PRIMARY KEY, account TEXT NOT NULL, tokens INTEGER NOT NULL,
+    cost REAL NOT NULL, record TEXT NOT NULL, checksum INTEGER);
+CREATE TABLE players (
+    name TEXT, generation INTEGER, parent TEXT, learner TEXT NOT NULL,
+    facts TEXT NOT NULL, checksum INTEGER, PRIMARY KEY (name, generation));
+CREATE TABLE metrics (
+    stage TEXT, line INTEGER, record TEXT NOT NULL, checksum INTEGER,
+    UNIQUE (stage, line));
+CREATE TABLE stages (
+    key TEXT PRIMARY KEY, generation INTEGER NOT NULL, stage TEXT NOT NULL,
+    facts TEXT NOT NULL, seconds REAL NOT NULL, checksum INTEGER);
+"""
+
+BENCHMARK_SCORES = """
+CREATE TABLE IF NOT EXISTS benchmark_scores (
+    stage TEXT, item TEXT, sample INTEGER, record TEXT NOT NULL,
+    checksum INTEGER, UNIQUE (stage, item, sample))
+"""
+
+AT_ONCE = 500  # values that fit one statement
+UNWRITABLE = ("unable to open", "readonly", "disk I/O", "full")  # SQLite's words
+
+T = TypeVar("T")
+
+
+class Database:
+    """The tables of one run, and the few ways in which they are written and read.
+
+    Opened by `create` or `open`; close it, or use it as a context manager.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._db = connection
+        self._columns: dict[str, list[str]] = {}  # by table
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, **meta: str) -> Self:
+        """New, empty tables at `path`, with `meta` about the run."""
+        database = cls(_connect(path), path)
+        with database.transaction() as db:
+            for statement in TABLES.split(";"):
+                db.execute(statement)
+            database._insert("meta", {"schema": str(SCHEMA), **meta}.items())
+        return database
+
+    @classmethod
+    def open(cls, path: Path, *, reading: bool = False) -> Self:
+        """The tables at `path`; `reading`: to read alone, on any disk.
+
+        Raises RunError when the file is absent, is no ledger, or has another schema.
+        """
+        if path.is_symlink() and not path.exists():
+            raise RunError(
+                f"{path}: the ledger is kept at {path.readlink()}, which is not here; "
+                "it lies on a disk of the machine that played the run"
+            )
+        if not path.exists():
+            raise RunError(f"{path}: no ledger here; is {path.parent} a run directory?")
+        database = cls((connect_to_read if reading else _connect)(path), path)
+        try:
+            schema = database.meta("schema")
+        except sqlite3.DatabaseError as error:
+            database.close()
+            raise RunError(f"{path}: not an Equipoise ledger ({error})") from error
+        if schema not in READABLE:
+            raise RunError(
+                f"{path}: written by another version of Equipoise (ledger schema "
+                f"{schema}, this one reads {' and '.join(READABLE)}); "
+                "use that version, or start a new run"
+            )
+        return database
+
+    def close(self) -> None:
+        """Close the file; what was added is on disk already."""
+        self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def meta(self, key: str, absent: str = "") -> str:
+        """What is noted of the run under `key`, or `absent` where nothing is."""
+        query = "SELECT value FROM meta WHERE key = ?"
+        row = self._db.execute(query, (key,)).fetchone()
+        return row[0] if row else absent
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is such a table; earlier versions had fewer."""
+        return name in self._tables()
+
+    # -- writing
+
+    def note(self, key: str, value: str) -> None:
+        """Keep something about the run under `key`, in place of what was there."""
+        self._insert("meta", [(key, value)], replacing="key")
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing.
+
+        Transactions nest: the outermost one commits. Raises DiskFull when nothing can be written.
+        """
+        if self._db.in_transaction:
+            yield self._db
+            return
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield self._db
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError) and _is_full(error):
+                raise DiskFull(
+                    f"{self.path}: cannot write ({error}); free some space, then "
+                    f"`equipoise resume {self.path.parent}`"
+                ) from error
+            raise
+
+    def _insert(
+        self, table: str, rows: Iterable[tuple[Any, ...]], replacing: str | None = None
+    ) -> None:
+        """Add rows, with their checksums. One that is there already is left as it is; where the
+        column `replacing` says which row it is, it gets the new values.
+        """
+        columns = self._columns_of(table)
+        if columns[-1] == CHECKSUM:
+            rows = ((*row, checksum(row)) for row in rows)
+        marks = ",".join("?" * len(columns))
+        how = "INSERT OR IGNORE" if replacing is None else "INSERT"
+        query = f"{how} INTO {table} VALUES ({marks})"
+        if replacing is not None:
+            values = ", ".join(f"{name} = excluded.{name}" for name in columns)
+            query += f" ON CONFLICT ({replacing}) DO UPDATE SET {values}"
+        with self.transaction() as db:
+            db.executemany(query, rows)
+
+    def _columns_of(self, table: str) -> list[str]:
+        """A table's columns; earlier versions had none for checksums."""
+        if table not in self._columns:
+            self._columns[table] = columns_of(self._db, table)
+        return self._columns[table]
+
+    # -- reading
+
+    def check_rows(self) -> None:
+        """Raises RunError for a row that is not as it was written."""
+        for table in self._tables():
+            if rows := damaged_rows(self._db, table):
+                raise RunError(
+                    f"{self.path}: is damaged ({len(rows):,} rows of {table}, the first "
+                    f"row {rows[0]}); `equipoise check {self.path.parent}` says what is "
+                    "whole and what can be saved"
+                )
+
+    def _tables(self) -> list[str]:
+        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        return [name for (name,) in self._db.execute(query)]
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a reading query."""
+        # A cursor itself would be closed with this generator, after its database.
+        yield from map(tuple, self._db.execute(query, values))
+
+    def _records(
+        self, kind: type[T], query: str, values: Sequence[Any] = ()
+    ) -> Iterator[T]:
+        """The records that a query for one column finds."""
+        decode = msgspec.json.Decoder(kind).decode
+        for (record,) in self._db.execute(query, values):
+            yield decode(record)
+
+    def _rows_among(
+        self, query: str, ids: Iterable[str], values: Sequence[Any] = ()
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query in which `{ids}` stands for some of the ids at a time, after the
+        other values.
+        """
+        known = list(ids)
+        for start in range(0, len(known), AT_ONCE):
+            part = known[start : start + AT_ONCE]
+            marks = ",".join("?" * len(part))
+            cursor = self._db.execute(query.format(ids=marks), (*values, *part))
+            yield from map(tuple, cursor)
+
+
+def to_json(record: Any) -> str:
+    """A record or facts as they are written."""
+    return msgspec.json.encode(record).decode()
+
+
+def journal_mode(path: Path) -> str:
+    """How SQLite keeps transactions whole: WAL, which needs memory that all readers share, or, on a
+    network disk, a journal of what was there before.
+    """
+    return "DELETE" if network_disk(path) else "WAL"
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, isolation_level=None, timeout=30)
+        db.execute(f"PRAGMA journal_mode = {journal_mode(path)}")
+        # What is recorded survives a power cut, too: each transaction is synced.
+        db.execute("PRAGMA synchronous = FULL")
+    except sqlite3.DatabaseError as error:
+        if _is_full(error):
+            raise DiskFull(
+                f"{path}: cannot write ({error}); free some space"
+            ) from error
+        raise RunError(f"{path}: cannot open the ledger ({error})") from error
+    return db
+
+
+@contextmanager
+def damaged_records(folder: Path) -> Iterator[None]:
+    """Turns what SQLite and msgspec raise of a damaged ledger into a RunError."""
+    try:
+        yield
+    except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
+        raise RunError(
+            f"{folder / 'ledger.sqlite'}: is damaged ({error}); `equipoise check "
+            f"{folder}` says what is whole and what can be saved"
+        ) from error
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that writes nothing to the tables, wherever they lie.
+
+    Beside a process that writes, SQLite needs its two small files next to the tables. Where they
+    cannot be made (a disk for reading alone, or a full one), nobody writes: the tables are read as
+    they are, from a copy where a killed process left a journal.
+    """
+    try:
+        db = _read_at(path, "mode=rw")
+        try:
+            db.execute("PRAGMA query_only = ON")
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            return db
+        except sqlite3.OperationalError as error:
+            db.close()
+            if not any(sign in str(error) for sign in UNWRITABLE):
+                raise
+        journal = path.with_name(f"{path.name}-wal")
+        if not journal.exists() or not journal.stat().st_size:
+            return _read_at(path, "immutable=1")
+        with tempfile.TemporaryDirectory(prefix="equipoise.") as copies:
+            for file in (path, journal):
+                shutil.copyfile(file, Path(copies, file.name))
+            db = _read_at(Path(copies, path.name), "mode=rw")
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            return db  # its files are open, and go with it
+    except (sqlite3.DatabaseError, OSError) as error:
+        raise RunError(f"{path}: cannot open the ledger ({error})") from error
+
+
+def _read_at(path: Path, how: str) -> sqlite3.Connection:
+    address = f"file:{quote(str(path.absolute()))}?{how}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)
+
+
+def _is_full(error: sqlite3.DatabaseError) -> bool:
+    return "full" in str(error) or "disk I/O" in str(error)

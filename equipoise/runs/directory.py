@@ -1,0 +1,385 @@
+"""A run directory is the run: create it, open it, lock it, keep its metrics.
+
+config.yaml     the resolved configuration
+ledger.sqlite   every record
+players/NAME/GENERATION/   a standard PEFT adapter or save_pretrained model, or policy.json
+                           of a tabular player; README.md is its model card
+metrics.jsonl   one line a measurement, each with the stage that wrote it; for those who
+                watch: the ledger has the lines of finished stages
+report.html     written when the run ends, or by `equipoise report`
+logs/           what went wrong, with tracebacks; the files of trackers
+people/         what people said of answers, and how they played (docs/people.md)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from equipoise import __version__
+from equipoise.component import FREE
+from equipoise.errors import ConfigError, RunBusy, RunError, UserError
+from equipoise.system.files import make_folder, replace, sync_tree, write_text
+from equipoise.system.locks import check_locks, check_writable, held, lock
+from equipoise.runs import consent, recipes
+from equipoise.runs.config import RunConfig
+from equipoise.runs.consent import Reach
+from equipoise.runs.database import damaged_records
+from equipoise.runs.ledger import Ledger
+from equipoise.runs.ledger_place import LEDGER, delete, ledger_elsewhere
+from equipoise.runs.people.adopting import adopt
+from equipoise.runs.planning.checks import check_run
+from equipoise.runs.renamed import renamed
+from equipoise.runs.unchanged import SETTINGS, check_unchanged
+from equipoise.system.user_parts import only_reading
+
+Announce = Callable[[Sequence[str]], None]
+
+
+class RunDirectory:
+    """An open run directory.
+
+    `RunDirectory.create` and `RunDirectory.open` are context managers that hold the run's lock.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, Any],
+        ledger: Ledger,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        """`settings` are what config.yaml holds, under this version's names; `notes` what its user
+        should know before it begins.
+        """
+        self.folder = folder
+        self.settings = settings
+        self.ledger = ledger
+        self.notes = notes
+        self._plays = False  # whether a user's own parts are imported
+        self._writable = False
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The settings as components, made when they are first asked for.
+
+        Where the run is only read, stand-ins take the places of a user's own parts, and nothing of
+        them is imported (`equipoise.system.user_parts`). Raises ConfigError.
+        """
+        source = str(self.folder / "config.yaml")
+        if self._plays:
+            return recipes.build(self.settings, source)
+        with only_reading(consent.recorded_parts(self.ledger)):
+            return recipes.build(self.settings, source)
+
+    def reach(self) -> Reach:
+        """What the run reaches for when it is played; nothing is imported to know it."""
+        with only_reading() as reading:
+            config = recipes.build(self.settings, str(self.folder / "config.yaml"))
+        return consent.reach(config, reading.named)
+
+    def agree(self, trust: bool, announce: Announce) -> None:
+        """From now on the run's own parts are imported, and its keys may be sent; the user is told
+        so first.
+
+        Raises RunError for a run of somebody else's where `trust` is false.
+        """
+        reached = self.reach()
+        announce(consent.check_agreed(self.ledger, reached, trust, self._writable))
+        self._plays = True
+        vars(self).pop("config", None)
+
+    def agree_to_keys(self, trust: bool) -> tuple[str, ...]:
+        """What the user should know before the run's models are asked; nothing of a user's own is
+        imported for it.
+
+        Raises RunError for a run of somebody else's that would send a key or run a model's own
+        code, where `trust` is false.
+        """
+        reached = self.reach()
+        if not reached.keys and not reached.model_code:
+            return ()
+        notes = consent.check_agreed(self.ledger, reached, trust, remember=False)
+        return tuple(note for note in notes if "Equipoise's" not in note)
+
+    @classmethod
+    @contextmanager
+    def create(
+        cls,
+        config: RunConfig,
+        folder: Path,
+        overwrite: bool = False,
+        command: str = "",
+        meta: Mapping[str, str] | None = None,
+    ) -> Iterator[RunDirectory]:
+        """A new run in `folder`, whose counts of prompts are those that the source has; `command`
+        is what the user gave to make it, `meta` more that its ledger notes.
+
+        Raises RunError when something is there and `overwrite` is false, when it is in use or
+        cannot be written, and before anything is written what `check_run` raises. A run that a
+        user's mistake ends before its first match leaves no folder.
+        """
+        cls._check_vacant(folder, overwrite)
+        check_locks()
+        try:
+            check_writable(folder.absolute().parent)
+        except RunError as error:
+            raise RunError(f"{error}; choose another --out") from error
+        there = ledger_elsewhere(config, folder)
+        checked = check_run(config)
+        if folder.is_dir():
+            with cls.locked(folder):
+                delete(folder)
+        # The directory appears complete or not at all, so that a kill during creation leaves
+        # nothing to repair.
+        draft = folder.parent / f".{folder.name}.{os.getpid()}"
+        make_folder(draft)
+        try:
+            text = checked.config.yaml()
+            write_text(draft / "config.yaml", text)
+            Ledger.create(
+                there or draft / LEDGER,
+                directory=str(Path.cwd()),
+                command=command,
+                version=__version__,
+                **{SETTINGS: json.dumps(yaml.safe_load(text)), **(meta or {})},
+            ).close()
+            if there is not None:
+                (draft / LEDGER).symlink_to(there)
+            sync_tree(draft)
+            replace(draft, folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        try:
+            with cls.open(folder, trust=True) as run:
+                run.notes = checked.notes
+                yield run
+        except UserError:
+            if _is_empty(folder):
+                shutil.rmtree(folder)
+            raise
+
+    @staticmethod
+    def _check_vacant(folder: Path, overwrite: bool) -> None:
+        """Raises RunError where a new run would replace what it must not."""
+        if folder.exists() and not folder.is_dir():
+            raise RunError(f"{folder}: is a file; choose another --out")
+        if folder.exists() and any(folder.iterdir()):
+            if not overwrite:
+                raise RunError(
+                    f"{folder}: exists; `equipoise resume {folder}`, or --overwrite, "
+                    "or another --out"
+                )
+            if not (folder / "config.yaml").exists():
+                raise RunError(
+                    f"{folder}: is not a run directory, so it is not overwritten; "
+                    "choose another --out"
+                )
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        folder: Path,
+        trust: bool = False,
+        announce: Announce = lambda notes: None,
+    ) -> Iterator[RunDirectory]:
+        """The run in `folder`, to be played, locked against a second process; `announce` gets what
+        the user should know before its own parts are imported.
+
+        Raises RunError when it is none, busy, damaged or too new, and where it is somebody else's
+        and reaches for something that `trust` does not allow.
+        """
+        with cls._opened(folder, reading=False) as run, cls.locked(folder):
+            run._writable = True
+            run.ledger.check_rows()
+            check_unchanged(folder / "config.yaml", run.settings, run.ledger)
+            run.agree(trust, announce)
+            consent.record_parts(run.ledger, run.config)
+            run._restore_metrics()
+            adopt(folder, run.ledger, run.config.utility)
+            yield run
+
+    @classmethod
+    @contextmanager
+    def home_of(
+        cls, folder: Path, directory: Path | None, announce: Announce
+    ) -> Iterator[None]:
+        """Meanwhile the current folder is the one that relative paths of the run's configuration
+        belong to: `directory`, None: where it was started; where that is gone, the current one,
+        which the user is told.
+
+        Raises RunError where `directory` is no folder.
+        """
+        if directory is not None and not directory.is_dir():
+            raise RunError(f"--directory {directory}: is no folder")
+        with cls.read(folder) as run:
+            home = directory or Path(run.ledger.meta("directory"))
+        if not home.is_dir():
+            announce(
+                (
+                    f"was started in {home}, which is not here; relative paths belong to "
+                    "this folder now (--directory names another)",
+                )
+            )
+            home = Path.cwd()
+        with chdir(home):
+            yield
+
+    def settle_here(self) -> None:
+        """From now on the current folder is the one that relative paths belong to."""
+        agreed = consent.is_agreed(self.ledger, self.reach())
+        self.ledger.note("directory", str(Path.cwd()))
+        if agreed:
+            consent.sign(self.ledger, self.reach())
+
+    @staticmethod
+    @contextmanager
+    def locked(folder: Path) -> Iterator[None]:
+        """Hold the run's lock. Raises RunBusy where another process holds it."""
+
+        def busy(holder: str) -> RunError:
+            return RunBusy(f"{folder}: in use by another process ({holder})")
+
+        with held(folder / ".lock", busy):
+            yield
+
+    @classmethod
+    @contextmanager
+    def read(cls, folder: Path, trust: bool = False) -> Iterator[RunDirectory]:
+        """The run in `folder` for reading only; allowed while another process runs it, and on a
+        disk that is full or cannot be written.
+
+        No code of a user's runs, unless `trust` says that it may.
+        """
+        with cls._opened(folder, reading=True) as run:
+            run._plays = trust
+            yield run
+
+    @classmethod
+    @contextmanager
+    def _opened(cls, folder: Path, *, reading: bool) -> Iterator[RunDirectory]:
+        """The run's settings and records. Raises RunError for damaged ones, whenever that shows."""
+        path = folder / "config.yaml"
+        if not path.is_file():
+            raise RunError(f"{folder}: no run here (config.yaml is missing)")
+        with (
+            damaged_records(folder),
+            Ledger.open(folder / LEDGER, reading=reading) as ledger,
+        ):
+            yield cls(folder, renamed(recipes.read(path)), ledger)
+
+    def started_in(self) -> AbstractContextManager[Any]:
+        """Relative paths in the configuration mean what they meant at the start; where that folder
+        is gone, those of the current one.
+        """
+        home = Path(self.ledger.meta("directory"))
+        return chdir(home) if home.is_dir() else nullcontext()
+
+    def allow(self, overrides: recipes.Overrides) -> None:
+        """Change settings that decide how far and how a run may go, not what it computes, and keep
+        them in config.yaml.
+
+        Raises ConfigError for any other setting: the records made so far would not belong to it.
+        """
+        path = self.folder / "config.yaml"
+        values = renamed(recipes.read(path))
+        origins = recipes.override(values, overrides)
+        for key, origin in origins.items():
+            if not set(key.split(".")) & FREE:
+                raise ConfigError(
+                    f"{origin}: would change what the run computes; once it has "
+                    "begun, only these may change: "
+                    f"{', '.join(sorted(FREE))}. Start a new run for anything else"
+                )
+        self.config = recipes.build(values, str(path), origins)
+        self.settings = values
+        write_text(path, self.config.yaml())
+        reached = self.reach()
+        if not consent.is_agreed(
+            self.ledger, reached
+        ):  # an address or a key has changed
+            self.notes = (*reached.notes(), *consent.sign(self.ledger, reached))
+
+    def metric(self, stage: str, **numbers: Any) -> None:
+        """Keep a line of metrics: in the ledger once its stage is recorded, and in metrics.jsonl at
+        once, for those who watch.
+        """
+        self.ledger.log(stage, numbers)
+        with (self.folder / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({"stage": stage, **numbers}) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All lines that stages logged, each with its stage: those of finished stages from the
+        ledger, then those of the stage under way from metrics.jsonl.
+
+        A last line cut short by a crash is left out. Raises RunError for a damaged one.
+        """
+        if not self.ledger.has_table("metrics"):  # an earlier version's run
+            return self.watched_metrics()
+        done = {key for key, *_ in self.ledger.stages()}
+        recorded = [{"stage": key, **line} for key, line in self.ledger.metrics()]
+        if f"{self.settings.get('generations')}/measure" in done:
+            return recorded
+        watched = self.watched_metrics()
+        return recorded + [line for line in watched if line["stage"] not in done]
+
+    def watched_metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl, but for a last one cut short by a crash.
+
+        Raises RunError for a damaged one.
+        """
+        path = self.folder / "metrics.jsonl"
+        texts = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        lines = []
+        for number, text in enumerate(texts, 1):
+            try:
+                lines.append({"stage": "", **json.loads(text)})
+            except (ValueError, TypeError) as error:
+                raise RunError(
+                    f"{path}, line {number}: is damaged ({error}); `equipoise resume "
+                    f"{self.folder}` writes the file anew from the ledger"
+                ) from error
+        return lines
+
+    def _restore_metrics(self) -> None:
+        """Have metrics.jsonl hold what the ledger holds: without what an interrupted stage had
+        logged, for the stage will log it again.
+        """
+        if not self.ledger.has_table("metrics"):
+            done = {key for key, *_ in self.ledger.stages()}
+            lines = [(line.pop("stage"), line) for line in self.watched_metrics()]
+            self.ledger.adopt_metrics((key, line) for key, line in lines if key in done)
+        text = "".join(
+            json.dumps({"stage": key, **line}) + "\n"
+            for key, line in self.ledger.metrics()
+        )
+        path = self.folder / "metrics.jsonl"
+        if not path.is_file() or path.read_bytes() != text.encode():
+            write_text(path, text)
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a process holds the run's lock."""
+    try:
+        with (folder / ".lock").open() as file:
+            lock(file, shared=True, wait=False)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether nothing was played, nor paid for, in the run."""
+    with Ledger.open(folder / LEDGER) as ledger:
+        return not ledger.has_begun()

@@ -1,0 +1,198 @@
+"""Measures a run's players, a model or an endpoint on named sets; nothing is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from equipoise.component import essence, nearest
+from equipoise.errors import ConfigError, RunError, Stopped
+from equipoise.evaluation.named_sets.records import BenchmarkResult
+from equipoise.judges.base import Judge
+from equipoise.players.population import Population
+from equipoise.runs import recipes
+from equipoise.runs.named_sets.checks import Sets, check_sets
+from equipoise.runs.named_sets.measurement import BenchmarkMeasurement
+from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
+from equipoise.runs.contexts import Contexts
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.memory import Memory
+from equipoise.runs.monitor import Monitor
+from equipoise.runs.recorder import Recorder
+from equipoise.runs.roster import Roster
+from equipoise.types import PlayerId
+
+
+def measure(
+    run: RunDirectory,
+    on: Any,
+    players: str | Sequence[str],
+    judge: Any,
+    settings: recipes.Overrides,
+    sweep: Sweep,
+    trained: bool,
+    monitor: Monitor,
+) -> list[BenchmarkResult]:
+    """`Run.evaluate` of an open run; arguments as there.
+
+    Raises Stopped on Ctrl-C: the same call goes on.
+    """
+    many = on if isinstance(on, list | tuple) else [on]
+    by = None if judge is None else recipes.component(Judge, judge, (), "--judge")
+    below = as_trained(run.config) if trained else None
+    sets = named_sets(many, by, settings, sweep, below)
+    wanted = [players] if isinstance(players, str) else players
+    try:
+        return measure_sets(run, players_of(run, wanted), sets, monitor)
+    except KeyboardInterrupt:
+        raise Stopped(
+            "stopped; everything recorded so far is kept, and the same command goes on"
+        ) from None
+
+
+def measure_sets(
+    run: RunDirectory,
+    players: Sequence[PlayerId],
+    sets: Sets,
+    monitor: Monitor,
+) -> list[BenchmarkResult]:
+    """What each player scores on each set, set by set; recorded as it comes.
+
+    Raises ConfigError and DataError, before anything is asked, for sets that cannot be read or
+    judged.
+    """
+    items = check_sets(run.config, sets)
+    config, ledger = run.config, run.ledger
+    population = Population(config.playing, run.folder / "players", ledger)
+    roster = Roster(config, ledger)
+    memory = Memory(config, ledger)
+    measurement = BenchmarkMeasurement(
+        run,
+        population,
+        Recorder(config, ledger, population, monitor),
+        Contexts(config, ledger, roster, population, memory),
+        monitor,
+    )
+    try:
+        return [
+            measurement.measure(name, benchmark, items[name], player)
+            for name, benchmark in sets.items()
+            for player in players
+        ]
+    finally:
+        population.release()
+
+
+# -- who is measured
+
+
+def players_of(run: RunDirectory, wanted: Sequence[str]) -> list[PlayerId]:
+    """The players that `NAME`, `NAME@GENERATION` or `NAME@all` mean; none named: the start and the
+    newest generation of everyone who learns, else everybody.
+
+    Raises RunError for a player or generation that the run does not have.
+    """
+    ages = _ages(run)
+    if not wanted:
+        learning = run.config.measured
+        return [
+            PlayerId(name, age)
+            for name in learning
+            for age in sorted({0, ages[name][-1]})
+        ]
+    chosen: dict[PlayerId, None] = {}
+    for text in wanted:
+        name, _, generation = text.partition("@")
+        if name not in ages:
+            hint = nearest(name, list(ages))
+            raise RunError(f"{run.folder}: no player '{name}'; {hint}")
+        chosen |= dict.fromkeys(_generations(run, name, generation, ages[name]))
+    return list(chosen)
+
+
+def _generations(
+    run: RunDirectory, name: str, generation: str, ages: Sequence[int]
+) -> list[PlayerId]:
+    if not generation:
+        return [PlayerId(name, ages[-1])]
+    if generation == "all":
+        return [PlayerId(name, age) for age in ages]
+    if not generation.isdigit() or int(generation) not in ages:
+        there = ", ".join(map(str, ages))
+        raise RunError(
+            f"{run.folder}: no generation '{generation}' of {name}; there are {there}"
+        )
+    return [PlayerId(name, int(generation))]
+
+
+def _ages(run: RunDirectory) -> dict[str, list[int]]:
+    """Name -> the generations that can play: as given, and those whose weights are there."""
+    folder = run.folder / "players"
+    ages = {}
+    for name in run.config.players:
+        born = [path.name for path in (folder / name).glob("[0-9]*") if path.is_dir()]
+        ages[name] = [
+            0,
+            *sorted(int(age) for age in born if age.isdigit() and int(age)),
+        ]
+    return ages
+
+
+# -- a run for a model of its own
+
+NAME = "model"  # what a bare model is called in the run that is made for it
+
+
+def is_run(target: str | Path) -> bool:
+    """Whether it is the folder of a run."""
+    return (Path(target) / "ledger.sqlite").is_file()
+
+
+def run_for_model(
+    model: str, out: str | Path | None, overrides: recipes.Overrides
+) -> Path:
+    """The folder of a run in which nobody learns, for a model's folder, hub id or packaged name, or
+    for an endpoint's address; an earlier one of the same settings is used again, one in which
+    nothing was measured is replaced.
+
+    Args: out: the folder, None: below runs/evaluate; overrides: settings of the player. Raises
+    ConfigError for a model that cannot be used, RunError where the folder holds another one.
+    """
+    config = recipes.load(model_settings(model, overrides))
+    folder = Path("runs", "evaluate", config.name) if out is None else Path(out)
+    if is_run(folder):
+        with RunDirectory.read(folder) as run:
+            own = essence(run.config.model_dump(mode="json"))
+            empty = not (run.ledger.has_begun() or run.ledger.counts()["logprobs"])
+        if own == essence(config.model_dump(mode="json")):
+            return folder
+        if not empty:
+            raise RunError(
+                f"{folder}: holds a run of other settings; choose another --out"
+            )
+    with RunDirectory.create(config, folder, overwrite=is_run(folder)):
+        return folder
+
+
+def model_settings(model: str, overrides: recipes.Overrides) -> dict[str, Any]:
+    """The configuration of the run that is made for a model. Raises ConfigError."""
+    is_address = model.startswith(("http://", "https://"))
+    player: dict[str, Any] = {"kind": "local", "model": model}
+    if is_address:
+        player = {"kind": "endpoint", "base_url": model}
+    recipes.override(player, overrides)
+    if "model" not in player:
+        raise ConfigError(
+            f"{model}: an endpoint needs the model's name there: -s player.model=NAME"
+        )
+    return {
+        "name": Path(str(player["model"])).name,
+        "generations": 0,
+        "players": {NAME: player},
+        "prompts": {"kind": "blank", "per_generation": 1, "held_out": 0},
+        "game": "answers",
+        "judge": "exact",
+        "evaluate": "sets",
+        "commit_every": 64,  # a batch of a local player; what a crash can cost
+    }

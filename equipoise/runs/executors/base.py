@@ -1,0 +1,54 @@
+"""What an executor is: it has units of model work done by workers, in parallel.
+
+A unit is a pure function of records and of weights by path (`units`). Work is cut into units in a
+fixed order, whatever the number of workers, so that a unit may be done again elsewhere and every
+executor computes the same. Games, endpoints, budgets and the ledger stay with the process that
+plays the run.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from equipoise.component import Component
+
+if TYPE_CHECKING:
+    from equipoise.runs.executors.crew import Crew
+
+
+class Executor(Component):
+    """Where sampling, log-probabilities, model judges and training are computed."""
+
+    KINDS: ClassVar = {
+        "local": "equipoise.runs.executors.local:Here",
+        "processes": "equipoise.runs.executors.processes:Processes",
+        "ray": "equipoise.runs.executors.ray_cluster:RayCluster",
+    }
+
+    @abstractmethod
+    def open(self) -> Crew | None:
+        """The workers, ready to work; None: everything is done in this process.
+
+        Raises ConfigError where they cannot be had.
+        """
+
+
+@contextmanager
+def workers(executor: Executor) -> Iterator[Crew | None]:
+    """The executor's workers, until the context ends; None where it has none."""
+    crew = executor.open()
+    try:
+        yield crew
+    finally:
+        if crew is not None:
+            crew.close()
+
+
+def short_form(value: Any) -> Any:
+    """`{processes: n}` is short for `{kind: processes, processes: n}`."""
+    if isinstance(value, Mapping) and set(value) == {"processes"}:
+        return {"kind": "processes", **value}
+    return value

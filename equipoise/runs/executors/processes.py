@@ -1,0 +1,94 @@
+"""Worker processes on this machine: one a device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any, Literal
+
+from pydantic import Field
+
+from equipoise.learners.process_group import environment
+from equipoise.runs.executors.base import Executor
+from equipoise.runs.executors.crew import Crew, WorkerLostError
+from equipoise.runs.executors.worker import receive, send
+
+
+class Processes(Executor):
+    """Worker processes on this machine.
+
+    Each is given an accelerator of its own, in turn; without one, a share of the cores.
+    """
+
+    kind: Literal["processes"] = "processes"
+    processes: int = Field(2, ge=1, description="how many; one a device")
+
+    def open(self) -> Crew:
+        """The processes, which start with their first unit."""
+        return Crew(lambda i: _Process(self._environment(i)), self.processes)
+
+    def _environment(self, i: int) -> dict[str, str]:
+        changed = environment(os.environ)
+        devices = _devices()
+        if devices:
+            changed["CUDA_VISIBLE_DEVICES"] = devices[i % len(devices)]
+        else:
+            share = max(1, len(os.sched_getaffinity(0)) // self.processes)
+            changed.setdefault("OMP_NUM_THREADS", str(share))
+        return changed
+
+
+def _devices() -> list[str]:
+    """The accelerators that this process may use, by the names that CUDA knows."""
+    if named := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return [name.strip() for name in named.split(",")]
+    import torch
+
+    return [str(i) for i in range(torch.cuda.device_count())]
+
+
+class _Process:
+    """One process; another is started where it ended."""
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self._environ = environ
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def do(self, order: bytes) -> bytes:
+        """Hand the order over, and wait for the result."""
+        process = self._running()
+        try:
+            send(_open(process.stdin), order)
+            result = receive(_open(process.stdout))
+        except (BrokenPipeError, ConnectionError) as error:
+            raise WorkerLostError(self._ended(process)) from error
+        if result is None:
+            raise WorkerLostError(self._ended(process))
+        return result
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "equipoise.runs.executors.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=self._environ,
+                start_new_session=True,  # Ctrl-C is for the driver alone
+            )
+        return self._process
+
+    def _ended(self, process: subprocess.Popen[bytes]) -> str:
+        self._process = None
+        process.kill()
+        return f"worker process {process.pid} ended with exit code {process.wait()}"
+
+    def close(self) -> None:
+        """Kill it: what it does can be done again."""
+        if self._process is not None:
+            self._process.kill()
+
+
+def _open(pipe: Any) -> Any:
+    assert pipe is not None
+    return pipe

@@ -1,0 +1,290 @@
+"""Model work cut into units: done by workers where there are some, else here, one unit after
+another.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any, cast
+
+from equipoise.judges.base import Judge
+from equipoise.learners.base import Learner, TrainingBatch
+from equipoise.learners.batch_files import write
+from equipoise.learners.checkpoints import LAUNCH
+from equipoise.learners.process_group import follow
+from equipoise.learners.processes import Launchable
+from equipoise.models.adapters import holds_adapter
+from equipoise.models.resources import Resources
+from equipoise.players.base import Actor
+from equipoise.players.local import Local
+from equipoise.players.together import Request, act_together, company
+from equipoise.runs.executors.crew import Crew, result_of
+from equipoise.runs.executors.units import (
+    METRICS,
+    Act,
+    Continuations,
+    Judged,
+    Learn,
+    Logprobs,
+    Part,
+    TokenSums,
+    Unit,
+    Weighted,
+    acted,
+    cut,
+)
+from equipoise.types import Judgement, Match, Message, Move, Prompt, View
+
+
+class RemoteActor:
+    """A local player whose model is with the workers; its tokenizer is here."""
+
+    def __init__(
+        self,
+        player: Local,
+        weights: Path | None,
+        resources: Resources,
+        crew: Crew,
+        rows: int,
+    ) -> None:
+        self.player = player
+        self._resources = resources
+        self._crew = crew
+        self._rows = rows
+        self._weights = weights
+        folder = None if weights is None else str(weights.resolve())
+        self.by = Weighted(Part.of(player), folder)
+
+    @property
+    def encoding(self) -> str:
+        """Fingerprint of tokenizer, template and truncation."""
+        return self.player.shared_encoding(self._resources).fingerprint
+
+    @property
+    def company(self) -> Hashable:
+        """Equal for players whose answers can grow in one batch."""
+        player = self.player
+        loading = (player.model, player.dtype, player.device, player.attention)
+        cuts = (player.temperature, player.top_k, player.top_p)
+        whole = self._weights is not None and not holds_adapter(
+            self._weights, player.lora
+        )
+        own = self._weights if whole else None
+        return own, self.encoding, *loading, *cuts, player.batch_size, player.precision
+
+    def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
+        """One move per view."""
+        return sent([Request(self, views, seeds)], self._rows, self._crew)()[0]
+
+    def logprobs(
+        self,
+        chats: Sequence[tuple[Message, ...]],
+        texts: Sequence[str],
+        *,
+        whole: bool = False,
+        cut: Sequence[bool] = (),
+    ) -> list[tuple[float, int]]:
+        """For each (chat, answer): its log-probability in nats, and its tokens."""
+
+        def unit(chats: Any, texts: Any, cut: Any) -> Unit:
+            return Logprobs(self.by, chats, texts, whole, cut)
+
+        return self._in_units(unit, chats, texts, cut or [False] * len(texts))
+
+    def token_sums(
+        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
+    ) -> list[float]:
+        """log p(answer | prompt), in nats, of token ids."""
+        return self._in_units(lambda *part: TokenSums(self.by, *part), prompts, answers)
+
+    def continuation_logprobs(
+        self, contexts: Sequence[str], continuations: Sequence[str]
+    ) -> list[tuple[float, int]]:
+        """log p(continuation | context), in nats, and its tokens."""
+        return self._in_units(
+            lambda *part: Continuations(self.by, *part), contexts, continuations
+        )
+
+    def _in_units(
+        self, unit: Callable[..., Unit], *columns: Sequence[Any]
+    ) -> list[Any]:
+        units = [unit(*map(list, part)) for part in cut(self._rows, *columns)]
+        return joined(self._crew.results(units))
+
+    def close(self) -> None:
+        """Nothing is open here; the workers let go of what they have."""
+        self._crew.release()
+
+
+def joined(parts: Iterable[Sequence[Any]]) -> list[Any]:
+    """The parts, one after another."""
+    return [value for part in parts for value in part]
+
+
+def sent(
+    requests: Sequence[Request], rows: int, crew: Crew
+) -> Callable[[], list[list[Move]]]:
+    """Have workers answer requests to models with them, in units of so many rows; what is returned
+    waits for the moves of each.
+    """
+    table = _rows_of(requests)
+    players = [cast(RemoteActor, request.actor).by for request in requests]
+    units = [_act(players, *part) for part in cut(rows, *table)]
+    futures = [crew.submit(unit) for unit in units]
+
+    def moves() -> list[list[Move]]:
+        results = map(result_of, units, futures)
+        return _by_request(len(requests), table[0], joined(results))
+
+    return moves
+
+
+def answered(requests: Sequence[Request], rows: int) -> list[list[Move]]:
+    """The moves of each request to models here, in units of so many rows."""
+    table = _rows_of(requests)
+    actors = [request.actor for request in requests]
+    moves = joined(acted(actors, *part) for part in cut(rows, *table))
+    return _by_request(len(requests), table[0], moves)
+
+
+def _rows_of(
+    requests: Sequence[Request],
+) -> tuple[list[int], list[View], list[int]]:
+    """Of all rows: the number of its request, the view, the seed."""
+    by = [n for n, request in enumerate(requests) for _ in request.views]
+    views = joined(request.views for request in requests)
+    return by, views, joined(request.seeds for request in requests)
+
+
+def _by_request(
+    count: int, by: Sequence[int], moves: Sequence[Move]
+) -> list[list[Move]]:
+    made: list[list[Move]] = [[] for _ in range(count)]
+    for n, move in zip(by, moves, strict=True):
+        made[n].append(move)
+    return made
+
+
+def _act(
+    players: Sequence[Weighted],
+    by: Sequence[int],
+    views: Sequence[View],
+    seeds: Sequence[int],
+) -> Act:
+    """The unit of these rows, with the players of these rows alone."""
+    own = list(dict.fromkeys(by))
+    places = [own.index(player) for player in by]
+    return Act([players[n] for n in own], places, list(views), list(seeds))
+
+
+class Sharing:
+    """Who does the run's model work."""
+
+    def __init__(self, crew: Crew | None, rows: int) -> None:
+        """`rows` is the size of a unit."""
+        self.crew = crew
+        self.rows = rows
+
+    def open(self, player: Any, weights: Path | None, resources: Resources) -> Actor:
+        """The actor of a player: its model is with the workers, if there are any and it has one."""
+        if self.crew is None or not isinstance(player, Local):
+            return player.open(weights, resources)
+        if player.sampler.elsewhere:
+            return player.open(weights, resources)
+        return RemoteActor(player, weights, resources, self.crew, self.rows)
+
+    def act(self, requests: Sequence[Request]) -> list[list[Move]]:
+        """The moves of each request, in order.
+
+        Rows of models are cut into units, and those of players that can share a batch may be in
+        one. Workers begin first and are waited for last.
+        """
+        remote: dict[Hashable, list[int]] = {}
+        here: dict[Hashable, list[int]] = {}
+        for n, request in enumerate(requests):
+            actor = request.actor
+            if isinstance(actor, RemoteActor):
+                remote.setdefault(actor.company, []).append(n)
+            else:
+                here.setdefault(company(actor), []).append(n)
+
+        def of(places: Sequence[int]) -> list[Request]:
+            return [requests[n] for n in places]
+
+        under_way = [
+            (group, sent(of(group), self.rows, cast(Crew, self.crew)))
+            for group in remote.values()
+        ]
+        made: dict[int, list[Move]] = {}
+        whole = here.pop(None, [])
+        for group in here.values():
+            if sum(len(requests[n].views) for n in group) <= self.rows:
+                whole += group
+            else:
+                made.update(zip(group, answered(of(group), self.rows), strict=True))
+        made.update(zip(whole, act_together(of(whole)), strict=True))
+        for group, moves in under_way:
+            made.update(zip(group, moves(), strict=True))
+        return [made[n] for n in range(len(requests))]
+
+    def judge(
+        self, judge: Judge, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+    ) -> list[Judgement]:
+        """The judgements of these matches; by workers where the judge has a model of its own."""
+        if not judge.in_units:
+            return judge.judge_checked(matches, prompts)
+        parts = [part for (part,) in cut(self.rows, matches)]
+        if self.crew is None:
+            return joined(judge.judge_checked(part, prompts) for part in parts)
+        context = judge.judge_context
+        of_judge, game = Part.of(judge), Part.of(context.game)
+        units = [
+            Judged(of_judge, game, context.seed, list(part), _of(part, prompts))
+            for part in parts
+        ]
+        return joined(self.crew.results(units))
+
+    def teaches(self, trainer: Learner) -> bool:
+        """Whether workers train with it: it needs its batch alone, and starts no processes of its
+        own.
+        """
+        if self.crew is None or not isinstance(trainer, Launchable):
+            return False
+        return trainer.launch is None and trainer.needs in ("pairs", "answers")
+
+    def learn(self, trainer: Learner, batch: TrainingBatch) -> UnderWay:
+        """Have a worker train."""
+        assert self.crew is not None
+        folder = (batch.scratch / LAUNCH).resolve()
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        write(folder, trainer, batch)
+        unit = Learn(str(folder))
+        return UnderWay(unit, self.crew.submit(unit))
+
+
+class UnderWay:
+    """A training that a worker was given."""
+
+    def __init__(self, unit: Learn, future: Future[bytes]) -> None:
+        self._unit = unit
+        self._future = future
+
+    def result(self, log: Callable[[dict[str, Any]], None]) -> dict[str, float]:
+        """What sums it up, when it has ended; until then its lines of metrics are handed on. Raises
+        what the worker raised.
+        """
+        follow(self._ended, Path(self._unit.folder) / METRICS, log)
+        return result_of(self._unit, self._future)
+
+    def _ended(self, seconds: float) -> bool:
+        """Whether it ends within so many seconds."""
+        return bool(wait([self._future], seconds).done)
+
+
+def _of(matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> dict[str, Prompt]:
+    """The prompts of these matches."""
+    return {match.prompt: prompts[match.prompt] for match in matches}

@@ -1,0 +1,362 @@
+"""The ledger as Parquet files in shapes that other tools load.
+
+prompts   TRL's conversational prompt-only format, with split, generation and facts (JSON)
+pairs     TRL's conversational preference format: prompt, chosen, rejected, both scores
+episodes  one row a move that was learned from: match, turn, reward, its parts (JSON)
+matches   one row a match
+turns     one row a move: seat, player, text, finish, tokens
+scores    one row a (match, judge, seat, utility); without scores one row with the reason
+votes     one row a reading behind a judgement: by whom, of which seat, at what cost
+replies   one row a reply of an endpoint, by the hash of the question
+benchmarks       one row a named set, player and metric, with its 95 % interval and the
+                 paired difference from the start
+benchmark_items  one row an answer to an item of a set, and a metric: its value, or why
+                 there is none
+players, stages, logprobs   as in the ledger
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from equipoise.system.files import drafted
+from equipoise.system.locks import check_writable
+from equipoise.runs.named_sets.results import (
+    BENCHMARKS,
+    benchmark_rows,
+    recorded_results,
+)
+from equipoise.runs.database import to_json
+from equipoise.runs.ledger import Ledger
+from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
+
+Row = dict[str, Any]
+CHUNK = 10_000  # rows held in memory at a time
+
+
+def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
+    """Write every table to `folder`/NAME.parquet, in place of older files; returns file -> rows.
+
+    Each file appears whole or not at all. Raises RunError where the folder cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    check_writable(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    written: dict[Path, int] = {}
+    for name, (columns, rows) in TABLES.items():
+        path = folder / f"{name}.parquet"
+        schema = pa.schema([(column, _arrow(kind)) for column, kind in columns.items()])
+        written[path] = 0
+        with drafted(path) as draft, pq.ParquetWriter(draft, schema) as file:
+            source = rows(ledger)
+            while part := list(islice(source, CHUNK)):
+                file.write_table(pa.Table.from_pylist(part, schema=schema))
+                written[path] += len(part)
+    return written
+
+
+def _arrow(kind: str) -> Any:
+    import pyarrow as pa
+
+    chat = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    return {
+        "text": pa.string(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "bool": pa.bool_(),
+        "chat": chat,
+    }[kind]
+
+
+def _chat(messages: Iterable[Message]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _prompts(ledger: Ledger) -> Iterator[Row]:
+    for split, generation, record in ledger.rows(
+        "SELECT split, generation, record FROM prompts ORDER BY rowid"
+    ):
+        prompt = msgspec.json.decode(record, type=Prompt)
+        yield {
+            "id": prompt.id,
+            "split": split,
+            "generation": generation,
+            "prompt": _chat(prompt.messages),
+            "source": prompt.source,
+            "facts": to_json(prompt.facts),
+        }
+
+
+def _pairs(ledger: Ledger) -> Iterator[Row]:
+    for learner, record in ledger.rows(
+        "SELECT learner, record FROM pairs ORDER BY rowid"
+    ):
+        pair = msgspec.json.decode(record, type=Pair)
+        yield {
+            "id": pair.id,
+            "generation": pair.generation,
+            "learner": learner,
+            "match": pair.match,
+            "prompt": _chat(pair.messages),
+            "chosen": _chat([Message("assistant", pair.chosen)]),
+            "rejected": _chat([Message("assistant", pair.rejected)]),
+            "score_chosen": pair.chosen_score,
+            "score_rejected": pair.rejected_score,
+        }
+
+
+def _episodes(ledger: Ledger) -> Iterator[Row]:
+    decode = msgspec.json.Decoder(Episode).decode
+    for learner, record in ledger.rows(
+        "SELECT learner, record FROM episodes ORDER BY rowid"
+    ):
+        episode = decode(record)
+        yield {
+            **msgspec.structs.asdict(episode),
+            "learner": learner,
+            "parts": to_json(episode.parts),
+        }
+
+
+def _all_matches(ledger: Ledger) -> Iterator[Match]:
+    decode = msgspec.json.Decoder(Match).decode
+    for (record,) in ledger.rows("SELECT record FROM matches ORDER BY rowid"):
+        yield decode(record)
+
+
+def _matches(ledger: Ledger) -> Iterator[Row]:
+    for match in _all_matches(ledger):
+        yield {
+            "id": match.id,
+            "generation": match.generation,
+            "split": match.split,
+            "game": match.game,
+            "prompt": match.prompt,
+            "seed": match.seed,
+            "seats": to_json(
+                {seat: str(player) for seat, player in match.seats.items()}
+            ),
+        }
+
+
+def _turns(ledger: Ledger) -> Iterator[Row]:
+    for match in _all_matches(ledger):
+        for number, turn in enumerate(match.turns):
+            yield {
+                "match": match.id,
+                "turn": number,
+                "seat": turn.seat,
+                "player": str(match.seats[turn.seat]),
+                "text": turn.move.text,
+                "finish": turn.move.finish,
+                "error": turn.move.error,
+                "prompt_tokens": turn.move.prompt_tokens,
+                "answer_tokens": turn.move.tokens,
+                "cost": turn.move.cost,
+            }
+
+
+def _all_judgements(ledger: Ledger) -> Iterator[Judgement]:
+    decode = msgspec.json.Decoder(Judgement).decode
+    for (record,) in ledger.rows("SELECT record FROM judgements ORDER BY rowid"):
+        yield decode(record)
+
+
+def _votes(ledger: Ledger) -> Iterator[Row]:
+    for judgement in _all_judgements(ledger):
+        for vote in judgement.votes:
+            yield {
+                "match": judgement.match,
+                "judge": judgement.judge,
+                **msgspec.structs.asdict(vote),
+            }
+
+
+def _scores(ledger: Ledger) -> Iterator[Row]:
+    for judgement in _all_judgements(ledger):
+        common = {
+            "match": judgement.match,
+            "judge": judgement.judge,
+            "reason": judgement.reason,
+        }
+        if judgement.scores is None:
+            yield {**common, "seat": None, "utility": None, "value": None}
+            continue
+        for seat, utilities in judgement.scores.items():
+            for utility, value in utilities.items():
+                yield {**common, "seat": seat, "utility": utility, "value": value}
+
+
+def _benchmark_items(ledger: Ledger) -> Iterator[Row]:
+    for stage, result in recorded_results(ledger):
+        for scores in ledger.benchmark_scores(stage):
+            for metric, value in scores.values.items():
+                yield {
+                    "set": result.name,
+                    "player": result.player,
+                    "source": result.source,
+                    "item": scores.item,
+                    "sample": scores.sample,
+                    "metric": metric,
+                    "value": value,
+                    "reason": scores.reason,
+                    "group": scores.group,
+                }
+
+
+def _plain(table: str, columns: Iterable[str]) -> Callable[[Ledger], Iterator[Row]]:
+    names = list(columns)
+
+    def rows(ledger: Ledger) -> Iterator[Row]:
+        for values in ledger.rows(f"SELECT {', '.join(names)} FROM {table}"):
+            yield dict(zip(names, values, strict=True))
+
+    return rows
+
+
+_LINEAGE = {
+    "name": "text",
+    "generation": "int",
+    "parent": "text",
+    "learner": "text",
+    "facts": "text",
+}
+_STAGES = {
+    "key": "text",
+    "generation": "int",
+    "stage": "text",
+    "facts": "text",
+    "seconds": "float",
+}
+_BENCHMARK_ITEMS = {
+    "set": "text",
+    "player": "text",
+    "source": "text",
+    "item": "text",
+    "sample": "int",
+    "metric": "text",
+    "value": "float",
+    "reason": "text",
+    "group": "text",
+}
+_REPLIES = {
+    "key": "text",
+    "account": "text",
+    "tokens": "int",
+    "cost": "float",
+    "record": "text",
+}
+_LOGPROBS = {
+    "player": "text",
+    "encoding": "text",
+    "text": "text",
+    "total": "float",
+    "tokens": "int",
+}
+
+TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
+    "prompts": (
+        {
+            "id": "text",
+            "split": "text",
+            "generation": "int",
+            "prompt": "chat",
+            "source": "text",
+            "facts": "text",
+        },
+        _prompts,
+    ),
+    "pairs": (
+        {
+            "id": "text",
+            "generation": "int",
+            "learner": "text",
+            "match": "text",
+            "prompt": "chat",
+            "chosen": "chat",
+            "rejected": "chat",
+            "score_chosen": "float",
+            "score_rejected": "float",
+        },
+        _pairs,
+    ),
+    "episodes": (
+        {
+            "id": "text",
+            "generation": "int",
+            "learner": "text",
+            "match": "text",
+            "turn": "int",
+            "role": "text",
+            "group": "text",
+            "reward": "float",
+            "parts": "text",
+        },
+        _episodes,
+    ),
+    "matches": (
+        {
+            "id": "text",
+            "generation": "int",
+            "split": "text",
+            "game": "text",
+            "prompt": "text",
+            "seed": "int",
+            "seats": "text",
+        },
+        _matches,
+    ),
+    "turns": (
+        {
+            "match": "text",
+            "turn": "int",
+            "seat": "text",
+            "player": "text",
+            "text": "text",
+            "finish": "text",
+            "error": "text",
+            "prompt_tokens": "int",
+            "answer_tokens": "int",
+            "cost": "float",
+        },
+        _turns,
+    ),
+    "scores": (
+        {
+            "match": "text",
+            "judge": "text",
+            "reason": "text",
+            "seat": "text",
+            "utility": "text",
+            "value": "float",
+        },
+        _scores,
+    ),
+    "votes": (
+        {
+            "match": "text",
+            "judge": "text",
+            "by": "text",
+            "seat": "text",
+            "other": "text",
+            "value": "float",
+            "reason": "text",
+            "tokens": "int",
+            "cost": "float",
+        },
+        _votes,
+    ),
+    "benchmarks": (BENCHMARKS, benchmark_rows),
+    "benchmark_items": (_BENCHMARK_ITEMS, _benchmark_items),
+    "replies": (_REPLIES, _plain("replies", _REPLIES)),
+    "players": (_LINEAGE, _plain("players", _LINEAGE)),
+    "stages": (_STAGES, _plain("stages", _STAGES)),
+    "logprobs": (_LOGPROBS, _plain("logprobs", _LOGPROBS)),
+}

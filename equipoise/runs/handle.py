@@ -1,0 +1,391 @@
+"""`Run`: what a person holds of a run in Python, to read it, go on with it, and look at it anew."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from equipoise.errors import ConfigError, RunError
+from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
+from equipoise.evaluation.harnesses.base import Harness
+from equipoise.system.files import write_text
+from equipoise.judges.base import Judge
+from equipoise.system.locks import check_writable
+from equipoise.ratings.base import Ratings
+from equipoise.runs import recipes
+from equipoise.runs.named_sets.results import BENCHMARKS, against_start, benchmark_rows
+from equipoise.runs.named_sets.sets import Sweep
+from equipoise.runs.beside import measurements_beside
+from equipoise.runs.config import RunConfig
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.displayed import console, play
+from equipoise.runs.export import export
+from equipoise.runs.model_card import copy_cards, write_data_card
+from equipoise.runs.playing import Played
+from equipoise.runs.publishing import hub_repository
+from equipoise.runs.reading import frames
+from equipoise.runs.reading.measured_rows import COLUMNS, measured_rows
+from equipoise.runs.reading.page import page
+from equipoise.runs.reading.progress import progress as progress_of
+from equipoise.runs.reading.summary import Summary, summary
+from equipoise.runs.reading.tables import Frame, frame
+from equipoise.runs.rejudge import JudgedPart, Rejudgement, rejudge
+from equipoise.runs.rerate import RatedBy, Rerating, rerate
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The Parquet files with their rows, and the address where they were uploaded to."""
+
+    rows: Mapping[Path, int]
+    address: str
+
+
+Part = Literal["train", "held_out", "test", "benchmark", "people"]
+Given = Any  # a set: a name, a file, YAML, a mapping, a `Benchmark`
+PARTS = get_args(Part)
+
+
+class Run:
+    """A run, by its folder.
+
+    Reading takes no lock, needs no model, writes nothing and runs no code but Equipoise's own, so
+    it is allowed while the run is played, elsewhere, or on a disk that cannot be written. Nothing
+    is kept open between calls.
+
+    The frames are `pandas.DataFrame`s where pandas is installed, else `pyarrow.Table`s; their
+    columns are listed in docs/python.md.
+    """
+
+    def __init__(
+        self, path: str | Path, played: Played | None = None, *, trust: bool = False
+    ) -> None:
+        """The run in the folder `path`; `played` is what this process played of it.
+
+        `trust`: whether parts of the run's own may be imported, also where it is only read. Raises
+        RunError where there is no run.
+        """
+        self.path = Path(path).resolve()
+        self.played = played
+        self.trust = trust
+        with self._read():
+            pass
+
+    def _read(self) -> contextlib.AbstractContextManager[RunDirectory]:
+        return RunDirectory.read(self.path, self.trust)
+
+    # -- reading
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's configuration. Only with `trust` are parts of the run's own imported for it;
+        else stand-ins with their settings take their places.
+        """
+        with self._read() as run:
+            return run.config
+
+    def status(self) -> dict[str, Any]:
+        """How far the run is, what was used and spent, and its last measurement."""
+        with self._read() as run:
+            return progress_of(run)
+
+    def measures(self) -> Frame:
+        """What was measured: one row a learner and generation, with 95 % intervals."""
+        with self._read() as run:
+            return frame(COLUMNS, measured_rows(run.ledger))
+
+    def matches(self, part: Part | None = None, generation: int | None = None) -> Frame:
+        """What was played: one row a seat of a match, with its answer.
+
+        Args: part: train, held_out or test, None: all; generation: one only, None: all.
+        """
+        _one_of(part, PARTS, "part")
+        with self._read() as run:
+            return frame(frames.MATCHES, frames.match_rows(run, part, generation))
+
+    def judgements(
+        self, part: Part | None = None, generation: int | None = None
+    ) -> Frame:
+        """What was judged: one row a judge's word on a seat of a match; args as `matches`."""
+        _one_of(part, PARTS, "part")
+        with self._read() as run:
+            rows = frames.judgement_rows(run, part, generation)
+            return frame(frames.JUDGEMENTS, rows)
+
+    def pairs(self, generation: int | None = None) -> Frame:
+        """What learners were taught: one row a pair of answers."""
+        with self._read() as run:
+            return frame(frames.PAIRS, frames.pair_rows(run, generation))
+
+    def benchmarks(self) -> Frame:
+        """What was measured on named sets: one row a set, player and metric."""
+        with self._read() as run:
+            return frame(BENCHMARKS, benchmark_rows(run.ledger))
+
+    def beside_start(
+        self, results: Sequence[BenchmarkResult] | None = None
+    ) -> list[AgainstStart]:
+        """The newest results on named sets, or these, each beside the player's start."""
+        with self._read() as run:
+            rows = list(against_start(run.ledger))
+        return [row for row in rows if results is None or row.result in results]
+
+    def ratings(self) -> Frame:
+        """How the players were rated: one row a player and rating, with 95 % intervals."""
+        with self._read() as run:
+            return frame(frames.RATINGS, frames.rating_rows(run))
+
+    def report(self, out: str | Path | None = None, beside: Sequence[str] = ()) -> Path:
+        """Write the report, one HTML file that works offline, and say where it is.
+
+        Args: out: the file, None: report.html in the run's folder; beside: other runs to draw
+        beside this one, `RUN` or `RUN@GENERATION`, where the evaluation compares runs.
+
+        Raises RunError where the file cannot be written.
+        """
+        from equipoise.report.html import render
+
+        path = self.path / "report.html" if out is None else Path(out)
+        if path.is_dir():
+            raise RunError(f"{path}: is a folder; name the file, as {path}/report.html")
+        check_writable(path.parent)
+        with self._read() as run:
+            others = measurements_beside(run, beside)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, render(page(run, beside=others)))
+        return path
+
+    def export(self, to: str | Path, push: str = "") -> Exported:
+        """Write every record as Parquet into the folder `to`, with the generations' model cards and
+        a card of the data set.
+
+        `push`: also upload them as this data set of a hub, under its own login.
+        """
+        folder = Path(to)
+        repository = hub_repository(push, "dataset") if push else None
+        with self._read() as run:
+            rows = export(run.ledger, folder)
+            cards = copy_cards(run, folder / "cards")
+            cards += write_data_card(run, rows, folder)
+        address = repository.upload(folder, [*rows, *cards]) if repository else ""
+        return Exported(rows, address)
+
+    def export_answers(self, to: str | Path) -> dict[Path, int]:
+        """Write the answers to AlpacaEval, Arena-Hard and MT-Bench as the files that the official
+        judges take: file -> answers. Reads the sets' data again.
+        """
+        from equipoise.runs.named_sets.answers import write_answer_files
+
+        with self._read() as run:
+            return write_answer_files(run, Path(to))
+
+    # -- going on, and looking anew
+
+    def resume(
+        self,
+        settings: recipes.Overrides | None = None,
+        *,
+        directory: str | Path | None = None,
+        progress: bool = True,
+    ) -> Run:
+        """Go on where the run stopped; what is recorded is not done again.
+
+        `settings` may raise what limits a run without changing what it computes: budgets,
+        time-outs, concurrency, addresses. `directory`: what relative paths of the configuration are
+        relative to from now on, None: the folder that the run was started in. Raises ConfigError
+        for other settings and for an edited configuration, RunError where another process plays the
+        run or where it is somebody else's (see `trust`), Stopped on Ctrl-C.
+        """
+        from equipoise.report.terminal import show_notes
+
+        place = None if directory is None else Path(directory)
+        with (
+            RunDirectory.home_of(self.path, place, show_notes),
+            RunDirectory.open(self.path, self.trust, show_notes) as run,
+        ):
+            if place is not None:
+                run.settle_here()
+            if settings:
+                run.allow(settings)
+            self.played = play(run, progress)
+        return self
+
+    def rerate(
+        self,
+        by: str | Mapping[str, Any] | Ratings | type[Ratings] | None = None,
+        settings: recipes.Overrides = (),
+        *,
+        of: RatedBy | None = None,
+        judge: str = "",
+    ) -> Rerating:
+        """Rate the players anew, from the records alone; nothing is written.
+
+        Args: by: a kind of rating or its settings, None: the run's; settings: of the rating, `{"k":
+        8}`; of: "matches" (the players, by training matches), "league" (every generation, by
+        held-out pay-offs) or "votes" (by people's), None: matches where several players met; judge:
+        whose judgements count, "" for the run's own.
+        """
+        _one_of(of, get_args(RatedBy), "of")
+        ratings = (
+            None if by is None else recipes.component(Ratings, by, settings, "--by")
+        )
+        with self._read() as run:
+            return rerate(run, ratings, of, judge)
+
+    def rejudge(
+        self,
+        judge: str | Mapping[str, Any] | Judge | type[Judge],
+        settings: recipes.Overrides = (),
+        *,
+        part: JudgedPart = "held_out",
+        generation: int | None = None,
+        progress: bool = True,
+    ) -> Rejudgement:
+        """Have another judge judge recorded matches; nothing is played, and its judgements are
+        recorded beside the run's.
+
+        Args: judge: a kind of judge, its settings, a judge, or its class; settings: of the judge;
+        part, generation: which matches.
+        """
+        from equipoise.report.terminal import Display, show_notes
+
+        _one_of(part, get_args(JudgedPart), "part")
+        other = recipes.component(Judge, judge, settings, "--with")
+        with (
+            RunDirectory.open(self.path, self.trust, show_notes) as run,
+            Display(console=console(), silent=not progress) as display,
+        ):
+            return rejudge(run, other, part, generation, display)
+
+    def evaluate(
+        self,
+        on: Given | Sequence[Given],
+        players: str | Sequence[str] = (),
+        judge: str | Mapping[str, Any] | Judge | type[Judge] | None = None,
+        settings: recipes.Overrides = (),
+        *,
+        sweep: Sweep = (),
+        trained: bool = False,
+        progress: bool = True,
+    ) -> list[BenchmarkResult]:
+        """Measure players on named sets; nothing is trained, and what is recorded is not asked
+        again.
+
+        Args: on: a benchmark's name, a file of prompts, a YAML file, a mapping or a `Benchmark`, or
+        several of them; players: `policy@3`, `policy` (its newest) or `policy@all`, none: the start
+        and the newest of everyone who learns; judge: of every set that names none; settings: of
+        every set, `{"limit": 100}`; sweep: a setting of every set -> its values, `{"temperature":
+        [0, 0.7]}`; trained: sets of prompts are played by the run's game and judged by its judge.
+
+        Raises ConfigError and DataError before anything is asked, RunError for players that are not
+        there or a run that is in use, Stopped on Ctrl-C: the same call goes on.
+        """
+        from equipoise.report.terminal import Display, show_notes
+        from equipoise.runs.evaluation import measure
+
+        with (
+            RunDirectory.open(self.path, self.trust, show_notes) as run,
+            Display(console=console(), silent=not progress) as display,
+        ):
+            return measure(
+                run, on, players, judge, settings, sweep, trained, monitor=display
+            )
+
+    def evaluate_by_harness(
+        self,
+        harness: str | Mapping[str, Any] | Harness | type[Harness],
+        players: str | Sequence[str] = (),
+        settings: recipes.Overrides = (),
+    ) -> list[BenchmarkResult]:
+        """Measure players by another program that loads their weights, such as lm-eval; what is
+        recorded is not measured again.
+
+        Args: harness: a kind of harness with its tasks, `{"kind": "lm_eval", "tasks":
+        ["arc_easy"]}`; players: as in `evaluate`; settings: of the harness.
+
+        Raises ConfigError, before anything is measured, for a harness or a task that is not there
+        and for players without weights, DataError where data cannot be had.
+        """
+        from equipoise.report.terminal import show_notes
+        from equipoise.runs.named_sets.harness import measure_by_harness
+        from equipoise.runs.evaluation import players_of
+
+        by = recipes.component(Harness, harness, settings, "--harness")
+        wanted = [players] if isinstance(players, str) else players
+        with RunDirectory.open(self.path, self.trust, show_notes) as run:
+            return measure_by_harness(run, players_of(run, wanted), by)
+
+    def best_response(
+        self,
+        player: str,
+        start: str = "",
+        settings: recipes.Overrides = (),
+        *,
+        role: str = "",
+        out: str | Path | None = None,
+        overwrite: bool = False,
+        progress: bool = True,
+    ) -> Run:
+        """Train a fresh player against a frozen one of this run, and return the run in which it was
+        (its `status()["best_response"]`); called again, it goes on there.
+
+        Args: player: `policy@3`, or `policy` (its newest); start: a model or a player of the run to
+        begin from, "": as the run's player of that role was given; settings: of the new run,
+        `{"generations": 50}`; role: the exploiter's, where several are left; out: the folder, None:
+        best_responses/PLAYER in this run's.
+
+        Raises RunError and ConfigError before anything is sampled, Stopped on Ctrl-C.
+        """
+        from equipoise.runs.best_response import prepare
+
+        with self._read() as run:
+            folder = prepare(
+                run, player, start, role, settings, out, overwrite, self.trust
+            )
+        return Run(folder, trust=True).resume(progress=progress)
+
+    def import_scores(
+        self,
+        player: str,
+        files: str | Path | Sequence[str | Path],
+        source: str,
+        *,
+        model: str = "",
+        name: str = "",
+    ) -> list[BenchmarkResult]:
+        """Record beside the run what a harness or an official judge wrote of a player.
+
+        Args: player: `policy@3`, or `policy` (its newest); files: its results; source: lm_eval,
+        evalscope, inspect, alpaca_eval, arena_hard or mt_bench; model: the one that is meant where
+        a file holds several; name: of the set, "" for its own.
+
+        Raises ConfigError, DataError and RunError before anything is recorded.
+        """
+        from equipoise.report.terminal import show_notes
+        from equipoise.runs.named_sets.harness import import_scores
+
+        many = [files] if isinstance(files, str | Path) else files
+        paths = [Path(file) for file in many]
+        with RunDirectory.open(self.path, self.trust, show_notes) as run:
+            return import_scores(run, player, paths, source, model, name)
+
+    # -- what it looks like
+
+    def _summary(self) -> Summary:
+        with self._read() as run:
+            return summary(run)
+
+    def __repr__(self) -> str:
+        return self._summary().text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().html()
+
+
+def _one_of(value: str | None, known: Sequence[str], option: str) -> None:
+    """Raises ConfigError for a value that is none of those known; None is no value."""
+    if value is not None and value not in known:
+        raise ConfigError(f"--{option} {value}: must be {' or '.join(known)}")

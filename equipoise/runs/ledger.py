@@ -1,0 +1,393 @@
+"""The ledger: every record of a run, written and read by what it is about.
+
+Ids are hashes of what made the record, so writing a record again inserts nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from equipoise.evaluation.named_sets.records import ItemScores
+from equipoise.models.resources import Spending
+from equipoise.runs.database import BENCHMARK_SCORES, Database, to_json
+from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
+
+COUNTED = (
+    "prompts",
+    "matches",
+    "judgements",
+    "pairs",
+    "episodes",
+    "logprobs",
+    "replies",
+    "players",
+    "stages",
+)
+
+
+MEETING = "meeting"  # the `game` of matches that set recorded answers beside each other
+WITHIN = "within"  # the fact that names the stage around one that is inside another
+
+
+class FinishedStage(NamedTuple):
+    """A stage that is finished: its key, what it found out, and how long it took.
+
+    `seconds` are its own, without those of the stages inside it.
+    """
+
+    key: str
+    generation: int
+    stage: str
+    facts: dict[str, Any]
+    seconds: float
+
+    @property
+    def within(self) -> str | None:
+        """The name of the stage that it is inside of."""
+        return self.facts.get(WITHIN)
+
+
+class Birth(NamedTuple):
+    """A player born in the run: from which player (None: as given), by which learner."""
+
+    player: PlayerId
+    parent: str | None
+    learner: str
+    facts: dict[str, Any]
+
+
+class JudgedPart(NamedTuple):
+    """How many judgements a part of the matches has, and how many of them have scores."""
+
+    split: str
+    generation: int
+    judgements: int
+    judged: int
+
+
+class Ledger(Database):
+    """The records of one run."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__(connection, path)
+        self._logged: dict[str, list[dict[str, Any]]] = {}  # by stages under way
+
+    # -- writing
+
+    def add_prompts(
+        self, prompts: Iterable[Prompt], split: str, generation: int
+    ) -> None:
+        """Record which prompts belong to (split, generation)."""
+        rows = ((p.id, split, generation, to_json(p)) for p in prompts)
+        self._insert("prompts", rows)
+
+    def add_matches(self, matches: Iterable[Match]) -> None:
+        """Record played matches."""
+        rows = ((m.id, m.generation, m.split, m.prompt, to_json(m)) for m in matches)
+        self._insert("matches", rows)
+
+    def add_judgements(self, judgements: Iterable[tuple[Match, Judgement]]) -> None:
+        """Record judgements, each with the match that it is about."""
+        self._insert("judgements", starmap(_judgement_row, judgements))
+
+    def grow_judgements(self, judgements: Iterable[tuple[Match, Judgement]]) -> None:
+        """Record judgements in place of those of the same id, which have fewer votes."""
+        rows = starmap(_judgement_row, judgements)
+        self._insert("judgements", rows, replacing="id")
+
+    def add_pairs(self, pairs: Iterable[Pair], learner: PlayerId) -> None:
+        """Record what `learner` is taught this generation."""
+        rows = ((p.id, p.generation, str(learner), to_json(p)) for p in pairs)
+        self._insert("pairs", rows)
+
+    def add_episodes(self, episodes: Iterable[Episode], learner: PlayerId) -> None:
+        """Record the moves of `learner` with their rewards."""
+        rows = ((e.id, e.generation, str(learner), to_json(e)) for e in episodes)
+        self._insert("episodes", rows)
+
+    def add_logprobs(
+        self,
+        player: PlayerId,
+        encoding: str,
+        texts: Sequence[str],
+        values: Sequence[tuple[float, int]],
+    ) -> None:
+        """Record the log-probability (nats) and token count of each text key under `player`."""
+        rows = (
+            (str(player), encoding, text, total, count)
+            for text, (total, count) in zip(texts, values, strict=True)
+        )
+        self._insert("logprobs", rows)
+
+    def add_reply(
+        self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
+    ) -> None:
+        """Record an endpoint's reply and what it cost the account; at once, for it may have been
+        paid for.
+        """
+        row = (key, account, tokens, cost, to_json(reply))
+        self._insert("replies", [row])
+
+    def add_benchmark_scores(self, stage: str, scores: Iterable[ItemScores]) -> None:
+        """Record what each answer scored in the stage of this key."""
+        with self.transaction() as db:
+            db.execute(BENCHMARK_SCORES)
+            rows = ((stage, s.item, s.sample, to_json(s)) for s in scores)
+            self._insert("benchmark_scores", rows)
+
+    def add_player(
+        self,
+        player: PlayerId,
+        parent: PlayerId | None,
+        learner: str,
+        facts: dict[str, Any],
+    ) -> None:
+        """Record a player's birth: from whom, and by which learner."""
+        origin = str(parent) if parent else None
+        row = (player.name, player.generation, origin, learner, to_json(facts))
+        self._insert("players", [row])
+
+    def finish(
+        self,
+        key: str,
+        generation: int,
+        stage: str,
+        facts: dict[str, Any],
+        seconds: float,
+    ) -> None:
+        """Mark a stage as finished, with what it found out and the lines that it logged."""
+        row = (key, generation, stage, to_json(facts), seconds)
+        logged = enumerate(self._logged.pop(key, []))
+        lines = [(key, n, json.dumps(line)) for n, line in logged]
+        with self.transaction():
+            self._insert("stages", [row])
+            if lines:
+                self._insert("metrics", lines)
+
+    def log(self, stage: str, line: dict[str, Any]) -> None:
+        """A line of metrics of a stage under way, to be recorded when it is finished."""
+        self._logged.setdefault(stage, []).append(line)
+
+    def adopt_metrics(self, lines: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Record the (stage, line of metrics) of finished stages, for a run of a version that had
+        them in a file alone.
+        """
+        by_stage: dict[str, list[dict[str, Any]]] = {}
+        for stage, line in lines:
+            by_stage.setdefault(stage, []).append(line)
+        with self.transaction() as db:
+            db.execute(
+                "CREATE TABLE metrics (stage TEXT, line INTEGER, record TEXT NOT NULL, "
+                "checksum INTEGER, UNIQUE (stage, line))"
+            )
+            for stage, logged in by_stage.items():
+                rows = ((stage, n, json.dumps(line)) for n, line in enumerate(logged))
+                self._insert("metrics", rows)
+
+    # -- stages and players
+
+    def finished(self, key: str) -> dict[str, Any] | None:
+        """The facts of the stage `key`, or None when it is not finished."""
+        query = "SELECT facts FROM stages WHERE key = ?"
+        row = self._db.execute(query, (key,)).fetchone()
+        return msgspec.json.decode(row[0]) if row else None
+
+    def stages(self, stage: str | None = None) -> list[FinishedStage]:
+        """The finished stages, or those of one name, in order of finishing."""
+        query = (
+            "SELECT key, generation, stage, facts, seconds FROM stages "
+            "WHERE ? IS NULL OR stage = ? ORDER BY rowid"
+        )
+        return [
+            FinishedStage(key, t, name, msgspec.json.decode(facts), seconds)
+            for key, t, name, facts, seconds in self.rows(query, (stage, stage))
+        ]
+
+    def metrics(self) -> list[tuple[str, dict[str, Any]]]:
+        """(stage, line of metrics) of all finished stages, in order."""
+        query = "SELECT stage, record FROM metrics ORDER BY rowid"
+        return [(stage, json.loads(record)) for stage, record in self.rows(query)]
+
+    def players(self) -> list[Birth]:
+        """Every player born in this run, in order of birth."""
+        query = (
+            "SELECT name, generation, parent, learner, facts FROM players "
+            "ORDER BY rowid"
+        )
+        return [
+            Birth(PlayerId(name, age), parent, learner, msgspec.json.decode(facts))
+            for name, age, parent, learner, facts in self.rows(query)
+        ]
+
+    # -- prompts and matches
+
+    def prompts(self, split: str, generation: int | None = None) -> list[Prompt]:
+        """The prompts of a split, or of one generation of it, in order of writing."""
+        return self._part("prompts", Prompt, split, generation)
+
+    def matches(
+        self, split: str, generation: int | None = None, limit: int = -1
+    ) -> list[Match]:
+        """The matches of a split, or of one generation of it, in order of writing."""
+        return self._part("matches", Match, split, generation, limit)
+
+    def _part(
+        self,
+        table: str,
+        kind: type,
+        split: str,
+        generation: int | None,
+        limit: int = -1,
+    ) -> list[Any]:
+        where = "split = ?"
+        values = [split]
+        if generation is not None:
+            where = "split = ? AND generation = ?"
+            values = [split, generation]
+        query = f"SELECT record FROM {table} WHERE {where} ORDER BY rowid LIMIT ?"
+        return list(self._records(kind, query, (*values, limit)))
+
+    def matches_of(self, ids: Iterable[str]) -> dict[str, Match]:
+        """These matches, by id."""
+        query = "SELECT record FROM matches WHERE id IN ({ids})"
+        decode = msgspec.json.Decoder(Match).decode
+        matches = (decode(record) for (record,) in self._rows_among(query, ids))
+        return {match.id: match for match in matches}
+
+    def known(self, table: str, ids: Iterable[str]) -> set[str]:
+        """Which of `ids` are recorded in `table` already."""
+        query = f"SELECT id FROM {table} WHERE id IN ({{ids}})"
+        return {row[0] for row in self._rows_among(query, ids)}
+
+    # -- judgements
+
+    def judgements_of(
+        self, matches: Iterable[str], judge: str | None = None
+    ) -> dict[str, Judgement]:
+        """The judgements of these matches, by match id: of the judge of that name, or the newest
+        one.
+        """
+        return {
+            judgement.match: judgement
+            for judgement in self.every_judgement_of(matches)
+            if judge is None or judgement.judge == judge
+        }
+
+    def every_judgement_of(self, matches: Iterable[str]) -> Iterator[Judgement]:
+        """The judgements of these matches by all judges, in order of writing."""
+        query = "SELECT record FROM judgements WHERE match IN ({ids}) ORDER BY rowid"
+        decode = msgspec.json.Decoder(Judgement).decode
+        for (record,) in self._rows_among(query, matches):
+            yield decode(record)
+
+    def unjudged(self) -> int:
+        """How many judgements have no scores."""
+        query = "SELECT count(*) FROM judgements WHERE judged = 0"
+        return self._db.execute(query).fetchone()[0]
+
+    def judged(self) -> list[JudgedPart]:
+        """How many judgements each split and generation has."""
+        query = (
+            "SELECT split, generation, count(*), sum(judged) FROM judgements "
+            "GROUP BY split, generation"
+        )
+        return [JudgedPart(*row) for row in self.rows(query)]
+
+    # -- what learners are taught
+
+    def pairs(self, generation: int, learner: PlayerId) -> list[Pair]:
+        """What `learner` was taught in `generation`, in order of writing."""
+        query = (
+            "SELECT record FROM pairs WHERE generation = ? AND learner = ? "
+            "ORDER BY rowid"
+        )
+        return list(self._records(Pair, query, (generation, str(learner))))
+
+    def episodes(self, learner: PlayerId) -> list[Episode]:
+        """The moves of `learner` with their rewards, in order of writing."""
+        query = "SELECT record FROM episodes WHERE learner = ? ORDER BY rowid"
+        return list(self._records(Episode, query, (str(learner),)))
+
+    def logprobs(
+        self, player: PlayerId, encoding: str, texts: Sequence[str]
+    ) -> dict[str, tuple[float, int]]:
+        """The recorded (log-probability, tokens) of those text keys that `player` has scored
+        already.
+        """
+        query = (
+            "SELECT text, total, tokens FROM logprobs "
+            "WHERE player = ? AND encoding = ? AND text IN ({ids})"
+        )
+        rows = self._rows_among(query, texts, (str(player), encoding))
+        return {text: (total, tokens) for text, total, tokens in rows}
+
+    # -- what endpoints replied
+
+    def reply(self, key: str) -> dict[str, Any] | None:
+        """The recorded reply to the question `key`."""
+        query = "SELECT record FROM replies WHERE key = ?"
+        row = self._db.execute(query, (key,)).fetchone()
+        return msgspec.json.decode(row[0]) if row else None
+
+    def spent(self, account: str) -> Spending:
+        """What an account has spent in this run."""
+        query = (
+            "SELECT count(*), total(tokens), total(cost) FROM replies WHERE account = ?"
+        )
+        calls, tokens, cost = self._db.execute(query, (account,)).fetchone()
+        return Spending(calls, int(tokens), cost)
+
+    def accounts(self) -> dict[str, Spending]:
+        """What every account has spent in this run."""
+        query = (
+            "SELECT account, count(*), total(tokens), total(cost) FROM replies "
+            "GROUP BY account ORDER BY account"
+        )
+        return {
+            account: Spending(calls, int(tokens), cost)
+            for account, calls, tokens, cost in self.rows(query)
+        }
+
+    # -- benchmarks
+
+    def benchmark_scores(self, stage: str) -> list[ItemScores]:
+        """What each answer scored in the stage of this key; empty where none is recorded."""
+        if not self.has_table("benchmark_scores"):
+            return []
+        query = "SELECT record FROM benchmark_scores WHERE stage = ? ORDER BY rowid"
+        return list(self._records(ItemScores, query, (stage,)))
+
+    def has_begun(self) -> bool:
+        """Whether anything was played, or paid for, or made."""
+        tables = ("matches", "replies", "players")
+        queries = [f"SELECT EXISTS(SELECT 1 FROM {table})" for table in tables]
+        return any(self._db.execute(query).fetchone()[0] for query in queries)
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has; at once, for rows are never deleted and the newest bears
+        their number.
+        """
+        queries = {table: f"SELECT max(rowid) FROM {table}" for table in COUNTED}
+        return {
+            table: self._db.execute(query).fetchone()[0] or 0
+            for table, query in queries.items()
+        }
+
+
+def _judgement_row(match: Match, judgement: Judgement) -> tuple[Any, ...]:
+    return (
+        judgement.id,
+        judgement.match,
+        judgement.judge,
+        match.generation,
+        match.split,
+        judgement.scores is not None,
+        to_json(judgement),
+    )

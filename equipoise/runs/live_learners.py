@@ -1,0 +1,231 @@
+"""The learners that stay in memory between generations.
+
+A learner of policy gradients lives on from update to update. It is saved now and then: its weights
+where they will be measured, its whole state (optimizer, critic, baselines) every `save_every`
+generations. A run that was killed takes the newest state and repeats the updates since then from
+the recorded episodes; nothing is played again.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from equipoise import seeds
+from equipoise.errors import RunError
+from equipoise.system.files import faults, set_aside, write_folder
+from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.process_group import GroupLostError
+from equipoise.models.resources import Resources
+from equipoise.players.base import Actor, Resting
+from equipoise.players.population import home
+from equipoise.runs.config import RunConfig
+from equipoise.runs.ledger import Ledger
+from equipoise.runs.monitor import Monitor
+from equipoise.types import PlayerId
+
+if TYPE_CHECKING:
+    from equipoise.learners.sampled_policy import SampledPolicy
+
+Log = Callable[[dict[str, Any]], None]
+T = TypeVar("T")
+
+
+class LiveLearners:
+    """The policy trainers of a run, each at one generation of its learner."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        ledger: Ledger,
+        folder: Path,
+        resources: Resources,
+        monitor: Monitor,
+    ) -> None:
+        """`folder` is the run's."""
+        self._config = config
+        self._ledger = ledger
+        self._resources = resources
+        self._monitor = monitor
+        self._players = folder / "players"
+        self._names = {
+            name
+            for name in config.learning
+            if config.learner_of(name).needs == "episodes"
+        }
+        self._trainers: dict[str, SampledPolicy] = {}
+        self._newest: dict[str, PlayerId] = {}
+
+    def begin(self, learners: Iterable[PlayerId]) -> None:
+        """From now on the learners are at these generations; others of theirs play from their
+        weights on disk.
+        """
+        self._newest = {learner.name: learner for learner in learners}
+
+    def actor(self, player: PlayerId) -> Actor | None:
+        """The actor of a learner in memory, where `player` is its newest generation."""
+        if player.name not in self._names:
+            return None
+        if self._ledger.finished(f"{self._config.generations}/measure") is not None:
+            # All is on disk, from where a resumed run would take it, too.
+            self.close()
+            return None
+        trainer = self._trainers.get(player.name)
+        if trainer is not None and trainer.learner == player:
+            return trainer.actor
+        if self._newest.get(player.name) != player:
+            return None
+        return self._trainer_at(player).actor
+
+    # -- updates
+
+    def update(self, newborn: PlayerId, log: Log) -> dict[str, float]:
+        """One update of the learner in memory, from its recorded episodes to `newborn`; the facts
+        that sum it up.
+
+        Processes that are lost over it are started anew, once, from the last state.
+        """
+        learner = PlayerId(newborn.name, newborn.generation - 1)
+        facts = self._by_trainer(
+            learner, lambda trainer: self._learn(trainer, log), log
+        )
+        trainer = self._trainers[learner.name]
+        trainer.assert_agreement(trainer.actor)
+        return facts
+
+    def _by_trainer(
+        self, learner: PlayerId, act: Callable[[SampledPolicy], T], log: Log
+    ) -> T:
+        """What `act` returns for the trainer at this generation."""
+        trainer = self._trainer_at(learner)
+        try:
+            return act(trainer)
+        except GroupLostError:
+            self._drop(learner.name)
+            log({"processes_started_again": 1})
+        return act(self._trainer_at(learner))
+
+    def _learn(self, trainer: SampledPolicy, log: Log) -> dict[str, float]:
+        learner = trainer.learner
+        episodes = self._ledger.episodes(learner)
+        matches = self._ledger.matches_of({episode.match for episode in episodes})
+        turns = [matches[episode.match].turns[episode.turn] for episode in episodes]
+        seed = seeds.child(self._config.seed, "learn", learner)
+        if isinstance(trainer.actor, Resting):
+            trainer.actor.rest()
+        return trainer.learn(episodes, turns, seed, log)
+
+    def _trainer_at(self, learner: PlayerId) -> SampledPolicy:
+        """The trainer at this generation, brought there from what is on disk and in the ledger."""
+        trainer = self._trainers.get(learner.name)
+        if trainer is None or trainer.learner.generation > learner.generation:
+            self._drop(learner.name)
+            trainer = self._trainers[learner.name] = self._restored(learner)
+        while trainer.learner.generation < learner.generation:
+            following = trainer.learner.generation + 1
+            self.update(PlayerId(learner.name, following), _nowhere)
+            trainer = self._trainers[learner.name]
+        return trainer
+
+    def _drop(self, name: str) -> None:
+        trainer = self._trainers.pop(name, None)
+        if trainer is not None:
+            trainer.close()
+
+    def close(self) -> None:
+        """Let go of all; what they were is on disk and in the ledger."""
+        for name in list(self._trainers):
+            self._drop(name)
+
+    def _restored(self, learner: PlayerId) -> SampledPolicy:
+        """A trainer with the newest saved state up to this generation."""
+        trainer = self._new(learner.name)
+        for generation in reversed(self._saved(learner.name)):
+            state = self._states(learner.name) / str(generation)
+            if generation > learner.generation:
+                continue
+            damaged = faults(state) or _loading_faults(trainer, state)
+            if not damaged:
+                break
+            # An older one, or the recorded episodes, lead there, too.
+            aside = set_aside(state)
+            self._monitor.numbers(set_aside=f"{damaged[0]}; it is {aside.name} now")
+        return trainer
+
+    def _new(self, name: str) -> SampledPolicy:
+        """A trainer at generation 0."""
+        from equipoise.learners.policy_trainer import PolicyTrainer
+        from equipoise.learners.standing_trainer import StandingTrainer
+
+        settings, states = self._settings(name), self._states(name)
+        player = self._config.players[name]
+        seed = seeds.child(self._config.seed, "pupil", name)
+        shared = (settings, player, name, seed, self._resources, states / "sent")
+        if settings.launch is None:
+            return PolicyTrainer(*shared)
+        return StandingTrainer(*shared, states / "launch", self._config.game)
+
+    def _settings(self, name: str) -> PolicyGradient:
+        settings = self._config.learner_of(name)
+        assert isinstance(settings, PolicyGradient), "it alone learns from episodes"
+        return settings
+
+    # -- on disk
+
+    def save(self, learners: Sequence[PlayerId]) -> None:
+        """Write the weights and the state of those that stay in memory, at these generations;
+        generation 0 is the player as given.
+        """
+        for learner in learners:
+            if learner.generation and learner.name in self._names:
+                trainer = self._trainer_at(learner)
+                weights = home(self._players, learner)
+                if not weights.is_dir():
+                    write_folder(weights, trainer.save)
+                self._save_state(learner)
+                self.drop_old_states(learner.name)
+
+    def save_state_when_due(self, name: str) -> None:
+        """Write the state of a learner at every `save_every`-th generation."""
+        trainer = self._trainers[name]
+        if trainer.learner.generation % trainer.settings.save_every == 0:
+            self._save_state(trainer.learner)
+
+    def drop_old_states(self, name: str) -> None:
+        """Delete all states but the newest; call it when the update that led there is recorded, for
+        until then a resumed run needs the one before.
+        """
+        for generation in self._saved(name)[:-1]:
+            shutil.rmtree(self._states(name) / str(generation))
+
+    def _save_state(self, learner: PlayerId) -> None:
+        state = self._states(learner.name) / str(learner.generation)
+        if not state.is_dir():
+            self._by_trainer(
+                learner,
+                lambda trainer: write_folder(state, trainer.save_state),
+                _nowhere,
+            )
+
+    def _states(self, name: str) -> Path:
+        return self._players / name / ".state"
+
+    def _saved(self, name: str) -> list[int]:
+        """The generations whose state is on disk, oldest first."""
+        folders = self._states(name).glob("[0-9]*")
+        return sorted(int(folder.name) for folder in folders)
+
+
+def _loading_faults(trainer: SampledPolicy, state: Path) -> list[str]:
+    """Have the trainer take up a state; why it cannot be read, where it cannot."""
+    try:
+        trainer.load(state, int(state.name))
+    except RunError as error:
+        return [str(error)]
+    return []
+
+
+def _nowhere(line: dict[str, Any]) -> None:
+    """Lines of metrics that are in the run already."""

@@ -1,0 +1,78 @@
+"""What a run remembers of its earlier generations: every text of a role, and the texts that
+succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from equipoise.data.shaping import Term
+from equipoise.models.resources import Resources
+from equipoise.runs.config import RunConfig
+from equipoise.runs.ledger import Ledger
+from equipoise.types import Judgement
+
+
+class Memory:
+    """The texts of earlier generations, read from the ledger a generation at a time, so that a
+    resumed run remembers the same.
+    """
+
+    def __init__(self, config: RunConfig, ledger: Ledger) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._terms: list[Term] | None = None
+        self._generations_read = 0  # whose texts the terms have
+        self._generations_searched = 0  # for successful texts
+        self._successful_texts: list[str] = []
+
+    def terms(self, t: int, resources: Resources) -> list[Term]:
+        """The shaping terms in generation t; they know every text of the generations before."""
+        if self._terms is None:
+            game = self._config.game
+            self._terms = [
+                shaping.in_game(game).open(resources)
+                for shaping in self._config.shaping
+            ]
+        roles = {term.role for term in self._terms}
+        for g in range(self._generations_read, t if roles else 0):
+            texts = self._texts(g, roles)
+            for term in self._terms:
+                term.add(texts[term.role])
+        self._generations_read = max(self._generations_read, t)
+        return self._terms
+
+    def _texts(self, t: int, roles: set[str]) -> dict[str, list[str]]:
+        """role -> what its moves in generation t's training matches said."""
+        texts: dict[str, list[str]] = {role: [] for role in roles}
+        for match in self._ledger.matches("train", t):
+            for turn in match.turns:
+                role = self._config.game.role(turn.seat)
+                if role in roles and turn.move.finish != "error":
+                    texts[role].append(turn.move.text)
+        return texts
+
+    def successful_texts(self, t: int) -> list[str]:
+        """The texts of the generations before t that succeeded, each as often as it did, oldest
+        first; the game says which.
+        """
+        for g in range(self._generations_searched, t):
+            matches = self._ledger.matches("train", g)
+            judgements = self._judgements([match.id for match in matches])
+            for match in matches:
+                self._successful_texts += self._config.game.successful_texts(
+                    match, judgements[match.id]
+                )
+        self._generations_searched = max(self._generations_searched, t)
+        return self._successful_texts
+
+    def _judgements(self, matches: Sequence[str]) -> dict[str, list[Judgement]]:
+        """match -> its judgements by the judges that teach; those of a later re-judgement do not
+        count.
+        """
+        judges = {self._config.judge_of(name).name for name in self._config.learning}
+        judgements: dict[str, list[Judgement]] = {match: [] for match in matches}
+        for judge in judges:
+            for match, judgement in self._ledger.judgements_of(matches, judge).items():
+                judgements[match].append(judgement)
+        return judgements

@@ -1,0 +1,151 @@
+"""The conversations in which benchmarks are asked: their plans, their recorded answers, and the
+files in which official judges take these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from equipoise import seeds
+from equipoise.errors import RunError
+from equipoise.evaluation.named_sets.answer_files import FORMS, answer_rows
+from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.evaluation.named_sets.conversation import Conversation, asked_prompt
+from equipoise.evaluation.named_sets.records import Answer, BenchmarkResult, Item
+from equipoise.system.files import write_text
+from equipoise.system.locks import check_writable
+from equipoise.matches.base import Planned
+from equipoise.runs import recipes
+from equipoise.runs.named_sets.results import SOURCE, recorded_results
+from equipoise.runs.database import to_json
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import Ledger
+from equipoise.types import Match, PlayerId, record_id
+
+PART = "benchmark"  # the split of prompts, matches and judgements of benchmarks
+
+
+def planned_conversations(
+    run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
+) -> list[Planned]:
+    """A conversation, or a match of the set's game, for each item and sample, in order, the player
+    in all seats; its id is that of everything that decides it.
+    """
+    seed = seeds.child(run_seed, PART, benchmark.seed)
+    decoding = (benchmark.temperature, benchmark.max_new_tokens)
+    game = benchmark.game_played
+    plans = []
+    for item in items:
+        prompt = asked_prompt(item)
+        content = [to_json(prompt.messages)]
+        if not isinstance(game, Conversation):  # whose rules may read facts
+            content = [to_json(prompt), to_json(game.settings())]
+        for sample in range(benchmark.samples):
+            identity = record_id(
+                PART, seed, player, prompt.id, *content, sample, *decoding
+            )
+            dice = seeds.child(seed, "match", prompt.id, sample)
+            seats = dict.fromkeys(game.seats_for(prompt), player)
+            plans.append(
+                Planned(identity, player.generation, PART, prompt, seats, dice)
+            )
+    return plans
+
+
+def recorded_matches(
+    ledger: Ledger,
+    run_seed: int,
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    player: PlayerId,
+) -> list[tuple[Item, Match]]:
+    """Every item with each of its recorded matches, which must be all.
+
+    Raises RunError where one is not.
+    """
+    plans = planned_conversations(run_seed, benchmark, items, player)
+    matches = ledger.matches_of(plan.id for plan in plans)
+    missing = sum(plan.id not in matches for plan in plans)
+    if missing:
+        raise RunError(
+            f"{benchmark.kind}: {missing} of {len(plans)} answers of {player} are not "
+            "recorded; its data or settings are not those that were measured"
+        )
+    asked = [item for item in items for _ in range(benchmark.samples)]
+    return [(item, matches[plan.id]) for item, plan in zip(asked, plans, strict=True)]
+
+
+def recorded_answers(
+    ledger: Ledger,
+    run_seed: int,
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    player: PlayerId,
+) -> dict[str, list[Answer]]:
+    """Item id -> the answers that are recorded, which must be all: one for each sample and seat.
+
+    Raises RunError where one is not.
+    """
+    answers: dict[str, list[Answer]] = {item.id: [] for item in items}
+    played = recorded_matches(ledger, run_seed, benchmark, items, player)
+    for item, match in played:
+        for seat in match.seats:
+            turns = [turn for turn in match.turns if turn.seat == seat]
+            answer = Answer(
+                item=item.id,
+                sample=len(answers[item.id]),
+                moves=tuple(turn.move for turn in turns),
+                views=tuple(turn.view for turn in turns),
+            )
+            answers[item.id].append(answer)
+    return answers
+
+
+def answers_of(
+    run: RunDirectory, result: BenchmarkResult
+) -> tuple[list[Item], dict[str, list[Answer]]]:
+    """The items of a recorded result, read again from their data, and the answers.
+
+    Raises DataError where the data are not there, RunError where they are others.
+    """
+    benchmark = recipes.component(Benchmark, dict(result.settings), [], result.name)
+    items = benchmark.items()
+    player = PlayerId.parse(result.player)
+    seed = run.config.seed
+    return items, recorded_answers(run.ledger, seed, benchmark, items, player)
+
+
+def write_answer_files(run: RunDirectory, folder: Path) -> dict[Path, int]:
+    """Write the answers of every measured AlpacaEval, Arena-Hard and MT-Bench in the form that the
+    official judges take, to `folder`/SET/PLAYER@GENERATION/; file -> rows.
+
+    Raises RunError where the run measured none of them, or the folder cannot be written; DataError
+    where the set's data are not there any more.
+    """
+    results = [
+        recorded.result
+        for recorded in recorded_results(run.ledger)
+        if recorded.result.benchmark in FORMS and recorded.result.source == SOURCE
+    ]
+    if not results:
+        known = ", ".join(FORMS)
+        raise RunError(f"{run.folder}: no answers to {known} are recorded")
+    check_writable(folder)
+    written = {}
+    for result in results:
+        items, answers = answers_of(run, result)
+        model = f"{run.config.name}-{result.player}"
+        rows = answer_rows(result.benchmark, items, answers, model)
+        name = FORMS[result.benchmark][0].format(model=model)
+        path = folder / result.name / result.player / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".json":
+            text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+        else:
+            lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+            text = "".join(f"{line}\n" for line in lines)
+        write_text(path, text)
+        written[path] = len(rows)
+    return written

@@ -1,0 +1,191 @@
+"""Measures a run's generations by another program, a harness; and takes the scores that one has
+written.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from equipoise.component import nearest
+from equipoise.errors import ConfigError, RunError
+from equipoise.evaluation.named_sets.records import BenchmarkResult
+from equipoise.evaluation.harnesses.base import Harness, HarnessModel, Prepared
+from equipoise.evaluation.harnesses.sources import read_scores
+from equipoise.models.adapters import holds_adapter, resolve
+from equipoise.models.device import choose_device
+from equipoise.models.loading import load_config, load_tokenizer
+from equipoise.players.local import Local
+from equipoise.players.population import Population
+from equipoise.runs.named_sets.results import record
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import PlayerId, record_id
+
+STAGE = "harness"  # the stage whose facts are a harness's results of a player
+FOLDER = "harness"  # below a run: a harness's own results, and the model's replies
+
+
+def measure_by_harness(
+    run: RunDirectory, players: Sequence[PlayerId], harness: Harness
+) -> list[BenchmarkResult]:
+    """What each player scores on the harness's tasks; recorded as it comes, and read from the
+    records where the same was measured before.
+
+    Raises ConfigError before anything is measured: for a harness or task that is not there, and for
+    players that no harness can load.
+    """
+    prepared = harness.prepare()
+    population = Population(run.config.playing, run.folder / "players", run.ledger)
+    for player in players:
+        _local(population, player)
+    results: list[BenchmarkResult] = []
+    for player in players:
+        with _model(population, player) as model:
+            results += _measured(run, player, harness, prepared, model)
+    return results
+
+
+def _measured(
+    run: RunDirectory,
+    player: PlayerId,
+    harness: Harness,
+    prepared: Prepared,
+    model: HarnessModel,
+) -> list[BenchmarkResult]:
+    """The recorded results of a player, measured where there are none."""
+    precision = (model.dtype, model.products, model.attention)
+    settings = sorted(prepared.essentials.items())
+    digest = record_id(prepared.source, settings, precision)[:12]
+    key = f"{STAGE}/{harness.kind}/{player}/{digest}"
+    facts = run.ledger.finished(key)
+    if facts is not None:
+        return [BenchmarkResult.read(values) for values in facts["results"]]
+    started = time.perf_counter()
+    folder = run.folder / FOLDER
+    folder.mkdir(exist_ok=True)
+    measured = harness.measure(model, folder / str(player))
+    name = f"{harness.kind}-{player}-{digest}.json"
+    text = json.dumps(measured.document, indent=1, ensure_ascii=False)
+    (folder / name).write_text(text, encoding="utf-8")
+    results = [
+        record(run, player, scores.result, scores.items) for scores in measured.scores
+    ]
+    facts = {"results": [result.facts() for result in results], "file": name}
+    seconds = time.perf_counter() - started
+    run.ledger.finish(key, player.generation, STAGE, facts, seconds)
+    return results
+
+
+def import_scores(
+    run: RunDirectory,
+    player: str,
+    files: Sequence[Path],
+    source: str,
+    model: str = "",
+    name: str = "",
+) -> list[BenchmarkResult]:
+    """Record beside the run what a harness or an official judge wrote of a player.
+
+    Args: player: `policy@3`, or `policy` (its newest); source: who wrote the files, of
+    `sources.READERS`; model: the one that is meant, where a file holds several; name: of the set,
+    "" for the files' own. Raises ConfigError, DataError and RunError before anything is recorded.
+    """
+    identity = _born(run, player)
+    read = [scores for file in files for scores in read_scores(file, source, model)]
+    if name and len(read) > 1:
+        raise ConfigError(
+            f"--name: there are {len(read)} results; import them one by one"
+        )
+    results = []
+    for scores in read:
+        result = scores.result
+        if name:
+            result = msgspec.structs.replace(result, name=name)
+        results.append(record(run, identity, result, scores.items))
+    return results
+
+
+def _born(run: RunDirectory, player: str) -> PlayerId:
+    """The generation that is meant, whether or not its weights are kept.
+
+    Raises RunError for one that the run never had.
+    """
+    name, _, age = player.partition("@")
+    known = [PlayerId(each) for each in run.settings["players"]]
+    known += [birth.player for birth in run.ledger.players()]
+    own = sorted({each for each in known if each.name == name})
+    if not own:
+        hint = nearest(name, list(run.settings["players"]))
+        raise RunError(f"{run.folder}: no player '{name}'; {hint}")
+    if not age:
+        return own[-1]
+    for each in own:
+        if str(each.generation) == age:
+            return each
+    there = ", ".join(str(each.generation) for each in own)
+    raise RunError(f"{run.folder}: no generation '{age}' of {name}; there are {there}")
+
+
+# -- a generation as another program loads it
+
+
+def _local(population: Population, player: PlayerId) -> Local:
+    """The player's settings. Raises ConfigError for one that is no model on this machine."""
+    settings = population.players[player.name]
+    if not isinstance(settings, Local):
+        raise ConfigError(
+            f"{player}: a harness loads weights, and this player is of kind "
+            f"{settings.kind}; for an endpoint give the harness its address "
+            "(docs/harnesses.md)"
+        )
+    return settings
+
+
+@contextmanager
+def _model(population: Population, player: PlayerId) -> Iterator[HarnessModel]:
+    """A generation as transformers and PEFT load it, with its own chat template."""
+    settings = _local(population, player)
+    weights = population.weights(player)
+    base = resolve(settings.model)
+    is_adapter = weights is not None and holds_adapter(weights, settings.lora)
+    whole = weights is not None and not is_adapter
+    device = choose_device(settings.device)
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="equipoise-"))
+        tokenizer = _with_template(settings, Path(folder)) or (base if whole else None)
+        yield HarnessModel(
+            model=str(weights) if whole else base,
+            adapter=str(weights) if is_adapter else None,
+            tokenizer=tokenizer,
+            dtype=_dtype(settings, device.type),
+            products="bfloat16" if settings.precision == "bf16" else None,
+            device=str(device),
+            attention=settings.attention,
+            template_options=settings.template_options,
+        )
+
+
+def _with_template(settings: Local, folder: Path) -> str | None:
+    """A copy of the tokenizer with the template that the player is asked in; None where that is the
+    tokenizer's own.
+    """
+    tokenizer = load_tokenizer(settings.model)
+    if settings.template is None and tokenizer.chat_template:
+        return None
+    tokenizer.chat_template = settings.encoding().template
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def _dtype(settings: Local, device: str) -> str:
+    """The type of the weights as the player itself would load them."""
+    if settings.dtype != "auto":
+        return settings.dtype
+    own = None if device == "cpu" else load_config(settings.model).dtype
+    return "float32" if own is None else str(own).removeprefix("torch.")

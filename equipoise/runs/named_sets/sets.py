@@ -1,0 +1,161 @@
+"""From what a person names to sets that can be measured, and the variations of a sweep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from equipoise.component import Component
+from equipoise.errors import ConfigError
+from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.judges.base import Judge
+from equipoise.runs import recipes
+from equipoise.runs.config import RunConfig
+
+Sweep = Mapping[str, Sequence[Any]] | Sequence[str]
+
+
+def named_sets(
+    on: Sequence[Any],
+    judge: Judge | None,
+    overrides: recipes.Overrides,
+    sweep: Sweep = (),
+    below: Mapping[str, Any] | None = None,
+) -> dict[str, Benchmark]:
+    """Name -> set for what `--on` gives: a kind's name, a file of prompts, a YAML file of a set or
+    of several by name, YAML text, a mapping, a component; `NAME=` before one names it.
+
+    Args: judge: of every set that names none; overrides: of every set; sweep: setting
+    -> values, or `key=value,value` texts: each set once for every combination, named
+    `SET[key=value]`; below: settings of sets of prompts that do not have them. Raises
+    ConfigError.
+    """
+    sets: dict[str, Benchmark] = {}
+    variations = list(_variations(sweep))
+    for given in on:
+        for base, values in _settings_of(given):
+            if judge is not None:
+                values.setdefault("judge", judge.settings())
+            if values["kind"] == "prompts":
+                values = {**(below or {}), **values}
+            for variation in variations:
+                name = _varied_name(base, variation)
+                if name in sets:
+                    raise ConfigError(
+                        f"--on: two sets are called '{name}'; name one with NAME={name}"
+                    )
+                sets[name] = _varied(name, values, overrides, variation)
+    return sets
+
+
+def as_trained(config: RunConfig) -> dict[str, Any]:
+    """Settings of a set of prompts by which a run's players are asked as in the run, and judged by
+    what measures them there.
+    """
+    return {
+        "game": config.game.settings(),
+        "judge": config.measuring_judge.settings(),
+        "utility": config.utility,
+    }
+
+
+def _variations(sweep: Sweep) -> Iterator[dict[str, Any]]:
+    """Every combination of the values; the empty one where nothing is swept."""
+    if isinstance(sweep, Mapping):
+        values = {str(key): list(several) for key, several in sweep.items()}
+    else:
+        values = dict(map(_swept, sweep))
+    for combination in product(*values.values()):
+        yield dict(zip(values, combination, strict=True))
+
+
+def _swept(text: str) -> tuple[str, list[Any]]:
+    key, equals, values = text.partition("=")
+    try:
+        several = yaml.safe_load(f"[{values}]")
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"--sweep {text}: the values are not YAML: {error}"
+        ) from error
+    if not equals or not key or not several:
+        raise ConfigError(f"--sweep {text}: write it as --sweep key=value,value")
+    return key, several
+
+
+def _varied_name(base: str, variation: Mapping[str, Any]) -> str:
+    if not variation:
+        return base
+    parts = ",".join(f"{key}={_shown(value)}" for key, value in variation.items())
+    return f"{base}[{parts}]"
+
+
+def _varied(
+    name: str,
+    values: Mapping[str, Any],
+    overrides: recipes.Overrides,
+    variation: Mapping[str, Any],
+) -> Benchmark:
+    settings = json.loads(json.dumps(values))  # a copy that overrides may change
+    varied = {key: _shown(value) for key, value in variation.items()}
+    if varied:
+        settings["varied"] = varied
+    if isinstance(overrides, Mapping):
+        merged: recipes.Overrides = {**overrides, **variation}
+    else:
+        swept = [f"{key}={json.dumps(value)}" for key, value in variation.items()]
+        merged = [*overrides, *swept]
+    return recipes.component(Benchmark, settings, merged, f"--on {name}")
+
+
+def _shown(value: Any) -> str:
+    """A swept value as names have it."""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text.replace("/", "_")
+
+
+def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
+    """(name, settings) of the sets that one argument means."""
+    if isinstance(given, Component | type) or not isinstance(
+        given, str | Path | Mapping
+    ):
+        given = recipes.plain(given)
+    if isinstance(given, Mapping):
+        return _by_name(dict(recipes.plain(given)))
+    text = str(given)
+    name, equals, spec = text.partition("=")
+    if equals and name.isidentifier():
+        [(_, values)] = _settings_of(spec)
+        return [(name, values)]
+    if text in Benchmark.known_kinds() or _is_import_path(text):
+        return [(text.rpartition(":")[2], {"kind": text})]
+    if text.endswith((".yaml", ".yml")) or text.lstrip().startswith("{"):
+        return _by_name(recipes.parsed(text, "--on"))
+    return [(_file_name(text), {"kind": "prompts", "prompts": text})]
+
+
+def _by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    if "kind" in values:
+        return [(str(values["kind"]), values)]
+    if "prompts" in values:
+        return [("prompts", {"kind": "prompts", **values})]
+    return [
+        (name, dict(inner) if isinstance(inner, Mapping) else {"kind": inner})
+        for name, inner in values.items()
+    ]
+
+
+def _is_import_path(text: str) -> bool:
+    module, colon, name = text.partition(":")
+    return (
+        bool(colon) and name.isidentifier() and module.replace(".", "").isidentifier()
+    )
+
+
+def _file_name(text: str) -> str:
+    """What a file's set is called: its name without folder and suffix."""
+    return Path(text.partition("#")[0]).stem or text

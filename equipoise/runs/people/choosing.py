@@ -1,0 +1,139 @@
+"""Which two answers a person is shown next: those that tell most about the players."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from equipoise import seeds
+from equipoise.ratings.base import Outcome
+from equipoise.ratings.next_match import information_gain
+from equipoise.runs.people.pool import AnswerPool, Chat, RecordedAnswer
+from equipoise.runs.people.votes import (
+    CHANCE,
+    AnswerRef,
+    HumanVote,
+    first_votes,
+    pair_id,
+)
+from equipoise.types import PlayerId, record_id
+
+Pairing = tuple[Chat, RecordedAnswer, RecordedAnswer]
+Refs = tuple[AnswerRef, AnswerRef]
+
+
+def choose(
+    pool: AnswerPool,
+    votes: Sequence[HumanVote],
+    voter: str,
+    *,
+    pending: Sequence[Refs] = (),
+    skipped: Collection[str] = (),
+    overlap: float = 0.1,
+) -> Pairing | None:
+    """Two answers to one chat that `voter` has not seen; None where there are none left. Equal
+    arguments give the same two.
+
+    The players are those whose next match tells most (`information_gain`), of equal ones any; the
+    chat is one with the fewest votes on these players' answers. Where the pool asks about two
+    answers of one player, these come last, the newest generations' first.
+
+    Args: pending: what others are looking at, which counts as if it were voted on; skipped: ids of
+    pairs that the voter would not decide; overlap: share of a voter's questions on which somebody
+    else has voted already, so that people's agreement can be told.
+    """
+    votes = first_votes(votes)
+    own = {vote.pair for vote in votes if vote.voter == voter}
+    out = own | set(skipped)
+    others = [vote for vote in votes if vote.pair not in out]
+    dice = seeds.generator(0, "choose", voter, len(own), len(skipped))
+    if dice.random() < overlap:
+        again = _voted_on(pool, others, voter)
+        if again is not None:
+            return again
+    count = Counter(pair_id(*refs) for refs in pending)
+    count.update(vote.pair for vote in others)
+    outcomes = [*_outcomes(pool, votes), *_half_won(pool, pending)]
+    return _least_seen(pool, _by_gain(pool, outcomes, dice), voter, out, count)
+
+
+def on_the_left(pairing: Pairing, voter: str) -> tuple[RecordedAnswer, RecordedAnswer]:
+    """The two answers as this voter sees them: left, right. By chance, but the same whenever the
+    page is opened.
+    """
+    _, one, other = pairing
+    first, second = sorted((one, other), key=lambda answer: answer.ref)
+    swap = seeds.child(0, "side", pair_id(first.ref, second.ref), voter) % 2
+    return (second, first) if swap else (first, second)
+
+
+def _outcomes(pool: AnswerPool, votes: Sequence[HumanVote]) -> Iterator[Outcome]:
+    """The votes between players of the pool."""
+    for vote in votes:
+        if vote.left in pool.by_ref and vote.right in pool.by_ref:
+            first = pool.by_ref[vote.left][1].player
+            second = pool.by_ref[vote.right][1].player
+            yield Outcome(first, second, CHANCE[vote.choice])
+
+
+def _half_won(pool: AnswerPool, pending: Sequence[Refs]) -> Iterator[Outcome]:
+    """What others look at, as if it were half won."""
+    for one, other in pending:
+        first, second = pool.by_ref[one][1], pool.by_ref[other][1]
+        yield Outcome(first.player, second.player, 0.5)
+
+
+def _by_gain(
+    pool: AnswerPool, outcomes: Sequence[Outcome], dice: np.random.Generator
+) -> list[tuple[str, str]]:
+    """Every two players who share a chat, those first whose match tells most; then each with
+    itself.
+    """
+    names = pool.players()
+    known = set(names)
+    among = [each for each in outcomes if {each.first, each.second} <= known]
+    gain_NN = information_gain(among, names)
+    pairs = [(i, j) for j in range(len(names)) for i in range(j)]
+    # Gains that differ by rounding alone are equal, and chance decides.
+    key = {(i, j): (-round(gain_NN[i, j], 9), dice.random()) for i, j in pairs}
+    ordered = [(names[i], names[j]) for i, j in sorted(pairs, key=key.__getitem__)]
+    if pool.with_itself:
+        age = {name: -PlayerId.parse(name).generation for name in names}
+        ordered += [(name, name) for name in sorted(names, key=age.__getitem__)]
+    return ordered
+
+
+def _least_seen(
+    pool: AnswerPool,
+    players: Sequence[tuple[str, str]],
+    voter: str,
+    out: Collection[str],
+    count: Counter[str],
+) -> Pairing | None:
+    """Of the first two players who have one left, the pairing that was seen least."""
+    for one, other in players:
+        left: list[tuple[int, str, Pairing]] = []
+        for pairing in pool.pairs(one, other):
+            identity = pair_id(pairing[1].ref, pairing[2].ref)
+            if identity not in out:
+                order = record_id(voter, identity)
+                left.append((count[identity], order, pairing))
+        if left:
+            return min(left, key=lambda each: each[:2])[2]
+    return None
+
+
+def _voted_on(
+    pool: AnswerPool, others: Sequence[HumanVote], voter: str
+) -> Pairing | None:
+    """Of the pairings that others voted on, the one with the fewest votes."""
+    count = Counter(vote.pair for vote in others)
+    refs = {vote.pair: (vote.left, vote.right) for vote in others}
+    for pair in sorted(count, key=lambda pair: (count[pair], record_id(voter, pair))):
+        one, other = refs[pair]
+        if one in pool.by_ref and other in pool.by_ref:
+            chat, first = pool.by_ref[one]
+            return chat, first, pool.by_ref[other][1]
+    return None

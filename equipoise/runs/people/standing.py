@@ -1,0 +1,230 @@
+"""What a run's votes say: how people rank the players, and how far judges, and people among
+themselves, agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from equipoise.evaluation.agreement import (
+    Agreement,
+    VoterAgreement,
+    agreement_between,
+    voter_agreement,
+)
+from equipoise.evaluation.readings import opinions, readings
+from equipoise.payoffs.calibration import Calibration, calibrated
+from equipoise.payoffs.intervals import Interval
+from equipoise.ratings.base import Rating, Ratings
+from equipoise.ratings.bradley_terry import BradleyTerry
+from equipoise.report.people import MOST_REASONS, JudgeRow, ReasonRow, people_section
+from equipoise.report.section import Section
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.people.votes import (
+    BOTH_BAD,
+    HUMAN,
+    HumanVote,
+    Judged,
+    first_votes,
+    human_outcomes,
+    judged_pairs,
+    votes_of,
+)
+from equipoise.types import Judgement
+
+
+@dataclass(frozen=True)
+class JudgeBesidePeople:
+    """How far one judge agrees with people on the answers that they voted on."""
+
+    judge: str
+    agreement: Agreement
+    calibration: Calibration | None
+
+
+@dataclass(frozen=True)
+class PeopleVotes:
+    """What people said of a run's answers.
+
+    `votes` are those that count, in order; `by_voter` how many each gave; `judges` those that
+    scored both answers of some pair; `among_people`: of those who voted on the same pairs, None
+    where nobody did; `both_bad` the share of votes that liked neither.
+    """
+
+    votes: Sequence[HumanVote]
+    by_voter: Mapping[str, int]
+    ratings: Sequence[Rating]
+    judges: Sequence[JudgeBesidePeople]
+    among_people: VoterAgreement | None
+    left_preferred: float | None
+    both_bad: float
+
+
+def people_votes(
+    run: RunDirectory, ratings: Ratings | None = None
+) -> PeopleVotes | None:
+    """What people said of the run's answers; None where nobody voted.
+
+    `ratings`: how players are rated, None: by Bradley–Terry.
+    """
+    votes = votes_of(run.folder).read()
+    utility = run.config.utility
+    pairs = judged_pairs(run.ledger, votes, utility)
+    if not pairs:
+        return None
+    counted = first_votes(votes)
+    by_voter: dict[str, int] = {}
+    for vote in counted:
+        by_voter[vote.voter] = by_voter.get(vote.voter, 0) + 1
+    rated = (ratings or BradleyTerry.model_validate({})).rate(
+        human_outcomes(pairs), run.config.seed
+    )
+    decided = [vote.choice for vote in counted if vote.choice in ("left", "right")]
+    return PeopleVotes(
+        votes=counted,
+        by_voter=by_voter,
+        ratings=rated,
+        judges=_judges(run, pairs, utility),
+        among_people=_among_people(pairs, utility),
+        left_preferred=decided.count("left") / len(decided) if decided else None,
+        both_bad=sum(vote.choice == BOTH_BAD for vote in counted) / len(counted),
+    )
+
+
+def _among_people(pairs: Sequence[Judged], utility: str) -> VoterAgreement | None:
+    matches = {pair.match.id: pair.match for pair in pairs}
+    judgements = [pair.judgement for pair in pairs]
+    views = opinions(readings(matches, judgements, utility))
+    return voter_agreement([each for each in views if each.seat < each.other])
+
+
+def _judges(
+    run: RunDirectory, pairs: Sequence[Judged], utility: str
+) -> list[JudgeBesidePeople]:
+    """Every other judge that scored both answers of some pair."""
+    by_judge = _judged_by_others(run, pairs)
+    beside = []
+    for judge in sorted(by_judge):
+        scored = [
+            given
+            for pair in pairs
+            if (given := _beside(pair, by_judge[judge], judge, utility)) is not None
+        ]
+        if scored:
+            people = [pair.judgement for pair in pairs]
+            agreement = agreement_between(people, scored, utility)
+            calibration = _calibration(people, scored, utility)
+            beside.append(JudgeBesidePeople(judge, agreement, calibration))
+    return beside
+
+
+def _judged_by_others(
+    run: RunDirectory, pairs: Sequence[Judged]
+) -> dict[str, dict[str, Judgement]]:
+    """judge -> match -> its judgement: of the matches that the answers were given in, and of the
+    answers side by side.
+    """
+    ids = {pair.match.id for pair in pairs}
+    ids |= {ref.match for pair in pairs for ref in pair.sources.values()}
+    by_judge: dict[str, dict[str, Judgement]] = {}
+    for judgement in run.ledger.every_judgement_of(ids):
+        if judgement.judge != HUMAN:
+            by_judge.setdefault(judgement.judge, {})[judgement.match] = judgement
+    return by_judge
+
+
+def _beside(
+    pair: Judged, given: Mapping[str, Judgement], judge: str, utility: str
+) -> Judgement | None:
+    """A judge's scores of the pair's two answers: of the two side by side, else of the match or
+    matches in which they were given; None where it has not both.
+
+    Of answers of two matches, those count that the judge scored alone: a comparison with others
+    says nothing of these two.
+    """
+    if pair.match.id in given:
+        return given[pair.match.id]
+    several = len({ref.match for ref in pair.sources.values()}) > 1
+    scores: dict[str, dict[str, float]] = {}
+    for seat, ref in pair.sources.items():
+        judgement = given.get(ref.match)
+        if judgement is None or (several and _compared(judgement)):
+            return None
+        score = judgement.score(ref.seat, utility)
+        if score is not None:
+            scores[seat] = {utility: score}
+    if len(scores) < len(pair.sources):
+        return None
+    return Judgement(pair.match.id, pair.match.id, judge, scores)
+
+
+def _compared(judgement: Judgement) -> bool:
+    return any(vote.other for vote in judgement.votes)
+
+
+def _calibration(
+    people: Sequence[Judgement], judge: Sequence[Judgement], utility: str
+) -> Calibration | None:
+    preferred = {each.match: each.by_seat(utility)["1"] for each in people}
+    leads = []
+    for each in judge:
+        scores = each.by_seat(utility)
+        if {"1", "2"} <= scores.keys():
+            leads.append((scores["1"] - scores["2"], preferred[each.match]))
+    lead_n, preferred_n = np.array(leads).reshape(-1, 2).T
+    return calibrated(lead_n, preferred_n)
+
+
+def people_sections(run: RunDirectory) -> Iterator[Section]:
+    """The report's section on people; nothing where nobody voted."""
+    votes = people_votes(run)
+    if votes is None:
+        return
+    yield people_section(
+        len(votes.votes),
+        sorted(votes.by_voter.items(), key=lambda each: (-each[1], each[0])),
+        votes.ratings,
+        [_row(judge) for judge in votes.judges],
+        votes.among_people and votes.among_people.alpha,
+        votes.left_preferred,
+        votes.both_bad,
+        _reasons(run, votes.votes),
+    )
+
+
+def _row(beside: JudgeBesidePeople) -> JudgeRow:
+    agreement, fitted = beside.agreement, beside.calibration
+    same = agreement.same_winner
+    pairs = 0 if same is None else same.n
+    slope = fitted and Interval(fitted.slope, fitted.low, fitted.high, pairs)
+    return JudgeRow(
+        beside.judge,
+        pairs,
+        same and same.interval,
+        agreement.spearman,
+        slope,
+        fitted and fitted.log_loss,
+    )
+
+
+def _reasons(run: RunDirectory, votes: Sequence[HumanVote]) -> list[ReasonRow]:
+    """The newest reasons that people gave."""
+    given = [vote for vote in votes if vote.reason][-MOST_REASONS:]
+    refs = {ref.match for vote in given for ref in (vote.left, vote.right)}
+    matches = run.ledger.matches_of(refs)
+    rows = []
+    for vote in reversed(given):
+        if {vote.left.match, vote.right.match} <= matches.keys():
+            left = matches[vote.left.match].seats[vote.left.seat]
+            right = matches[vote.right.match].seats[vote.right.seat]
+            choice = {
+                "left": f"{left} to {right}",
+                "right": f"{right} to {left}",
+                "tie": f"neither {left} nor {right}: a tie",
+                BOTH_BAD: f"neither {left} nor {right}: both bad",
+            }[vote.choice]
+            rows.append(ReasonRow(vote.voter, choice, vote.reason))
+    return rows

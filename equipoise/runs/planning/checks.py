@@ -1,0 +1,236 @@
+"""What can be known to fail before a run begins: its parts are asked what they need of the prompts
+and of each other.
+
+Every room's parts have a method for it, with what they need to know: `Player.faults()`,
+`Player.faults_of_prompts(prompts)`, `Judge.faults(context)`, `Judge.why_unjudgeable(prompt)`,
+`PreferenceLoss.faults(judge, range)`, `PairMaker.faults(game)`, `Learner.faults(player, game)`,
+`.faults_of_opponents(…)`, `Game.faults(prompts)`. What they have to say is said at once, each with
+the place in the configuration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from equipoise import seeds
+from equipoise.errors import ConfigError, UserError
+from equipoise.judges.base import Judge, JudgeContext
+from equipoise.matches.base import MatchContext
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
+from equipoise.prompts.split import PromptSplit, fit_counts, split_source
+from equipoise.runs.named_sets.checks import check_sets, players_in
+from equipoise.runs.config import RunConfig
+from equipoise.types import PlayerId, Prompt
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """A configuration whose parts fit together and its prompts, dealt.
+
+    `config` has the counts of prompts that the source allows; `notes` say what was changed, and
+    what a run will leave out.
+    """
+
+    config: RunConfig
+    split: PromptSplit
+    notes: tuple[str, ...]
+
+
+def check_run(config: RunConfig) -> CheckedRun:
+    """Load and deal the prompts, and ask every part for its faults; nothing is sampled and no
+    weights are loaded.
+
+    Raises DataError for prompts that cannot be used, ConfigError with all faults that were found
+    otherwise, one a line.
+    """
+    config.game.check()
+    source = config.prompts.load()
+    prompts, notes = fit_counts(config.prompts, source, config.generations)
+    config = config.model_copy(update={"prompts": prompts})
+    split = split_source(source, prompts, config.generations, config.seed)
+    faults = [*_faults_of_parts(config)]
+    faults += [*_faults_with_prompts(config, split), *_no_room(config, split, faults)]
+    judged, unjudged = _check_judged(config, split)
+    faults += [*judged, *_faults_of_sets(config)]
+    if faults:
+        raise ConfigError("\n".join(dict.fromkeys(faults)))
+    few = _few(len(split.parts[0]), prompts.per_generation) if split.parts else ()
+    stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
+    return CheckedRun(config, split, (*notes, *few, *unjudged, *stand_ins))
+
+
+def teaching_judges(config: RunConfig) -> dict[str, Judge]:
+    """Place in the configuration -> the judge that teaches somebody, each once; where nobody
+    learns, all that measure.
+    """
+    judges = {}
+    for name in config.measured:
+        place = f"judges.{name}" if name in config.judges else "judge"
+        judges[place] = config.judge_of(name)
+    return judges
+
+
+def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
+    """Place in the configuration -> the judge that measures, each once."""
+    if not config.evaluate.plays:
+        return {}
+    own = config.evaluate.judge
+    return teaching_judges(config) if own is None else {"evaluate.judge": own}
+
+
+# -- the parts and each other
+
+
+def _faults_of_parts(config: RunConfig) -> Iterator[str]:
+    """What the parts say of themselves and of each other."""
+    for place, player in players_in(config.model_copy(), ""):
+        for fault in player.faults():
+            yield f"{place}: {fault}"
+    for fault in config.evaluate.faults(config.game):
+        yield f"evaluate: {fault}"
+    pool = [PlayerId(name) for name in config.players]
+    context = JudgeContext(config.game, 0, pool, {}, Resources(), _nobody_plays)
+    for place, judge in {
+        **teaching_judges(config),
+        **_measuring_judges(config),
+    }.items():
+        for fault in judge.faults(context):
+            yield f"{place}: {fault}"
+    for name in config.learning:
+        trainer = config.learner_of(name)
+        place = f"learners.{name}" if name in config.learners else "learner"
+        for fault in trainer.faults(config.players[name], config.game):
+            yield f"{place}: {fault} (players.{name})"
+        for fault in trainer.faults_of_opponents(
+            name, config.players, config.schedule, config.game
+        ):
+            yield f"{place}: {fault}"
+        if trainer.needs in ("pairs", "answers"):
+            for fault in config.pairs.faults(config.game):
+                yield f"pairs: {fault}"
+        if config.loss is not None and trainer.needs == "pairs" and trainer.by_loss:
+            judge = config.judge_of(name)
+            limits = judge.score_range if config.utility == "score" else None
+            for fault in config.loss.faults(judge.kind, limits):
+                yield f"loss: {fault}"
+
+
+def _nobody_plays(player: Player | PlayerId) -> Any:
+    raise AssertionError("nobody is asked anything before the run begins")
+
+
+def _faults_of_sets(config: RunConfig) -> Iterator[str]:
+    """What keeps the named sets from being measured: their data, their judges."""
+    try:
+        check_sets(config, config.evaluate.sets)
+    except UserError as error:
+        for line in str(error).splitlines():
+            yield f"evaluate.sets.{line}"
+
+
+# -- the prompts
+
+
+def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]:
+    """What the game and the schedule say of the prompts."""
+    for part, prompts in _parts(split).items():
+        for fault in config.game.faults(prompts):
+            yield f"prompts: {fault} ({part})"
+    learners = [PlayerId(name) for name in config.learning]
+    others = [PlayerId(name) for name in config.players if name not in config.learning]
+    context = MatchContext(
+        config.game,
+        [*learners, *others],
+        seed=seeds.child(config.seed, "seats", 0),
+        learners=learners,
+    )
+    try:
+        for part in split.parts[:1]:
+            config.schedule.seatings(part, context)
+    except UserError as error:
+        yield str(error)
+    for t, prompts in enumerate(split.parts):
+        why = [config.pairs.why_no_pair(prompt, t) for prompt in prompts]
+        if prompts and all(why):
+            reasons = "; ".join(sorted(set(why)))
+            yield (
+                f"pairs: '{config.pairs.kind}' finds no pair in any prompt of generation "
+                f"{t}: {reasons}"
+            )
+            return
+
+
+def _no_room(
+    config: RunConfig, split: PromptSplit, faults: Sequence[str]
+) -> Iterator[str]:
+    """The learners whose models cannot read some prompts; asked where they are there."""
+    for part, prompts in () if faults else _parts(split).items():
+        asked = [config.game.asked_first(prompt) for prompt in prompts]
+        for name in config.learning:
+            for fault in config.players[name].faults_of_prompts(asked):
+                yield f"players.{name}: {fault} ({part})"
+
+
+def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], list[str]]:
+    """(faults, notes) about prompts no answer to which can be judged."""
+    faults: list[str] = []
+    notes: list[str] = []
+    played = [part for t, part in enumerate(split.parts) if config.plays(t)]
+    training = {"training": list(chain.from_iterable(played))}
+    measuring = {"held-out": split.held_out, "test": split.test}
+    for place, judge in teaching_judges(config).items():
+        _judge_parts(config, place, judge, training, faults, notes)
+    for place, judge in _measuring_judges(config).items():
+        _judge_parts(config, place, judge, measuring, faults, notes)
+    return faults, notes
+
+
+def _judge_parts(
+    config: RunConfig,
+    place: str,
+    judge: Judge,
+    parts: Mapping[str, Sequence[Prompt]],
+    faults: list[str],
+    notes: list[str],
+) -> None:
+    """Add what the judge says of these parts of the prompts."""
+    for part, prompts in parts.items():
+        why = [judge.why_unjudgeable(prompt) for prompt in prompts]
+        reasons = Counter(reason for reason in why if reason)
+        count = reasons.total()
+        if not count:
+            continue
+        common = "; ".join(reason for reason, _ in reasons.most_common(2))
+        message = (
+            f"{place}: '{judge.kind}' can judge no answer to {count:,} of "
+            f"{len(prompts):,} {part} prompts: {common}"
+        )
+        if count / len(prompts) > config.max_unjudged:
+            faults.append(
+                f"{message}. That is more than max_unjudged = "
+                f"{config.max_unjudged:.0%}; name another judge, such as -s judge=…, "
+                "or give prompts that carry what it reads"
+            )
+        else:
+            notes.append(f"{message}; they are played and left out")
+
+
+def _few(dealt: int, wanted: int) -> tuple[str, ...]:
+    """A note where a generation plays fewer prompts than were asked for."""
+    if dealt >= wanted:
+        return ()
+    return (
+        f"prompts: every generation plays all {dealt} that there are, not the {wanted} "
+        "of prompts.per_generation",
+    )
+
+
+def _parts(split: PromptSplit) -> dict[str, Sequence[Prompt]]:
+    training = [prompt for part in split.parts for prompt in part]
+    parts = {"training": training, "held-out": split.held_out, "test": split.test}
+    return {name: prompts for name, prompts in parts.items() if prompts}

@@ -1,0 +1,357 @@
+"""Memory and time that a run's local learners would take on this machine.
+
+Memory follows from the sizes of their models; what a token keeps for the backward pass, and how
+long passes take, comes from a trial of the architecture (`models.trial`). Times are at most: as if
+every answer were as long as it may be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from equipoise import seeds
+from equipoise.judges.base import Judge
+from equipoise.learners.base import Learner
+from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.launch import Launch
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.models.encoding import NoRoom
+from equipoise.models.loading import LONGEST, Description, describe
+from equipoise.models.machine import machine_memory, program_memory
+from equipoise.players.endpoint import Endpoint
+from equipoise.players.local import Local
+from equipoise.runs.config import RunConfig
+from equipoise.types import Prompt
+
+if TYPE_CHECKING:
+    from equipoise.models.trial import Trial, WorkShape
+
+SAMPLE = 200  # prompts whose tokens are counted
+ASSUMED = 64.0  # tokens of a prompt where there is none
+ACTIVATIONS = 24  # numbers that a layer keeps per hidden number, where nothing is tried
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run does, as `plan` counts it: `answers` that are sampled in `stages` of play, of
+    `matches`; `examples` that are learned from in `steps` optimizer steps; `scored` answers whose
+    log-probability under an opponent is needed; `questions` to judges.
+    """
+
+    answers: int
+    matches: int
+    stages: int
+    examples: int
+    steps: int
+    scored: int
+    questions: int
+
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """What a run takes, as if every player were like these learners.
+
+    Memory in bytes, of one process; `peak_memory` counts the program, too, where it is in the same
+    memory (on a CPU). Time in seconds on `device`, None where the model is too large for a trial,
+    or a judge cannot be timed. `advice` says what to set where it does not fit into `memory`.
+    """
+
+    learners: tuple[str, ...]
+    parameters: int
+    trainable: int
+    mean_prompt_tokens: float
+    memory_while_sampling: float
+    memory_while_training: float
+    peak_memory: float
+    memory: float
+    sampling_seconds: float | None
+    scoring_seconds: float | None
+    training_seconds: float | None
+    judging_seconds: float | None
+    processes: int
+    device: str
+    advice: str
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is enough memory."""
+        return self.peak_memory <= self.memory
+
+
+def costs(
+    config: RunConfig, prompts: Sequence[Prompt], work: Work
+) -> tuple[tuple[CostEstimate, ...], tuple[str, ...]]:
+    """The costs of all local learners on such prompts, and notes on answers that find no room;
+    learners that cost the same are one entry.
+    """
+    sample = _sample(prompts, config.seed)
+    prompts = [config.game.asked_first(prompt) for prompt in sample]
+    estimates: list[CostEstimate] = []
+    cut: dict[str, str] = {}
+    tried: dict[str, CostEstimate] = {}
+    for name in config.learning:
+        player = config.playing[name]
+        if not isinstance(player, Local):
+            continue
+        trainer = config.learner_of(name).on(player)
+        key = repr((player.model_dump(), trainer.model_dump()))
+        if key not in tried:
+            judge = config.judge_of(name)
+            tried[key] = _estimate(player, trainer, judge, prompts, work)
+        room = (player.max_length or LONGEST) - tried[key].mean_prompt_tokens
+        if room < player.max_new_tokens:
+            cut[name] = (
+                f"players.{name}: max_new_tokens is {player.max_new_tokens}, but "
+                f"max_length leaves {room:.0f} tokens behind a prompt of mean length"
+            )
+        estimates.append(replace(tried[key], learners=(name,)))
+    grouped: dict[CostEstimate, tuple[str, ...]] = {}
+    for estimate in estimates:
+        alike = replace(estimate, learners=())
+        grouped[alike] = (*grouped.get(alike, ()), *estimate.learners)
+    merged = (replace(cost, learners=names) for cost, names in grouped.items())
+    return tuple(merged), tuple(cut.values())
+
+
+def _estimate(
+    player: Local, trainer: Learner, judge: Judge, prompts: Sequence[Prompt], work: Work
+) -> CostEstimate:
+    from equipoise.models.device import choose_device
+    from equipoise.models.trial import try_model
+
+    device = choose_device(player.device)
+    program = program_memory() if device.type == "cpu" else 0
+    size = describe(player.model, player.lora)
+    prompt = prompt_tokens(player, prompts)
+    player = bounded(player, prompt)
+    tokens = prompt + player.max_new_tokens
+    shape = work_shape(player, trainer, prompt, work)
+    trial = try_model(player.model, player.lora, size, shape, player.device)
+    sampling = sampling_bytes(player, size, tokens, device.type)
+    training = training_bytes(player, trainer, size, shape, trial, device.type)
+    processes = _processes(trainer)
+    copies = processes if device.type == "cpu" else 1
+    peak = max(program + sampling, copies * (program + training))
+    memory = machine_memory(device)
+    estimate = CostEstimate(
+        (),
+        parameters=size.parameters,
+        trainable=size.trainable,
+        mean_prompt_tokens=prompt,
+        memory_while_sampling=sampling,
+        memory_while_training=training,
+        peak_memory=peak,
+        memory=memory,
+        processes=processes,
+        device=device.type,
+        advice="",
+        **_seconds(player, trainer, judge, prompt, work, shape, trial),
+    )
+    if estimate.fits:
+        return estimate
+    return replace(estimate, advice=advice(player, trainer, training > sampling))
+
+
+# -- what is passed through the model
+
+
+def prompt_tokens(player: Local, prompts: Sequence[Prompt]) -> float:
+    """The mean number of tokens of these prompts as the player reads them, its chat template's
+    included; an assumed number where there are none.
+    """
+    encoding = player.encoding()
+    lengths = []
+    for prompt in prompts:
+        try:
+            lengths.append(len(encoding.prompt_ids(prompt.messages)))
+        except NoRoom:
+            lengths.append(encoding.max_length)
+    return sum(lengths) / len(lengths) if lengths else ASSUMED
+
+
+def _sample(prompts: Sequence[Prompt], seed: int) -> list[Prompt]:
+    """Those whose tokens are counted."""
+    dice = seeds.generator(seed, "plan")
+    chosen = dice.permutation(len(prompts))[:SAMPLE].tolist()
+    return [prompts[i] for i in chosen]
+
+
+def bounded(player: Local, prompt: float) -> Local:
+    """The player with no more new tokens than its context has behind `prompt` tokens."""
+    room = (player.max_length or LONGEST) - round(prompt)
+    most = max(1, min(player.max_new_tokens, room))
+    return player.model_copy(update={"max_new_tokens": most})
+
+
+def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> WorkShape:
+    """The batches in which the player samples and the trainer learns."""
+    from equipoise.models.trial import WorkShape
+
+    rows = min(player.batch_size, max(1, work.answers // max(1, work.stages)))
+    copies = max(1, work.answers // max(1, work.matches))
+    new = player.max_new_tokens
+    answers = 2 if trainer.needs == "pairs" else 1
+    batch = getattr(trainer, "batch_size", 1)
+    return WorkShape(
+        rows=rows,
+        prompts=max(1, rows // copies),
+        prompt=max(1, round(prompt)),
+        new=new,
+        batch=batch,
+        length=max(2, round(prompt) + answers * new),
+        answer=answers * new,
+        bf16=getattr(trainer, "precision", "fp32") == "bf16",
+    )
+
+
+# -- memory
+
+
+def sampling_bytes(
+    player: Local, size: Description, tokens: float, device: str
+) -> float:
+    """Weights, the keys and values of a batch of answers, and the numbers from which its next
+    tokens are chosen.
+    """
+    short = player.dtype in ("bfloat16", "float16")
+    short |= player.dtype == "auto" and device != "cpu" and size.short
+    width = 2 if short else 4
+    cache = player.batch_size * tokens * size.kv_numbers * width
+    logits = 4 * 4 * player.batch_size * size.vocabulary
+    return size.parameters * width + cache + logits
+
+
+def training_bytes(
+    player: Local,
+    trainer: Learner,
+    size: Description,
+    shape: WorkShape,
+    trial: Trial | None,
+    device: str,
+) -> float:
+    """Weights, gradients and two moments of AdamW, activations, the head's logits, and what the
+    trainer keeps besides.
+    """
+    bf16 = getattr(trainer, "precision", "fp32") == "bf16"
+    frozen = size.parameters - size.trainable if player.lora is not None else 0
+    weights = frozen * (2.0 if bf16 else 4.0) + 16.0 * size.trainable
+    kept = trainer.kept(size.parameters, player.lora is not None)
+    by_token, by_layer = _kept(size, trial)
+    if getattr(trainer, "gradient_checkpointing", False):
+        by_token = by_layer + size.layers * size.hidden * (2 if bf16 else 4)
+    activations = shape.batch * shape.length * by_token
+    chunk = getattr(trainer, "chunk", None) or (256 if device == "cpu" else 2048)
+    logits = 2 * 4 * min(chunk, shape.batch * shape.answer) * size.vocabulary
+    return divided(trainer, weights + kept) + activations + logits
+
+
+def _kept(size: Description, trial: Trial | None) -> tuple[float, float]:
+    """Bytes that a token leaves for the backward pass, in all layers and in one."""
+    if trial is not None:
+        return trial.kept, trial.kept_by_layer
+    by_layer = 4.0 * ACTIVATIONS * size.hidden
+    return size.layers * by_layer, by_layer
+
+
+def _launch(trainer: Learner) -> Launch | None:
+    return getattr(trainer, "launch", None)
+
+
+def _processes(trainer: Learner) -> int:
+    launch = _launch(trainer)
+    return 1 if launch is None else launch.processes
+
+
+def divided(trainer: Learner, weights: float) -> float:
+    """What of the weights and their optimizer is in one process: a part of them, where the
+    processes divide the model.
+    """
+    launch = _launch(trainer)
+    if launch is None:
+        return weights
+    return weights / launch.processes if launch.divides_weights else weights
+
+
+def advice(player: Local, trainer: Learner, training: bool) -> str:
+    """What to set, the cheapest first."""
+    settings = []
+    if not training:
+        if player.batch_size > 1:
+            settings.append(f"player_defaults.batch_size={player.batch_size // 2}")
+    else:
+        batch = getattr(trainer, "batch_size", 1)
+        if not getattr(trainer, "gradient_checkpointing", True):
+            settings.append("learner.gradient_checkpointing=true")
+        if batch > 1:
+            settings.append(f"learner.batch_size={batch // 2}")
+        if getattr(trainer, "critic", None) == "model":
+            settings.append("learner.critic=head")
+        if player.lora is None:
+            settings.append("player_defaults.lora={r: 16}")
+        elif getattr(trainer, "precision", "bf16") == "fp32":
+            settings.append("learner.precision=bf16")
+    return ", ".join(settings) or "a smaller model"
+
+
+# -- time
+
+
+def _seconds(
+    player: Local,
+    trainer: Learner,
+    judge: Judge,
+    prompt: float,
+    work: Work,
+    shape: WorkShape,
+    trial: Trial | None,
+) -> dict[str, float | None]:
+    """The seconds of sampling, of scoring by opponents, of training and of judging."""
+    if trial is None:
+        names = ("sampling", "scoring", "training", "judging")
+        return {f"{name}_seconds": None for name in names}
+    tokens = prompt + player.max_new_tokens
+    batches = work.answers / shape.rows
+    reading = batches * shape.prompts * prompt * trial.read
+    passes, updates = _passes(trainer)
+    learned = work.examples * tokens
+    if trainer.needs == "pairs":
+        learned = work.examples * (prompt / 2 + player.max_new_tokens)
+    recomputed = 4 / 3 if getattr(trainer, "gradient_checkpointing", False) else 1.0
+    training = learned * (updates * recomputed * trial.train + passes * trial.score)
+    return {
+        "sampling_seconds": reading + batches * player.max_new_tokens * trial.step,
+        "scoring_seconds": work.scored * tokens * trial.score,
+        "training_seconds": training + work.steps * trial.update,
+        "judging_seconds": _judging(judge, player, tokens, work, trial),
+    }
+
+
+def _passes(trainer: Learner) -> tuple[float, float]:
+    """(passes without gradients, passes with them) of an example."""
+    if isinstance(trainer, PolicyGradientSettings):
+        models = 2 if trainer.critic == "model" else 1
+        return models + (trainer.kl > 0), models * trainer.epochs
+    if isinstance(trainer, FineTuningSettings):
+        return 0, trainer.epochs
+    return 0, 1
+
+
+def _judging(
+    judge: Judge, player: Local, tokens: float, work: Work, trial: Trial
+) -> float | None:
+    """Seconds of judging: none by rule; by a model of this process as if it were like the player;
+    None where it is not known.
+    """
+    model = getattr(judge, "model", None)
+    if isinstance(model, Endpoint) or judge.kind in ("peers", "panel"):
+        return None
+    if isinstance(model, Local):
+        batches = math.ceil(work.questions / model.batch_size)
+        reading = work.questions * tokens * trial.read
+        return reading + batches * model.max_new_tokens * trial.step
+    if isinstance(model, str):
+        return work.questions * tokens * trial.score
+    return 0.0

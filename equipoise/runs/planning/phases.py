@@ -1,0 +1,204 @@
+"""Peak memory of a run's own process, phase by phase and device by device, from the sizes of its
+models alone: no weights are read and nothing is tried.
+
+    play      every base once, all adapters on it, keys and values of a batch of answers
+    judge     the same, beside the judge's own model
+    learn     the base that is trained on (the playing one where they share it), the
+              trained weights with gradients and AdamW, activations, logits, and what a
+              learner keeps besides
+
+Learners that stay in memory (policy gradients) are there while others play, too. Where processes
+train them (`launch`), the numbers are those of the first device, which holds what the first process
+has and what samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from equipoise.judges.base import Judge
+from equipoise.learners.automatic import LARGE, decided
+from equipoise.learners.base import Learner
+from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.models.adapters import Lora
+from equipoise.models.loading import Description, describe
+from equipoise.players.local import Local
+from equipoise.runs.config import RunConfig
+from equipoise.runs.planning.cost import (
+    Work,
+    advice,
+    bounded,
+    divided,
+    sampling_bytes,
+    training_bytes,
+    work_shape,
+)
+
+READING = 16  # bytes for each hidden number of a token of a prompt that is read
+NOTHING = Work(1, 1, 1, 1, 1, 1, 1)
+Sizes = Callable[[str, Lora | None], Description]
+
+
+@dataclass(frozen=True)
+class PhaseMemory:
+    """The most bytes that a phase takes on a device, and of which learner ("": all)."""
+
+    phase: str
+    device: str
+    learner: str
+    bytes: float
+    advice: str
+
+
+def phases(
+    config: RunConfig,
+    prompt: float,
+    *,
+    accelerator: bool,
+    sizes: Sizes = describe,
+) -> list[PhaseMemory]:
+    """The memory of each phase.
+
+    `prompt`: tokens of a prompt; `accelerator`: whether devices that are `auto` are accelerators.
+    Raises ModelError for models that are not there.
+    """
+    estimate = _Estimate(config, prompt, accelerator, sizes)
+    return [*estimate.play(), *estimate.judge(), *estimate.learn()]
+
+
+class _Estimate:
+    def __init__(
+        self, config: RunConfig, prompt: float, accelerator: bool, sizes: Sizes
+    ) -> None:
+        self._config, self._prompt, self._sizes = config, prompt, sizes
+        self._auto = "accelerator" if accelerator else "cpu"
+        self._players: dict[str, Local] = {}
+        for name, player in config.players.items():
+            if isinstance(player, Local):
+                self._players[name] = player
+                if player.learns:
+                    carried = self._trainer(name, player).carried_precision()
+                    self._players[name] = player.carrying(carried)
+            if name in self._players:
+                self._players[name] = bounded(self._players[name], prompt)
+
+    def play(self) -> Iterator[PhaseMemory]:
+        """Of playing, on each device."""
+        for device, taken in self._playing().items():
+            player = next(p for p in self._players.values() if self._on(p) == device)
+            learner = self._config.learner
+            what = "" if learner is None else advice(player, learner, False)
+            yield PhaseMemory("play", device, "", taken, what)
+
+    def judge(self) -> Iterator[PhaseMemory]:
+        """Of judging by models of this process, beside the players."""
+        playing = self._playing()
+        judges = {j.name: j for j in map(self._config.judge_of, self._config.learning)}
+        for judge in judges.values():
+            for device, taken in self._judging(judge).items():
+                total = playing.get(device, 0.0) + taken
+                what = "a smaller judge, or one behind an endpoint"
+                yield PhaseMemory("judge", device, "", total, what)
+
+    def learn(self) -> Iterator[PhaseMemory]:
+        """Of each learner's training."""
+        for name in self._config.learning:
+            player = self._players.get(name)
+            if player is None:
+                continue
+            trainer = self._trainer(name, player)
+            taken = self._training(player, trainer) + sum(
+                self._standing(other, self._players[other])
+                for other in self._config.learning
+                if other != name and other in self._players
+            )
+            if _stands_apart(trainer):
+                taken += self._policy(player, trainer)  # what samples
+            what = advice(player, trainer, True)
+            yield PhaseMemory("learn", self._on(player), name, taken, what)
+
+    def _playing(self) -> dict[str, float]:
+        """Device -> bytes while all players are open."""
+        from equipoise.models.waiting_prompts import MOST_READ
+
+        bases: dict[tuple[str, str, str], float] = {}
+        batches: dict[str, float] = {}
+        for name, player in self._players.items():
+            device = self._on(player)
+            size = self._size(player)
+            tokens = self._prompt + player.max_new_tokens
+            kind = self._kind(device)
+            bare = replace(size, parameters=0)
+            batch = sampling_bytes(player, bare, tokens, kind)
+            weights = sampling_bytes(player, size, tokens, kind) - batch
+            own = name if player.lora is None and player.learns else ""
+            bases[device, f"{player.model} {player.dtype}", own] = weights
+            reading = float(MOST_READ * READING * size.hidden)
+            batches[device] = max(batches.get(device, 0.0), batch + reading)
+            added = self._standing(name, player)
+            if player.lora is not None:  # and once more where several are mixed
+                added += 8.0 * size.trainable
+            bases[device, name, "beside its base"] = added
+        totals = dict(batches)
+        for (device, _, _), weights in bases.items():
+            totals[device] += weights
+        return totals
+
+    def _judging(self, judge: Judge) -> dict[str, float]:
+        """Device -> bytes of the judge's own model."""
+        model = getattr(judge, "model", None)
+        if isinstance(model, Local) and model not in self._players.values():
+            device = self._on(model)
+            tokens = self._prompt + model.max_new_tokens
+            size = self._size(model)
+            return {device: sampling_bytes(model, size, tokens, self._kind(device))}
+        return {}
+
+    def _training(self, player: Local, trainer: Learner) -> float:
+        kind = self._kind(self._on(player))
+        shape = work_shape(player, trainer, self._prompt, NOTHING)
+        return training_bytes(player, trainer, self._size(player), shape, None, kind)
+
+    def _standing(self, name: str, player: Local) -> float:
+        """Bytes that a learner keeps in memory between its updates, beside a model that plays:
+        gradients and moments, reference, critic.
+        """
+        if not player.learns or self._config.learner_of(name).needs != "episodes":
+            return 0.0
+        size, trainer = self._size(player), self._trainer(name, player)
+        kept = trainer.kept(size.parameters, player.lora is not None)
+        kept += 12.0 * size.trainable
+        if _stands_apart(trainer):
+            kept += self._policy(player, trainer)
+        return divided(trainer, kept)
+
+    def _policy(self, player: Local, trainer: Learner) -> float:
+        """Bytes of a policy's weights as its trainer holds them."""
+        size = self._size(player)
+        short = trainer.carried_precision() == "bf16" and player.lora is not None
+        frozen = size.parameters - size.trainable if player.lora is not None else 0
+        return frozen * (2.0 if short else 4.0) + 4.0 * size.trainable
+
+    def _trainer(self, name: str, player: Local) -> Learner:
+        trainer = self._config.learner_of(name)
+        if isinstance(trainer, FineTuningSettings | PolicyGradientSettings):
+            large = self._size(player).parameters >= LARGE
+            return decided(trainer, large and self._kind(self._on(player)) != "cpu")
+        return trainer
+
+    def _size(self, player: Local) -> Description:
+        return self._sizes(player.model, player.lora)
+
+    def _on(self, player: Local) -> str:
+        return self._auto if player.device == "auto" else player.device
+
+    def _kind(self, device: str) -> str:
+        return "cpu" if device == "cpu" else "cuda"
+
+
+def _stands_apart(trainer: Learner) -> bool:
+    """Whether processes of its own keep a policy that samples in this one."""
+    return isinstance(trainer, PolicyGradient) and trainer.launch is not None

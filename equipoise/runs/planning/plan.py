@@ -1,0 +1,357 @@
+"""What a run would do and cost, without loading a model: counts and estimates.
+
+The counts are upper bounds that follow from configuration and prompts alone: every match judged,
+every possible pair made. The estimates of memory and time are in `equipoise.runs.planning.cost`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from equipoise import seeds
+from equipoise.evaluation.base import EvaluationPlan, Workload
+from equipoise.learners.base import Learner
+from equipoise.matches.base import MatchContext, Seatings
+from equipoise.models.loading import LONGEST
+from equipoise.players.base import Player
+from equipoise.players.endpoint import Endpoint
+from equipoise.players.local import Local
+from equipoise.prompts.split import PromptSplit
+from equipoise.runs.named_sets.plan import SetPlan, plan_sets
+from equipoise.runs.config import RunConfig
+from equipoise.runs.planning.checks import check_run
+from equipoise.runs.planning.cost import CostEstimate, Work, costs
+from equipoise.runs.planning.phases import PhaseMemory, phases
+from equipoise.runs.roster import expected_generations
+from equipoise.runs.schedules import value_at
+from equipoise.types import PlayerId, Prompt
+
+FEW_STEPS = 50  # optimizer steps below which a language model hardly moves
+
+
+@dataclass(frozen=True)
+class RunCounts:
+    """How much a run does, at most.
+
+    `answers` are moves of players, in training and when measuring;
+    `opponent_log_probabilities_at_most` are answers that a loss scores under opponents.
+    """
+
+    generations: int
+    players: int
+    prompts: int
+    held_out_prompts: int
+    test_prompts: int
+    matches: int
+    held_out_matches: int
+    judgements: int
+    questions_to_judges: int
+    answers: int
+    sampled_tokens_at_most: int
+    pairs_at_most: int
+    episodes_at_most: int
+    opponent_log_probabilities_at_most: int
+    optimizer_steps_at_most: int
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a run would do.
+
+    `costs`: one for each group of learners that cost the same; `notes` say what had to be assumed;
+    `phases` is the memory of each phase on each device; `sets` are the named sets that are
+    measured, which `counts` leave out.
+    """
+
+    config: RunConfig
+    counts: RunCounts
+    costs: tuple[CostEstimate, ...]
+    notes: tuple[str, ...]
+    sets: tuple[SetPlan, ...] = ()
+    phases: tuple[PhaseMemory, ...] = ()
+
+    @property
+    def schedules(self) -> dict[str, str]:
+        """setting -> its values in all generations, for those that change."""
+        generations = range(self.config.generations)
+        return {
+            f"{part}.{name}": ", ".join(f"{value_at(values, t):g}" for t in generations)
+            for part, settings in self.config.by_generation.items()
+            for name, values in settings.items()
+        }
+
+
+def plan(config: RunConfig) -> RunPlan:
+    """What a run of this configuration would do, and an estimate of memory and time on this
+    machine.
+
+    Nothing is sampled and no weights are loaded; a layer or two of each model, with random weights,
+    are timed. Raises what `check_run` raises.
+    """
+    checked = check_run(config)
+    config, split = checked.config, checked.split
+    counts = count(config, split)
+    measured = [t for t in range(config.generations + 1) if _due(config, t)]
+    sets = tuple(plan_sets(config, len(measured)))
+    work = Work(
+        answers=counts.answers + sum(of_set.answers for of_set in sets),
+        matches=counts.matches + counts.held_out_matches,
+        stages=config.generations + len(measured),
+        examples=2 * counts.pairs_at_most + counts.episodes_at_most,
+        steps=counts.optimizer_steps_at_most,
+        scored=counts.opponent_log_probabilities_at_most,
+        questions=counts.questions_to_judges + sum(of_set.questions for of_set in sets),
+    )
+    prompts = list(chain.from_iterable(split.parts)) or split.held_out
+    estimates, cut = costs(config, prompts, work)
+    notes = (
+        *checked.notes,
+        *cut,
+        *short_runs(config, counts),
+        *_products(estimates),
+    )
+    return RunPlan(config, counts, estimates, notes, sets, _phases(config, estimates))
+
+
+def _phases(
+    config: RunConfig, estimates: Sequence[CostEstimate]
+) -> tuple[PhaseMemory, ...]:
+    """The memory of each phase, where language models learn here."""
+    if not estimates:
+        return ()
+    prompt = max(estimate.mean_prompt_tokens for estimate in estimates)
+    accelerator = any(estimate.device != "cpu" for estimate in estimates)
+    return tuple(phases(config, prompt, accelerator=accelerator))
+
+
+def _products(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
+    """How float32 is multiplied, where a model is on an accelerator."""
+    from equipoise.models.device import explain_device
+
+    accelerated = any(estimate.device != "cpu" for estimate in estimates)
+    return (explain_device(),) if accelerated else ()
+
+
+def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:
+    """Warnings of runs so short that the learners hardly move.
+
+    A learner that keeps its optimizer warms up once; one that is trained anew in each generation
+    warms up a share of its steps.
+    """
+    turns = expected_generations(config.turns, config.learning, config.generations)
+    notes = []
+    for name in config.learning:
+        taught = [t for t, (_, learning) in enumerate(turns) if name in learning]
+        steps = counts.optimizer_steps_at_most // max(1, len(config.learning))
+        trainer = config.learner_of(name)
+        warmup = getattr(trainer, "warmup_steps", 0)
+        if taught and warmup >= steps:
+            notes.append(
+                f"learner: warmup_steps = {warmup} is no less than the {steps} optimizer "
+                f"steps of '{name}', whose learning rate never reaches its peak; set "
+                f"learner.warmup_steps={steps // 10}"
+            )
+        elif trainer.needs != "game" and steps < FEW_STEPS:
+            notes.append(
+                f"learner: '{name}' takes at most {steps} optimizer steps in the whole "
+                f"run, fewer than {FEW_STEPS}, and will hardly move; more prompts, "
+                "smaller batches or a higher learner.learning_rate help"
+            )
+    return tuple(dict.fromkeys(notes))
+
+
+def _due(config: RunConfig, t: int) -> bool:
+    return config.evaluate.due(t, config.generations)
+
+
+def count(config: RunConfig, split: PromptSplit) -> RunCounts:
+    """How much the run does on these prompts, at most."""
+    training = _train(config, split)
+    measuring = _measure(config, split)
+    seats, pool = len(config.game.seats), len(config.players)
+    judges = {
+        judge.name: judge for judge in map(config.judge_of, config.learning)
+    }.values()
+    questions = training.matches * sum(judge.questions(seats, pool) for judge in judges)
+    questions += sum(
+        matches * judge.questions(beside, pool)
+        for judge, matches, beside in measuring.judged
+    )
+    judgements = training.matches * len(judges)
+    judgements += sum(matches for _, matches, _ in measuring.judged)
+    answers = training.moves + measuring.moves
+    longest = max(map(_new_tokens, config.players.values()), default=0)
+    return RunCounts(
+        generations=config.generations,
+        players=pool,
+        prompts=sum(map(len, split.parts)),
+        held_out_prompts=len(split.held_out),
+        test_prompts=len(split.test),
+        matches=training.matches,
+        held_out_matches=measuring.matches,
+        judgements=judgements,
+        questions_to_judges=questions,
+        answers=answers,
+        sampled_tokens_at_most=answers * longest,
+        pairs_at_most=training.pairs,
+        episodes_at_most=training.episodes,
+        opponent_log_probabilities_at_most=training.scored,
+        optimizer_steps_at_most=training.steps,
+    )
+
+
+@dataclass
+class _Training:
+    """Running totals over the generations."""
+
+    matches: int = 0
+    moves: int = 0
+    pairs: int = 0
+    episodes: int = 0
+    scored: int = 0
+    steps: int = 0
+
+
+def _train(config: RunConfig, split: PromptSplit) -> _Training:
+    """What playing and learning take, over all generations."""
+    totals = _Training()
+    others = _others(config)
+    rosters = expected_generations(config.turns, config.learning, config.generations)
+    for t, (learners, turn) in enumerate(rosters[:-1]):
+        context = MatchContext(
+            config.game,
+            learners + others,
+            [past for learner in learners for past in _past(learner)],
+            seeds.child(config.seed, "seats", t),
+            config.training_ratings.initial_ratings(list(config.players)),
+            learners=learners,
+            turn=turn,
+        )
+        seatings: Seatings = []
+        if config.plays(t):
+            seatings = list(config.schedule.seatings(split.parts[t], context))
+        totals.matches += len(seatings)
+        for prompt, _ in seatings:
+            totals.moves += sum(config.game.moves(prompt).values())
+        for learner in learners:
+            if learner.name in turn:
+                prompts = split.parts[t]
+                _teach(config, learner, learners, prompts, seatings, t, totals)
+    return totals
+
+
+def _teach(
+    config: RunConfig,
+    learner: PlayerId,
+    learners: Sequence[PlayerId],
+    prompts: Sequence[Prompt],
+    seatings: Seatings,
+    t: int,
+    totals: _Training,
+) -> None:
+    """Add what one learner's turn takes."""
+    trainer = config.learner_at(learner.name, t)
+    loss = config.loss_at(t)
+    pairs = len(prompts)
+    if config.plays(t):
+        pairs = _pairs(config, trainer, learner, seatings)
+    episodes = _episodes(config, trainer, learner, seatings)
+    totals.pairs += pairs
+    totals.episodes += episodes
+    totals.steps += trainer.steps(episodes if trainer.needs == "episodes" else pairs)
+    if trainer.needs == "pairs" and loss is not None:
+        peers = [peer for peer in learners if peer != learner]
+        generations = [learner, *_past(learner)]
+        others = _others(config)
+        opponents = loss.opponents(generations, peers, others)
+        totals.scored += 2 * pairs * len(opponents)
+        judged = config.pairs.by_judge(t)
+        scores = not config.judge_of(learner.name).compares
+        if loss.wins_by in ("auto", "counted", "bradley_terry") and scores and judged:
+            met = loss.scored_against(generations, peers, others)
+            _answer(config, [player for player, _ in met], seatings, totals)
+
+
+def _answer(
+    config: RunConfig,
+    opponents: Sequence[PlayerId],
+    seatings: Seatings,
+    totals: _Training,
+) -> None:
+    """Add the answers of opponents that sit in none of the matches: each takes all seats on every
+    prompt.
+    """
+    seated = {player for _, seats in seatings for player in seats.values()}
+    prompts = {prompt.id: prompt for prompt, _ in seatings}
+    for player in opponents:
+        if player not in seated:
+            totals.matches += len(prompts)
+            for prompt in prompts.values():
+                totals.moves += sum(config.game.moves(prompt).values())
+
+
+def _pairs(
+    config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings
+) -> int:
+    """The most pairs that one generation's matches make for a learner."""
+    if trainer.needs not in ("pairs", "answers"):
+        return 0
+    sat_in = [seats for _, seats in seatings if learner in seats.values()]
+    teaching = seatings if config.training_matches == "all" else sat_in
+    return len(teaching) * config.pairs.most(len(config.game.seats))
+
+
+def _episodes(
+    config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings
+) -> int:
+    """How many of a learner's own moves are paid in one generation."""
+    if trainer.needs != "episodes":
+        return 0
+    paid = 0
+    for prompt, seats in seatings:
+        moves = config.game.moves(prompt)
+        paid += sum(moves[seat] for seat in moves if seats[seat] == learner)
+    return paid
+
+
+def _measure(config: RunConfig, split: PromptSplit) -> Workload:
+    """What all evaluations take."""
+    rosters = expected_generations(config.turns, config.learning, config.generations)
+    measured = [
+        learners
+        for t, (learners, _) in enumerate(rosters)
+        if config.evaluate.due(t, config.generations)
+    ]
+    return config.evaluate.planned(
+        EvaluationPlan(
+            config.game,
+            measured,
+            _others(config),
+            config.schedule.player_of_role,
+            split.held_out,
+            split.test,
+            config.judge_of,
+        )
+    )
+
+
+def _others(config: RunConfig) -> list[PlayerId]:
+    """The players that do not learn."""
+    return [
+        PlayerId(name) for name, player in config.players.items() if not player.learns
+    ]
+
+
+def _past(learner: PlayerId) -> list[PlayerId]:
+    """Its generations before this one, newest first."""
+    ages = range(learner.generation - 1, -1, -1)
+    return [PlayerId(learner.name, age) for age in ages]
+
+
+def _new_tokens(player: Player) -> int:
+    """The longest answer of a language model in tokens; 0 for other players."""
+    if isinstance(player, Local):
+        return min(player.max_new_tokens, player.max_length or LONGEST)
+    return player.max_new_tokens if isinstance(player, Endpoint) else 0

@@ -1,0 +1,129 @@
+"""Play an open run out: every generation that is not recorded yet, then the report."""
+
+from __future__ import annotations
+
+import datetime
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
+from equipoise.system.files import write_text
+from equipoise.report.elements import Change, Headline
+from equipoise.report.html import render
+from equipoise.runs.config import RunConfig
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.executors.base import workers
+from equipoise.runs.loop import league
+from equipoise.runs.monitor import Monitor, Silent
+from equipoise.runs.reading.page import changes, headlines, page
+from equipoise.runs.stages import RunStages
+from equipoise.runs.trackers import open_trackers
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run that has been played out: its name, its directory, its report, the seconds that this
+    call took, how many records of each kind there are, what every measurement found, with its
+    `generation`, and the numbers that matter: how they changed, and as headlines.
+    """
+
+    name: str
+    run: Path
+    report: Path
+    seconds: float
+    records: Mapping[str, int]
+    measured: Sequence[Mapping[str, Any]]
+    changes: Sequence[Change]
+    headlines: Sequence[Headline]
+
+
+def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
+    """Play every generation that is not recorded yet, and write the report.
+
+    Raises Stopped on Ctrl-C or SIGTERM, and where a budget is spent: nothing recorded is lost, and
+    the message says how to go on. An error of the program itself is logged in the run's `logs` and
+    raised again.
+    """
+    started = time.perf_counter()
+    monitor = monitor or Silent()
+    report = run.folder / "report.html"
+    try:
+        with (
+            open_trackers(run) as trackers,
+            workers(run.config.executor) as crew,
+            closing(RunStages.of(run, monitor, trackers, crew)) as stages,
+        ):
+            league(stages, run.config.generations)
+        monitor.stage("report")
+        write_text(report, render(page(run)))
+    except KeyboardInterrupt:
+        raise Stopped(
+            "stopped; everything recorded so far is kept. To go on: "
+            f"equipoise resume {run.folder}, or in Python "
+            f"equipoise.open_run({str(run.folder)!r}).resume()"
+        ) from None
+    except BudgetSpent as error:
+        raise Stopped(
+            f"{error}; to go on with a larger budget: "
+            f"equipoise resume {run.folder} {_larger_budget(run.config, error)}"
+        ) from error
+    except EquipoiseError:
+        raise
+    except Exception:
+        _log_failure(run)
+        raise
+    return Played(
+        run.config.name,
+        run.folder,
+        report,
+        seconds=time.perf_counter() - started,
+        records=run.ledger.counts(),
+        measured=[
+            {"generation": t, **measures}
+            for _, t, _, measures, _ in run.ledger.stages("measure")
+        ],
+        changes=changes(run),
+        headlines=list(headlines(run)),
+    )
+
+
+def explain_devices(config: RunConfig) -> str:
+    """On which device the parts with `device: auto` run and why; "" where no part has a device."""
+    from equipoise.models.device import explain_device
+
+    return explain_device() if _mentions_device(config.model_dump()) else ""
+
+
+def _mentions_device(values: Any) -> bool:
+    if isinstance(values, dict):
+        return "device" in values or any(map(_mentions_device, values.values()))
+    return isinstance(values, list | tuple) and any(map(_mentions_device, values))
+
+
+def _larger_budget(config: RunConfig, error: BudgetSpent) -> str:
+    """The options that raise the limit that was reached."""
+    paths = _paid_by(config.model_dump(), error.account)
+    return " ".join(f"-s {path}.budget.{error.limit}=…" for path in paths)
+
+
+def _paid_by(values: Any, account: str, path: str = "") -> Iterator[str]:
+    """Where in a configuration the players are that an account pays for."""
+    if not isinstance(values, dict):
+        return
+    is_endpoint = values.get("kind") == "endpoint"
+    if is_endpoint and (values.get("account") or values.get("model")) == account:
+        yield path
+    for key, value in values.items():
+        yield from _paid_by(value, account, f"{path}.{key}".lstrip("."))
+
+
+def _log_failure(run: RunDirectory) -> None:
+    logs = run.folder / "logs"
+    logs.mkdir(exist_ok=True)
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+    (logs / f"failure-{now}.txt").write_text(traceback.format_exc(), encoding="utf-8")

@@ -1,0 +1,72 @@
+"""The parts that a run's prompts are split into."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from equipoise.prompts.split import load_split
+from equipoise.runs.config import RunConfig
+from equipoise.runs.ledger import Ledger
+from equipoise.runs.monitor import Monitor
+from equipoise.runs.recorder import Recorder
+from equipoise.types import Prompt
+
+MADE = "attack"
+"""The split, by its recorded name, of prompts that a game made of those loaded."""
+
+
+class PromptParts:
+    """Deals the prompts at their first use and records every part, so that a resumed run does not
+    depend on their source any more.
+    """
+
+    def __init__(
+        self, config: RunConfig, ledger: Ledger, recorder: Recorder, monitor: Monitor
+    ) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._recorder = recorder
+        self._monitor = monitor
+
+    def train(self, t: int) -> list[Prompt]:
+        """The prompts of generation t."""
+        self._deal()
+        return self._ledger.prompts("train", t)
+
+    @cached_property
+    def held_out(self) -> list[Prompt]:
+        """The prompts that generations are measured on."""
+        self._deal()
+        return self._ledger.prompts("held_out", 0)
+
+    @cached_property
+    def test(self) -> list[Prompt]:
+        """The prompts that are kept for one last test."""
+        self._deal()
+        return self._ledger.prompts("test", 0)
+
+    def played(self, t: int) -> dict[str, Prompt]:
+        """The prompts of generation t's matches, by id: those loaded, and those that the game made
+        of them.
+        """
+        prompts = self._ledger.prompts("train", t) + self._ledger.prompts(MADE, t)
+        return {prompt.id: prompt for prompt in prompts}
+
+    def _deal(self) -> None:
+        if self._ledger.finished("deal") is not None:
+            return
+        config = self._config
+        self._monitor.stage("prompts")
+        with self._recorder.stage("deal", "deal", 0) as facts:
+            with self._ledger.transaction():
+                split = load_split(config.prompts, config.generations, config.seed)
+                self._ledger.add_prompts(split.held_out, "held_out", 0)
+                self._ledger.add_prompts(split.test, "test", 0)
+                for t, part in enumerate(split.parts):
+                    self._ledger.add_prompts(part, "train", t)
+            facts.update(
+                prompts=sum(map(len, split.parts)),
+                held_out=len(split.held_out),
+                test=len(split.test),
+                dropped=split.dropped,
+            )

@@ -1,0 +1,95 @@
+"""Folders go to a model hub, under the login that the hub's own tools keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from equipoise.errors import ConfigError, RunError, first_line
+
+Kind = Literal["model", "dataset"]
+
+
+@dataclass(frozen=True)
+class HubRepository:
+    """A repository that the logged-in user may write to; made by `hub_repository`."""
+
+    id: str
+    kind: Kind
+
+    def upload(self, folder: Path, files: Sequence[Path] | None = None) -> str:
+        """Upload what is in `folder`, or these files of it; a repository that is new is private.
+        Its address.
+
+        Raises RunError when the hub does not take it; the folder stays as it is.
+        """
+        from huggingface_hub import HfApi
+
+        hub = HfApi()
+        names = None
+        if files is not None:
+            names = [str(file.relative_to(folder)) for file in files]
+        try:
+            address = hub.create_repo(
+                self.id, repo_type=self.kind, private=True, exist_ok=True
+            )
+            hub.upload_folder(
+                repo_id=self.id,
+                repo_type=self.kind,
+                folder_path=folder,
+                allow_patterns=names,
+                commit_message="Upload from Equipoise",
+            )
+        except _hub_errors() as error:
+            raise RunError(
+                f"{folder} is written, but the hub did not take it as {self.id}: "
+                f"{first_line(error)}"
+            ) from error
+        return str(address)
+
+
+def hub_repository(name: str, kind: Kind) -> HubRepository:
+    """The repository ORG/NAME, once it is clear that somebody is logged in who may write there;
+    nothing is made on the hub.
+
+    Raises ConfigError for a faulty name, without a login, and where the login is not accepted or
+    does not belong to ORG.
+    """
+    from huggingface_hub import HfApi, get_token
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise ConfigError(f"--push {name}: {first_line(error)}") from error
+    owner, slash, _ = name.partition("/")
+    if not slash:
+        raise ConfigError(f"--push {name}: name the owner, too: ORG/{name}")
+    if get_token() is None:
+        raise ConfigError(
+            f"--push {name}: nobody is logged in to the hub; run `hf auth login`, or "
+            "set HF_TOKEN"
+        )
+    try:
+        account = HfApi().whoami()
+    except _hub_errors() as error:
+        raise ConfigError(
+            f"--push {name}: the hub did not accept the login: {first_line(error)}"
+        ) from error
+    owners = [account["name"], *(org["name"] for org in account.get("orgs", ()))]
+    if owner not in owners:
+        raise ConfigError(
+            f"--push {name}: {account['name']} may not write there, but to "
+            f"{', '.join(owners)}"
+        )
+    return HubRepository(name, kind)
+
+
+def _hub_errors() -> tuple[type[BaseException], ...]:
+    """The error of the HTTP client that the hub's package uses, and OSError."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return HfHubHTTPError.__bases__

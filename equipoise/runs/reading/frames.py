@@ -1,0 +1,230 @@
+"""A run's records as rows: what was measured, played, judged, taught and rated.
+
+Rows are read from the ledger and the plain settings alone, so that a run can be read where its
+models, its judges or a user's own parts are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+
+import msgspec
+
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import MEETING, Ledger
+from equipoise.runs.reading.tables import Row
+from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
+
+SEAT = {
+    "match": "text",
+    "generation": "int",
+    "split": "text",
+    "prompt": "text",
+    "prompt_text": "text",
+    "seat": "text",
+    "player": "text",
+    "name": "text",
+}
+MATCHES = SEAT | {
+    "answer": "text",
+    "finish": "text",
+    "error": "text",
+    "turns": "int",
+    "tokens": "int",
+}
+JUDGEMENTS = SEAT | {
+    "judge": "text",
+    "score": "float",
+    "margin": "float",
+    "reason": "text",
+    "answer": "text",
+}
+PAIRS = {
+    "pair": "text",
+    "generation": "int",
+    "player": "text",
+    "name": "text",
+    "match": "text",
+    "prompt": "text",
+    "prompt_text": "text",
+    "chosen": "text",
+    "rejected": "text",
+    "score_chosen": "float",
+    "score_rejected": "float",
+}
+RATINGS = {
+    "generation": "int",
+    "by": "text",
+    "player": "text",
+    "name": "text",
+    "rating": "float",
+    "low": "float",
+    "high": "float",
+}
+
+
+def match_rows(
+    run: RunDirectory, split: str | None, generation: int | None
+) -> Iterator[Row]:
+    """One row a seat of a match: who sat there, and what it answered last."""
+    texts = _prompt_texts(run.ledger)
+    for match in _matches(run.ledger, split, generation):
+        if match.game == MEETING:  # repeats answers that are recorded already
+            continue
+        for seat in match.seats:
+            moves = [turn.move for turn in match.turns if turn.seat == seat]
+            last = moves[-1] if moves else None
+            yield {
+                **_of_seat(match, seat, texts),
+                "answer": last and last.text,
+                "finish": last and last.finish,
+                "error": (last and last.error) or None,
+                "turns": len(moves),
+                "tokens": sum(move.tokens for move in moves),
+            }
+
+
+def judgement_rows(
+    run: RunDirectory, split: str | None, generation: int | None
+) -> Iterator[Row]:
+    """One row a seat that a judge was asked about, with the score that is played for, what it is
+    above the others', and every other utility.
+    """
+    texts = _prompt_texts(run.ledger)
+    utility = run.settings.get("utility", "score")
+    matches = {match.id: match for match in _matches(run.ledger, split, generation)}
+    decode = msgspec.json.Decoder(Judgement).decode
+    query = "SELECT record FROM judgements ORDER BY rowid"
+    for (record,) in run.ledger.rows(query):
+        judgement = decode(record)
+        match = matches.get(judgement.match)
+        if match is None:
+            continue
+        last = {turn.seat: turn.move.text for turn in match.turns}
+        scores = judgement.by_seat(utility)
+        for seat in match.seats:
+            others = {
+                f"utility_{name}": value
+                for name, value in judgement.utilities(seat).items()
+                if name != utility
+            }
+            score = scores.get(seat)
+            yield {
+                **_of_seat(match, seat, texts),
+                "judge": judgement.judge,
+                "score": score,
+                "margin": _margin(match, seat, scores),
+                "reason": None if score is not None else judgement.reason or "no score",
+                "answer": last.get(seat),
+                **others,
+            }
+
+
+def pair_rows(run: RunDirectory, generation: int | None) -> Iterator[Row]:
+    """One row a pair of answers that a learner was taught, in its generation's turn."""
+    decode = msgspec.json.Decoder(Pair).decode
+    query = (
+        "SELECT learner, record FROM pairs WHERE ?1 IS NULL OR generation = ?1 "
+        "ORDER BY rowid"
+    )
+    for learner, record in run.ledger.rows(query, (generation,)):
+        pair = decode(record)
+        yield {
+            "pair": pair.id,
+            "generation": pair.generation,
+            "player": learner,
+            "name": PlayerId.parse(learner).name,
+            "match": pair.match,
+            "prompt": pair.prompt,
+            "prompt_text": pair.messages[-1].content if pair.messages else None,
+            "chosen": pair.chosen,
+            "rejected": pair.rejected,
+            "score_chosen": pair.chosen_score,
+            "score_rejected": pair.rejected_score,
+        }
+
+
+def rating_rows(run: RunDirectory) -> Iterator[Row]:
+    """One row a rated player: by the training matches of a generation (`by` is "matches"), and by
+    the held-out pay-offs at a measurement (`by` is "league").
+    """
+    for _, generation, _, facts, _ in run.ledger.stages("rate"):
+        ages = _ages(run.ledger, generation)
+        for rating in facts["ratings"]:
+            player = PlayerId(rating["name"], ages.get(rating["name"], 0))
+            yield _rating_row(generation, "matches", player, rating)
+    for _, generation, _, facts, _ in run.ledger.stages("measure"):
+        for rating in facts.get("ratings", ()):
+            player = PlayerId.parse(rating["name"])
+            yield _rating_row(generation, "league", player, rating)
+
+
+def _rating_row(
+    generation: int, by: str, player: PlayerId, rating: Mapping[str, float | None]
+) -> Row:
+    return {
+        "generation": generation,
+        "by": by,
+        "player": str(player),
+        "name": player.name,
+        "rating": rating["value"],
+        "low": rating["low"],
+        "high": rating["high"],
+    }
+
+
+def _ages(ledger: Ledger, generation: int) -> dict[str, int]:
+    """How often each learner had learned when that generation began."""
+    ages: dict[str, int] = {}
+    for _, t, _, facts, _ in ledger.stages("turn"):
+        for name in facts["learn"] if t < generation else ():
+            ages[name] = ages.get(name, 0) + 1
+    return ages
+
+
+def _matches(
+    ledger: Ledger, split: str | None, generation: int | None
+) -> Iterator[Match]:
+    decode = msgspec.json.Decoder(Match).decode
+    query = (
+        "SELECT record FROM matches WHERE (?1 IS NULL OR split = ?1) "
+        "AND (?2 IS NULL OR generation = ?2) ORDER BY rowid"
+    )
+    for (record,) in ledger.rows(query, (split, generation)):
+        yield decode(record)
+
+
+def _prompt_texts(ledger: Ledger) -> dict[str, str]:
+    """Prompt id -> what its last message says."""
+    decode = msgspec.json.Decoder(Prompt).decode
+    prompts = (
+        decode(record) for (record,) in ledger.rows("SELECT record FROM prompts")
+    )
+    return {
+        prompt.id: prompt.messages[-1].content for prompt in prompts if prompt.messages
+    }
+
+
+def _of_seat(match: Match, seat: str, texts: Mapping[str, str]) -> Row:
+    """The columns that matches and judgements share."""
+    return {
+        "match": match.id,
+        "generation": match.generation,
+        "split": match.split,
+        "prompt": match.prompt,
+        "prompt_text": texts.get(match.prompt),
+        "seat": seat,
+        "player": str(match.seats[seat]),
+        "name": match.seats[seat].name,
+    }
+
+
+def _margin(match: Match, seat: str, scores: Mapping[str, float]) -> float | None:
+    """The seat's score less the mean score of the seats of other players; None where there is none.
+    """
+    own = match.seats[seat]
+    others: Sequence[float] = [
+        score for other, score in scores.items() if match.seats[other] != own
+    ]
+    return scores[seat] - fmean(others) if seat in scores and others else None

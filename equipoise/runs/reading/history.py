@@ -1,0 +1,96 @@
+"""From a run's ledger to what its measures are shown by: the history of what was measured, and the
+records beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from equipoise.evaluation.measures import History, Measurement, Measures
+from equipoise.evaluation.records import Records, Sample, StageRecord
+from equipoise.matches.roles import Roles
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import Judgement, Match, Prompt
+
+SAMPLE = 5_000  # matches that are read; some seconds where many judges vote
+
+
+def history(
+    run: RunDirectory, beside: Mapping[str, Measurement[Measures]] | None = None
+) -> History[Measures]:
+    """Everything that was measured of the run; `beside` as `History` has it.
+
+    Raises RunError for a measurement that this version cannot read.
+    """
+    config, kind = run.config, measures_type(run)
+    measured = run.ledger.stages("measure")
+    schedule = config.schedule
+    return History(
+        tuple(config.measured),
+        tuple(
+            Measurement(generation, kind.read(facts))
+            for _, generation, _, facts, _ in measured
+        ),
+        config.game,
+        config.measuring_judge.name,
+        config.utility,
+        config.league_ratings.kind.replace("_", " "),
+        schedule.roles if isinstance(schedule, Roles) else {},
+        beside or {},
+    )
+
+
+def measures_type(run: RunDirectory) -> type[Measures]:
+    """The record that the run's evaluation makes of a measurement."""
+    return run.config.evaluate.measures_in(run.config.game)
+
+
+def records(run: RunDirectory, most: int = SAMPLE) -> Records:
+    """The run's finished stages, a sample of about `most` matches, and their prompts."""
+    matches = sample(run, most)
+    asked = prompts(run, {match.prompt for match in matches.matches})
+    return Records(stage_records(run), matches, asked)
+
+
+def stage_records(run: RunDirectory) -> list[StageRecord]:
+    """The run's finished stages."""
+    return [
+        StageRecord(key, generation, stage, facts)
+        for key, generation, stage, facts, _ in run.ledger.stages()
+    ]
+
+
+def prompts(run: RunDirectory, ids: Collection[str]) -> dict[str, Prompt]:
+    """The prompts of these ids."""
+    decode = msgspec.json.Decoder(Prompt).decode
+    rows = run.ledger.rows("SELECT record FROM prompts")
+    every = (decode(record) for (record,) in rows)
+    return {prompt.id: prompt for prompt in every if prompt.id in ids}
+
+
+def sample(run: RunDirectory, most: int = SAMPLE) -> Sample:
+    """About `most` matches and their judgements.
+
+    Ids are hashes, so those below a bound are a random sample.
+    """
+    total = run.ledger.counts()["matches"]
+    # "g" is above every hexadecimal id.
+    bound = "g" if total <= most else f"{int(most / total * 16**12):012x}"
+    match_rows = run.ledger.rows(
+        f"SELECT record FROM matches WHERE id < '{bound}' ORDER BY rowid"
+    )
+    decode_match = msgspec.json.Decoder(Match).decode
+    matches = [decode_match(record) for (record,) in match_rows]
+    known = {match.id for match in matches}
+    judgement_rows = run.ledger.rows(
+        f"SELECT record FROM judgements WHERE match < '{bound}' ORDER BY rowid"
+    )
+    decode_judgement = msgspec.json.Decoder(Judgement).decode
+    judgements = [decode_judgement(record) for (record,) in judgement_rows]
+    return Sample(
+        matches,
+        [judgement for judgement in judgements if judgement.match in known],
+        max(total, len(matches)),
+    )

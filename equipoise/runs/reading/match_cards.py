@@ -1,0 +1,131 @@
+"""Matches to look at, spread evenly over generations and splits, as the report's match browser
+shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from equipoise.evaluation.measures import History, Measures
+from equipoise.evaluation.records import StageRecord
+from equipoise.report.cards import CardAnswer, MatchCard
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import MEETING
+from equipoise.runs.reading.history import measures_type, prompts
+from equipoise.types import Judgement, Match
+
+CARDS = 400  # matches shown, unless a caller wants fewer
+
+
+def match_cards(
+    run: RunDirectory,
+    history: History[Measures],
+    stages: Sequence[StageRecord],
+    most: int = CARDS,
+) -> tuple[list[MatchCard], str]:
+    """About `most` matches, and what a reader is warned of before they are shown; "" where there is
+    nothing to warn of.
+    """
+    matches = _chosen(run, most)
+    asked = prompts(run, {match.prompt for match in matches})
+    judgements = _judgements(run, stages, matches)
+    game, kind = run.config.game, measures_type(run)
+    compares = run.config.measuring_judge.compares
+    cards, warnings = [], []
+    for match in matches:
+        given = judgements.get(match.id, [])
+        prompt = asked.get(match.prompt)
+        card = prompt and kind.card(match, prompt, given, history)
+        unjudged = (
+            "compared with other players' answers only"
+            if compares and match.split != "train"
+            else "not judged yet"
+        )
+        cards.append(card or _card(match, given, history.utility, unjudged))
+        warnings.append("" if prompt is None else game.content_warning(prompt))
+    return cards, next(filter(None, warnings), "")
+
+
+def _chosen(run: RunDirectory, most: int) -> list[Match]:
+    """As many matches of each split and generation."""
+    rows = run.ledger.rows("SELECT DISTINCT split, generation FROM matches")
+    parts = sorted(rows, key=lambda part: (part[1], part[0]))
+    each = max(1, most // max(1, len(parts)))
+    return [
+        match
+        for split, generation, *_ in parts
+        for match in run.ledger.matches(split, generation, limit=each)
+        if match.game != MEETING
+    ]
+
+
+def _judgements(
+    run: RunDirectory, stages: Sequence[StageRecord], matches: Sequence[Match]
+) -> dict[str, list[Judgement]]:
+    """Match -> its judgements, that of the judge that matters first."""
+    ids = [match.id for match in matches]
+    by_match: dict[str, list[Judgement]] = {}
+    for judge in _judges(run, stages):
+        for match, judgement in run.ledger.judgements_of(ids, judge).items():
+            by_match.setdefault(match, []).append(judgement)
+    return by_match
+
+
+def _judges(run: RunDirectory, stages: Sequence[StageRecord]) -> list[str]:
+    """The names of those who judged: first those that teach or measure, then any that were asked
+    besides.
+    """
+    config = run.config
+    chosen = [config.judge_of(name) for name in config.learning]
+    if config.evaluate.judge:
+        chosen.append(config.evaluate.judge)
+    besides = [
+        stage.facts["judge"]
+        for stage in stages
+        if stage.stage == "judge" and "judge" in stage.facts
+    ]
+    return list(dict.fromkeys([*(judge.name for judge in chosen), *besides]))
+
+
+def _card(
+    match: Match, judgements: Sequence[Judgement], utility: str, unjudged: str
+) -> MatchCard:
+    """The match with the first judge's scores, and beside each answer what else it and the other
+    judges gave; `unjudged` says why there are no judgements.
+    """
+    answers = tuple(
+        CardAnswer(
+            str(match.seats[turn.seat]),
+            turn.move.text or turn.move.error,
+            judgements[0].score(turn.seat, utility) if judgements else None,
+            ", ".join(_notes(turn.move.finish, turn.seat, judgements, utility)),
+        )
+        for turn in match.turns
+    )
+    prompt = match.turns[0].view.messages if match.turns else ()
+    reason = reasons(judgements) if judgements else unjudged
+    return MatchCard(match.id, match.generation, match.split, prompt, answers, reason)
+
+
+def reasons(judgements: Sequence[Judgement]) -> str:
+    """Why the match is unjudged, by each judge that says so."""
+    if len(judgements) == 1:
+        return judgements[0].reason
+    return "; ".join(
+        f"{judgement.judge}: {judgement.reason}"
+        for judgement in judgements
+        if judgement.reason
+    )
+
+
+def _notes(
+    finish: str, seat: str, judgements: Sequence[Judgement], utility: str
+) -> Iterator[str]:
+    """How the answer ended, and everything that was scored but the first judge's utility."""
+    if finish != "stop":
+        yield f"ended by {finish}"
+    for i, judgement in enumerate(judgements):
+        judge = f"{judgement.judge}: " if i else ""
+        for name, value in judgement.utilities(seat).items():
+            if i or name != utility:
+                yield f"{judge}{name} {value:g}"

@@ -1,0 +1,227 @@
+"""The page of a run's report, and its numbers that matter, from the run's records.
+
+Matches and judgements are read from a random sample where a run holds many, so that the report of a
+long run takes seconds; the page says so. Everything else was counted when its stage ended.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+from equipoise.evaluation.named_sets.section import (
+    benchmark_changes,
+    benchmark_headlines,
+    benchmarks_section,
+)
+from equipoise.evaluation.judge_report import judge_report
+from equipoise.evaluation.judge_sections import judge_sections
+from equipoise.evaluation.league import RatingRecord
+from equipoise.evaluation.measures import History, Measurement, Measures
+from equipoise.evaluation.records import Records
+from equipoise.evaluation.selection import SelectionRecord
+from equipoise.payoffs.cycles import cyclic_warning
+from equipoise.report.best_responses import best_responses_section
+from equipoise.report.cost import Account, Duration, cost_section
+from equipoise.report.elements import Change, Curve, Headline, SampleSize
+from equipoise.report.league import caution
+from equipoise.report.learning import headline_section, losses_section
+from equipoise.report.page import Page
+from equipoise.report.records import (
+    configuration_section,
+    counts_section,
+    matches_section,
+)
+from equipoise.report.section import Section
+from equipoise.report.selection import selection_section
+from equipoise.report.training_ratings import (
+    match_ups_section,
+    training_ratings_section,
+)
+from equipoise.runs.named_sets.results import against_start
+from equipoise.runs.best_response import best_response, best_responses
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import MEETING
+from equipoise.runs.people.standing import people_sections
+from equipoise.runs.reading import sampled_matches
+from equipoise.runs.reading.counts import counts, dropped
+from equipoise.runs.reading.history import SAMPLE, history, measures_type, records
+from equipoise.runs.reading.losses import losses, trained_and_played
+from equipoise.runs.reading.match_cards import CARDS, match_cards
+from equipoise.runs.reading.stage_times import stage_times
+
+UNJUDGED = 0.02  # share of the answers above which the page says so first
+
+
+def page(
+    run: RunDirectory,
+    cards: int = CARDS,
+    sample: int = SAMPLE,
+    beside: Mapping[str, Measurement[Measures]] | None = None,
+) -> Page:
+    """Everything that the report shows of `run`, finished or not.
+
+    Args: cards: matches in the browser; sample: matches read for the sections on who met and judged
+    whom; beside: measurements of other runs, by the titles that they get.
+
+    Raises RunError for a measurement that this version cannot read.
+    """
+    measured, kind = history(run, beside), measures_type(run)
+    recorded = records(run, sample)
+    size = SampleSize(len(recorded.sample.matches), recorded.sample.total)
+    totals = counts(run, recorded.stages)
+    sections = [
+        headline_section(headlines(run)),
+        *_selection(run),
+        *kind.sections(measured, recorded),
+        *_best_responses(run),
+        benchmarks_section(list(against_start(run.ledger))),
+        *_training(run, measured, recorded, size),
+        *_judges(run, recorded, size),
+        *people_sections(run),
+        losses_section(list(losses(run)), trained_and_played(run)),
+        counts_section(totals, dropped(recorded.stages)),
+        cost_section(
+            _accounts(run),
+            sampled_matches.tokens(recorded.sample, MEETING),
+            size,
+            list(_durations(run)),
+        ),
+        _matches(run, measured, recorded, cards, int(totals["matches"])),
+        configuration_section(run.config.yaml()),
+    ]
+    warnings = [*kind.warnings(measured, recorded)]
+    if totals["unjudged share"] > UNJUDGED:
+        warnings.append(
+            f"{totals['unjudged share']:.1%} of the answers could not be judged; they "
+            "count nowhere"
+        )
+    now = datetime.datetime.now(datetime.UTC)
+    return Page(
+        run.config.name,
+        _subtitle(run, measured),
+        now.strftime("%Y-%m-%d %H:%M UTC"),
+        tuple(sections),
+        tuple(warnings),
+    )
+
+
+def headlines(run: RunDirectory) -> Iterator[Headline]:
+    """The numbers that matter, the newest generation against the start."""
+    yield from measures_type(run).headlines(history(run))
+    yield from benchmark_headlines(list(against_start(run.ledger)))
+    facts = run.ledger.finished("select")
+    if facts:
+        yield from SelectionRecord.read(facts).headlines()
+
+
+def changes(run: RunDirectory) -> list[Change]:
+    """What was measured at first and now."""
+    measured = history(run)
+    if len(measured.measurements) < 2:
+        return []
+    of_sets = benchmark_changes(list(against_start(run.ledger)))
+    return [*measures_type(run).changes(measured), *of_sets]
+
+
+def _subtitle(run: RunDirectory, measured: History[Measures]) -> str:
+    generation = measured.last.generation if measured.last else 0
+    return (
+        f"generation {generation} of {run.config.generations}, seed {run.config.seed}"
+    )
+
+
+def _best_responses(run: RunDirectory) -> Iterator[Section]:
+    """What the run's own exploiter came to, or those trained against its players."""
+    own = best_response(run)
+    trained = [own] if own else list(best_responses(run))
+    if trained:
+        yield best_responses_section(trained)
+
+
+def _selection(run: RunDirectory) -> Iterator[Section]:
+    """The last test, once it was done."""
+    facts = run.ledger.finished("select")
+    if facts:
+        yield selection_section(SelectionRecord.read(facts).selection)
+
+
+def _training(
+    run: RunDirectory, measured: History[Measures], recorded: Records, size: SampleSize
+) -> Iterator[Section]:
+    """How several players that play alike compare in training; in different roles no table compares
+    them.
+    """
+    config = run.config
+    names = list(config.players)
+    if len(names) < 2 or not config.game.symmetric:
+        return
+    triples = measured.last.measures.cyclic_triples if measured.last else None
+    unit = config.training_ratings.kind.replace("_", " ")
+    warning = caution(cyclic_warning(triples or 0.0))
+    yield training_ratings_section(list(_rating_curves(run, names)), unit, warning)
+    judge = config.judge_of(config.measured[0]).name
+    table = sampled_matches.met(recorded.sample, names, judge, config.utility)
+    yield match_ups_section(table, judge, size)
+
+
+def _rating_curves(run: RunDirectory, names: Iterable[str]) -> Iterator[Curve]:
+    """The rating of each player after the matches of each generation; NaN where it met nobody."""
+    rated = [
+        (
+            float(t),
+            {row["name"]: RatingRecord(**row).rating for row in facts["ratings"]},
+        )
+        for _, t, _, facts, _ in run.ledger.stages("rate")
+    ]
+    for name in names:
+        rows = [by_name.get(name) for _, by_name in rated]
+        values = [math.nan if row is None else row.value for row in rows]
+        if not any(map(math.isfinite, values)):
+            continue
+        yield Curve(
+            name,
+            "",
+            tuple(t for t, _ in rated),
+            tuple(values),
+            tuple(math.nan if row is None else row.low for row in rows),
+            tuple(math.nan if row is None else row.high for row in rows),
+        )
+
+
+def _judges(
+    run: RunDirectory, recorded: Records, size: SampleSize
+) -> Iterator[Section]:
+    """What the judges gave; in a finite game a pay-off is no opinion."""
+    if run.config.game.payoff_AM() is None:
+        sample = recorded.sample
+        utility = run.config.utility
+        reports = judge_report(sample.matches, sample.judgements, utility)
+        yield from judge_sections(reports, size)
+
+
+def _accounts(run: RunDirectory) -> list[Account]:
+    return [
+        Account(name, spent.calls, spent.tokens, spent.money)
+        for name, spent in run.ledger.accounts().items()
+    ]
+
+
+def _durations(run: RunDirectory) -> Iterator[Duration]:
+    """The time of each stage, and of those inside it."""
+    for time in stage_times(run.ledger.stages()).values():
+        yield Duration(time.stage, time.seconds)
+        for part, seconds in time.parts.items():
+            yield Duration(part, seconds, inside=time.stage)
+
+
+def _matches(
+    run: RunDirectory,
+    measured: History[Measures],
+    recorded: Records,
+    most: int,
+    total: int,
+) -> Section:
+    cards, warning = match_cards(run, measured, recorded.stages, most)
+    return matches_section(cards, total, warning, measures_type(run).card_note)

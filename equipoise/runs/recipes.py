@@ -1,0 +1,285 @@
+"""From YAML and overrides to a `RunConfig` of typed components.
+
+A recipe names kinds and settings; `extends: other` starts from another recipe, `player_defaults`
+lie below every player of the same kind, and a player that is null is taken away. `-s
+key.path=value` sets one setting (the value is YAML); a path that starts with a player's name means
+that player: `-s policy.model=…`. A component given as a bare word is that kind with its defaults:
+`-s loss=dpo`. From Python, overrides may be a mapping, `{"loss": "dpo", "policy.model": …,
+"prompts": {"held_out": 50}}`, which means the same. An unknown key is an error that suggests the
+nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from equipoise.component import Component, import_path, nearest
+from equipoise.errors import ConfigError
+from equipoise.system.packaged_recipes import packaged, recipe_folder
+from equipoise.runs.config import RunConfig
+from equipoise.runs.config_errors import config_error
+
+C = TypeVar("C", bound=Component)
+Recipe = str | Path | Mapping[str, Any]
+Overrides = Mapping[str, Any] | Sequence[str]
+
+
+def load(recipe: Recipe, overrides: Overrides = ()) -> RunConfig:
+    """The configuration of a packaged recipe's name, a YAML file or a mapping, with overrides:
+    `key.path=value` texts, or a mapping of (dotted) keys to values.
+
+    Raises ConfigError naming the file (or the override), the key, and the nearest valid one.
+    """
+    values = read(recipe)
+    return build(values, title(recipe), override(values, overrides))
+
+
+def title(recipe: Recipe) -> str:
+    """What messages call a recipe: its name or file."""
+    return "the recipe" if isinstance(recipe, Mapping) else str(recipe)
+
+
+def build(
+    values: Mapping[str, Any], source: str, origins: Mapping[str, str] | None = None
+) -> RunConfig:
+    """A RunConfig from plain values.
+
+    Raises ConfigError that says where in `source`, or in which override (`origins`), the fault
+    lies.
+    """
+    try:
+        return RunConfig.model_validate(with_defaults(values))
+    except ValidationError as error:
+        raise config_error(error, source, origins or {}) from error
+
+
+def component(
+    room: type[C],
+    given: str | Mapping[str, Any] | C | type[C],
+    overrides: Overrides,
+    option: str,
+) -> C:
+    """One component from a kind's name, a YAML file, YAML text, a mapping of settings, a component
+    or its class; messages call it `option`.
+
+    Raises ConfigError.
+    """
+    values = plain(given)
+    if not isinstance(values, dict):
+        values = parsed(values, option)
+    origins = override(values, overrides)
+    try:
+        return TypeAdapter(room).validate_python(values)
+    except ValidationError as error:
+        raise config_error(error, option, origins) from error
+
+
+def parsed(text: str, option: str) -> dict[str, Any]:
+    """The mapping that a YAML file or YAML text holds; other text is a kind's name.
+
+    Raises ConfigError, in which `option` is what gave it.
+    """
+    values: Any = {"kind": text}
+    try:
+        if text.endswith((".yaml", ".yml")):
+            values = yaml.safe_load(Path(text).read_text(encoding="utf-8"))
+        elif "{" in text:
+            values = yaml.safe_load(text)
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{option} {text}: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{option} {text}: give a mapping of settings with a kind")
+    return values
+
+
+# -- recipes
+
+
+def read(recipe: Recipe) -> dict[str, Any]:
+    """The plain settings of a recipe, with what it `extends` merged in below it."""
+    values = whole(recipe)
+    values.pop("published", None)
+    return values
+
+
+def whole(recipe: Recipe) -> dict[str, Any]:
+    """The settings as `read` gives them, and `published`, what the recipe says of its paper
+    (`run.published`).
+    """
+    return _extended(recipe, ())
+
+
+def _extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
+    """The settings over what they extend; `above` are those that extend this one."""
+    if isinstance(recipe, Mapping):
+        values, home = plain(recipe), Path()
+    elif isinstance(recipe, str | Path):
+        values, home = _loaded(recipe), Path(recipe).parent
+        place = Path(recipe).resolve()
+        if place in above:
+            raise ConfigError(f"{recipe}: extends itself")
+        above = (*above, place)
+    else:
+        raise ConfigError(
+            "a recipe is a packaged name, a YAML file or a mapping, and this is of type "
+            f"{type(recipe).__name__}"
+        )
+    base = values.pop("extends", None)
+    if base is None:
+        return values
+    is_file = str(base).endswith((".yaml", ".yml"))
+    return merge(_extended(home / base if is_file else base, above), values)
+
+
+def _loaded(recipe: str | Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(_text(recipe))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{recipe}: not YAML: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{recipe}: a recipe is a mapping of settings")
+    return values
+
+
+def _text(recipe: str | Path) -> str:
+    path = Path(recipe)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such file")
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(
+                f"{path}: is not UTF-8 text (byte {error.start})"
+            ) from error
+    file = recipe_folder() / f"{recipe}.yaml"
+    if not file.is_file():
+        hint = nearest(str(recipe), list(packaged()))
+        raise ConfigError(f"no recipe '{recipe}'; {hint} (or give a .yaml file)")
+    return file.read_text(encoding="utf-8")
+
+
+def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` over `below`; a component of another kind replaces the one below it whole."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if not (isinstance(old, dict) and isinstance(value, Mapping)):
+            merged[key] = value
+        else:
+            merged[key] = merge(old, value) if _same_kind(old, value) else value
+    return merged
+
+
+def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with `player_defaults` below every player and `learner` below each of `learners`,
+    where they are of the same kind; what is null is left out.
+    """
+    filled = dict(values)
+    player_defaults = filled.pop("player_defaults", None)
+    if "players" in filled:
+        filled["players"] = _over(player_defaults, values["players"])
+    if "learners" in filled:
+        filled["learners"] = _over(values.get("learner"), values["learners"])
+    return filled
+
+
+def _over(defaults: Any, components: Any) -> Any:
+    """Each of the components over the defaults; values of another type are left for the validation
+    to refuse.
+    """
+    if not isinstance(components, Mapping):
+        return components
+    below = _mapping(defaults)
+    filled = {}
+    for name, component in components.items():
+        above = _mapping(component)
+        mergeable = isinstance(below, Mapping) and isinstance(above, Mapping)
+        if mergeable and _same_kind(below, above):
+            filled[name] = merge(dict(below), above)
+        elif above is not None:
+            filled[name] = above
+    return filled
+
+
+def _mapping(component: Any) -> Any:
+    """A bare kind as a mapping; anything else as it is."""
+    return {"kind": component} if isinstance(component, str) else component
+
+
+def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
+    return above.get("kind", below.get("kind")) == below.get("kind")
+
+
+def plain(value: Any) -> Any:
+    """A value from Python as YAML would give it: a component, or its class, as its settings."""
+    if isinstance(value, type) and issubclass(value, Component):
+        return import_path(value)
+    if isinstance(value, Component):
+        known = value.kind in type(value).known_kinds()
+        kind = value.kind if known else import_path(type(value))
+        return {**value.settings(), "kind": kind}
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+# -- overrides
+
+
+def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
+    """Put overrides into plain values; returns which override set which key."""
+    origins: dict[str, str] = {}
+    if isinstance(overrides, Mapping):
+        for key, value in overrides.items():
+            path = _full_path(str(key).split("."), values)
+            _put(values, path, plain(value))
+            for leaf in _leaves(path, value):
+                origins[leaf] = f"settings['{key}']"
+        return origins
+    if isinstance(overrides, str):
+        raise ConfigError(f"settings '{overrides}': must be a mapping")
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"-s {text}: write it as -s key.path=value")
+        path = _full_path(key.split("."), values)
+        try:
+            _put(values, path, yaml.safe_load(value))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"-s {text}: the value is not YAML ({error})") from error
+        origins[".".join(path)] = f"-s {text}"
+    return origins
+
+
+def _leaves(path: Sequence[str], value: Any) -> Iterator[str]:
+    """The dotted keys of everything that a value sets."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves([*path, str(key)], inner)
+    else:
+        yield ".".join(path)
+
+
+def _full_path(path: list[str], values: Mapping[str, Any]) -> list[str]:
+    """The path, with `players` before a player's name."""
+    known = path[0] in RunConfig.model_fields
+    is_player = not known and path[0] in values.get("players", {})
+    return ["players", *path] if is_player else path
+
+
+def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    inner = values
+    for key in path[:-1]:
+        component = _mapping(inner.get(key))
+        inner[key] = dict(component) if isinstance(component, dict) else {}
+        inner = inner[key]
+    last = path[-1]
+    inner.update(merge({last: inner.get(last)}, {last: value}))

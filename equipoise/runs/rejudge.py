@@ -1,0 +1,133 @@
+"""Another judge's view of a run's recorded matches, beside the run's own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from equipoise.errors import RunError
+from equipoise.evaluation.agreement import Agreement, agreement_between
+from equipoise.evaluation.judge_report import JudgeReport, judge_report
+from equipoise.judges.base import Judge
+from equipoise.runs.arena import RunArena
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import MEETING
+from equipoise.runs.monitor import Monitor, Silent
+from equipoise.runs.people.votes import PEOPLE
+from equipoise.runs.reading.history import prompts as prompts_of
+from equipoise.types import Judgement, Match
+
+JudgedPart = Literal["train", "held_out", "test", "people"]
+
+
+@dataclass(frozen=True)
+class Rejudgement:
+    """What two judges make of the same matches.
+
+    `beside` is the run's own judge, None where it judged none of them; `scores` and `scores_beside`
+    are each player's mean score by the new judge and by the run's; `report` is on the new judge.
+    """
+
+    run: Path
+    judge: str
+    matches: int
+    beside: str | None
+    scores: Mapping[str, float]
+    scores_beside: Mapping[str, float]
+    agreement: Agreement | None
+    report: JudgeReport | None
+
+
+def rejudge(
+    run: RunDirectory,
+    judge: Judge,
+    split: JudgedPart = "held_out",
+    generation: int | None = None,
+    monitor: Monitor | None = None,
+) -> Rejudgement:
+    """Have `judge` judge a run's matches; nothing is played, and the judgements are recorded beside
+    the run's.
+
+    Args: split: whose matches; "people": what people voted on, two answers at a time, so that
+    `agreement` is with people; generation: of one generation only, None: of all. Raises RunError
+    where there are no such matches, NoSignal where too few of them could be judged.
+    """
+    matches = _matches(run, split, generation)
+    judgements = _judged(run, judge, split, matches, monitor or Silent())
+    ids = [match.id for match in matches]
+    own_by_match = run.ledger.judgements_of(ids, _own_judge(run, judge, matches[0]))
+    own = [own_by_match[name] for name in ids if name in own_by_match]
+    utility = run.config.utility
+    return Rejudgement(
+        run=run.folder,
+        judge=judge.name,
+        matches=len(matches),
+        beside=own[0].judge if own else None,
+        scores=_mean_scores(matches, judgements, utility),
+        scores_beside=_mean_scores(matches, own, utility),
+        agreement=agreement_between(own, judgements, utility) if own else None,
+        report=judge_report(matches, judgements, utility).get(judge.name),
+    )
+
+
+def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Match]:
+    """The matches that were played, oldest generation first; of those that people decided, the
+    answers side by side.
+    """
+    played = [
+        match
+        for match in run.ledger.matches(split, generation)
+        if (match.game == MEETING) == (split == PEOPLE)
+    ]
+    if not played and split == PEOPLE:
+        raise RunError(f"{run.folder}: nobody has voted yet")
+    if not played:
+        where = "" if generation is None else f" in generation {generation}"
+        raise RunError(f"{run.folder}: no {split.replace('_', '-')} matches{where}")
+    return sorted(played, key=lambda match: match.generation)
+
+
+def _judged(
+    run: RunDirectory,
+    judge: Judge,
+    split: str,
+    matches: Sequence[Match],
+    monitor: Monitor,
+) -> list[Judgement]:
+    """The judge's judgement of each match, recorded as they come."""
+    arena = RunArena.of(run, monitor)
+    prompts = prompts_of(run, {match.prompt for match in matches})
+    judgements: list[Judgement] = []
+    for t in sorted({match.generation for match in matches}):
+        of_generation = [match for match in matches if match.generation == t]
+        key = f"{t}/{split}/judge/{judge.name}/{len(of_generation)}"
+        context = arena.contexts.judge(t)
+        judgements += arena.recorder.judgements(
+            key, judge, context, of_generation, prompts, t
+        )
+    return judgements
+
+
+def _own_judge(run: RunDirectory, other: Judge, match: Match) -> str:
+    """The name of the run's judge: the first that judged this match and is not the other."""
+    names = run.ledger.rows("SELECT DISTINCT judge FROM judgements ORDER BY rowid")
+    for (name,) in names:
+        if name != other.name and run.ledger.judgements_of([match.id], name):
+            return name
+    return run.config.judge.name
+
+
+def _mean_scores(
+    matches: Sequence[Match], judgements: Sequence[Judgement], utility: str
+) -> dict[str, float]:
+    """player -> mean score of its judged answers."""
+    seats = {match.id: match.seats for match in matches}
+    scores: dict[str, list[float]] = defaultdict(list)
+    for judgement in judgements:
+        for seat, score in judgement.by_seat(utility).items():
+            scores[str(seats[judgement.match][seat])].append(score)
+    return {player: fmean(values) for player, values in sorted(scores.items())}

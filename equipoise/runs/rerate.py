@@ -1,0 +1,156 @@
+"""Ratings of a run's players, computed anew from its ledger alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from equipoise import seeds
+from equipoise.errors import ConfigError, RunError
+from equipoise.evaluation.held_out import HeldOut
+from equipoise.judges.base import mean_grades
+from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
+from equipoise.payoffs.table import Meeting, tally
+from equipoise.ratings.base import Duel, Rating, Ratings, decided
+from equipoise.ratings.outcomes import outcomes
+from equipoise.runs.arena import RunArena
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.duels import duels
+from equipoise.runs.monitor import Silent
+from equipoise.runs.people.standing import people_votes
+from equipoise.runs.people.votes import HUMAN
+
+RatedBy = Literal["matches", "league", "votes"]
+
+
+@dataclass(frozen=True)
+class Rerating:
+    """Ratings, and by what they were computed.
+
+    `rated_by` "matches": `ratings` holds the players' ratings after each generation's training
+    matches; "league": one list, of every generation of every player, by held-out pay-offs; "votes":
+    one list, of every generation that people voted on. `warning` is empty, or says why a single
+    number misleads.
+    """
+
+    rated_by: RatedBy
+    kind: str
+    ratings: tuple[tuple[Rating, ...], ...]
+    warning: str
+
+
+def rerate(
+    run: RunDirectory,
+    ratings: Ratings | None = None,
+    rated_by: RatedBy | None = None,
+    judge: str = "",
+) -> Rerating:
+    """Rate a run's players anew.
+
+    Args: ratings: how, None: as the run does, and by Bradley–Terry where people voted; rated_by:
+    None: by people's votes for the judge `human`, by matches where several players met in training,
+    else the league; judge: whose judgements of the matches, by its name in the ledger, "" for the
+    run's own.
+
+    Raises RunError where nothing is there to rate by, ConfigError for a judge of the league, or an
+    evaluation that keeps no held-out matches.
+    """
+    if rated_by == "votes" or (rated_by is None and judge == HUMAN):
+        return _by_votes(run, ratings, judge)
+    if rated_by is None:
+        several = len(run.config.players) > 1
+        rated_by = "matches" if several and run.ledger.stages("rate") else "league"
+    if rated_by == "matches":
+        return _by_matches(run, ratings or run.config.training_ratings, judge)
+    if judge:
+        raise ConfigError(
+            "--judge: the league is rated by the judge that measured it; use --of matches"
+        )
+    return _league(run, ratings or run.config.league_ratings)
+
+
+def _by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Rerating:
+    """The ratings of every generation of a player that people voted on."""
+    if judge not in ("", HUMAN):
+        raise ConfigError(f"--of votes: people voted, not '{judge}'")
+    votes = people_votes(run, ratings)
+    if votes is None:
+        raise RunError(
+            f"{run.folder}: nobody has voted yet; `equipoise vote {run.folder}` asks people"
+        )
+    kind = "bradley_terry" if ratings is None else ratings.kind
+    warning = "" if votes.ratings else "every vote is on two answers of one player"
+    return Rerating("votes", kind, (tuple(votes.ratings),), warning)
+
+
+def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
+    """The players' ratings after each generation's matches."""
+    duels_by_generation = _duels(run, judge)
+    names = list(run.config.players)
+    rated = []
+    for t in range(len(duels_by_generation)):
+        seed = seeds.child(run.config.seed, "standing", t)
+        rated.append(
+            tuple(ratings.training_ratings(names, duels_by_generation[: t + 1], seed))
+        )
+    warning = _cycles_among(names, duels_by_generation[-1])
+    return Rerating("matches", ratings.kind, tuple(rated), warning)
+
+
+def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
+    """Generation by generation, the meetings of two different players in training."""
+    teachers = {
+        each.name: each for each in map(run.config.judge_of, run.config.learning)
+    }
+    name = judge or next(iter(teachers))
+    judged = run.ledger.stages("judge")
+    known = {facts["judge"] for _, _, _, facts, _ in judged if facts.get("judge")}
+    if name not in known:
+        raise RunError(
+            f"{run.folder}: has no judgements by '{name}'; known: {', '.join(sorted(known))}"
+        )
+    played = sorted(
+        {t for key, t, *_ in run.ledger.stages("play") if key == f"{t}/play"}
+    )
+    grades_of = teachers[name].grades_by_votes if name in teachers else mean_grades
+    by_generation = [
+        duels(run.ledger, name, t, run.config.utility, grades_of) for t in played
+    ]
+    if not any(by_generation):
+        raise RunError(
+            f"{run.folder}: no two different players met in training; try --of league"
+        )
+    return by_generation
+
+
+def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:
+    """A warning where the last generation's wins go round in circles, else nothing."""
+    results = [
+        Meeting(duel.first, duel.second, 2 * decided(duel) - 1)
+        for duel in last
+        if duel.scores
+    ]
+    payoff_NN = tally(results, names).payoff_NN
+    if not np.isfinite(payoff_NN).all():
+        return ""
+    return cyclic_warning(cyclic_triples(payoff_NN))
+
+
+def _league(run: RunDirectory, ratings: Ratings) -> Rerating:
+    """The ratings of every generation of every player by held-out pay-offs."""
+    evaluation = run.config.evaluate
+    measured = run.ledger.stages("measure")
+    if not measured:
+        raise RunError(f"{run.folder}: nothing has been measured yet")
+    if not isinstance(evaluation, HeldOut):
+        raise ConfigError(
+            f"--of league: evaluate: {evaluation.kind} keeps no held-out matches to rate by"
+        )
+    last = max(t for _, t, *_ in measured)
+    table = evaluation.table(RunArena.of(run, Silent()), last)
+    rated = tuple(ratings.rate(outcomes(table), run.config.seed))
+    warning = cyclic_warning(cyclic_triples(table.complete()))
+    return Rerating("league", ratings.kind, (rated,), warning)

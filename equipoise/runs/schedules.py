@@ -1,0 +1,118 @@
+"""Numeric settings of the loss and of learners that change from generation to generation.
+
+    loss: {ratio: {0: 0.333, 2: 0.85}}     from generation 0, and from generation 2 on
+    loss: {ratio: [0.333, 0.333, 0.85]}    the same, one by one; the last goes on
+
+The resolved configuration has the value of generation 0 in its place, and all of them under
+`by_generation`, by the part's name: loss, learner, learners.NAME.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from equipoise.component import Component, imported
+from equipoise.learners.base import Learner
+from equipoise.losses.base import PreferenceLoss
+
+Schedule = dict[int, float]  # generation -> the value from there on
+ROOMS: dict[str, type[Component]] = {"loss": PreferenceLoss, "learner": Learner}
+
+
+def separated(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a run with every schedule under `by_generation`, and the value of generation 0
+    in its place.
+
+    Values of another form are left for the validation to refuse.
+    """
+    filled = dict(values)
+    schedules = dict(filled.get("by_generation") or {})
+    for part in ROOMS:
+        filled[part] = _first(part, filled.get(part), schedules)
+        if filled[part] is None:
+            filled.pop(part)
+    learners = filled.get("learners")
+    if isinstance(learners, Mapping):
+        filled["learners"] = {
+            name: _first(f"learners.{name}", settings, schedules)
+            for name, settings in learners.items()
+        }
+    if schedules:
+        filled["by_generation"] = schedules
+    return filled
+
+
+def value_at(schedule: Mapping[int, float], t: int) -> float:
+    """The value that is in force in generation t."""
+    return schedule[max(begin for begin in schedule if begin <= t)]
+
+
+def at(part: Component, schedules: Mapping[str, Schedule], t: int) -> Any:
+    """The part as it is in generation t. Raises ValidationError where it is not valid."""
+    if not schedules:
+        return part
+    changes = {name: value_at(schedule, t) for name, schedule in schedules.items()}
+    return type(part).model_validate({**part.settings(), **changes})
+
+
+def fault(part: str, settings: Component, schedules: Mapping[str, Schedule]) -> str:
+    """What is wrong with the schedules of a part; "" where nothing is.
+
+    Generations behind the end of the run are allowed: a run may be cut short.
+    """
+    for name, schedule in schedules.items():
+        if name not in type(settings).model_fields:
+            return f"{part} has no setting '{name}'"
+        if 0 not in schedule or min(schedule) < 0:
+            return (
+                f"{part}.{name}: generations count from 0; give its value, too, as in "
+                "{0: 0.3, 2: 0.8}"
+            )
+        if getattr(settings, name) != schedule[0]:
+            return (
+                f"{part}.{name} is {getattr(settings, name)}, but by_generation begins "
+                f"with {schedule[0]:g}; take one of them away"
+            )
+    return ""
+
+
+def _first(part: str, settings: Any, schedules: dict[str, Any]) -> Any:
+    """The part's settings with each schedule's first value; the schedules go into `schedules`."""
+    if not isinstance(settings, Mapping):
+        return settings
+    numeric = _numeric(part, settings.get("kind"))
+    plain = dict(settings)
+    for name, value in settings.items():
+        schedule = _schedule(value) if name in numeric else None
+        if schedule is not None:
+            schedules[part] = {**schedules.get(part, {}), name: schedule}
+            plain[name] = schedule.get(0, next(iter(schedule.values())))
+    return plain
+
+
+def _schedule(value: Any) -> Schedule | None:
+    """The schedule that a value gives, generation by generation; None: it gives none."""
+    if isinstance(value, list) and value:
+        return dict(enumerate(value))
+    if isinstance(value, Mapping) and value:
+        return dict(value) if all(isinstance(t, int) for t in value) else None
+    return None
+
+
+def _numeric(part: str, kind: Any) -> set[str]:
+    """The settings of this kind that are a single number."""
+    room = ROOMS["loss" if part == "loss" else "learner"]
+    path = room.known_kinds().get(str(kind), str(kind))
+    if ":" not in path:
+        return set()
+    fields = getattr(imported(path), "model_fields", {}).items()
+    return {name for name, field in fields if _is_number(field.annotation)}
+
+
+def _is_number(annotation: Any) -> bool:
+    if get_origin(annotation) not in (None, Union, UnionType):
+        return False  # several numbers
+    kinds = set(get_args(annotation)) or {annotation}
+    return bool(kinds & {int, float}) and kinds <= {int, float, type(None)}

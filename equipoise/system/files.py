@@ -1,0 +1,176 @@
+"""Files and folders that appear whole or not at all, also after a power cut, and that can be
+checked later.
+
+What is written goes into a draft beside its place; the draft's contents are forced to the disk
+(fsync) before it is renamed, and so is the folder's list of names afterwards. A folder also gets
+`checksums.sha256`, one line a file as `sha256sum --check` reads it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import DiskFull, RunError
+
+CHECKSUMS = "checksums.sha256"
+UNCHECKED = frozenset({CHECKSUMS, "README.md"})  # a card is written anew at any time
+
+
+# -- writing
+
+
+def write_text(path: Path, text: str) -> None:
+    """Put a file in place of another one, whole or not at all."""
+    with drafted(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def drafted(path: Path) -> Iterator[Path]:
+    """Where to write what shall lie at `path`; it is put there, synced, at the end."""
+    draft = path.with_name(f".{path.name}.draft")
+    yield draft
+    sync(draft)
+    replace(draft, path)
+
+
+def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """`folder` appears with all that `write` writes into it, or not at all, in place of an older
+    one. Raises DiskFull.
+    """
+    draft = folder.with_name(f".{folder.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    with disk_errors(folder):
+        make_folder(draft)
+        write(draft)
+        publish(draft, folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, and have their names on disk."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
+
+
+def publish(draft: Path, folder: Path) -> None:
+    """Rename a folder that is written to its place, with the checksums of its files."""
+    lines = [f"{_digest(draft / name)}  {name}\n" for name in _checked(draft)]
+    (draft / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+    sync_tree(draft)
+    shutil.rmtree(folder, ignore_errors=True)
+    replace(draft, folder)
+
+
+def replace(draft: Path, path: Path) -> None:
+    """Rename what is written and synced, and have the new name on disk, too."""
+    draft.replace(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Force a file, or a folder's list of names, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Force a folder with all that is in it to the disk."""
+    for place in folder.rglob("*"):
+        sync(place)
+    sync(folder)
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename a damaged folder `3` to `damaged-3`, or the next name that is free."""
+    names = [f"damaged-{folder.name}", *(f"damaged-{folder.name}-{n}" for n in range(2, 100))]
+    aside = next(p for p in map(folder.with_name, names) if not p.exists())
+    replace(folder, aside)
+    return aside
+
+
+# -- checking
+
+
+def faults(folder: Path) -> list[str]:
+    """What differs from the folder's checksums, one message a file; nothing where it has none, as
+    in runs of version 0.1.0.
+    """
+    listed = folder / CHECKSUMS
+    if not listed.is_file():
+        return []
+    messages = []
+    for line in listed.read_bytes().decode(errors="replace").splitlines():
+        digest, _, name = line.partition("  ")
+        path = folder / name
+        if len(digest) != 64 or not name:
+            messages.append(f"{listed}: is damaged")
+        elif not path.is_file():
+            messages.append(f"{path}: is missing")
+        elif _digest(path) != digest:
+            messages.append(f"{path}: is damaged (its checksum is another)")
+    return messages or ([] if listed.stat().st_size else [f"{listed}: is damaged"])
+
+
+def check_whole(folder: Path) -> None:
+    """Raises RunError where a file of the folder is missing or damaged."""
+    if messages := faults(folder):
+        raise RunError(f"{messages[0]}; `equipoise check` says what else, and what can be saved")
+
+
+def _checked(folder: Path) -> Iterator[str]:
+    """The files that have checksums, as paths below the folder."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name not in UNCHECKED:
+            yield path.relative_to(folder).as_posix()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds. Raises RunError for one that is missing or damaged."""
+    try:
+        return json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError) as error:
+        raise RunError(f"{path}: is missing or damaged ({error})") from error
+
+
+# -- full disks
+
+
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Turns the errors that torch, safetensors and the system raise on a full disk into
+    DiskFull.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _is_full(error):
+            raise
+        raise DiskFull(
+            f"{folder}: no space left for a model or checkpoint; free some, then resume"
+        ) from error
+
+
+def _is_full(error: Exception) -> bool:
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    if isinstance(error, OSError) and error.errno in full:
+        return True
+    signs = ("No space left", "File too large", "PytorchStreamWriter failed")
+    return any(sign in str(error) for sign in signs)

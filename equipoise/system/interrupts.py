@@ -1,0 +1,69 @@
+"""Ctrl-C and SIGTERM: the first stops what is under way, a second one ends the process at once. A
+run loses nothing by either: its ledger is whole at any moment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+STOPPED = 130  # the exit code
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def end_at_once() -> None:
+    """From now on either signal ends the process, without a traceback."""
+    _listen(_end)
+
+
+def stop_first() -> None:
+    """From now on the first signal raises KeyboardInterrupt, and the next one ends the process; so
+    does the first while modules are imported, for a half-made module cannot be left behind.
+    """
+    _listen(_stop)
+    sys.unraisablehook = _ignored
+
+
+def ignore() -> None:
+    """From now on Ctrl-C does nothing: the process is about to end with its exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _listen(handler: Callable[[int, FrameType | None], None]) -> None:
+    for number in SIGNALS:
+        # What this process was started to ignore stays ignored.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    end_at_once()
+    if _importing(frame):
+        _end(number, frame)
+    raise KeyboardInterrupt
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"\nstopped; what a run has recorded is kept\n")
+    os._exit(STOPPED)
+
+
+def _ignored(unraisable: Any) -> None:
+    """An interrupt where none can be raised, as while an object is deleted, ends the process,
+    too.
+    """
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        _end(0, None)
+    sys.__unraisablehook__(unraisable)

@@ -1,0 +1,74 @@
+"""What a folder must allow that runs are kept in: locks, which the system frees when the process
+ends, however it ends, and writing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from equipoise.errors import RunError
+
+UNSUPPORTED = (
+    "this system has no file locks of the kind that keeps two processes from one run "
+    "(Python's module fcntl is missing, as on Windows); use Linux, macOS, or WSL 2 on "
+    "Windows"
+)
+
+
+def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
+    """Lock an open file, alone or `shared` with others.
+
+    Raises BlockingIOError where another process holds it and `wait` is false, RunError on a system
+    without such locks.
+    """
+    check_locks()
+    import fcntl
+
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(file, how if wait else how | fcntl.LOCK_NB)
+
+
+@contextmanager
+def held(path: Path, busy: Callable[[str], RunError]) -> Iterator[None]:
+    """Hold the lock file `path`, in which this process is named; the system frees it when the
+    process ends, however it ends.
+
+    Raises what `busy` makes of the holder's name where another process holds it.
+    """
+    with path.open("a+") as file:
+        try:
+            lock(file, wait=False)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise busy(file.read().strip() or "unknown") from error
+        file.truncate(0)
+        file.write(f"pid {os.getpid()}")
+        file.flush()
+        yield
+
+
+def check_locks() -> None:
+    """Raises RunError on a system without such locks."""
+    try:
+        import fcntl  # noqa: F401  only asked whether it is there
+    except ImportError as error:
+        raise RunError(UNSUPPORTED) from error
+
+
+def check_writable(folder: Path) -> None:
+    """Raises RunError where nothing can be written in `folder`, or, where there is none yet, in the
+    nearest folder above it.
+    """
+    place = folder.absolute()
+    while not place.exists():
+        place = place.parent
+    try:
+        with tempfile.TemporaryDirectory(prefix=".equipoise.", dir=place):
+            pass
+    except OSError as error:
+        raise RunError(f"{place}: cannot be written ({error.strerror})") from error

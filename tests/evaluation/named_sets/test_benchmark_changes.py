@@ -1,0 +1,49 @@
+"""What a run says at its end of the named sets: at the start and now."""
+
+from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
+from equipoise.evaluation.named_sets.section import benchmark_changes
+from equipoise.runs import recipes
+
+
+def result(player: str, mean: float, **more) -> BenchmarkResult:
+    metrics = {"score": Estimate(mean, mean - 0.1, mean + 0.1, 50)}
+    return BenchmarkResult(
+        name="greedy",
+        benchmark="prompts",
+        player=player,
+        headline="score",
+        metrics=metrics,
+        n=50,
+        **more,
+    )
+
+
+def test_a_set_is_shown_at_the_start_and_of_the_newest_generation():
+    start, middle, end = (result(f"policy@{t}", 0.5 + 0.1 * t) for t in range(3))
+    rows = [AgainstStart(start, None, {})]
+    rows += [AgainstStart(later, start, {}) for later in (middle, end)]
+    (change,) = benchmark_changes(rows)
+    assert (change.name, change.unit) == ("greedy", "%")
+    assert change.before is not None and change.after is not None
+    assert (change.before.mean, change.after.mean) == (0.5, 0.7)
+    assert change.higher_is_better
+
+
+def test_a_set_without_a_start_and_a_sweep_are_no_change():
+    assert not list(benchmark_changes([AgainstStart(result("policy@0", 0.5), None, {})]))
+    start = result("policy@0", 0.5)
+    swept = result("policy@1", 0.6, settings={"varied": {"temperature": "0"}})
+    assert not list(benchmark_changes([AgainstStart(swept, start, {})]))
+
+
+def test_a_set_of_which_less_is_better_says_so():
+    start, end = (result(f"policy@{t}", 0.5, lower_is_better=("score",)) for t in range(2))
+    (change,) = benchmark_changes([AgainstStart(end, start, {})])
+    assert not change.higher_is_better
+
+
+def test_a_null_takes_a_recipes_set_away():
+    for override in ("evaluate.sets.greedy=null", "evaluate.sets=null"):
+        assert not recipes.load("quickstart", [override]).evaluate.sets
+    assert list(recipes.load("quickstart").evaluate.sets) == ["greedy"]

@@ -1,0 +1,386 @@
+"""Scores that other harnesses and official judges wrote, as they wrote them."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from equipoise.errors import ConfigError, DataError
+from equipoise.evaluation.harnesses.sources import READERS, read_scores
+from equipoise.payoffs.intervals import from_standard_error, mean_interval
+
+
+@pytest.fixture
+def write(tmp_path):
+    """write("a/b.json", value): as JSON, a list of rows as JSONL, a text as it is."""
+
+    def to(name: str, value) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".jsonl":
+            value = "".join(json.dumps(row) + "\n" for row in value)
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    return to
+
+
+# -- a mean with its standard error
+
+
+@pytest.mark.parametrize("values", [[0, 1, 1, 1], [0.2, 0.9, 0.4, 0.7, 0.5]])
+def test_a_standard_error_gives_the_interval_that_the_values_give(values):
+    mean, n = sum(values) / len(values), len(values)
+    se = math.sqrt(sum((v - mean) ** 2 for v in values) / (n - 1) / n)
+    twice = [v for v in values for _ in range(2)]  # clusters, so that none is plain
+    clusters = [i for i in range(n) for _ in range(2)]
+    expected = mean_interval(twice, clusters, share=True)
+    found = from_standard_error(mean, se, n, share=True)
+    assert found.low == pytest.approx(expected.low)
+    assert found.high == pytest.approx(expected.high)
+    wide = from_standard_error(mean, se, n)
+    by_t = mean_interval([10 * v + 3 for v in values])
+    assert 10 * wide.low + 3 == pytest.approx(by_t.low)
+
+
+def test_without_a_standard_error_there_is_no_interval():
+    for se in (None, math.nan):
+        assert math.isnan(from_standard_error(0.5, se, 10, share=True).low)
+    assert math.isnan(from_standard_error(0.5, 0.1, 1).low)
+    assert math.isnan(from_standard_error(5.0, 0.0, 10).low)  # no spread claimed
+    assert 0.6 < from_standard_error(1.0, 0.0, 10, share=True).low < 0.8  # Wilson's
+
+
+# -- lm-eval
+
+LM_EVAL = {
+    "results": {
+        "colours": {
+            "alias": "colours",
+            "sample_len": 4,
+            "acc,none": 0.75,
+            "acc_stderr,none": 0.25,
+            "perplexity,none": 12.5,
+            "perplexity_stderr,none": "N/A",
+        }
+    },
+    "versions": {"colours": 1.0},
+    "n-shot": {"colours": 2},
+    "n-samples": {"colours": {"original": 40, "effective": 4}},
+    "higher_is_better": {"colours": {"acc": True, "perplexity": False}},
+    "config": {"model": "hf", "limit": 4.0, "model_dtype": "torch.float32"},
+    "lm_eval_version": "0.4.13",
+}
+SAMPLES = [
+    {
+        "doc_id": i,
+        "filter": "none",
+        "metrics": ["acc"],
+        "acc": value,
+        "doc_hash": f"d{i}",
+        "prompt_hash": f"p{i}",
+    }
+    for i, value in enumerate([1.0, 0.0, 1.0, 1.0])
+]
+
+
+def test_results_of_lm_eval(write):
+    [(result, items)] = read_scores(write("results_now.json", LM_EVAL), "lm_eval")
+    assert result.source == "lm_eval 0.4.13" and result.name == "colours"
+    assert result.headline == "acc" and result.n == 4
+    acc = result.metrics["acc"]
+    assert acc.mean == 0.75 and acc.low is not None and 0 < acc.low < 0.75
+    assert result.metrics["perplexity"].low is None
+    assert result.lower_is_better == ("perplexity",)
+    assert result.settings["standard_errors"] == {"acc": 0.25}
+    assert result.settings["shots"] == 2 and result.settings["limit"] == 4.0
+    assert not items and not result.key
+
+
+def test_samples_beside_the_results_make_them_comparable(write):
+    path = write("results_now.json", LM_EVAL)
+    write("samples_colours_now.jsonl", SAMPLES)
+    [(first, items)] = read_scores(path, "lm_eval")
+    assert [row.values for row in items] == [{"acc": s["acc"]} for s in SAMPLES]
+    better = {**LM_EVAL, "results": {"colours": {"acc,none": 1.0}}}
+    all_right = [{**row, "acc": 1.0} for row in SAMPLES]
+    other = write("later/results_then.json", better)
+    write("later/samples_colours_then.jsonl", all_right)
+    [(second, _)] = read_scores(other, "lm_eval")
+    assert first.key == second.key != ""
+    write("later/samples_colours_then.jsonl", [{**SAMPLES[0], "prompt_hash": "q"}])
+    assert read_scores(other, "lm_eval")[0].result.key != first.key
+
+
+def test_a_filter_names_its_metric_and_a_group_has_its_tasks(write):
+    part = {"exact_match,strict-match": 0.5, "exact_match_stderr,strict-match": 0.1}
+    document = {
+        "results": {"all": part, "a": part, "b": part},
+        "groups": {"all": part},
+        "group_subtasks": {"all": ["a", "b"]},
+        "n-samples": {name: {"effective": 25} for name in "ab"},
+    }
+    [(result, _)] = read_scores(write("results_1.json", document), "lm_eval")
+    assert result.name == "all" and result.n == 50
+    assert result.headline == "exact_match,strict-match"
+    assert set(result.groups) == {"a", "b"}
+    assert result.groups["a"]["exact_match,strict-match"].n == 25
+
+
+# -- EvalScope
+
+REPORT = {
+    "schema_version": 2,
+    "dataset_name": "general_mcq",
+    "model_name": "policy@2",
+    "metrics": [
+        {
+            "identity": {"name": "accuracy", "aggregation": "mean", "dimensions": {}},
+            "num": 3,
+            "score": 0.6667,
+            "categories": [{"name": ["default"], "subsets": [{"name": "colours", "num": 3}]}],
+            "semantics": {"direction": "higher_is_better"},
+        }
+    ],
+}
+
+
+def test_a_report_of_evalscope_with_its_reviews(write):
+    path = write("out/reports/policy@2/general_mcq.json", REPORT)
+    [(alone, items)] = read_scores(path, "evalscope")
+    assert alone.source == "evalscope of unknown version" and not items
+    assert alone.metrics["accuracy"].mean == 0.6667
+    assert alone.metrics["accuracy"].low is None
+    write("out/configs/task_config.yaml", "evalscope_version: 1.14.1\n")
+    reviews = [
+        {"sample_score": {"sample_id": i, "score": {"value": {"accuracy": value}}}}
+        for i, value in enumerate([1.0, 0.0, 1.0])
+    ]
+    write("out/reviews/policy@2/general_mcq_colours.jsonl", reviews)
+    [(result, items)] = read_scores(path, "evalscope")
+    assert result.source == "evalscope 1.14.1" and len(items) == 3
+    accuracy = result.metrics["accuracy"]
+    assert accuracy.mean == pytest.approx(2 / 3) and accuracy.low is not None
+
+
+def test_reviews_may_call_the_main_metric_otherwise(write):
+    def metric(statistic, score):
+        shape = {"statistic": statistic, "variant": "l"}
+        identity = {"name": "rouge", "aggregation": "mean", "dimensions": shape}
+        subsets = [{"name": "qa", "num": 2}]
+        categories = [{"name": ["default"], "subsets": subsets}]
+        values = {"num": 2, "score": score, "categories": categories}
+        return {"identity": identity, **values}
+
+    metrics = [metric("precision", 0.3), metric("recall", 0.5)]
+    primary = {"primary_metric_identity": metrics[1]["identity"]}
+    path = write("o/reports/m/qa.json", {**REPORT, "metrics": metrics, **primary})
+    reviews = [
+        {
+            "sample_score": {
+                "sample_id": i,
+                "score": {"value": {"Rouge-L-R": i}, "main_score_name": "Rouge-L-R"},
+            }
+        }
+        for i in range(2)
+    ]
+    write("o/reviews/m/qa_qa.jsonl", reviews)
+    [(result, items)] = read_scores(path, "evalscope")
+    assert result.headline == "rouge,statistic=recall,variant=l"
+    assert result.score.low is not None
+    assert [row.values for row in items] == [{result.headline: i} for i in range(2)]
+
+
+def test_a_report_of_evalscope_of_the_first_form(write):
+    old = {"name": "AverageAccuracy", "num": 5, "score": 0.4, "categories": []}
+    report = {"dataset_name": "arc", "model_name": "m", "metrics": [old]}
+    [(result, _)] = read_scores(write("arc.json", report), "evalscope")
+    assert result.headline == "AverageAccuracy" and result.score.mean == 0.4
+
+
+# -- Inspect
+
+LOG = {
+    "version": 2,
+    "status": "success",
+    "eval": {
+        "task": "capitals",
+        "model": "openai-api/equipoise/policy@2",
+        "packages": {"inspect_ai": "0.3.285"},
+        "config": {"epochs": 1},
+    },
+    "results": {
+        "total_samples": 4,
+        "completed_samples": 4,
+        "scores": [
+            {
+                "name": "match",
+                "scorer": "match",
+                "scored_samples": 4,
+                "unscored_samples": 0,
+                "metrics": {
+                    "accuracy": {"name": "accuracy", "value": 0.75},
+                    "stderr": {"name": "stderr", "value": 0.25},
+                },
+            }
+        ],
+    },
+}
+
+
+def test_a_log_of_inspect(write):
+    [(result, items)] = read_scores(write("log.json", LOG), "inspect")
+    assert result.source == "inspect 0.3.285" and result.name == "capitals"
+    assert result.headline == "match/accuracy" and result.n == 4 and not items
+    by_error = result.score
+    assert by_error.mean == 0.75 and by_error.low is not None
+    samples = [{"sample_id": i, "value": float(i > 0)} for i in range(4)]
+    more = {**LOG, "reductions": [{"scorer": "match", "samples": samples}]}
+    [(result, items)] = read_scores(write("more.json", more), "inspect")
+    assert [row.values["match/accuracy"] for row in items] == [0.0, 1.0, 1.0, 1.0]
+    assert result.score.mean == 0.75 and result.key
+
+
+def test_an_inspect_log_that_did_not_end_or_is_compressed_is_refused(write):
+    unfinished = write("log.json", {**LOG, "status": "error", "results": None})
+    with pytest.raises(DataError, match="its status is 'error'"):
+        read_scores(unfinished, "inspect")
+    with pytest.raises(DataError, match="inspect log convert"):
+        read_scores(write("log.eval", "PK"), "inspect")
+
+
+def test_prompts_that_did_not_fit_are_noted(write):
+    outputs = [{"choices": [{"stop_reason": end}]} for end in ("stop", "model_length")]
+    said = "1 of 2 prompts left no room"
+    log = {**LOG, "samples": [{"output": output} for output in outputs]}
+    assert said in read_scores(write("log.json", log), "inspect")[0].result.note
+    path = write("out/reports/policy@2/general_mcq.json", REPORT)
+    rows = [{"model_output": output} for output in outputs]
+    write("out/predictions/policy@2/general_mcq_colours.jsonl", rows)
+    assert said in read_scores(path, "evalscope")[0].result.note
+    assert not read_scores(write("fit.json", LOG), "inspect")[0].result.note
+
+
+# -- official judges
+
+
+def annotation(number: int, preference: float | None, model: str = "policy@2") -> dict:
+    return {
+        "instruction": f"instruction {number}",
+        "output_1": "a",
+        "generator_1": "gpt4_1106_preview",
+        "output_2": "b",
+        "generator_2": model,
+        "annotator": "weighted_alpaca_eval_gpt4_turbo",
+        "preference": preference,
+    }
+
+
+def test_annotations_of_alpaca_eval_with_the_leaderboard_beside(write):
+    rows = [annotation(i, p) for i, p in enumerate([1.0, 2.0, 1.5, 0, 1.25, None])]
+    path = write("annotations.json", rows)
+    [(result, _)] = read_scores(path, "alpaca_eval")
+    assert result.headline == "win_rate" and result.unscored == 1
+    assert result.score.mean == pytest.approx((0 + 1 + 0.5 + 0.5 + 0.25) / 5)
+    assert result.judge == "weighted_alpaca_eval_gpt4_turbo"
+    assert result.source == "alpaca_eval" and result.asks_a_model
+    board = (
+        ",win_rate,standard_error,n_total,length_controlled_winrate,lc_standard_error\n"
+        "other,1,1,805,1,1\n"
+        "policy@2,45.0,1.7,805,50.5,0.9\n"
+    )
+    official = write("leaderboard.csv", board)
+    [(result, _)] = read_scores(path, "alpaca_eval")
+    assert result.headline == "length_controlled_win_rate"
+    assert result.score.mean == pytest.approx(0.505)
+    assert result.metrics["win_rate"].mean == pytest.approx(0.45)  # of the annotations
+    with pytest.raises(DataError, match="name one: --model"):
+        read_scores(official, "alpaca_eval")
+    [(result, _)] = read_scores(official, "alpaca_eval", "policy@2")
+    low, high = result.metrics["win_rate"].low, result.metrics["win_rate"].high
+    assert low == pytest.approx(0.45 - 1.96 * 0.017, abs=2e-3)
+    assert high == pytest.approx(0.45 + 1.96 * 0.017, abs=2e-3)
+
+
+def test_judgements_of_arena_hard_count_strong_verdicts_three_times(write):
+    def row(number, first, second):
+        games = [{"score": first}, {"score": second}]
+        judged = {"model": "policy@2", "judge": "gpt-4.1", "games": games}
+        return {"uid": f"q{number}", "category": "hard_prompt", **judged}
+
+    path = write(
+        "policy@2.jsonl", [row(1, "B>>A", "A>B"), row(2, "A>B", "A=B"), row(3, None, "A>B")]
+    )
+    [(result, items)] = read_scores(path, "arena_hard")
+    # The model is B in the first game and A in the second.
+    assert [item.values["win_rate"] for item in items] == [1, 1, 1, 1, 0.5, 0, None]
+    assert result.score.mean == pytest.approx(4.5 / 6)
+    assert result.n == 3 and result.unscored == 1 and result.judge == "gpt-4.1"
+
+
+def test_judgements_of_mt_bench(write):
+    def single(question, turn, score, model="policy@2"):
+        judge = ["gpt-4", "single-v1"]
+        return {
+            "question_id": question,
+            "model": model,
+            "judge": judge,
+            "turn": turn,
+            "score": score,
+        }
+
+    path = write(
+        "gpt-4_single.jsonl",
+        [single(81, 1, 8), single(81, 2, 6), single(82, 1, 4), single(82, 2, -1)],
+    )
+    [(result, items)] = read_scores(path, "mt_bench")
+    assert result.score.mean == 6 and result.metrics["turn_1"].mean == 6
+    assert result.metrics["turn_2"].mean == 6 and result.unscored == 1
+    assert result.n == 2 and len(items) == 4
+
+    def paired(question, first, second):
+        return {
+            "question_id": question,
+            "model_1": "policy@2",
+            "model_2": "gpt-3.5-turbo",
+            "g1_winner": first,
+            "g2_winner": second,
+            "judge": ["gpt-4", "pair-v2"],
+            "turn": 1,
+        }
+
+    path = write(
+        "gpt-4_pair.jsonl",
+        [
+            paired(81, "model_1", "model_1"),
+            paired(82, "model_1", "model_2"),
+            paired(83, "model_2", "model_2"),
+            paired(84, "error", "model_1"),
+        ],
+    )
+    with pytest.raises(DataError, match="several models"):
+        read_scores(path, "mt_bench")
+    [(result, _)] = read_scores(path, "mt_bench", "policy@2")
+    assert result.score.mean == 0.5 and result.unscored == 1
+    [(other, _)] = read_scores(path, "mt_bench", "gpt-3.5-turbo")
+    assert other.score.mean == 0.5
+
+
+# -- what is no such file
+
+
+@pytest.mark.parametrize("source", READERS)
+@pytest.mark.parametrize("text", ["", "not JSON", "[1]", "{}", '{"results": 3}', "[" * 9999])
+def test_a_file_of_another_kind_gets_one_clear_message(write, source, text):
+    path = write("scores.json", text)
+    with pytest.raises(DataError) as error:
+        read_scores(path, source)
+    assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
+def test_an_unknown_source_and_a_missing_file(tmp_path):
+    with pytest.raises(ConfigError, match="lm_eval"):
+        read_scores(tmp_path, "lm_evil")
+    with pytest.raises(DataError, match="there is no such file"):
+        read_scores(tmp_path / "none.json", "lm_eval")

@@ -1,0 +1,121 @@
+"""The league on held-out prompts, by hand: whose answers are scored, who is compared with whom, and
+which way round.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+
+from equipoise.evaluation.held_out import HeldOut
+from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.scores import best_of, mean_of, mean_score, meetings
+from equipoise.games.answers import Answers
+from equipoise.payoffs.intervals import Interval, over_seeds
+from equipoise.payoffs.table import Meeting
+from equipoise.ratings.nash_average import NashAverage
+from equipoise.solvers.zero_sum import ZeroSum
+from equipoise.types import PlayerId
+
+PROMPTS = ["p0", "p1", "p2", "p3"]
+
+
+def player(name, generation):
+    return PlayerId(name, generation)
+
+
+class Table:
+    """An arena of players whose scores are given, by name the oldest first; a score is that of each
+    answer to each prompt, raised by the prompt's number.
+    """
+
+    game, utility = Answers(), "score"
+    solver, ratings = ZeroSum(), NashAverage(resamples=40)
+
+    def __init__(self, compares=False, test=(), **levels):
+        self.judge = SimpleNamespace(compares=compares, name="judge", kind="judge")
+        self.levels, self.test = levels, test
+
+    def judge_of(self, learner):
+        return self.judge
+
+    def learners(self, t):
+        return [PlayerId(name, t) for name in self.levels]
+
+    def others(self):
+        return []
+
+    def faced(self, learner, t):
+        return {}
+
+    def past(self, learner):
+        return [PlayerId(learner.name, g) for g in range(learner.generation, -1, -1)]
+
+    def scores(self, learner, samples, judge, part="held_out"):
+        level = self.levels[learner.name][learner.generation]
+        shift = 100 if part == "test" else 0
+        return {p: [level + n + shift] * samples for n, p in enumerate(PROMPTS)}
+
+    def meetings(self, first, second, samples, judge):
+        """Who stands higher wins every meeting; on the last prompt both are equal."""
+        a, b = (self.levels[p.name][p.generation] for p in (first, second))
+        won = float((a > b) - (a < b))
+        values = [won] * (len(PROMPTS) - 1) + [0.0]
+        pairs = zip(PROMPTS, values, strict=True)
+        return [Meeting(str(first), str(second), value, p) for p, value in pairs]
+
+
+def test_the_league_is_every_generation_and_scores_are_the_newests():
+    measured = HeldOut(samples=2).measure(Table(policy=[1.0, 5.0, 3.0]), 2)
+    assert measured.players == ["policy@0", "policy@1", "policy@2"]
+    score = measured.scores["policy@2"]
+    # Four prompts of two equal answers each are four values, not eight.
+    expected = over_seeds([3.0, 4.0, 5.0, 6.0])
+    assert (score.mean, score.n) == (expected.mean, 8)
+    assert (score.low, score.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_a_win_rate_is_over_the_start():
+    """Generation 2 is above the start and below generation 1."""
+    rates = HeldOut().measure(Table(policy=[1.0, 5.0, 3.0]), 2).win_rates
+    assert rates["policy@2"].mean > 0.7  # it beats the start, not what came before it
+
+
+def test_the_win_rate_of_a_judge_that_compares_is_the_learners():
+    """Of four prompts it wins three, and the fourth is a tie."""
+    rates = HeldOut().measure(Table(True, policy=[1.0, 5.0, 3.0]), 2).win_rates
+    assert rates["policy@2"].mean == pytest.approx(3.5 / 4)
+    worse = HeldOut().measure(Table(True, policy=[5.0, 1.0]), 1).win_rates
+    assert worse["policy@1"].mean == pytest.approx(0.5 / 4)
+
+
+def test_a_gap_is_each_learners_own_and_exploitability_the_largest():
+    """Nobody stands above `strong`; everybody but its own start above `weak`."""
+    arena = Table(True, weak=[0.0, 1.0], strong=[8.0, 9.0])
+    measured = HeldOut().measure(arena, 1)
+    assert measured.gap == pytest.approx({"weak@1": 0.75, "strong@1": 0.0})
+    assert measured.exploitability == pytest.approx(0.75)
+
+
+def test_the_chosen_is_tested_once_beside_the_best_start():
+    arena = Table(test=["something"], policy=[1.0, 9.0, 3.0])
+    record = HeldOut().select(arena, 2)
+    assert (record.chosen, record.start) == ("policy@1", "policy@0")
+    assert record.test["policy@1"].mean == pytest.approx(9 + 1.5 + 100)
+    assert record.win_rate is not None and record.win_rate.mean == 1.0
+
+
+def test_meetings_are_seen_from_the_first_and_leave_out_what_is_unjudged():
+    first, second = {"a": [3.0, None], "b": [1.0]}, {"a": [1.0, 3.0], "b": [2.0]}
+    assert meetings(first, second) == ([1.0, 0.0, -1.0], ["a", "a", "b"])
+
+
+def test_unjudged_answers_are_no_zeros():
+    assert mean_score({"a": [1.0, None], "b": [0.5], "c": [None]}).mean == 0.75
+
+
+def test_of_several_players():
+    known = {name: Estimate.of(Interval(m, m, m, 3)) for name, m in (("a", 1), ("b", 2))}
+    unknown = Estimate.of(Interval(float("nan"), float("nan"), float("nan"), 0))
+    assert (mean_of(known), best_of(known)) == (1.5, 2)
+    assert mean_of({**known, "c": unknown}) is None and mean_of({}) is None
+    assert best_of({**known, "c": unknown}) == 2 and best_of({}) is None

@@ -1,0 +1,266 @@
+"""What can be known to fail is said by `plan` and by `run` alike, before anything is played; and
+nothing is left behind.
+"""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from small import SMALL, settings
+
+from equipoise.errors import ConfigError, DataError
+from equipoise.runs import recipes
+from equipoise.runs.planning.checks import check_run
+
+PLAIN = [{"prompt": f"Tell me about the number {n}."} for n in range(40)]
+CHAT = [
+    {"prompt": [{"role": "user", "content": f"What is {n} + 1?"}]} for n in range(40)
+]
+MODEL = settings(policy__model="builtin", policy__max_length=128)
+
+
+def overrides(arguments):
+    return [part for part in arguments if part != "-s"]
+
+
+def mnpo(path, *further):
+    return recipes.load(
+        "mnpo", overrides([*MODEL, *settings(prompts__path=path), *further])
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {},
+            ["judge: 'gold'", "30 of 30 training prompts", "'answer'", "max_unjudged"],
+        ),
+        ({"judge": "exact"}, ["judge: 'exact'", "8 of 8 held-out", "fact 'answer'"]),
+        (
+            {"judge": "shorter", "evaluate__judge": "math"},
+            ["evaluate.judge: 'math'", "fact 'answer'"],
+        ),
+        ({"judge": "peers"}, ["judge: 'peers' needs at least three players"]),
+        ({"judge": "matrix"}, ["judge: 'matrix' judges finite games"]),
+        (
+            {"judge": "shorter", "loss": "{kind: sppo, wins: judged}"},
+            [
+                "loss: 'sppo'",
+                "'shorter' lie between -inf and 0",
+                "loss.wins: counted",
+            ],
+        ),
+        (
+            {
+                "judge": "{kind: panel, judges: [shorter, on_topic]}",
+                "loss": "{kind: sppo, wins: judged}",
+            },
+            ["loss: 'sppo'", "'panel'"],
+        ),
+        (
+            {
+                "judge": "{kind: rubric, model: {kind: scripted, text: '5'}}",
+                "loss": "{kind: mnpo, target: probability, wins: judged}",
+            },
+            ["loss: 'mnpo'", "between 1 and 10", "loss.wins: counted"],
+        ),
+        ({"judge": "shorter", "game__samples": 1}, ["pairs: ", "game.samples"]),
+        ({"judge": "shorter", "schedule": "sparta"}, ["two players or more"]),
+        (
+            {"judge": "shorter", "policy__model": "no/folder/here"},
+            ["players.policy: model folder 'no/folder/here' does not exist"],
+        ),
+        (
+            {
+                "judge": "{kind: rubric, model: {kind: local, model: absent/judge}}",
+            },
+            ["judge.model: there is no folder 'absent/judge' here"],
+        ),
+        (
+            {"judge": "{kind: reward_model, model: absent/reward}"},
+            ["judge: there is no folder 'absent/reward' here"],
+        ),
+        (
+            {
+                "judge": "shorter",
+                "players__other": "{kind: endpoint, base_url: 'http://x.test/v1', "
+                "model: m, api_key_env: SURELY_NOT_SET}",
+            },
+            ["players.other: ", "SURELY_NOT_SET is not set"],
+        ),
+        (
+            {"judge": "shorter", "policy": "{kind: scripted, text: hi, learns: true}"},
+            ["learner: 'preference' trains players of kind 'local', not 'scripted'"],
+        ),
+        (
+            {"judge": "shorter", "prompts": "{kind: blank, held_out: 2}"},
+            ["prompts: game 'answers' asks what a prompt says"],
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_together(rows, changes, words):
+    with pytest.raises(ConfigError) as raised:
+        check_run(mnpo(rows(PLAIN), *settings(**changes)))
+    assert all(word in str(raised.value) for word in words), raised.value
+
+
+def test_all_faults_are_said_at_once(rows):
+    with pytest.raises(ConfigError) as raised:
+        check_run(mnpo(rows(PLAIN), *settings(judge="peers", game__samples=1)))
+    assert {line.partition(":")[0] for line in str(raised.value).splitlines()} == {
+        "judge",
+        "pairs",
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"judge": "shorter"},
+        {"judge": "gold", "max_unjudged": 1},
+        {"judge": "{kind: panel, judges: [gold, shorter]}"},
+        {"judge": "on_topic", "loss": "sppo"},
+        {"judge": "shorter", "loss": "{kind: sppo, target: constant}"},
+        {"judge": "shorter", "loss": "{kind: mnpo, target: reward}"},
+    ],
+)
+def test_parts_that_fit(rows, changes):
+    check_run(mnpo(rows(PLAIN), *settings(**changes)))
+
+
+def test_who_judges_nothing_in_training_need_not_be_able_to(rows):
+    """Generation 0 learns from the data's pairs; only what is played is judged."""
+    pairs = [
+        {**row, "chosen": f"It is {n}.", "rejected": "No."}
+        for n, row in enumerate(PLAIN)
+    ]
+    given = settings(pairs="data", evaluate__judge="shorter", generations=1)
+    path = rows(pairs)
+    check_run(mnpo(path, *given))
+    with pytest.raises(
+        ConfigError, match=r"'gold' can judge no answer to (\d+) of \1 tr"
+    ):
+        check_run(mnpo(path, *given, *settings(generations=2)))
+
+
+def test_a_few_prompts_without_an_answer_are_noted(rows):
+    answered = [{**row, "answer": str(n)} for n, row in enumerate(PLAIN)]
+    checked = check_run(
+        mnpo(rows([*answered[:37], *PLAIN[37:]]), *settings(judge="exact"))
+    )
+    assert any("'exact' can judge no answer to" in note for note in checked.notes)
+
+
+def test_prompts_that_leave_no_room_for_an_answer_are_said_first(rows):
+    endless = [{"prompt": f"Tell me about {word} and " * 90} for word in ("hay", "ice")]
+    with pytest.raises(ConfigError) as caught:
+        check_run(mnpo(rows([*PLAIN, *endless]), *settings(judge="shorter")))
+    in_training, held_out = str(caught.value).splitlines()
+    for fault in (in_training, held_out):
+        assert fault.startswith("players.policy: a prompt of ")
+        assert "no room for an answer within max_length = 128 (it begins 'Tell" in fault
+    assert in_training.endswith("(training)") and held_out.endswith("(held-out)")
+
+
+def test_counts_shrink_to_the_file(rows):
+    checked = check_run(mnpo(rows(PLAIN), *settings(judge="shorter")))
+    prompts = checked.config.prompts
+    assert (prompts.per_generation, prompts.held_out) == (10, 8)
+    assert [len(part) for part in checked.split.parts] == [10, 10, 10]
+    assert len(checked.split.held_out) == 8
+    (note,) = checked.notes
+    assert "40 prompts" in note and "per_generation 1,000 → 10" in note
+
+
+def test_counts_shrink_for_a_test_of_their_own_and_no_further_than_needed(rows):
+    more = settings(judge="shorter", prompts__test=50, prompts__per_generation=7)
+    checked = check_run(mnpo(rows(PLAIN), *more))
+    prompts = checked.config.prompts
+    assert (prompts.per_generation, prompts.held_out, prompts.test) == (7, 8, 4)
+
+
+def test_counts_that_fit_stay_as_they_are(rows):
+    exact = settings(judge="shorter", prompts__per_generation=10, prompts__held_out=10)
+    checked = check_run(mnpo(rows(PLAIN), *exact))
+    assert checked.notes == () and len(checked.split.held_out) == 10
+
+
+@pytest.mark.parametrize(
+    ("count", "further", "words"),
+    [
+        (3, {}, "at least 4, and 3 are there"),
+        (40, {"prompts__shrink": False}, "too few prompts"),
+    ],
+)
+def test_too_few_prompts(rows, count, further, words):
+    with pytest.raises(DataError, match=words):
+        check_run(mnpo(rows(PLAIN[:count]), *settings(judge="shorter", **further)))
+
+
+@pytest.mark.parametrize("verb", ["plan", "run"])
+def test_the_command_says_it_and_leaves_nothing_behind(command, rows, tmp_path, verb):
+    out = ["--out", "runs/mine"] if verb == "run" else []
+    for path in (rows(PLAIN), tmp_path / "absent.jsonl"):
+        done = command(verb, "mnpo", *MODEL, *settings(prompts__path=path), *out)
+        assert done.code == 2 and ("'gold'" in done.err or "absent.jsonl" in done.err)
+    assert {path.name for path in tmp_path.iterdir()} == {"prompts.jsonl"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("prompts", [PLAIN, CHAT], ids=["standard", "conversational"])
+def test_the_headline_command_of_the_readme(command, rows, reward_folder, prompts):
+    """As printed, with a tiny model and judge, and less of everything."""
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    (line,) = [
+        text.replace("\\\n", " ")
+        for text in readme.split("```")
+        if "equipoise run mnpo" in text
+    ]
+    words = shlex.split(line.strip().splitlines()[0], comments=True)
+    assert words[0] == "equipoise"
+    rows(prompts)
+    judge = "{kind: reward_model, model: " + str(reward_folder("llama", 1)) + "}"
+    little = settings(
+        policy__model="builtin",
+        policy__max_length=128,
+        policy__max_new_tokens=8,
+        judge=judge,
+        generations=1,
+        evaluate__samples=1,
+        game__samples=2,
+    )
+    done = command(*words[1:], *little, "--json")
+    assert done.code == 0, done.err
+    assert "note: the source has 40 prompts" in done.err
+    assert done.facts["records"]["pairs"] > 0
+    kept = recipes.read(Path("runs/first/config.yaml"))
+    assert (kept["prompts"]["per_generation"], kept["prompts"]["held_out"]) == (32, 8)
+
+
+def test_weights_that_are_missing_leave_no_folder(command, rows, tmp_path):
+    from equipoise.models.adapters import resolve
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for file in Path(resolve("builtin")).iterdir():
+        if file.suffix != ".safetensors":
+            (folder / file.name).write_bytes(file.read_bytes())
+    done = command(
+        *["run", "mnpo", *SMALL, *settings(policy__model=folder, judge="shorter")],
+        *settings(prompts__path=rows(PLAIN), policy__max_length=128),
+        *["--out", "run"],
+    )
+    assert done.code == 2 and str(folder) in done.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.long
+def test_a_plan_shows_the_counts_that_a_run_will_have(command, rows):
+    path = settings(prompts__path=rows(PLAIN), judge="shorter")
+    done = command("plan", "mnpo", *MODEL, *path, "--json")
+    assert done.code == 0 and "note: the source has 40 prompts" in done.err
+    planned = json.loads(done.out)
+    assert planned["counts"]["prompts"] == 30
+    assert planned["configuration"]["prompts"]["per_generation"] == 10

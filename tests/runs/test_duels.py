@@ -1,0 +1,69 @@
+"""A generation's matches as ratings read them: who graded one answer only counts for neither, for
+the pair and for the reputations alike.
+"""
+
+import msgspec
+import pytest
+
+from equipoise.judges.base import Judge
+from equipoise.ratings.reputation import Reputation
+from equipoise.runs.duels import duels
+from equipoise.runs.ledger import Ledger
+from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
+
+NAMES = ("a", "b", "j1", "j2")
+MATCH = Match(
+    "m",
+    0,
+    "train",
+    "answers",
+    "p",
+    {"1": PlayerId("a", 0), "2": PlayerId("b", 0)},
+    0,
+    tuple(Turn(seat, View((user("?"),)), Move(seat)) for seat in "12"),
+)
+VOTES = (
+    Vote("j1@0", "1", 8.0),
+    Vote("j1@0", "2", 8.0),
+    Vote("j2@0", "1", 2.0),
+    Vote("j2@0", "2", None, reason="the judge's verdict could not be read: Hm."),
+)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
+        ledger.add_matches([MATCH])
+        judgement = Judgement("g", MATCH.id, "peers", None, votes=VOTES)
+        ledger.add_judgements([(MATCH, judgement)])
+        yield ledger
+
+
+def test_who_graded_one_answer_moves_no_reputation(ledger):
+    (duel,) = duels(ledger, "peers", 0, "score")
+    assert duel.scores == {"j1": (8.0, 8.0)}
+    ratings = Reputation(resamples=40).training_ratings(NAMES, [[duel]])
+    assert {rating.name: rating.value for rating in ratings} == dict.fromkeys(
+        NAMES, 100.0
+    )
+
+
+def test_as_released_the_unread_judge_counts_five_twice(ledger):
+    peers = Judge.build({"kind": "peers", "unreadable": "as_released"})
+    (duel,) = duels(ledger, "peers", 0, "score", peers.grades_by_votes)
+    assert duel.scores == {"j1": (8.0, 8.0), "j2": (5.0, 5.0)}
+
+
+def test_nobody_duels_with_itself(ledger):
+    own = {"1": PlayerId("a", 0), "2": PlayerId("a", 1)}
+    ledger.add_matches([msgspec.structs.replace(MATCH, id="own", seats=own)])
+    assert [duel[:2] for duel in duels(ledger, "peers", 0, "score")] == [("a", "b")]
+
+
+def test_comparisons_count_by_the_scores_that_were_made_of_them(ledger):
+    votes = (Vote("pairwise", "1", 0.9, "2"), Vote("pairwise", "2", 0.3, "1"))
+    scores = {"1": {"score": 0.8}, "2": {"score": 0.2}}
+    judgement = Judgement("c", MATCH.id, "pairwise", scores, votes=votes)
+    ledger.add_judgements([(MATCH, judgement)])
+    (duel,) = duels(ledger, "pairwise", 0, "score")
+    assert duel.scores == {"pairwise": (0.8, 0.2)}

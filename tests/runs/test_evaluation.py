@@ -1,0 +1,397 @@
+"""`equipoise evaluate` and sets in recipes: what is asked, recorded, shown and refused."""
+
+import json
+from pathlib import Path
+
+import counted_answers
+import pyarrow.parquet as pq
+import pytest
+from openai_server import Say
+
+import equipoise
+from equipoise.errors import ConfigError, DataError, NoSignal, RunError
+from equipoise.evaluation.named_sets.records import BenchmarkResult, Item, ItemScores
+from equipoise.evaluation.measures import Estimate
+from equipoise.prompts.rows import Prompt
+from equipoise.runs.named_sets import results as benchmarks
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import PlayerId, user
+
+SUMS = [("1+1", "2"), ("2+3", "5"), ("4+4", "8"), ("3+9", "12")]
+
+
+def write(path, rows):
+    lines = [json.dumps({"prompt": text, "answer": answer}) for text, answer in rows]
+    path.write_text("\n".join(lines))
+
+
+@pytest.fixture
+def sums(tmp_path, monkeypatch):
+    """A file of sums; nothing was asked yet."""
+    monkeypatch.chdir(tmp_path)
+    counted_answers.ASKED.clear()
+    write(tmp_path / "sums.jsonl", SUMS)
+    return "sums.jsonl"
+
+
+def nobody_learns(**more):
+    """Two players that stay as they are: one adds, one guesses."""
+    return {
+        "name": "two players",
+        "generations": 0,
+        "players": {
+            "adds": {"kind": "scripted", "call": "counted_answers:adds"},
+            "guesses": {"kind": "scripted", "call": "counted_answers:guesses"},
+        },
+        "prompts": {"kind": "blank", "per_generation": 1, "held_out": 0},
+        "game": "answers",
+        "judge": "exact",
+        "evaluate": "sets",
+        **more,
+    }
+
+
+@pytest.fixture
+def run(sums):
+    return equipoise.run(nobody_learns(), out="two", progress=False)
+
+
+def asked():
+    """How often somebody was asked since the last time."""
+    count = len(counted_answers.ASKED)
+    counted_answers.ASKED.clear()
+    return count
+
+
+def scores(results):
+    return {result.player: result.score.mean for result in results}
+
+
+# -- asking and recording
+
+
+def test_what_is_recorded_is_not_asked_again(run, sums):
+    first = run.evaluate(sums, judge="exact", progress=False)
+    assert asked() == 2 * len(SUMS)
+    assert scores(first) == {"adds@0": 1.0, "guesses@0": 0.0}
+    assert run.evaluate(sums, judge="exact", progress=False) == first and not asked()
+    # Another name and another judge read the recorded answers.
+    other = run.evaluate(f"other={sums}", judge="shorter", progress=False)
+    assert scores(other) == {"adds@0": -1.25, "guesses@0": -1.0} and not asked()
+    # Of a file that grew, only what is new.
+    write(run.path.parent / "more.jsonl", [*SUMS, ("6+1", "7")])
+    grown = run.evaluate("more.jsonl", judge="exact", progress=False)
+    assert asked() == 2 and scores(grown) == {"adds@0": 1.0, "guesses@0": 0.2}
+
+
+def test_other_facts_are_judged_anew(run, sums):
+    run.evaluate(sums, judge="exact", progress=False)
+    asked()
+    write(run.path.parent / sums, [(text, "7") for text, _ in SUMS])
+    again = run.evaluate(sums, judge="exact", progress=False)
+    assert not asked() and scores(again) == {"adds@0": 0.0, "guesses@0": 1.0}
+
+
+def test_samples_limit_and_players(run, sums):
+    [result] = run.evaluate(
+        sums, "adds", "exact", {"samples": 3, "limit": 2}, progress=False
+    )
+    assert asked() == 6 and (result.n, result.answers, result.player) == (
+        2,
+        6,
+        "adds@0",
+    )
+
+
+def test_a_sweep_is_one_table(run, sums):
+    results = run.evaluate(
+        sums,
+        "guesses",
+        {"kind": "exact", "tolerance": 0},
+        sweep={"judge.tolerance": [0, 0.5, 3]},
+        progress=False,
+    )
+    assert asked() == len(SUMS)  # one judge after another reads the same answers
+    assert [result.score.mean for result in results] == [0.0, 0.75, 1.0]
+    page = run.report().read_text()
+    assert "judge.tolerance = 0.5" in page
+
+
+def test_a_comparing_judge_meets_the_data_s_answers_or_the_start(run, sums):
+    judge = "counted_answers:Larger"
+    given = {"prompts": sums, "reference": "answer"}
+    [result] = run.evaluate(given, "guesses", judge, progress=False)
+    # 7 is larger than 2 and 5, and smaller than 8 and 12.
+    assert result.headline == "win_rate" and result.score.mean == 0.5
+    # No player is better than itself: equal texts are a tie, without a question.
+    [start] = run.evaluate(sums, "adds", judge, progress=False)
+    assert start.score.mean == 0.5
+
+
+def test_a_game_s_rules_may_ask(run, sums):
+    settings = {"game": {"kind": "answers", "samples": 2}}
+    [result] = run.evaluate(sums, "adds", "exact", settings, progress=False)
+    assert result.answers == 2 * len(SUMS) and result.score.mean == 1.0
+
+
+def test_further_turns_are_asked_below_the_answers(run):
+    from equipoise.evaluation.named_sets.prompt_set import PromptSet
+    from equipoise.runs.evaluation import measure_sets
+    from equipoise.runs.monitor import Silent
+
+    class TwoTurns(PromptSet):
+        def load(self):
+            prompt = Prompt("p", (user("1+1"),), {"answer": "more"})
+            return [Item(id="p", prompt=prompt, turns=("more",))]
+
+    turns = TwoTurns.model_validate({"prompts": "unread.jsonl", "judge": "exact"})
+    with RunDirectory.open(run.path) as opened:
+        [result] = measure_sets(opened, [PlayerId("adds")], {"turns": turns}, Silent())
+    assert counted_answers.ASKED == [("1+1",), ("1+1", "2", "more")]
+    assert result.score.mean == 1.0
+
+
+@pytest.mark.long
+def test_likelihoods_are_recorded(run, sums, monkeypatch):
+    """Of a local model; a player that has none is refused in words."""
+    from equipoise.players.local import LocalActor
+
+    rows = [
+        {"question": "Which?", "choices": ["this", "that", "those"], "answer": 1},
+        {"question": "How many?", "choices": ["one", "two"], "answer": 0},
+    ]
+    lines = "\n".join(map(json.dumps, rows))
+    (run.path.parent / "choices.jsonl").write_text(lines)
+    choices = {"kind": "multiple_choice", "path": "choices.jsonl"}
+    with pytest.raises(ConfigError, match="'scripted' gives no likelihoods"):
+        run.evaluate(choices, progress=False)
+    model = equipoise.evaluate("builtin", choices, out="model", progress=False)
+    [result] = [row.result for row in model.beside_start()]
+    assert result.n == 2
+
+    def refuse(*_, **__):
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(LocalActor, "logprobs", refuse)
+    monkeypatch.setattr(LocalActor, "continuation_logprobs", refuse)
+    again = {**choices, "part": "dev", "limit": 1}
+    assert equipoise.evaluate("builtin", again, out="model", progress=False)
+
+
+# -- what is shown
+
+
+@pytest.mark.long
+def test_results_are_in_status_frame_export_and_report(run, sums):
+    run.evaluate(sums, judge="exact", progress=False)
+    labels = [line["label"] for line in run.status()["headlines"]]
+    assert labels == ["sums (score) of guesses@0"]
+    frame = run.benchmarks()
+    assert list(frame["set"]) == ["sums", "sums"] and list(frame["mean"]) == [1.0, 0.0]
+    run.export("out")
+    rows = pq.read_table("out/benchmark_items.parquet").to_pylist()
+    assert len(rows) == 2 * len(SUMS) and {row["value"] for row in rows} == {0.0, 1.0}
+    assert pq.read_table("out/benchmarks.parquet").num_rows == 2
+    page = run.report().read_text()
+    assert 'id="benchmarks"' in page and "sums (exact)" in page
+
+
+def test_generations_are_compared_item_by_item_with_the_start(run):
+    """Imported results, too."""
+
+    def result(mean):
+        estimate = Estimate(mean, 0.0, 1.0, 4)
+        return BenchmarkResult(
+            name="imported",
+            benchmark="some_task",
+            source="a harness 1.0",
+            headline="acc",
+            metrics={"acc": estimate},
+            n=4,
+            key="same items",
+        )
+
+    def items(*values):
+        return [
+            ItemScores(item=str(i), values={"acc": value})
+            for i, value in enumerate(values)
+        ]
+
+    with RunDirectory.open(run.path) as opened:
+        start, later = PlayerId("adds"), PlayerId("adds", 1)
+        benchmarks.record(opened, start, result(0.25), items(0, 0, 1, 0))
+        benchmarks.record(opened, later, result(0.5), items(1, 0, 1, None))
+        benchmarks.record(opened, later, result(0.5), items(1, 0, 1, None))
+        with pytest.raises(RunError, match="no player 'nobody'"):
+            benchmarks.record(opened, PlayerId("nobody"), result(0.5))
+    first, second = run.beside_start()
+    assert first.start is None and second.start == first.result
+    difference = second.differences["acc"]  # of the three items that both have
+    assert (difference.mean, difference.n) == (pytest.approx(1 / 3), 3)
+    assert difference.low < 0 < difference.high  # t on 1, 0, 0
+
+
+# -- sets in recipes
+
+
+@pytest.mark.long
+def test_a_recipe_measures_its_sets_and_chooses_by_a_dev_set(sums):
+    evaluate = {
+        "sets": {"sums": {"kind": "prompts", "prompts": sums, "judge": "exact"}}
+    }
+    with pytest.raises(ConfigError, match="'sums' is a test set"):
+        equipoise.plan(
+            nobody_learns(evaluate={"kind": "sets", "select_by": "sums", **evaluate})
+        )
+    with pytest.raises(ConfigError, match="no set 'sum'; did you mean 'sums'"):
+        equipoise.plan(
+            nobody_learns(evaluate={"kind": "sets", "select_by": "sum", **evaluate})
+        )
+    evaluate["sets"]["sums"]["part"] = "dev"
+    recipe = nobody_learns(
+        prompts={"kind": "files", "path": sums, "held_out": 3},
+        evaluate={"kind": "held_out", "samples": 1, "select_by": "sums", **evaluate},
+    )
+    [planned] = equipoise.plan(recipe).sets
+    assert (planned.items, planned.answers) == (4, 8) and not asked()
+    run = equipoise.run(recipe, out="chosen", progress=False)
+    facts = run.status()
+    labels = {line["label"]: line["value"] for line in facts["headlines"]}
+    assert "chosen: adds@0" in labels and facts["finished"]
+    frame = run.measures()
+    assert dict(zip(frame["player"], frame["score"], strict=True)) == {
+        "adds@0": 1.0,
+        "guesses@0": 0.0,
+    }
+    assert "its score on sums" in run.report().read_text()
+
+
+def test_players_that_do_not_learn_may_play_a_tournament(sums):
+    recipe = nobody_learns(
+        generations=2,
+        prompts={
+            "kind": "files",
+            "path": sums,
+            "per_generation": 1,
+            "held_out": 1,
+            "reuse": True,
+        },
+        schedule="round_robin",
+        game={"kind": "answers", "samples": 2},
+        evaluate={"samples": 2},
+    )
+    run = equipoise.run(recipe, out="tournament", progress=False)
+    assert run.status()["finished"] and len(run.matches("train")) == 4
+    ratings = run.ratings()
+    last = ratings[(ratings["by"] == "matches") & (ratings["generation"] == 1)]
+    assert list(last["name"]) == ["adds", "guesses"]
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize(
+    ("on", "judge", "error", "message"),
+    [
+        ("absent.jsonl", "exact", DataError, "absent: .*no such file"),
+        (
+            "sums.jsonl",
+            None,
+            ConfigError,
+            "'prompts' has no rule to score by; name a judge",
+        ),
+        (
+            "sums.jsonl",
+            {"kind": "exact", "fact": "gold"},
+            ConfigError,
+            "'exact' can judge no answer to these items: the prompt has no fact 'gold'",
+        ),
+        ("no_such_kind:NoSuch", "exact", ConfigError, "cannot import"),
+        (
+            {"kind": "gsm"},
+            None,
+            ConfigError,
+            "unknown kind 'gsm'; did you mean 'gsm8k'",
+        ),
+        (
+            ["sums.jsonl", "sums.jsonl"],
+            "exact",
+            ConfigError,
+            "two sets are called 'sums'",
+        ),
+        (
+            {"prompts": "sums.jsonl", "game": "red_team"},
+            "exact",
+            ConfigError,
+            "has the roles adversary, defender",
+        ),
+        (
+            {"prompts": "sums.jsonl", "reference": "gold"},
+            "exact",
+            DataError,
+            "no text in the fact 'gold'",
+        ),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_asked(run, on, judge, error, message):
+    with pytest.raises(error, match=message):
+        run.evaluate(on, judge=judge, progress=False)
+    assert not asked()
+
+
+def test_players_that_are_not_there(run, sums):
+    with pytest.raises(RunError, match="no player 'add'; did you mean 'adds'"):
+        run.evaluate(sums, "add", "exact", progress=False)
+    with pytest.raises(RunError, match="no generation '3' of adds; there are 0"):
+        run.evaluate(sums, "adds@3", "exact", progress=False)
+
+
+def test_a_set_of_which_nothing_is_scored_is_an_error(run, sums):
+    judge = {"kind": "rubric", "model": {"kind": "scripted", "text": "no verdict"}}
+    with pytest.raises(NoSignal, match=r"sums: no answer has a score\. 4 × "):
+        run.evaluate(sums, "adds", judge, progress=False)
+
+
+@pytest.mark.long
+def test_a_model_s_run_is_used_again_for_the_same_model_alone(sums):
+    with pytest.raises(DataError, match="no such file"):
+        equipoise.evaluate("builtin", "absent.jsonl", "exact", out="model")
+    first = equipoise.evaluate(
+        "builtin",
+        sums,
+        "exact",
+        out="model",
+        player_settings={"max_new_tokens": 2},
+        progress=False,
+    )
+    again = equipoise.evaluate(
+        "builtin",
+        sums,
+        "exact",
+        {"limit": 2},
+        out="model",
+        player_settings={"max_new_tokens": 2},
+        progress=False,
+    )
+    assert again.path == first.path and len(again.matches()) == len(SUMS)
+    with pytest.raises(RunError, match="holds a run of other settings"):
+        equipoise.evaluate("builtin", sums, "exact", out="model", progress=False)
+    with pytest.raises(ConfigError, match="needs the model's name there"):
+        equipoise.evaluate("http://127.0.0.1:9/v1", sums, "exact", progress=False)
+
+
+def test_an_endpoint_is_asked_once(sums, openai_server):
+    """Also where a set grows: what was answered is not paid for again."""
+    openai_server.script(*(Say(answer) for _, answer in SUMS), Say("9"))
+    player = {"model": "tiny", "concurrency": 1}
+    address = openai_server.url
+
+    def measured(on):
+        run = equipoise.evaluate(
+            address, on, "exact", out="paid", player_settings=player, progress=False
+        )
+        return run.beside_start()[-1].result.score.mean, len(openai_server.requests)
+
+    assert measured(sums) == measured(sums) == (1.0, 4)
+    write(Path("more.jsonl"), [*SUMS, ("4+5", "9")])
+    assert measured("more.jsonl") == (1.0, 5)

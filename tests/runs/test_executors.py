@@ -1,0 +1,308 @@
+"""Whoever does the model work, the records and weights are the same; a worker that is lost costs
+time and nothing else.
+"""
+
+import hashlib
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from small import is_recorded, wait_for_record
+
+from equipoise.errors import ConfigError, EquipoiseError, ModelError
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.executors.crew import TRIES, Crew, NoRoomError, WorkerLostError
+from equipoise.runs.executors.units import (
+    Act,
+    LetGo,
+    Order,
+    Part,
+    Weighted,
+    cut,
+    failure,
+)
+from equipoise.runs.playing import play_out
+from equipoise.types import Message, View
+
+MEMBER = {
+    "kind": "local",
+    "model": "builtin",
+    "learns": True,
+    "max_length": 256,
+    "max_new_tokens": 12,
+    "lora": {"r": 2, "alpha": 4},
+}
+VALUES = {
+    "generations": 2,
+    "unit_rows": 5,
+    "players": {f"player_{n}": MEMBER for n in range(3)},
+    "prompts": {
+        "kind": "clerk_questions",
+        "count": 90,
+        "per_generation": 24,
+        "held_out": 6,
+    },
+    "game": {"kind": "answers", "samples": 2},
+    "schedule": "sparta",
+    "judge": "clerk",
+    "loss": {"kind": "dpo", "reference": "previous"},
+    "learner": {"kind": "preference", "batch_size": 8, "learning_rate": 1e-3},
+    "evaluate": {"kind": "held_out", "samples": 1},
+    "max_unjudged": 1.0,
+}
+TIMED = {"seconds", "tokens_per_second", "checksum"}  # the last: of rows with times
+
+
+def played(folder: Path, executor: object) -> Path:
+    values = {**VALUES, "executor": executor}
+    with RunDirectory.create(recipes.build(values, "test"), folder) as run:
+        play_out(run)
+    return folder
+
+
+def records(folder: Path) -> dict[str, object]:
+    """Every row of the ledger without what was timed, and the hash of all weights."""
+    tables: dict[str, object] = {}
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
+        names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        for (name,) in names.fetchall():
+            if name == "meta":
+                continue
+            rows = db.execute(f"SELECT * FROM {name}")
+            columns = [column[0] for column in rows.description]
+            tables[name] = [
+                {
+                    c: _untimed(v)
+                    for c, v in zip(columns, row, strict=True)
+                    if c not in TIMED
+                }
+                for row in rows
+            ]
+    for file in sorted((folder / "players").rglob("*.safetensors")):
+        tables[str(file.relative_to(folder))] = hashlib.md5(
+            file.read_bytes()
+        ).hexdigest()
+    return tables
+
+
+def _untimed(value: object) -> object:
+    if isinstance(value, str) and value.startswith("{"):
+        facts = json.loads(value)
+        return {key: facts[key] for key in facts if key not in TIMED}
+    return value
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    return records(played(tmp_path_factory.mktemp("here") / "run", "local"))
+
+
+@pytest.mark.long
+def test_two_processes_record_what_one_does(here, tmp_path):
+    assert records(played(tmp_path / "run", {"processes": 2})) == here
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recorded", "under_way"),
+    [("0/play", "1/play"), ("0/learn/player_0", "0/learn/player_2")],
+    ids=["play", "learn"],
+)
+def test_a_ray_cluster_of_two_nodes_that_loses_one_records_the_same(
+    recorded, under_way, here, tmp_path
+):
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    second = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    removed: list[bool] = []
+
+    def remove() -> None:
+        while not is_recorded(tmp_path / "run", recorded):
+            time.sleep(0.05)
+        removed.append(is_recorded(tmp_path / "run", under_way))
+        cluster.remove_node(second)
+
+    remover = threading.Thread(target=remove, daemon=True)
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        remover.start()
+        executor = {"kind": "ray", "address": cluster.address, "workers": 2}
+        assert records(played(tmp_path / "run", executor)) == here
+        assert removed == [False], "it was removed too late"
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["0/play", "1/learn/player_0"])
+def test_a_driver_that_was_killed_goes_on(stage, here, tmp_path):
+    """Its workers end with it."""
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({**VALUES, "executor": {"processes": 2}}))
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "equipoise"]
+    process = subprocess.Popen([*command, "run", str(config), "--out", str(run)])
+    wait_for_record(process, run, stage)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    subprocess.run([*command, "resume", str(run)], check=True)
+    assert records(run) == here
+
+
+# -- workers, without models
+
+VIEW = View((Message("user", "Which?"),))
+UNIT = Act([Weighted(Part("m:n", {}), None)], [0], [VIEW], [0])
+
+
+class Scripted:
+    """Answers with the number of its orders; is lost at those that are named."""
+
+    def __init__(self, lost: set[int]) -> None:
+        self.orders = 0
+        self._lost = lost
+        self.closed = False
+
+    def do(self, order: bytes) -> bytes:
+        self.orders += 1
+        if self.orders in self._lost:
+            raise WorkerLostError("gone")
+        return str(self.orders).encode()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_unit_whose_worker_was_lost_is_done_again():
+    worker = Scripted({1, 3})
+    crew = Crew(lambda i: worker, 1)
+    assert [crew.submit(UNIT).result() for _ in range(2)] == [b"2", b"4"]
+    crew.close()
+    assert worker.closed
+
+
+def test_a_worker_without_a_place_leaves_its_unit_to_others():
+    class Waiting(Scripted):
+        def do(self, order: bytes) -> bytes:
+            time.sleep(0.01)
+            raise NoRoomError
+
+    workers = [Waiting(set()), Scripted(set())]
+    crew = Crew(lambda i: workers[i], 2)
+    results = [crew.submit(UNIT) for _ in range(5)]
+    assert {future.result() for future in results} == {b"1", b"2", b"3", b"4", b"5"}
+    crew.close()
+
+
+def test_workers_free_their_memory_when_what_they_opened_is_not_needed():
+    """Once each, and only those that have something open."""
+    seen, done = [], threading.Semaphore(0)
+
+    class Noting(Scripted):
+        def do(self, order: bytes) -> bytes:
+            seen.append(type(msgspec.msgpack.decode(order, type=Order).unit))
+            done.release()
+            return b""
+
+    crew = Crew(lambda i: Noting(set()), 2)
+    crew.release()  # nothing is open yet
+    crew.submit(UNIT).result()
+    crew.release()
+    crew.release()
+    assert done.acquire(timeout=20) and done.acquire(timeout=20)
+    crew.submit(UNIT).result()
+    crew.close()
+    assert seen == [Act, LetGo, Act]
+
+
+def test_what_was_not_begun_when_the_workers_were_ended_is_given_up():
+    began, end = threading.Event(), threading.Event()
+
+    class Slow(Scripted):
+        def do(self, order: bytes) -> bytes:
+            began.set()
+            end.wait()
+            raise WorkerLostError("killed")
+
+        def close(self) -> None:
+            end.set()
+
+    crew = Crew(lambda i: Slow(set()), 1)
+    first, second = crew.submit(UNIT), crew.submit(UNIT)
+    began.wait()
+    crew.close()
+    for future in (first, second):
+        with pytest.raises(EquipoiseError, match=r"given up|were ended"):
+            future.result(timeout=0)
+
+
+def test_a_unit_that_ends_every_worker_is_given_up_and_the_next_is_done():
+    worker = Scripted(set(range(1, TRIES + 1)))
+    crew = Crew(lambda i: worker, 1)
+    with pytest.raises(
+        EquipoiseError, match=rf"{TRIES} workers ended over it \(gone\)"
+    ):
+        crew.submit(UNIT).result()
+    assert crew.submit(UNIT).result() == str(TRIES + 1).encode()
+    crew.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (ModelError("too large"), ModelError, "^too large$"),
+        (ValueError("odd"), EquipoiseError, r"(?s)a worker failed:.*ValueError: odd$"),
+    ],
+)
+def test_an_error_comes_back_as_itself_where_it_is_one_of_ours(error, raised, message):
+    with pytest.raises(raised, match=message):
+        failure(error).value(list)
+
+
+def test_rows_are_cut_in_order_and_whole():
+    rows = list(range(7))
+    assert [list(part) for (part,) in cut(3, rows)] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert cut(3, []) == [[[]]]
+
+
+def test_an_unknown_executor_and_an_absent_cluster_are_named(monkeypatch):
+    with pytest.raises(ConfigError, match=r"executor.*processes"):
+        recipes.build({**VALUES, "executor": "process"}, "test")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    config = recipes.build({**VALUES, "executor": "ray"}, "test")
+    with pytest.raises(ConfigError, match=r"pip install 'equipoise\[ray\]'"):
+        config.executor.open()
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "message"),
+    [
+        (None, EquipoiseError, "did not start on this machine: The node timed out$"),
+        ("auto", ConfigError, r"no Ray cluster answers at 'auto' \(The node"),
+    ],
+)
+def test_a_ray_that_cannot_be_had_is_one_message(monkeypatch, address, kind, message):
+    def init(**given):
+        raise Exception("The node timed out")  # as Ray itself, of no class of its own
+
+    stand_in = SimpleNamespace(is_initialized=lambda: False, init=init)
+    monkeypatch.setitem(sys.modules, "ray", stand_in)
+    executor = {"kind": "ray", "address": address}
+    config = recipes.build({**VALUES, "executor": executor}, "test")
+    with pytest.raises(EquipoiseError, match=message) as error:
+        config.executor.open()
+    assert type(error.value) is kind

@@ -1,0 +1,186 @@
+"""Scores of other programs beside a run: imported, and measured by the program."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from equipoise.evaluation.named_sets.records import BenchmarkResult
+from equipoise.players.base import TextScorer
+from equipoise.players.population import Population
+from equipoise.runs import recipes
+from equipoise.runs.named_sets import results as benchmarks
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import PlayerId
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A run that has not begun."""
+    config = recipes.load("rock_paper_scissors", {"generations": 1})
+    with RunDirectory.create(config, tmp_path / "run") as run:
+        return run.folder
+
+
+@pytest.fixture
+def player(folder):
+    with RunDirectory.read(folder) as run:
+        return next(iter(run.settings["players"]))
+
+
+def recorded(folder) -> list[BenchmarkResult]:
+    with RunDirectory.read(folder) as run:
+        return benchmarks.results(run.ledger)
+
+
+def results(value: float, version: str = "0.4.13") -> str:
+    task = {"acc,none": value, "acc_stderr,none": 0.1}
+    document = {
+        "results": {"arc_easy": task},
+        "n-samples": {"arc_easy": {"effective": 20}},
+        "lm_eval_version": version,
+    }
+    return json.dumps(document)
+
+
+@pytest.mark.long
+def test_imported_scores_lie_beside_the_run(command, folder, player, tmp_path):
+    file = tmp_path / "results.json"
+    file.write_text(results(0.6))
+    target = f"{folder}@{player}"
+    options = ("--from", "lm_eval", "--json")
+    [first] = command("import-scores", target, file, *options).facts
+    assert first["player"] == f"{player}@0" and first["source"] == "lm_eval 0.4.13"
+    command("import-scores", target, file, *options)  # again: nothing new
+    [result] = recorded(folder)
+    assert result.metrics["acc"].mean == 0.6
+    file.write_text(results(0.7))
+    command("import-scores", target, file, *options)  # other numbers: shown instead
+    [result] = recorded(folder)
+    assert result.metrics["acc"].mean == 0.7
+    command("import-scores", target, file, *options, "--name", "arc of the start")
+    assert [result.name for result in recorded(folder)] == [
+        "arc_easy",
+        "arc of the start",
+    ]
+
+
+@pytest.mark.long
+def test_what_cannot_be_imported_is_one_message(command, folder, player, tmp_path):
+    file = tmp_path / "results.json"
+    file.write_text(results(0.6))
+    for target, source, message in (
+        (f"{folder}@nobody", "lm_eval", "no player 'nobody'"),
+        (f"{folder}@{player}@7", "lm_eval", "no generation '7'"),
+        (str(folder), "lm_eval", "name whose scores they are"),
+        (f"{folder}@{player}", "lm_evil", "--from lm_evil"),
+        (f"{folder}@{player}", "inspect", "is not a log of Inspect"),
+        (f"{tmp_path}/none@{player}", "lm_eval", "no run here"),
+    ):
+        result = command("import-scores", target, file, "--from", source)
+        assert result.code == 2 and message in result.err, result.err
+    assert not recorded(folder)
+
+
+@pytest.mark.long
+def test_a_harness_that_cannot_be_used_is_one_message(command, folder, tmp_path):
+    missing = tmp_path / "python"
+    by = ("evaluate", folder, "--harness", "lm_eval")
+    for arguments, message in (
+        (by, "--harness lm_eval needs --tasks"),
+        (("evaluate", folder, "--tasks", "arc_easy"), "belongs to a harness"),
+        (("evaluate", folder), "name what to measure on"),
+        ((*by, "--tasks", "a", "--on", "gsm8k"), "are for sets"),
+        ((*by, "--tasks", "a", "--harness-args", "shots=5"), "num_fewshot"),
+        ((*by, "--tasks", "a", "--include-path", missing), "is no folder"),
+        ((*by, "--tasks", "a", "--harness-python", missing), "cannot be run"),
+        (("evaluate", folder, "--harness", "lm-eval", "--tasks", "a"), "lm_eval"),
+    ):
+        result = command(*arguments)
+        assert result.code == 2 and message in result.err, result.err
+
+
+def test_an_environment_without_the_harness_says_what_to_install(command, folder):
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin:/bin")
+    if python is None:
+        pytest.skip("there is no Python of the system, which would lack lm-eval")
+    by = ("--harness", "lm_eval", "--tasks", "a", "--harness-python", python)
+    result = command("evaluate", folder, *by)
+    assert result.code == 2
+    assert f"not installed in {python}" in result.err
+    assert "equipoise[lm-eval]" in result.err
+
+
+# -- lm-eval itself
+
+
+@pytest.fixture
+def by_lm_eval(lm_eval_python, lm_eval_tasks):
+    """The options that measure by lm-eval on small tasks on files: in this process where it is
+    installed here, else in its own environment.
+    """
+    by = ("--harness", "lm_eval", "--tasks", "tiny_*", "--include-path", lm_eval_tasks)
+    if lm_eval_python != sys.executable:
+        by += ("--harness-python", lm_eval_python)
+    return (*by, "--json")
+
+
+@pytest.mark.slow
+def test_lm_eval_measures_the_base_and_the_adapter(command, adapter_copy, by_lm_eval):
+    players = [f"{adapter_copy}@policy@{age}" for age in (0, 1)]
+    [*rows] = command("evaluate", *players, *by_lm_eval).facts
+    assert [(row["name"], row["player"]) for row in rows] == [
+        ("tiny_choices", "policy@0"),
+        ("tiny_choices", "policy@1"),
+        ("tiny_questions", "policy@0"),
+        ("tiny_questions", "policy@1"),
+    ]
+    for row in rows:
+        assert row["source"].startswith("lm_eval 0.")
+        assert row["n"] == 3 and row["metrics"][row["headline"]]["low"] is not None
+    assert all("acc" in row["differences"] for row in rows[1:2])
+
+    files = sorted(adapter_copy.glob("harness/lm_eval-*.json"))
+    written = [file.stat().st_mtime_ns for file in files]
+    again = command("evaluate", *players, *by_lm_eval).facts
+    assert [row["metrics"] for row in again] == [row["metrics"] for row in rows]
+    assert [file.stat().st_mtime_ns for file in files] == written  # not measured anew
+
+    with RunDirectory.read(adapter_copy) as run:
+        population = Population(run.config.playing, adapter_copy / "players")
+        actor = population.actor(PlayerId("policy", 1))
+        assert isinstance(actor, TextScorer)
+        samples = json.loads(files[1].read_text())["samples"]["tiny_choices"]
+        for sample in samples:
+            choices = [f" {choice}" for choice in sample["doc"]["choices"]]
+            contexts = [sample["doc"]["question"]] * len(choices)
+            own = actor.continuation_logprobs(contexts, choices)
+            for (value, _), ((other, _),) in zip(own, sample["resps"], strict=True):
+                assert abs(value - float(other)) < 1e-4
+        population.release()
+
+
+@pytest.mark.slow
+def test_a_player_without_weights_is_refused(command, folder, player, by_lm_eval):
+    result = command("evaluate", f"{folder}@{player}", *by_lm_eval)
+    assert result.code == 2
+    assert f"{player}@0: a harness loads weights" in result.err
+    assert "docs/harnesses.md" in result.err
+
+
+@pytest.mark.slow
+def test_lm_eval_says_which_task_is_unknown_and_that_the_hub_is_away(
+    command, adapter_copy, by_lm_eval, monkeypatch
+):
+    unknown = list(by_lm_eval)
+    unknown[3] = "tiny_choice"
+    result = command("evaluate", adapter_copy, *unknown)
+    assert result.code == 2 and "has no task 'tiny_choice'" in result.err
+    assert "tiny_choices" in result.err
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    of_hub = list(by_lm_eval)
+    of_hub[3] = "arc_easy"
+    result = command("evaluate", f"{adapter_copy}@policy@0", *of_hub)
+    assert result.code == 2, result.err
+    assert "cannot fetch the data of arc_easy" in result.err

@@ -1,0 +1,131 @@
+"""An adapter and its base become one whole model that answers alike; what cannot be merged, or sent
+to a hub, is refused before any work.
+"""
+
+import shutil
+
+import pytest
+import torch
+from fixtures.hub import TOKEN
+from huggingface_hub import ModelCard
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from equipoise.models.adapters import Lora
+from equipoise.models.loading import load_model
+
+pytestmark = pytest.mark.long  # they share a whole run
+
+
+@pytest.fixture
+def logged_in(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+
+
+@pytest.fixture
+def logged_out(monkeypatch, tmp_path):
+    import huggingface_hub.constants as constants
+
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no token"))
+
+
+def test_the_merged_model_answers_as_the_adapter_does(command, adapter_copy, tmp_path):
+    adapter = adapter_copy / "players" / "policy" / "1"
+    dice = torch.Generator().manual_seed(0)
+    weights = load_file(adapter / "adapter_model.safetensors")
+    for name, weight in weights.items():
+        weights[name] = 0.2 * torch.randn(weight.shape, generator=dice)
+    save_file(weights, adapter / "adapter_model.safetensors")
+    done = command("merge", adapter, "--to", "whole", "--json")
+    assert done.code == 0 and done.facts == {"model": "whole", "pushed": None}
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "whole")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "whole")
+    ids = torch.tensor([tokenizer.encode("How much is 3 + 4?")])
+    with torch.no_grad():
+        whole = merged(ids).logits
+        apart = load_model("builtin/beginner", adapter, Lora(), device="cpu")(
+            ids
+        ).logits
+        base = load_model("builtin/beginner", device="cpu")(ids).logits
+    assert torch.allclose(whole, apart, atol=1e-4)
+    assert not torch.allclose(whole, base, atol=1e-2)
+    assert tokenizer.chat_template
+    card = ModelCard.load(tmp_path / "whole" / "README.md")
+    assert card.data.library_name == "transformers" and "is merged into" in card.text
+
+
+def test_what_cannot_be_merged_is_refused(command, adapter_copy, tmp_path):
+    adapter = adapter_copy / "players" / "policy" / "1"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("years of work")
+    whole = shutil.copytree(adapter, adapter.with_name("2"))
+    (whole / "adapter_config.json").unlink()
+    refusals = [
+        ((adapter, "--to", "full"), "not empty"),
+        ((whole, "--to", "out"), "holds no adapter"),
+        ((adapter_copy, "--to", "out"), "is no generation of a run"),
+        ((tmp_path / "absent" / "1", "--to", "out"), "is no generation of a run"),
+        ((adapter, "--to", "full/thesis.tex/out"), "cannot be written"),
+        ((adapter, "--to", "out", "--base", "./gone"), "'./gone' does not exist"),
+        ((adapter, "--to", "out", "--dtype", "int3"), "must be one of"),
+    ]
+    for arguments, message in refusals:
+        refused = command("merge", *arguments)
+        assert refused.code == 2 and message in refused.err, refused.err
+        assert refused.err.count("error:") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("verb", ["merge", "export"])
+def test_nothing_is_pushed_without_a_login(
+    verb, command, adapter_run, tmp_path, logged_out
+):
+    what = adapter_run / "players" / "policy" / "1" if verb == "merge" else adapter_run
+    refused = command(verb, what, "--to", "out", "--push", "lab/policy")
+    assert refused.code == 2 and "hf auth login" in refused.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("policy", "ORG/policy"), ("a/b/c", "a/b/c"), ("else/policy", "ann, lab")],
+)
+def test_a_push_to_a_wrong_place_is_refused(
+    name, message, command, adapter_run, tmp_path, hub, logged_in
+):
+    refused = command("export", adapter_run, "--to", "out", "--push", name)
+    assert refused.code == 2 and message in refused.err, refused.err
+    assert not (tmp_path / "out").exists() and not hub.files
+
+
+def test_a_login_that_the_hub_refuses(command, adapter_run, hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    refused = command("export", adapter_run, "--to", "out", "--push", "lab/records")
+    assert refused.code == 2 and "did not accept the login" in refused.err
+
+
+def test_a_merged_model_is_pushed(command, adapter_run, tmp_path, hub, logged_in):
+    adapter = adapter_run / "players" / "policy" / "1"
+    done = command("merge", adapter, "--to", "whole", "--push", "lab/policy")
+    assert done.code == 0 and "lab/policy" in done.out
+    files = hub.files["lab/policy"]
+    assert hub.private["lab/policy"] and {"README.md", "tokenizer.json"} <= set(files)
+    for name, content in files.items():
+        assert content == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_an_export_is_pushed_alone(command, adapter_run, tmp_path, hub, logged_in):
+    (tmp_path / "diary.txt").write_text("private")
+    done = command("export", adapter_run, "--to", ".", "--push", "lab/records")
+    assert done.code == 0, done.err
+    files = set(hub.files["lab/records"])
+    assert {"README.md", "pairs.parquet", "cards/policy@1.md"} <= files
+    assert "diary.txt" not in files
+
+
+def test_a_hub_that_does_not_take_it(command, adapter_run, tmp_path, hub, logged_in):
+    hub.full = True
+    failed = command("export", adapter_run, "--to", "out", "--push", "lab/records")
+    assert failed.code == 2 and "did not take it" in failed.err
+    assert (tmp_path / "out" / "pairs.parquet").is_file()

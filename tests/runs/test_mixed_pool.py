@@ -1,0 +1,151 @@
+"""One pool of local adapters and a model behind an endpoint: they duel, judge each other, and stop
+at a budget.
+"""
+
+import pytest
+
+from equipoise.errors import ConfigError, Stopped
+from equipoise.judges.base import Judge
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league
+from equipoise.runs.monitor import Silent
+from equipoise.runs.playing import play_out
+from equipoise.runs.stages import RunStages
+from equipoise.types import PlayerId
+
+TINY = {
+    "kind": "local",
+    "model": "builtin",
+    "max_length": 256,
+    "max_new_tokens": 8,
+    "lora": {"r": 2, "alpha": 4},
+}
+
+
+def values(url: str, calls: int | None) -> dict:
+    return {
+        "generations": 1,
+        "players": {
+            "ann": {**TINY, "learns": True},
+            "ben": {**TINY, "learns": True},
+            "dan": {
+                "kind": "endpoint",
+                "base_url": url,
+                "model": "tiny",
+                "api_key_env": "TEST_KEY",
+                "concurrency": 2,
+                "budget": {"calls": calls},
+                "prices": {"input": 2.0, "output": 4.0},
+            },
+        },
+        "prompts": {
+            "kind": "clerk_questions",
+            "count": 30,
+            "per_generation": 12,
+            "held_out": 4,
+        },
+        "game": {"kind": "answers", "samples": 2},
+        "schedule": "sparta",
+        # The local members never learned to grade, so what they say counts as the middle and dan's
+        # grades decide.
+        "judge": {"kind": "peers", "text": "rubric_compact", "unreadable": "midpoint"},
+        "training_ratings": "reputation",
+        "loss": {"kind": "dpo", "reference": "previous"},
+        "learner": {"kind": "preference", "batch_size": 4, "learning_rate": 1e-3},
+        "evaluate": {"kind": "held_out", "samples": 2, "judge": "clerk"},
+        "max_unjudged": 1.0,
+    }
+
+
+@pytest.fixture
+def server(openai_server, monkeypatch):
+    monkeypatch.setenv("TEST_KEY", openai_server.key or "secret")
+    graded = iter(range(10**6))
+
+    def answer(body: dict) -> str:
+        asked = body["messages"][-1]["content"]
+        return (
+            str(2 + next(graded) % 7)
+            if "Grade the answer" in asked
+            else "The vet can show you."
+        )
+
+    openai_server.answer = answer
+    return openai_server
+
+
+def play(run: RunDirectory) -> None:
+    league(RunStages.of(run, Silent()), run.config.generations)
+
+
+@pytest.mark.long
+def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
+    folder = tmp_path / "run"
+    words = r"9 calls.*resume .*run -s players\.dan\.budget\.calls="
+    with (
+        RunDirectory.create(
+            recipes.build(values(server.url, 9), "test"), folder
+        ) as run,
+        pytest.raises(Stopped, match=words),
+    ):
+        play_out(run)
+    assert len(server.requests) == 9
+    with RunDirectory.open(folder) as run:
+        run.allow(["players.dan.budget.calls=1000"])
+        play(run)
+    with RunDirectory.read(folder) as run:
+        assert run.config.players["dan"].budget.calls == 1000
+        spent = run.ledger.accounts()["tiny"]
+        assert spent.calls == len(server.requests) == run.ledger.counts()["replies"]
+        assert spent.money == pytest.approx(spent.calls * (10 * 2.0 + 5 * 4.0) / 1e6)
+        bodies = [
+            (seen.body["messages"][-1]["content"], seen.body.get("seed"))
+            for seen in server.requests
+        ]
+        assert len(set(bodies)) == len(bodies)
+
+        matches = run.ledger.matches("train", 0)
+        words = run.ledger.judgements_of(
+            (match.id for match in matches), run.config.judge.name
+        )
+        for match in matches:
+            sitting = {player.name for player in match.seats.values()}
+            voters = {PlayerId.parse(vote.by).name for vote in words[match.id].votes}
+            assert voters == {"ann", "ben", "dan"} - sitting
+        costs = [
+            vote.cost
+            for word in words.values()
+            for vote in word.votes
+            if vote.by == "dan@0"
+        ]
+        assert costs
+        assert min(costs) > 0
+        ((_, _, _, rated, _),) = run.ledger.stages("rate")
+        assert {rating["name"] for rating in rated["ratings"]} == {"ann", "ben", "dan"}
+        assert run.ledger.finished("1/measure")["scores"].keys() == {"ann@1", "ben@1"}
+
+
+def test_only_limits_may_change_midway(server, tmp_path):
+    with RunDirectory.create(
+        recipes.build(values(server.url, None), "test"), tmp_path / "run"
+    ) as run:
+        with pytest.raises(ConfigError, match="would change what the run computes"):
+            run.allow(["players.dan.model=other"])
+        run.allow(["players.dan.timeout=9"])
+        assert run.config.players["dan"].timeout == 9
+
+
+def test_a_judge_keeps_its_name_when_its_limits_change():
+    def name(calls: int, model: str) -> str:
+        model_behind = {
+            "kind": "endpoint",
+            "base_url": f"http://127.0.0.1:{calls}/v1",
+            "model": model,
+        }
+        return Judge.build(
+            {"kind": "rubric", "model": {**model_behind, "budget": {"calls": calls}}}
+        ).name
+
+    assert name(5, "small") == name(50, "small") != name(5, "large")
+    assert Judge.build("gold").name == "gold"

@@ -1,0 +1,160 @@
+"""From a ledger to the page of a report: what is counted, what is a sample, what stays out."""
+
+import pool_run
+import pytest
+
+from equipoise.evaluation.records import Records
+from equipoise.report.html import render
+from equipoise.report.section import Cards, Figure, Table, Tiles
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import MEETING
+from equipoise.runs.reading import sampled_matches
+from equipoise.runs.reading.counts import counts
+from equipoise.runs.reading.history import history, records
+from equipoise.runs.reading.match_cards import match_cards
+from equipoise.runs.reading.page import headlines, page
+
+pytestmark = pytest.mark.long  # they share a whole run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return pool_run.write(
+        tmp_path_factory.mktemp("pool") / "run", generations=3, per_generation=60
+    )
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    with RunDirectory.read(folder) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def recorded(run) -> Records:
+    return records(run)
+
+
+@pytest.fixture(scope="module")
+def sections(run):
+    return {section.name: section for section in page(run).sections}
+
+
+def blocks(section, kind):
+    return [block for block in section.blocks if isinstance(block, kind)]
+
+
+def test_matches_are_those_that_were_played(run, recorded, sections):
+    totals = counts(run, recorded.stages)
+    assert totals["matches"] == 180 and totals["answers set side by side"] == 36
+    [browser] = blocks(sections["matches"], Cards)
+    assert {row["split"] for row in browser.rows} == {"train"}
+    assert len(browser.rows) == browser.total == 180
+    assert (len(recorded.sample.matches), recorded.sample.total) == (198, 198)
+
+
+def test_who_met_whom_is_counted_by_the_judge_that_teaches(run, recorded, sections):
+    judge = run.config.judge.name
+    assert judge.startswith("peers") and f"judge {judge}" in sections["match-ups"].lead
+    met = sampled_matches.met(recorded.sample, pool_run.NAMES, judge, "score")
+    assert met is not None and tuple(met.players) == pool_run.NAMES
+    every = met.count_NN + met.unjudged_NN
+    assert every.sum() == 2 * 180 and every.trace() == 0
+    assert met.unjudged_NN.sum() == 2 * 3 * (60 // 29)
+    veteran, novice = pool_run.NAMES.index("veteran"), pool_run.NAMES.index("novice")
+    assert met.payoff_NN[veteran, novice] > 0.7
+    assert met.payoff_NN[novice, veteran] == -met.payoff_NN[veteran, novice]
+
+
+def test_a_card_holds_the_scores_of_every_judge(run, recorded):
+    cards, warning = match_cards(run, history(run), recorded.stages)
+    judged = [card for card in cards if not card.reason]
+    assert all(
+        "clerk: score" in answer.note and answer.score >= 1
+        for card in judged
+        for answer in card.answers
+    )
+    silent = [card for card in cards if card.reason]
+    assert len(silent) == 6 and all(
+        "nobody could be read" in card.reason for card in silent
+    )
+    assert {answer.score for card in silent for answer in card.answers} == {None}
+    assert warning == ""
+
+
+def test_tokens_count_answers_once_and_every_reading(recorded, sections):
+    usages = sampled_matches.tokens(recorded.sample, MEETING)
+    assert {usage.name for usage in usages} == set(pool_run.NAMES)
+    # Not the answers that were set side by side again.
+    assert sum(usage.answers for usage in usages) == 360
+    assert sum(usage.read for usage in usages) == 360 * 12
+    assert {usage.judging for usage in usages} == {360 * 64}
+    accounts, *_ = blocks(sections["cost"], Table)
+    assert {row[0]: (row[1], row[3]) for row in accounts.rows} == {
+        "guest": ("10", "0.004"),
+        "house": ("20", "0.008"),
+        "all": ("30", "0.012"),
+    }
+
+
+def test_a_player_that_met_nobody_leaves_a_gap_in_its_ratings(sections):
+    [figure] = blocks(sections["standing"], Figure)
+    lines = {trace["name"]: trace for trace in figure.data if trace.get("name")}
+    assert tuple(lines) == pool_run.NAMES and lines["veteran"]["x"] == [0.0, 1.0, 2.0]
+    assert lines["novice"]["y"][2] is None and lines["novice"]["y"][1] > 1000
+    assert "by reputation" in sections["standing"].lead
+
+
+def test_what_was_measured_of_several_learners(run, sections):
+    figures = blocks(sections["learning"], Figure)
+    titles = [figure.title for figure in figures]
+    assert titles == ["held-out score", "win rate over the start"]
+    assert next(t for t in figures[1].data if t.get("name"))["x"] == [1.0, 2.0, 3.0]
+    gaps = blocks(sections["equilibrium"], Figure)[1]
+    assert gaps.title == "gap of each learner"
+    first = next(trace for trace in gaps.data if trace.get("name"))
+    assert first["y"] == pytest.approx((0.38, 0.32, 0.26, 0.2))
+    [tiles] = blocks(sections["selection"], Tiles)
+    assert tiles.tiles[0].value == "veteran@3"
+    assert "veteran@0: 55.0 %" in tiles.tiles[1].note
+    lines = list(headlines(run))
+    assert [line.label for line in lines] == [
+        "best held-out score, veteran@3",
+        "mean held-out score",
+        "mean win rate over the start",
+        "exploitability of novice@3",
+        "test score of veteran@3",
+    ]
+    assert lines[1].note == "of 6 learners; at the start 41.0 %"
+    assert "40 % of the triples" in page(run).warnings[0]
+    [ratings] = blocks(sections["ratings"], Figure)
+    assert ratings.table is not None
+    assert ratings.table.rows[0][2] == "–"  # an unknown interval, and no zero
+
+
+def test_a_long_run_is_sampled_and_the_page_says_so(run):
+    part = records(run, 60).sample
+    read, total = len(part.matches), part.total
+    assert 30 < read < 100 and total == 198
+    answers = sum(usage.answers for usage in sampled_matches.tokens(part, MEETING))
+    assert answers % 1 == 0 and abs(answers - 360) < 60
+    text = render(page(run, cards=6, sample=60))
+    assert (
+        text.count(f"From a random sample of {read} of the run&#39;s 198 matches.") == 3
+    )
+    assert (
+        f"Tokens are estimated from a random sample of {read} of 198 matches." in text
+    )
+
+
+def test_a_run_without_these_records_still_reports(tmp_path):
+    with RunDirectory.create(recipes.load("sparta_clerks"), tmp_path / "bare") as run:
+        text = render(page(run))
+    assert "no rating of the training matches is recorded" in text
+    assert "no two players have met in training matches" in text
+    assert (
+        "no stage has ended, no endpoint was asked, and no player or judge counts tokens"
+        in text
+    )
+    assert "Who judged whom" not in text

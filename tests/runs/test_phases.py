@@ -1,0 +1,119 @@
+"""Memory phase by phase: what is published fits one accelerator of 80 GB at 7 billion parameters
+with LoRA, or the plan says what it needs.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from equipoise.models.loading import Description
+from equipoise.runs import recipes
+from equipoise.runs.planning.phases import phases
+
+CARD = 80e9
+# Of Qwen2.5-7B, with an adapter of rank 16 on all linear layers.
+SEVEN = Description(
+    parameters=7_615_616_512,
+    hidden=3584,
+    layers=28,
+    vocabulary=152_064,
+    context=32_768,
+    kv_numbers=2 * 28 * 4 * 128,
+    trainable=40_370_176,
+    short=True,
+)
+LORA = "player_defaults.lora={r: 16}"
+POLICY = [
+    "players.policy.model=builtin",
+    "players.policy.lora={r: 16}",
+    "prompts.path=none.jsonl",
+]
+OUTSIDER = "players.outsider={model: builtin, max_length: 2048, lora: {r: 16}}"
+ROLES = [
+    "players.defender.model=builtin",
+    "players.adversary.model=builtin",
+    "prompts.path=none.jsonl",
+    "judge.guard=clerk_guard",
+    LORA,
+]
+ASSISTANT = [
+    "players.assistant.model=builtin",
+    "players.assistant.lora={r: 16}",
+    "prompts.path=none.parquet",
+]
+POOL = [
+    "players={ann: {model: builtin}, ben: {model: builtin}, cat: {model: builtin}}",
+    "prompts.path=none.jsonl",
+    LORA,
+]
+# Recipe -> what it needs here, and what the plan asks for, where it does not fit.
+PUBLISHED = {
+    "mnpo": (POLICY, ""),
+    "mnpo_as_released": (POLICY, ""),
+    "mnpo_one_gpu": (POLICY, ""),
+    "mnpo_eight_gpus": (POLICY, ""),
+    "mnpo_two_nodes": (POLICY, ""),
+    "mnpo_external": ([*POLICY, OUTSIDER], ""),
+    "sparta": (POOL, ""),
+    "sparta_as_released": (POOL, ""),
+    "gpo": (ROLES, "learner.critic=head"),
+    "gpo_as_released": (ROLES, "learner.critic=head"),
+    "rlhf": (ROLES, "learner.critic=head"),
+    "gtalign": (ASSISTANT, "learner.critic=head"),
+}
+
+
+def memory(name: str, overrides: list[str], size: Description = SEVEN):
+    config = recipes.load(name, overrides)
+    return phases(config, 256, accelerator=True, sizes=lambda model, lora: size)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_at_seven_billion_it_fits_one_card_or_says_what_it_needs(name):
+    overrides, needed = PUBLISHED[name]
+    taken = memory(name, overrides)
+    assert {part.phase for part in taken} >= {"play", "learn"}
+    assert all(part.bytes > 2 * SEVEN.parameters for part in taken)
+    short = [part for part in taken if part.bytes > CARD]
+    assert bool(short) == bool(needed), taken
+    assert all(needed in part.advice for part in short if part.phase == "learn")
+
+
+def test_players_of_one_base_hold_it_once():
+    two, three = (
+        memory("sparta", [*POOL, f"players.{name}={{model: builtin, {rest}}}"])
+        for name, rest in (("ann", "learns: true"), ("dan", "learns: true"))
+    )
+    added = three[0].bytes - two[0].bytes
+    assert 0 < added < 1e9
+
+
+GRPO = ["learner={kind: policy_gradient, estimator: group_relative}", "loss=null"]
+
+
+def test_processes_that_stay_hold_a_policy_beside_the_one_that_samples():
+    alone, several = (
+        memory("mnpo", [*POLICY, *GRPO, *launch])
+        for launch in ([], ["learner.launch={num_processes: 2}"])
+    )
+    for one, two in zip(alone, several, strict=True):
+        if one.phase in ("play", "learn"):
+            assert 2 <= (two.bytes - one.bytes) / SEVEN.parameters <= 2.05, two.phase
+
+
+def test_shares_of_a_policy_are_smaller_the_more_processes_there_are():
+    whole = [*POLICY[::2], *GRPO, "players.policy.lora=null"]
+    of_two, of_eight = (
+        next(
+            part.bytes
+            for part in memory(
+                "mnpo",
+                [*whole, f"learner.launch={{config: fsdp2, num_processes: {n}}}"],
+                replace(SEVEN, trainable=SEVEN.parameters),
+            )
+            if part.phase == "learn"
+        )
+        for n in (2, 8)
+    )
+    # 16 bytes of training and 2 of the reference, in shares
+    assert (of_two - of_eight) / SEVEN.parameters == pytest.approx(18 * 3 / 8, rel=0.01)

@@ -1,0 +1,98 @@
+"""Every recipe that names a paper says where it differs from it, and says it truly."""
+
+import re
+
+import pytest
+import yaml
+
+from equipoise.errors import ConfigError
+from equipoise.runs import recipes
+from equipoise.runs.named_sets.published import compare_with_published, setting
+
+PAPER = re.compile(r"arXiv \d{4}\.\d{5}")
+NAMING = [name for name, text in recipes.packaged().items() if PAPER.search(text)]
+AS_RELEASED = [name for name in recipes.packaged() if name.endswith("_as_released")]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", recipes.packaged())
+def test_a_difference_has_a_reason(name):
+    """`compare_with_published` refuses one without, and a setting that is not there."""
+    compared = compare_with_published(name)
+    if compared is None:
+        assert name not in NAMING + AS_RELEASED, "it names a paper"
+        return
+    assert compared.elements
+    assert all(element.why for element in compared.differences)
+    assert not any(element.why for element in compared.same)
+
+
+@pytest.mark.parametrize("name", NAMING)
+def test_the_paper_is_the_one_that_the_recipe_names(name):
+    (number,) = PAPER.findall(recipes.packaged()[name])
+    assert number in compare_with_published(name).paper
+
+
+def test_a_setting_is_what_the_recipe_resolves_to():
+    """Defaults among them: those of a field, of a kind, and those that hang on others."""
+    values = recipes.with_defaults(recipes.read("gtalign_clerks"))
+    built = recipes.load("gtalign_clerks")
+    assert setting(values, "learner.clip", "") == built.learner.clip
+    assert setting(values, "learner.over", "") == built.learner.over == "answer"
+    assert setting(values, "evaluate.every", "") == built.evaluate.every == 20
+    assert setting(values, "pairs", "") == built.pairs.kind
+    assert setting(values, "players.assistant.top_p", "") == 1.0
+    assert setting(values, "judge.terms.wait", "") == 500
+    assert setting(values, "judge.terms.response_words.1", "") == 20
+
+
+RECIPE = {
+    "extends": "gtalign",
+    "published": {"elements": {"clip": {"setting": "learner.clip", "published": 0.3}}},
+}
+
+
+def compared(tmp_path, elements):
+    path = tmp_path / "mine.yaml"
+    changed = {**RECIPE, "published": {"elements": elements}}
+    path.write_text(yaml.safe_dump(changed))
+    return compare_with_published(path)
+
+
+@pytest.mark.parametrize(
+    ("element", "complaint"),
+    [
+        ({"setting": "learner.clip", "published": 0.3}, "say why"),
+        ({"setting": "learner.clipp", "published": 0.3}, "did you mean 'clip'"),
+        ({"setting": "learner.clip.x", "published": 0.3}, "lies in nothing"),
+        ({"published": 0.3}, "either the setting, or ours"),
+        ({"setting": "learner.clip", "publishd": 0.3}, "did you mean 'published'"),
+        ({"setting": "players.asistant.top_p", "published": 1}, "'assistant'"),
+    ],
+)
+def test_a_faulty_element_is_refused(tmp_path, element, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        compared(tmp_path, {"a faulty one": element})
+
+
+def test_a_recipe_has_the_block_of_the_one_it_extends(tmp_path):
+    own = {
+        "who judges": None,
+        "clip": {"setting": "learner.clip", "published": 0.3, "why": "it is ours"},
+    }
+    names = {element.element for element in compared(tmp_path, own).elements}
+    above = {element.element for element in compare_with_published("gtalign").elements}
+    assert names == above - {"who judges"} | {"clip"}
+
+
+def test_the_command_prints_both_sides(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    compared = compare_with_published("gtalign")
+    lines = command("recipes", "gtalign")
+    assert lines.code == 0 and compared.paper in lines.out
+    for element in compared.differences:
+        assert element.element in lines.out
+    listed = command("recipes", "gtalign", "--json").facts
+    assert listed["paper"] == compared.paper
+    assert len(listed["differences"]) == len(compared.differences)
+    assert len(listed["same"]) == len(compared.same)

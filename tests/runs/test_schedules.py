@@ -1,0 +1,96 @@
+"""Settings that change from generation to generation."""
+
+import numpy as np
+import pytest
+from small import FINITE, settings
+
+from equipoise.errors import ConfigError
+from equipoise.learners.tabular import expectation, newton, win_probabilities
+from equipoise.losses.base import PreferenceLoss
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.types import PlayerId
+
+
+def ratios(config):
+    return [config.loss_at(t).ratio for t in range(config.generations)]
+
+
+@pytest.mark.parametrize(
+    "schedule", ["{0: 0.25, 2: 0.75}", "[0.25, 0.25, 0.75]"], ids=["by key", "list"]
+)
+def test_a_schedule_is_followed_and_survives_a_round_trip(schedule):
+    overrides = ["generations=4", "loss.kind=mnpo", f"loss.ratio={schedule}"]
+    config = recipes.load(
+        "mnpo", [*overrides, "policy.model=builtin", "prompts.path=x"]
+    )
+    assert ratios(config) == [0.25, 0.25, 0.75, 0.75]
+    again = recipes.build(recipes.yaml.safe_load(config.yaml()), "again")
+    assert again == config and again.yaml() == config.yaml()
+
+
+def test_a_learners_own_schedule_and_that_of_all():
+    overrides = [
+        "judges={alice: exact, bob: exact}",
+        "players.alice.model=builtin",
+        "players.bob.model=builtin",
+        "prompts.path=x",
+        "learner.learning_rate={0: 1e-6, 1: 5e-7}",
+        "learners={bob: {epochs: [1, 2]}}",
+    ]
+    config = recipes.load("mnpo_heterogeneous", overrides)
+    alice, bob = (
+        [config.learner_at(name, t) for t in range(2)] for name in ("alice", "bob")
+    )
+    assert [trainer.learning_rate for trainer in alice] == [1e-6, 5e-7]
+    assert [trainer.epochs for trainer in bob] == [1, 2]
+    assert [trainer.learning_rate for trainer in bob] == [1e-6, 5e-7]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["loss.ratio={1: 0.5}"], "generations count from 0"),
+        (["loss.ratio={0: 0.5, 1: 2.0}"], "less than or equal to 1"),
+        (["by_generation={loss: {ratio: {0: 0.5}}}"], "take one of them away"),
+        (["by_generation={loss: {rate: {0: 0.5}}}"], "no setting 'rate'"),
+        (["by_generation={los: {ratio: {0: 0.5}}}"], "did you mean 'loss'"),
+        (["loss.ratio={a: 0.5}"], "valid number"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_followed_is_refused(overrides, message):
+    base = ["policy.model=builtin", "prompts.path=x"]
+    with pytest.raises(ConfigError, match=message):
+        recipes.load("mnpo", [*base, *overrides])
+
+
+def test_a_learner_in_memory_keeps_its_settings():
+    overrides = ["learner.learning_rate=[1e-6, 1e-7]"]
+    with pytest.raises(ConfigError, match="stays in memory"):
+        recipes.load("gpo_clerks", overrides)
+
+
+@pytest.mark.long
+def test_each_generation_learns_by_its_own_values(command, tmp_path):
+    """On a finite game, where a generation is the exact minimiser of its own loss."""
+    overrides = settings(
+        loss={"kind": "inpo", "tau": 0.05, "eta": {0: 0.5, 2: 5.0}}, learner="tabular"
+    )
+    assert command("run", *FINITE, *overrides, "--out", "run").code == 0
+    with RunDirectory.read(tmp_path / "run") as run:
+        win_AA = win_probabilities(run.config.game.payoff_AM())
+        learner = run.config.players["policy"]
+    folders = tmp_path / "run" / "players" / "policy"
+
+    def logits(player: PlayerId) -> np.ndarray:
+        weights = folders / str(player.generation) if player.generation else None
+        return learner.logits_A(weights, len(win_AA))
+
+    for t, eta in enumerate([0.5, 0.5, 5.0]):
+        past = [PlayerId("policy", g) for g in range(t, -1, -1)]
+        loss = PreferenceLoss.build({"kind": "inpo", "tau": 0.05, "eta": eta})
+        problem = expectation(loss, win_AA, past, logits)
+        expected_A, _ = newton(problem, logits(past[0]), 100)
+        found_A = logits(PlayerId("policy", t + 1))
+        assert found_A - found_A.mean() == pytest.approx(expected_A, abs=1e-6)

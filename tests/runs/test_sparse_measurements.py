@@ -1,0 +1,108 @@
+"""A small league that is measured every second generation: its ratings, and where its time went."""
+
+import time
+
+import pytest
+
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.ledger import FinishedStage
+from equipoise.runs.playing import play_out
+from equipoise.runs.reading.counts import counts
+from equipoise.runs.reading.history import stage_records
+from equipoise.runs.reading.page import page
+from equipoise.runs.reading.stage_times import stage_times, total_seconds
+from equipoise.runs.rerate import rerate
+
+pytestmark = pytest.mark.long  # they share a whole run
+
+
+SETTINGS = [
+    "generations=5",
+    "prompts.per_generation=4",
+    "prompts.held_out=4",
+    "evaluate.samples=1",
+    "evaluate.every=2",
+    "learner.epochs=0.25",
+    "learner.batch_size=4",
+    "policy.max_new_tokens=8",
+]
+MEASURED = ["policy@0", "policy@2", "policy@4", "policy@5"]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """(the run, the seconds that it took by the clock)"""
+    folder = tmp_path_factory.mktemp("sparse") / "run"
+    started = time.perf_counter()
+    with RunDirectory.create(recipes.load("quickstart", SETTINGS), folder) as run:
+        play_out(run)
+    seconds = time.perf_counter() - started
+    with RunDirectory.read(folder) as run:
+        yield run, seconds
+
+
+def test_a_league_is_rated_with_every_generation_that_was_measured(played):
+    run, _ = played
+    again = rerate(run, rated_by="league")
+    assert sorted(rating.name for rating in again.ratings[0]) == MEASURED
+    last = run.ledger.finished("5/measure")
+    assert last is not None and last["players"] == MEASURED
+    recorded = {row["name"]: row["value"] for row in last["ratings"]}
+    assert {r.name: r.value for r in again.ratings[0]} == pytest.approx(recorded)
+
+
+def test_each_second_is_counted_once(played):
+    run, seconds = played
+    times = stage_times(run.ledger.stages())
+    assert 0 < total_seconds(times) <= seconds
+    inside = [stage for stage in run.ledger.stages() if "/held_out/" in stage.key]
+    assert inside and all(stage.within == "measure" for stage in inside)
+    held_out = sum(stage.seconds for stage in inside if stage.stage == "play")
+    assert times["measure"].parts["play"] == pytest.approx(held_out)
+    training = sum(
+        stage.seconds
+        for stage in run.ledger.stages("play")
+        if stage.key == f"{stage.generation}/play"
+    )
+    assert times["play"].seconds == pytest.approx(training)
+
+
+def test_status_and_report_say_the_same(played, command):
+    run, seconds = played
+    facts = command("status", run.folder, "--json").facts
+    shown = command("status", run.folder).out
+    used = counts(run, stage_records(run))
+    assert facts["records"]["seconds"] == used["seconds"] <= seconds + 1
+    assert list(facts["records"]) == [name.replace(" ", "_") for name in used]
+    whole = sum(time["seconds"] for time in facts["time"].values())
+    assert whole <= seconds + 0.1 * len(facts["time"])
+    sections = {section.name: section for section in page(run).sections}
+    labels = [tile.label for tile in sections["records"].blocks[0].tiles]
+    assert all(label in shown for label in labels if label != "seconds")
+    assert [line["label"] for line in facts["headlines"]] == [
+        tile.label for tile in sections["headline"].blocks[0].tiles
+    ]
+    assert all(line["label"] in shown for line in facts["headlines"])
+    rows = sections["cost"].blocks[-1].rows
+    assert "play, inside measure" in [row[0] for row in rows]
+
+
+def test_runs_of_earlier_versions_counted_the_inner_stages_twice():
+    def stage(key, t, name, seconds):
+        return FinishedStage(key, t, name, {}, seconds)
+
+    times = stage_times(
+        [
+            stage("0/held_out/policy/play", 0, "play", 30.0),
+            stage("0/held_out/policy/judge/clerk", 0, "judge", 10.0),
+            stage("0/measure", 0, "measure", 45.0),
+            stage("0/play", 0, "play", 20.0),
+            stage("0/judge/clerk", 0, "judge", 5.0),
+        ]
+    )
+    assert total_seconds(times) == 70.0
+    assert (times["measure"].own, times["measure"].parts) == (
+        5.0,
+        {"play": 30.0, "judge": 10.0},
+    )

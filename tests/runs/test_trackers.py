@@ -1,0 +1,210 @@
+"""Trackers, for real: a league that is interrupted and resumed is one run of the tracker, in the
+run's folder, and its files are read back.
+"""
+
+import json
+import sqlite3
+import struct
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+from small import SMALL, settings
+
+FIRST = """
+from pathlib import Path
+from equipoise.errors import Stopped
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.monitor import Silent
+from equipoise.runs.playing import play_out
+
+class Stop(Silent):
+    def stage(self, name, total=None, generation=None):
+        if generation == 2:
+            raise KeyboardInterrupt
+
+settings = ["generations=3", "report_to=[{kind}]"]
+config = recipes.load("rock_paper_scissors", settings)
+with RunDirectory.create(config, Path("run")) as run:
+    try:
+        play_out(run, Stop())
+    except Stopped:
+        print("stopped")
+"""
+
+Numbers = dict[str, list[tuple[int, float]]]  # name -> (step, value), in order
+
+
+def tensorboard(logs: Path) -> tuple[int, Numbers]:
+    """(how many runs there are, their numbers)"""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    files = list(logs.rglob("events.*"))
+    folder = {file.parent for file in files}
+    events = EventAccumulator(str(logs / "tensorboard"))
+    events.Reload()
+    return len(folder), {
+        name: [(event.step, event.value) for event in events.Scalars(name)]
+        for name in events.Tags()["scalars"]
+    }
+
+
+def trackio(logs: Path) -> tuple[int, Numbers]:
+    """Likewise."""
+    [file] = (logs / "trackio").glob("*.db")
+    rows = sqlite3.connect(file).execute(
+        "SELECT run_name, step, metrics FROM metrics ORDER BY id"
+    )
+    numbers: Numbers = defaultdict(list)
+    names = set()
+    for name, step, metrics in rows:
+        names.add(name)
+        for key, value in json.loads(metrics).items():
+            numbers[key].append((step, value))
+    assert names == {"rock_paper_scissors run"}
+    return len(names), numbers
+
+
+def log_records(data: bytes) -> Iterator[bytes]:
+    """The records of a .wandb file, in LevelDB's log format: blocks of 32 KiB that hold a checksum
+    (4 bytes), a length (2), a type (1) and as many bytes; a record is one whole (type 1) or goes on
+    until its last part (type 4).
+    """
+    record, at = b"", 7  # after the file's own mark
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768  # padding: no room for a head
+            continue
+        length, kind = struct.unpack_from("<HB", data, at + 4)
+        record += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):
+            yield record
+            record = b""
+
+
+def wandb(logs: Path) -> tuple[int, Numbers]:
+    """Likewise; offline, each part of a run has a folder, and all have its id."""
+    from wandb.proto import wandb_internal_pb2
+
+    numbers: Numbers = defaultdict(list)
+    identities = set()
+    for file in sorted((logs / "wandb").glob("offline-run-*/*.wandb")):
+        for data in log_records(file.read_bytes()):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            if record.HasField("run"):
+                identities.add(record.run.run_id)
+                assert record.run.display_name == "rock_paper_scissors run"
+            if record.HasField("history"):
+                for item in record.history.item:
+                    key = item.key or ".".join(item.nested_key)
+                    step = record.history.step.num
+                    numbers[key].append((step, json.loads(item.value_json)))
+    return len(identities), numbers
+
+
+def mlflow(logs: Path) -> tuple[int, Numbers]:
+    """Likewise."""
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=(logs / "mlflow").resolve().as_uri())
+    experiment = client.get_experiment_by_name("rock_paper_scissors")
+    runs = client.search_runs([experiment.experiment_id])
+    assert runs[0].info.run_name == "rock_paper_scissors run"
+    assert runs[0].info.status == "FINISHED"
+    return len(runs), {
+        name: [
+            (metric.step, metric.value)
+            for metric in client.get_metric_history(runs[0].info.run_id, name)
+        ]
+        for name in runs[0].data.metrics
+    }
+
+
+def python(folder: Path, *arguments: str) -> str:
+    """What a process says; it must end well."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "read",
+    [
+        tensorboard,
+        pytest.param(trackio, marks=pytest.mark.slow),
+        pytest.param(wandb, marks=pytest.mark.slow),
+        pytest.param(mlflow, marks=pytest.mark.slow),
+    ],
+)
+def test_a_league_is_one_run(read, tmp_path_factory, monkeypatch):
+    kind = read.__name__
+    folder = tmp_path_factory.mktemp("league")  # its path does not name the tracker
+    pytest.importorskip(kind, reason=f"{kind} is not installed")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.delenv("TRACKIO_DIR", raising=False)
+    # nothing outside the run's folder: a tracker's own default would be here
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    (folder / "home").mkdir()
+    assert "stopped" in python(folder, "-c", FIRST.replace("{kind}", kind))
+    shown = python(folder, "-m", "equipoise", "resume", "run")
+    assert not [line for line in shown.splitlines() if kind in line.lower()], shown
+    assert {path.name for path in folder.iterdir()} == {"run", "home"}
+    runs, numbers = read(folder / "run" / "logs")
+    assert runs == 1
+    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    recorded = [json.loads(line) for line in lines]
+    measured = [line["exploitability"] for line in recorded if "exploitability" in line]
+    exploitability = numbers["league/exploitability"]
+    assert [value for _, value in exploitability] == pytest.approx(measured)
+    steps = [step for step, _ in exploitability]
+    assert len(steps) == 4 and steps == sorted(set(steps))
+    assert "league/generation" in numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {},
+        {
+            "game__samples": 4,
+            "learner": "{kind: policy_gradient, estimator: group_relative}",
+            "learner__epochs": 1,
+        },
+    ],
+    ids=["preference", "policy_gradient"],
+)
+def test_losses_lie_over_the_optimizer_steps_of_all_generations(
+    learner, command, tmp_path
+):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    changes = {"generations": 2, "report_to": ["tensorboard"], **learner}
+    run = ("run", "quickstart", *SMALL, *settings(**changes), "--out", "run", "--json")
+    done = command(*run)
+    assert done.code == 0, done.err
+    _, numbers = tensorboard(tmp_path / "run" / "logs")
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    recorded = [json.loads(line) for line in lines]
+    learned = [line for line in recorded if "/learn/" in line["stage"]]
+    steps = list(accumulate(line["steps"] for line in learned))
+    assert len({line["stage"] for line in learned}) == 2
+    [name] = {"loss", "policy_loss"} & set(learned[0])
+    losses = numbers[f"policy/{name}"]
+    assert [step for step, _ in losses] == steps
+    expected = [line[name] for line in learned]
+    assert [value for _, value in losses] == pytest.approx(expected)
+    assert [step for step, _ in numbers["league/score/policy"]][-1] == steps[-1]

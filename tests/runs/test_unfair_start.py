@@ -1,0 +1,53 @@
+"""Ratings that players start with already rule the first generation's matching."""
+
+import pytest
+
+from equipoise.errors import ConfigError
+from equipoise.runs import recipes
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.monitor import Silent
+from equipoise.runs.planning.plan import plan
+from equipoise.runs.stages import RunStages
+
+SCORES = "{sums: 60, asker: 10, guard: 50, helper: 20, veteran: 40, novice: 30}"
+NEAREST = {
+    "sums": {"guard"},
+    "guard": {"sums", "veteran"},
+    "veteran": {"guard", "novice"},
+    "novice": {"veteran", "helper"},
+    "helper": {"novice", "asker"},
+    "asker": {"helper"},
+}
+
+
+def unfair(scores: str = SCORES) -> list[str]:
+    return [
+        f"training_ratings={{kind: reputation, initial: {scores}}}",
+        "schedule={kind: sparta, alpha: 0, k: 1}",
+        "prompts.count=60",
+        "prompts.per_generation=24",
+        "prompts.held_out=4",
+        "prompts.test=0",
+        "player_defaults.max_new_tokens=2",
+        "generations=1",
+    ]
+
+
+@pytest.mark.long
+def test_the_first_generation_meets_its_nearest(tmp_path):
+    config = recipes.load("sparta_clerks", unfair())
+    with RunDirectory.create(config, tmp_path / "run") as run:
+        stages = RunStages.of(run, Silent())
+        matches = stages.play(stages.deal(0), 0)
+    firsts = set()
+    for match in matches:
+        first, second = (match.seats[seat].name for seat in ("1", "2"))
+        assert second in NEAREST[first]
+        firsts.add(first)
+    assert firsts == set(NEAREST)
+
+
+def test_a_player_without_a_task_score_is_refused_before_anything_is_played():
+    config = recipes.load("sparta_clerks", unfair("{sums: 60, asker: 10}"))
+    with pytest.raises(ConfigError, match="initial has no task score of 'guard'"):
+        plan(config)
