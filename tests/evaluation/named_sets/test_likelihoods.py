@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.evaluation.named_sets.test_choices import ROWS
 
 from equipoise.errors import ConfigError
 from equipoise.runs import api, recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.evaluation import model_settings
 from equipoise.runs.named_sets.results import results
+from tests.evaluation.named_sets.test_choices import ROWS
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.evaluation.named_sets.make_lm_eval_golden import GOLDEN
 
 from equipoise.environments.instructions.ifeval import IFEval
 from equipoise.errors import ConfigError, DataError
@@ -21,6 +20,7 @@ from equipoise.evaluation.named_sets.problems import (
 )
 from equipoise.evaluation.named_sets.statistics import estimate, paired_differences
 from tests.benchmark_answers import answer, failed, made, scored
+from tests.evaluation.named_sets.make_lm_eval_golden import GOLDEN
 
 
 def write_rows(path, rows) -> str:
