@@ -10,11 +10,11 @@ from typing import Any
 
 from equipoise.errors import ConfigError
 from equipoise.runs import recipes as library
-from equipoise.runs.named_sets.sets import Sweep
 from equipoise.runs.consent import reach_of_recipe
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.displayed import play
 from equipoise.runs.handle import Run
+from equipoise.runs.named_sets.sets import Sweep
 from equipoise.runs.planning import plan as planning
 
 
@@ -71,9 +71,7 @@ def evaluate(
     Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
     """
     run = run_to_measure(target, out, player_settings, trust=trust)
-    run.evaluate(
-        on, players, judge, settings, sweep=sweep, trained=trained, progress=progress
-    )
+    run.evaluate(on, players, judge, settings, sweep=sweep, trained=trained, progress=progress)
     return run
 
 
@@ -92,9 +90,7 @@ def run_to_measure(
     if not isinstance(target, Run) and not is_run(target):
         return Run(run_for_model(str(target), out, player_settings))
     if out is not None or player_settings:
-        raise ConfigError(
-            f"{target}: is a run; out and settings of a player are for a model"
-        )
+        raise ConfigError(f"{target}: is a run; out and settings of a player are for a model")
     return target if isinstance(target, Run) else Run(target, trust=trust)
 
 
@@ -107,9 +103,7 @@ def open_run(path: str | Path, *, trust: bool = False) -> Run:
     return Run(path, trust=trust)
 
 
-def plan(
-    recipe: library.Recipe, settings: library.Overrides | None = None
-) -> planning.RunPlan:
+def plan(recipe: library.Recipe, settings: library.Overrides | None = None) -> planning.RunPlan:
     """What a run would do, and an estimate of its memory and time; no model is loaded."""
     _announce(recipe, settings or ())
     return planning.plan(library.load(recipe, settings or ()))

@@ -198,9 +198,7 @@ class RunArena:
         rounds = -(-samples // len(seats))
         seatings = [(prompt, seats) for prompt in self._prompts(part) * rounds]
         key = f"{player.generation}/{part}/{player.name}/play"
-        return self.recorder.matches(
-            key, seatings, player.generation, part, player.name
-        )
+        return self.recorder.matches(key, seatings, player.generation, part, player.name)
 
     # -- two players' answers side by side
 
@@ -230,9 +228,7 @@ class RunArena:
             self._meetings[key] = results
         return self._meetings[key]
 
-    def _side_by_side(
-        self, first: PlayerId, second: PlayerId, samples: int, t: int
-    ) -> list[Match]:
+    def _side_by_side(self, first: PlayerId, second: PlayerId, samples: int, t: int) -> list[Match]:
         """Matches in which the i-th recorded answer of `first` to a prompt sits beside the i-th of
         `second`.
         """
@@ -265,10 +261,7 @@ class RunArena:
             prompt=prompt,
             seats=dict(zip("12", players, strict=True)),
             seed=seeds.child(seed, "match", identity),
-            turns=(
-                Turn("1", first.view, first.move),
-                Turn("2", second.view, second.move),
-            ),
+            turns=(Turn("1", first.view, first.move), Turn("2", second.view, second.move)),
         )
 
     def _answers(self, player: PlayerId, samples: int) -> dict[str, list[Turn]]:
@@ -310,9 +303,7 @@ class RunArena:
             made = [prompt for prompt in prompts if prompt.id not in dealt]
             self._ledger.add_prompts(made, MADE, born)
             seatings = [(prompt, self._seats(prompt, roles)) for prompt in prompts]
-            matches = self.recorder.matches(
-                f"{key}/play", seatings, born, "held_out", players
-            )
+            matches = self.recorder.matches(f"{key}/play", seatings, born, "held_out", players)
             judgements = self.recorder.judgements(
                 f"{key}/judge/{judge.name}",
                 judge,
@@ -325,9 +316,7 @@ class RunArena:
             self._judged[key, judge.name] = list(zip(matches, judgements, strict=True))
         return self._judged[key, judge.name]
 
-    def _seats(
-        self, prompt: Prompt, roles: Mapping[str, PlayerId]
-    ) -> dict[str, PlayerId]:
+    def _seats(self, prompt: Prompt, roles: Mapping[str, PlayerId]) -> dict[str, PlayerId]:
         seats = self.game.seats_for(prompt)
         return {seat: roles[self.game.role(seat)] for seat in seats}
 
@@ -338,9 +327,7 @@ class RunArena:
         if player not in self._policies:
             actor = self._population.actor(player)
             if not isinstance(actor, Distribution):
-                raise ConfigError(
-                    f"players.{player.name}: exact measures need a tabular player"
-                )
+                raise ConfigError(f"players.{player.name}: exact measures need a tabular player")
             self._policies[player] = np.asarray(actor.probabilities(actions))
         return self._policies[player]
 

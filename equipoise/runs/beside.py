@@ -40,9 +40,7 @@ def measurements_beside(
     return measurements
 
 
-def measurement_of(
-    run: RunDirectory, generation: int | None = None
-) -> Measurement[Measures]:
+def measurement_of(run: RunDirectory, generation: int | None = None) -> Measurement[Measures]:
     """What the run measured at that generation; None: at the last one that it measured.
 
     Raises RunError where this was not measured.
@@ -50,8 +48,7 @@ def measurement_of(
     measurements = {m.generation: m for m in history(run).measurements}
     if not measurements:
         raise RunError(
-            f"{run.folder}: nothing has been measured yet; "
-            f"`equipoise resume {run.folder}`"
+            f"{run.folder}: nothing has been measured yet; `equipoise resume {run.folder}`"
         )
     if generation is None:
         return measurements[max(measurements)]

@@ -13,13 +13,13 @@ import msgspec
 
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import Estimate
-from equipoise.system.files import write_text
 from equipoise.report.terminal import show_notes
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.evaluation import is_run, players_of
 from equipoise.runs.exploit_recipe import EXPLOITER, exploit_settings
 from equipoise.runs.reading.history import history
+from equipoise.system.files import write_text
 from equipoise.types import PlayerId, record_id
 
 META = "best_response"  # where the ledger of an exploiter's run says what it is
@@ -127,8 +127,7 @@ def best_response(run: RunDirectory) -> dict[str, Any] | None:
         "at_start": gets[0][1] if gets else None,
         "league": {"by": exploit.league_by, "gets": exploit.league},
         "budget": budget(run),
-        "finished": bool(measured)
-        and measured[-1].generation == run.config.generations,
+        "finished": bool(measured) and measured[-1].generation == run.config.generations,
     }
     return msgspec.to_builtins(facts)
 
@@ -213,6 +212,4 @@ def _check_same(folder: Path, exploit: Exploit) -> None:
         == (exploit.run, exploit.player, exploit.role, exploit.start, exploit.request)
     )
     if not same:
-        raise RunError(
-            f"{folder}: holds another run; choose another --out, or --overwrite"
-        )
+        raise RunError(f"{folder}: holds another run; choose another --out, or --overwrite")

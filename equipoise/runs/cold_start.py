@@ -104,9 +104,7 @@ def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> Run
     values = recipes.read(recipe)
     players = values.get("players")
     if not players:
-        raise ConfigError(
-            f"{recipe}: has no players; {nearest(recipe, list(recipes.packaged()))}"
-        )
+        raise ConfigError(f"{recipe}: has no players; {nearest(recipe, list(recipes.packaged()))}")
     open_models = [
         f"players.{name}.model={train or 'builtin'}"
         for name, player in players.items()

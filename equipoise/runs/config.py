@@ -34,7 +34,8 @@ class RunConfig(RunFields):
     @model_validator(mode="before")
     @classmethod
     def _default_kinds(cls, values: Any) -> Any:
-        """Settings given without a kind are settings of the default kind: `evaluate: {samples: 8}`.
+        """Settings given without a kind are settings of the default kind: `evaluate: {samples:
+        8}`.
         """
         filled = dict(values)
         if "executor" in filled:
@@ -60,9 +61,7 @@ class RunConfig(RunFields):
         self._check_kept()
         for tracker in self.report_to:
             if find_spec(tracker) is None:
-                raise ValueError(
-                    f"report_to: '{tracker}' is not installed; pip install {tracker}"
-                )
+                raise ValueError(f"report_to: '{tracker}' is not installed; pip install {tracker}")
         return self
 
     def _check_names(self) -> None:
@@ -75,11 +74,7 @@ class RunConfig(RunFields):
         for name in self.learning:
             if self.learner is None and name not in self.learners:
                 raise ValueError(f"learner: is missing, and '{name}' learns")
-        named = {
-            "judges": self.judges,
-            "learners": self.learners,
-            "turns": self.turns.named(),
-        }
+        named = {"judges": self.judges, "learners": self.learners, "turns": self.turns.named()}
         for setting, names in named.items():
             for name in names:
                 if name not in self.learning:
@@ -116,9 +111,7 @@ class RunConfig(RunFields):
     def _check_learner(self, trainer: Learner) -> None:
         """Raises ValueError where the trainer lacks what it learns from."""
         if trainer.needs in ("pairs", "game") and self.loss is None and trainer.by_loss:
-            raise ValueError(
-                f"loss: the learner '{trainer.kind}' needs one, e.g. loss: mnpo"
-            )
+            raise ValueError(f"loss: the learner '{trainer.kind}' needs one, e.g. loss: mnpo")
         if trainer.needs == "game" and self.game.payoff_AM() is None:
             raise ValueError(
                 f"learner: '{trainer.kind}' needs a finite game; '{self.game.kind}' is not one"
@@ -138,9 +131,7 @@ class RunConfig(RunFields):
                 "set evaluate.judge"
             )
         if self.prompts.test and not evaluation.selects:
-            raise ValueError(
-                f"prompts.test: evaluate: {evaluation.kind} chooses no player to test"
-            )
+            raise ValueError(f"prompts.test: evaluate: {evaluation.kind} chooses no player to test")
         evaluation.check(
             self.game,
             self.schedule.player_of_role,
@@ -217,9 +208,7 @@ class RunConfig(RunFields):
 
     def _check_rewards(self) -> None:
         """Raises ValueError for settings about rewards where nobody learns from them."""
-        rewarded = [
-            name for name in self.learning if self.learner_of(name).needs == "episodes"
-        ]
+        rewarded = [name for name in self.learning if self.learner_of(name).needs == "episodes"]
         if self.shaping and not rewarded:
             raise ValueError(
                 f"shaping: the learner '{self._trainer_kind}' has no rewards to add "

@@ -14,29 +14,19 @@ SELF_EXPLAINING = ("unknown_key", "unknown_kind", "kind", "value_error")
 SHORT = 60  # characters of a value that a message repeats
 
 
-def config_error(
-    error: ValidationError, source: str, origins: Mapping[str, str]
-) -> ConfigError:
+def config_error(error: ValidationError, source: str, origins: Mapping[str, str]) -> ConfigError:
     """One line for each fault: file or override, key, and what is wrong.
 
     `source` is the file that was read; `origins` says which override set a key.
     """
     # A default that could not be made because of another fault is no fault of its own.
-    faults = [
-        fault
-        for fault in error.errors()
-        if fault["type"] != "default_factory_not_called"
-    ]
+    faults = [fault for fault in error.errors() if fault["type"] != "default_factory_not_called"]
     lines = dict.fromkeys(_line(fault, source, origins) for fault in faults)
     return ConfigError("\n".join(lines))
 
 
 def _line(fault: Any, source: str, origins: Mapping[str, str]) -> str:
-    keys = [
-        str(key)
-        for key in fault["loc"]
-        if "[" not in str(key) and key not in UNION_ARMS
-    ]
+    keys = [str(key) for key in fault["loc"] if "[" not in str(key) and key not in UNION_ARMS]
     path = ".".join(keys)
     if fault["type"] == "unknown_key":
         keys.append(fault["ctx"]["key"])

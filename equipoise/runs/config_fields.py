@@ -34,12 +34,8 @@ class RunFields(Settings):
 
     RENAMED: ClassVar[Mapping[str, str]] = KEYS
 
-    name: str = Field(
-        "run", min_length=1, description="the run's title, in reports and trackers"
-    )
-    seed: int = Field(
-        0, ge=0, description="the one seed; every choice derives its own from it"
-    )
+    name: str = Field("run", min_length=1, description="the run's title, in reports and trackers")
+    seed: int = Field(0, ge=0, description="the one seed; every choice derives its own from it")
     generations: int = Field(
         3, ge=0, description="turns of the loop; 0: the players are only measured"
     )
@@ -51,26 +47,19 @@ class RunFields(Settings):
     schedule: Schedule = Field(default="self_play")  # type: ignore[assignment]
     judge: Judge
     judges: dict[str, Judge] = Field(
-        default_factory=dict,
-        description="learner -> the judge that teaches it in place of `judge`",
+        default_factory=dict, description="learner -> the judge that teaches it in place of `judge`"
     )
     max_unjudged: float = Field(
-        0.2,
-        ge=0,
-        le=1,
-        description="a stage with a larger unjudged share stops the run",
+        0.2, ge=0, le=1, description="a stage with a larger unjudged share stops the run"
     )
-    utility: str = Field(
-        "score", description="the one of the judge's utilities that is played for"
-    )
+    utility: str = Field("score", description="the one of the judge's utilities that is played for")
     training_ratings: Ratings = Field(
         default="bradley_terry",  # type: ignore[assignment]
         description="rates the players by their matches, for schedules, for peers' "
         "weights and for the report",
     )
     training_matches: Literal["all", "own"] = Field(
-        "all",
-        description="a learner is taught by all matches, or by those it played in itself",
+        "all", description="a learner is taught by all matches, or by those it played in itself"
     )
     pairs: PairMaker = Field(default="best_worst")  # type: ignore[assignment]
     truncated: Truncated = Field(
@@ -94,9 +83,7 @@ class RunFields(Settings):
         description="learner -> its own trainer; settings that it leaves out are "
         "those of `learner`",
     )
-    turns: Turns = Field(
-        default="everyone", description="who learns in which generation"
-    )  # type: ignore[assignment]
+    turns: Turns = Field(default="everyone", description="who learns in which generation")  # type: ignore[assignment]
     loss: PreferenceLoss | None = None
     by_generation: dict[str, dict[str, GenerationSchedule]] = Field(
         default_factory=dict,
@@ -114,9 +101,7 @@ class RunFields(Settings):
         "all", description="generations whose weights stay: all, or the newest n"
     )
     commit_every: int = Field(
-        256,
-        ge=1,
-        description="matches played and recorded together; also the unit of resuming",
+        256, ge=1, description="matches played and recorded together; also the unit of resuming"
     )
     ledger: str | None = Field(
         None,

@@ -75,9 +75,7 @@ def reach(config: RunConfig, parts: Mapping[str, None]) -> Reach:
         for url in _addresses(s)
     )
     return Reach(
-        tuple(parts),
-        tuple(dict.fromkeys(str(model) for model in code)),
-        tuple(dict.fromkeys(keys)),
+        tuple(parts), tuple(dict.fromkeys(str(model) for model in code)), tuple(dict.fromkeys(keys))
     )
 
 

@@ -17,8 +17,6 @@ import msgspec
 from equipoise.component import essence
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.named_sets.records import ItemScores
-from equipoise.system.files import CHECKSUMS, faults, set_aside, write_text
-from equipoise.system.locks import check_writable
 from equipoise.players.population import home
 from equipoise.runs import recipes
 from equipoise.runs.config import yaml_text
@@ -28,6 +26,8 @@ from equipoise.runs.ledger import COUNTED, Ledger
 from equipoise.runs.renamed import renamed
 from equipoise.runs.row_checksums import CHECKSUM, columns_of, damaged_rows
 from equipoise.runs.unchanged import SETTINGS
+from equipoise.system.files import CHECKSUMS, faults, set_aside, write_text
+from equipoise.system.locks import check_writable
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
 State = Literal["whole", "damaged", "missing", "unchecked"]
@@ -55,13 +55,8 @@ class Finding:
 
 def examine(folder: Path) -> list[Finding]:
     """Every part of the run with its state. Raises RunError where there is no run."""
-    if (
-        not (folder / "ledger.sqlite").exists()
-        and not (folder / "config.yaml").exists()
-    ):
-        raise RunError(
-            f"{folder}: no run here (config.yaml and ledger.sqlite are missing)"
-        )
+    if not (folder / "ledger.sqlite").exists() and not (folder / "config.yaml").exists():
+        raise RunError(f"{folder}: no run here (config.yaml and ledger.sqlite are missing)")
     ledger = list(_ledger(folder))
     findings = [_configuration(folder), *ledger]
     if all(finding.state == "whole" for finding in ledger):
@@ -80,9 +75,7 @@ def mend(folder: Path) -> list[str]:
     done = []
     for finding in _ledger(folder):
         if finding.state != "whole":
-            raise RunError(
-                f"{folder / finding.part}: is {finding.state}; {finding.note}"
-            )
+            raise RunError(f"{folder / finding.part}: is {finding.state}; {finding.note}")
     if _configuration(folder).state in ("damaged", "missing"):
         with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
             settings = json.loads(ledger.meta(SETTINGS))
@@ -213,9 +206,7 @@ def _weights(folder: Path) -> Iterator[Finding]:
             yield from _missing(folder, birth.player, birth.facts)
 
 
-def _missing(
-    folder: Path, player: PlayerId, facts: dict[str, Any]
-) -> Iterator[Finding]:
+def _missing(folder: Path, player: PlayerId, facts: dict[str, Any]) -> Iterator[Finding]:
     """A generation whose weights are gone; one of a learner that stays in memory has them only
     where it was measured.
     """

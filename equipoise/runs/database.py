@@ -34,8 +34,8 @@ from urllib.parse import quote
 import msgspec
 
 from equipoise.errors import DiskFull, RunError
-from equipoise.system.machines import network_disk
 from equipoise.runs.row_checksums import CHECKSUM, checksum, columns_of, damaged_rows
+from equipoise.system.machines import network_disk
 
 SCHEMA = 4
 READABLE = ("3", "4")  # without checksums, with them
@@ -233,9 +233,7 @@ class Database:
         # A cursor itself would be closed with this generator, after its database.
         yield from map(tuple, self._db.execute(query, values))
 
-    def _records(
-        self, kind: type[T], query: str, values: Sequence[Any] = ()
-    ) -> Iterator[T]:
+    def _records(self, kind: type[T], query: str, values: Sequence[Any] = ()) -> Iterator[T]:
         """The records that a query for one column finds."""
         decode = msgspec.json.Decoder(kind).decode
         for (record,) in self._db.execute(query, values):
@@ -275,9 +273,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = FULL")
     except sqlite3.DatabaseError as error:
         if _is_full(error):
-            raise DiskFull(
-                f"{path}: cannot write ({error}); free some space"
-            ) from error
+            raise DiskFull(f"{path}: cannot write ({error}); free some space") from error
         raise RunError(f"{path}: cannot open the ledger ({error})") from error
     return db
 

@@ -27,8 +27,6 @@ import yaml
 from equipoise import __version__
 from equipoise.component import FREE
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError
-from equipoise.system.files import make_folder, replace, sync_tree, write_text
-from equipoise.system.locks import check_locks, check_writable, held, lock
 from equipoise.runs import consent, recipes
 from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import Reach
@@ -39,6 +37,8 @@ from equipoise.runs.people.adopting import adopt
 from equipoise.runs.planning.checks import check_run
 from equipoise.runs.renamed import renamed
 from equipoise.runs.unchanged import SETTINGS, check_unchanged
+from equipoise.system.files import make_folder, replace, sync_tree, write_text
+from equipoise.system.locks import check_locks, check_writable, held, lock
 from equipoise.system.user_parts import only_reading
 
 Announce = Callable[[Sequence[str]], None]
@@ -51,11 +51,7 @@ class RunDirectory:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        settings: Mapping[str, Any],
-        ledger: Ledger,
-        notes: tuple[str, ...] = (),
+        self, folder: Path, settings: Mapping[str, Any], ledger: Ledger, notes: tuple[str, ...] = ()
     ) -> None:
         """`settings` are what config.yaml holds, under this version's names; `notes` what its user
         should know before it begins.
@@ -187,10 +183,7 @@ class RunDirectory:
     @classmethod
     @contextmanager
     def open(
-        cls,
-        folder: Path,
-        trust: bool = False,
-        announce: Announce = lambda notes: None,
+        cls, folder: Path, trust: bool = False, announce: Announce = lambda notes: None
     ) -> Iterator[RunDirectory]:
         """The run in `folder`, to be played, locked against a second process; `announce` gets what
         the user should know before its own parts are imported.
@@ -210,9 +203,7 @@ class RunDirectory:
 
     @classmethod
     @contextmanager
-    def home_of(
-        cls, folder: Path, directory: Path | None, announce: Announce
-    ) -> Iterator[None]:
+    def home_of(cls, folder: Path, directory: Path | None, announce: Announce) -> Iterator[None]:
         """Meanwhile the current folder is the one that relative paths of the run's configuration
         belong to: `directory`, None: where it was started; where that is gone, the current one,
         which the user is told.
@@ -271,10 +262,7 @@ class RunDirectory:
         path = folder / "config.yaml"
         if not path.is_file():
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
-        with (
-            damaged_records(folder),
-            Ledger.open(folder / LEDGER, reading=reading) as ledger,
-        ):
+        with damaged_records(folder), Ledger.open(folder / LEDGER, reading=reading) as ledger:
             yield cls(folder, renamed(recipes.read(path)), ledger)
 
     def started_in(self) -> AbstractContextManager[Any]:
@@ -304,9 +292,7 @@ class RunDirectory:
         self.settings = values
         write_text(path, self.config.yaml())
         reached = self.reach()
-        if not consent.is_agreed(
-            self.ledger, reached
-        ):  # an address or a key has changed
+        if not consent.is_agreed(self.ledger, reached):  # an address or a key has changed
             self.notes = (*reached.notes(), *consent.sign(self.ledger, reached))
 
     def metric(self, stage: str, **numbers: Any) -> None:
@@ -359,8 +345,7 @@ class RunDirectory:
             lines = [(line.pop("stage"), line) for line in self.watched_metrics()]
             self.ledger.adopt_metrics((key, line) for key, line in lines if key in done)
         text = "".join(
-            json.dumps({"stage": key, **line}) + "\n"
-            for key, line in self.ledger.metrics()
+            json.dumps({"stage": key, **line}) + "\n" for key, line in self.ledger.metrics()
         )
         path = self.folder / "metrics.jsonl"
         if not path.is_file() or path.read_bytes() != text.encode():

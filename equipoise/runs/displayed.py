@@ -12,7 +12,8 @@ from equipoise.runs.playing import Played, explain_devices, play_out
 
 
 def play(run: RunDirectory, progress: bool) -> Played:
-    """Play an open run out: with a bar on a terminal, elsewhere with one line a stage, or silently.
+    """Play an open run out: with a bar on a terminal, elsewhere with one line a stage, or
+    silently.
     """
     from equipoise.report.terminal import Display, show_notes
 

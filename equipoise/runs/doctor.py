@@ -118,9 +118,7 @@ def _builtin_model() -> str:
     from equipoise.players.local import Local
     from equipoise.types import View, user
 
-    player = Local.model_validate(
-        {"model": "builtin", "max_new_tokens": 8, "temperature": 0}
-    )
+    player = Local.model_validate({"model": "builtin", "max_new_tokens": 8, "temperature": 0})
     actor = player.open(None, Resources())
     move = actor.act([View((user("What is 2 + 3?"),))], [0])[0]
     return f"answers 'What is 2 + 3?' with '{move.text}'"

@@ -16,11 +16,7 @@ GradesOf = Callable[[Sequence[Vote]], Grades]
 
 
 def duels(
-    ledger: Ledger,
-    judge: str,
-    t: int,
-    utility: str,
-    grades_of: GradesOf = mean_grades,
+    ledger: Ledger, judge: str, t: int, utility: str, grades_of: GradesOf = mean_grades
 ) -> list[Duel]:
     """The meetings of two different players in generation t, in order, with what each voter gave
     both.

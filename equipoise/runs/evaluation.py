@@ -12,13 +12,13 @@ from equipoise.evaluation.named_sets.records import BenchmarkResult
 from equipoise.judges.base import Judge
 from equipoise.players.population import Population
 from equipoise.runs import recipes
-from equipoise.runs.named_sets.checks import Sets, check_sets
-from equipoise.runs.named_sets.measurement import BenchmarkMeasurement
-from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.contexts import Contexts
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.memory import Memory
 from equipoise.runs.monitor import Monitor
+from equipoise.runs.named_sets.checks import Sets, check_sets
+from equipoise.runs.named_sets.measurement import BenchmarkMeasurement
+from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.recorder import Recorder
 from equipoise.runs.roster import Roster
 from equipoise.types import PlayerId
@@ -52,10 +52,7 @@ def measure(
 
 
 def measure_sets(
-    run: RunDirectory,
-    players: Sequence[PlayerId],
-    sets: Sets,
-    monitor: Monitor,
+    run: RunDirectory, players: Sequence[PlayerId], sets: Sets, monitor: Monitor
 ) -> list[BenchmarkResult]:
     """What each player scores on each set, set by set; recorded as it comes.
 
@@ -96,11 +93,7 @@ def players_of(run: RunDirectory, wanted: Sequence[str]) -> list[PlayerId]:
     ages = _ages(run)
     if not wanted:
         learning = run.config.measured
-        return [
-            PlayerId(name, age)
-            for name in learning
-            for age in sorted({0, ages[name][-1]})
-        ]
+        return [PlayerId(name, age) for name in learning for age in sorted({0, ages[name][-1]})]
     chosen: dict[PlayerId, None] = {}
     for text in wanted:
         name, _, generation = text.partition("@")
@@ -120,9 +113,7 @@ def _generations(
         return [PlayerId(name, age) for age in ages]
     if not generation.isdigit() or int(generation) not in ages:
         there = ", ".join(map(str, ages))
-        raise RunError(
-            f"{run.folder}: no generation '{generation}' of {name}; there are {there}"
-        )
+        raise RunError(f"{run.folder}: no generation '{generation}' of {name}; there are {there}")
     return [PlayerId(name, int(generation))]
 
 
@@ -132,10 +123,7 @@ def _ages(run: RunDirectory) -> dict[str, list[int]]:
     ages = {}
     for name in run.config.players:
         born = [path.name for path in (folder / name).glob("[0-9]*") if path.is_dir()]
-        ages[name] = [
-            0,
-            *sorted(int(age) for age in born if age.isdigit() and int(age)),
-        ]
+        ages[name] = [0, *sorted(int(age) for age in born if age.isdigit() and int(age))]
     return ages
 
 
@@ -149,9 +137,7 @@ def is_run(target: str | Path) -> bool:
     return (Path(target) / "ledger.sqlite").is_file()
 
 
-def run_for_model(
-    model: str, out: str | Path | None, overrides: recipes.Overrides
-) -> Path:
+def run_for_model(model: str, out: str | Path | None, overrides: recipes.Overrides) -> Path:
     """The folder of a run in which nobody learns, for a model's folder, hub id or packaged name, or
     for an endpoint's address; an earlier one of the same settings is used again, one in which
     nothing was measured is replaced.
@@ -168,9 +154,7 @@ def run_for_model(
         if own == essence(config.model_dump(mode="json")):
             return folder
         if not empty:
-            raise RunError(
-                f"{folder}: holds a run of other settings; choose another --out"
-            )
+            raise RunError(f"{folder}: holds a run of other settings; choose another --out")
     with RunDirectory.create(config, folder, overwrite=is_run(folder)):
         return folder
 

@@ -24,15 +24,11 @@ from typing import Any
 
 import msgspec
 
-from equipoise.system.files import drafted
-from equipoise.system.locks import check_writable
-from equipoise.runs.named_sets.results import (
-    BENCHMARKS,
-    benchmark_rows,
-    recorded_results,
-)
 from equipoise.runs.database import to_json
 from equipoise.runs.ledger import Ledger
+from equipoise.runs.named_sets.results import BENCHMARKS, benchmark_rows, recorded_results
+from equipoise.system.files import drafted
+from equipoise.system.locks import check_writable
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
 
 Row = dict[str, Any]
@@ -95,9 +91,7 @@ def _prompts(ledger: Ledger) -> Iterator[Row]:
 
 
 def _pairs(ledger: Ledger) -> Iterator[Row]:
-    for learner, record in ledger.rows(
-        "SELECT learner, record FROM pairs ORDER BY rowid"
-    ):
+    for learner, record in ledger.rows("SELECT learner, record FROM pairs ORDER BY rowid"):
         pair = msgspec.json.decode(record, type=Pair)
         yield {
             "id": pair.id,
@@ -114,9 +108,7 @@ def _pairs(ledger: Ledger) -> Iterator[Row]:
 
 def _episodes(ledger: Ledger) -> Iterator[Row]:
     decode = msgspec.json.Decoder(Episode).decode
-    for learner, record in ledger.rows(
-        "SELECT learner, record FROM episodes ORDER BY rowid"
-    ):
+    for learner, record in ledger.rows("SELECT learner, record FROM episodes ORDER BY rowid"):
         episode = decode(record)
         yield {
             **msgspec.structs.asdict(episode),
@@ -140,9 +132,7 @@ def _matches(ledger: Ledger) -> Iterator[Row]:
             "game": match.game,
             "prompt": match.prompt,
             "seed": match.seed,
-            "seats": to_json(
-                {seat: str(player) for seat, player in match.seats.items()}
-            ),
+            "seats": to_json({seat: str(player) for seat, player in match.seats.items()}),
         }
 
 
@@ -181,11 +171,7 @@ def _votes(ledger: Ledger) -> Iterator[Row]:
 
 def _scores(ledger: Ledger) -> Iterator[Row]:
     for judgement in _all_judgements(ledger):
-        common = {
-            "match": judgement.match,
-            "judge": judgement.judge,
-            "reason": judgement.reason,
-        }
+        common = {"match": judgement.match, "judge": judgement.judge, "reason": judgement.reason}
         if judgement.scores is None:
             yield {**common, "seat": None, "utility": None, "value": None}
             continue
@@ -228,13 +214,7 @@ _LINEAGE = {
     "learner": "text",
     "facts": "text",
 }
-_STAGES = {
-    "key": "text",
-    "generation": "int",
-    "stage": "text",
-    "facts": "text",
-    "seconds": "float",
-}
+_STAGES = {"key": "text", "generation": "int", "stage": "text", "facts": "text", "seconds": "float"}
 _BENCHMARK_ITEMS = {
     "set": "text",
     "player": "text",
@@ -246,13 +226,7 @@ _BENCHMARK_ITEMS = {
     "reason": "text",
     "group": "text",
 }
-_REPLIES = {
-    "key": "text",
-    "account": "text",
-    "tokens": "int",
-    "cost": "float",
-    "record": "text",
-}
+_REPLIES = {"key": "text", "account": "text", "tokens": "int", "cost": "float", "record": "text"}
 _LOGPROBS = {
     "player": "text",
     "encoding": "text",

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import DataError, RunError
-from equipoise.system.files import write_folder
 from equipoise.learners.sft import SFT, train_sft
-from equipoise.system.locks import check_writable
 from equipoise.prompts.files import Files
 from equipoise.runs.monitor import Monitor, Silent
+from equipoise.system.files import write_folder
+from equipoise.system.locks import check_writable
 from equipoise.types import Message, Prompt
 
 Example = tuple[Sequence[Message], str]  # a chat, and the answer to learn
@@ -66,15 +66,7 @@ def fine_tune(
 
     def write(draft: Path) -> None:
         metrics.update(
-            train_sft(
-                model,
-                examples,
-                draft,
-                settings,
-                seed=seed,
-                max_length=max_length,
-                log=log,
-            )
+            train_sft(model, examples, draft, settings, seed=seed, max_length=max_length, log=log)
         )
 
     write_folder(out, write)
@@ -84,10 +76,7 @@ def fine_tune(
 def read_examples(path: str) -> list[Example]:
     """The chats and answers in a file. Raises DataError for a row without an answer."""
     prompts = Files.model_validate({"path": path}).load().training
-    return [
-        (prompt.messages, _completion(prompt, row))
-        for row, prompt in enumerate(prompts, 1)
-    ]
+    return [(prompt.messages, _completion(prompt, row)) for row, prompt in enumerate(prompts, 1)]
 
 
 def _completion(prompt: Prompt, row: int) -> str:

@@ -9,21 +9,19 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from equipoise.errors import ConfigError, RunError
-from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
 from equipoise.evaluation.harnesses.base import Harness
-from equipoise.system.files import write_text
+from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
 from equipoise.judges.base import Judge
-from equipoise.system.locks import check_writable
 from equipoise.ratings.base import Ratings
 from equipoise.runs import recipes
-from equipoise.runs.named_sets.results import BENCHMARKS, against_start, benchmark_rows
-from equipoise.runs.named_sets.sets import Sweep
 from equipoise.runs.beside import measurements_beside
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.displayed import console, play
 from equipoise.runs.export import export
 from equipoise.runs.model_card import copy_cards, write_data_card
+from equipoise.runs.named_sets.results import BENCHMARKS, against_start, benchmark_rows
+from equipoise.runs.named_sets.sets import Sweep
 from equipoise.runs.playing import Played
 from equipoise.runs.publishing import hub_repository
 from equipoise.runs.reading import frames
@@ -34,6 +32,8 @@ from equipoise.runs.reading.summary import Summary, summary
 from equipoise.runs.reading.tables import Frame, frame
 from equipoise.runs.rejudge import JudgedPart, Rejudgement, rejudge
 from equipoise.runs.rerate import RatedBy, Rerating, rerate
+from equipoise.system.files import write_text
+from equipoise.system.locks import check_writable
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,7 @@ class Run:
         with self._read() as run:
             return frame(frames.MATCHES, frames.match_rows(run, part, generation))
 
-    def judgements(
-        self, part: Part | None = None, generation: int | None = None
-    ) -> Frame:
+    def judgements(self, part: Part | None = None, generation: int | None = None) -> Frame:
         """What was judged: one row a judge's word on a seat of a match; args as `matches`."""
         _one_of(part, PARTS, "part")
         with self._read() as run:
@@ -125,9 +123,7 @@ class Run:
         with self._read() as run:
             return frame(BENCHMARKS, benchmark_rows(run.ledger))
 
-    def beside_start(
-        self, results: Sequence[BenchmarkResult] | None = None
-    ) -> list[AgainstStart]:
+    def beside_start(self, results: Sequence[BenchmarkResult] | None = None) -> list[AgainstStart]:
         """The newest results on named sets, or these, each beside the player's start."""
         with self._read() as run:
             rows = list(against_start(run.ledger))
@@ -229,9 +225,7 @@ class Run:
         whose judgements count, "" for the run's own.
         """
         _one_of(of, get_args(RatedBy), "of")
-        ratings = (
-            None if by is None else recipes.component(Ratings, by, settings, "--by")
-        )
+        ratings = None if by is None else recipes.component(Ratings, by, settings, "--by")
         with self._read() as run:
             return rerate(run, ratings, of, judge)
 
@@ -290,9 +284,7 @@ class Run:
             RunDirectory.open(self.path, self.trust, show_notes) as run,
             Display(console=console(), silent=not progress) as display,
         ):
-            return measure(
-                run, on, players, judge, settings, sweep, trained, monitor=display
-            )
+            return measure(run, on, players, judge, settings, sweep, trained, monitor=display)
 
     def evaluate_by_harness(
         self,
@@ -310,8 +302,8 @@ class Run:
         and for players without weights, DataError where data cannot be had.
         """
         from equipoise.report.terminal import show_notes
-        from equipoise.runs.named_sets.harness import measure_by_harness
         from equipoise.runs.evaluation import players_of
+        from equipoise.runs.named_sets.harness import measure_by_harness
 
         by = recipes.component(Harness, harness, settings, "--harness")
         wanted = [players] if isinstance(players, str) else players
@@ -342,9 +334,7 @@ class Run:
         from equipoise.runs.best_response import prepare
 
         with self._read() as run:
-            folder = prepare(
-                run, player, start, role, settings, out, overwrite, self.trust
-            )
+            folder = prepare(run, player, start, role, settings, out, overwrite, self.trust)
         return Run(folder, trust=True).resume(progress=progress)
 
     def import_scores(

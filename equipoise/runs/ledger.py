@@ -81,9 +81,7 @@ class Ledger(Database):
 
     # -- writing
 
-    def add_prompts(
-        self, prompts: Iterable[Prompt], split: str, generation: int
-    ) -> None:
+    def add_prompts(self, prompts: Iterable[Prompt], split: str, generation: int) -> None:
         """Record which prompts belong to (split, generation)."""
         rows = ((p.id, split, generation, to_json(p)) for p in prompts)
         self._insert("prompts", rows)
@@ -143,11 +141,7 @@ class Ledger(Database):
             self._insert("benchmark_scores", rows)
 
     def add_player(
-        self,
-        player: PlayerId,
-        parent: PlayerId | None,
-        learner: str,
-        facts: dict[str, Any],
+        self, player: PlayerId, parent: PlayerId | None, learner: str, facts: dict[str, Any]
     ) -> None:
         """Record a player's birth: from whom, and by which learner."""
         origin = str(parent) if parent else None
@@ -155,12 +149,7 @@ class Ledger(Database):
         self._insert("players", [row])
 
     def finish(
-        self,
-        key: str,
-        generation: int,
-        stage: str,
-        facts: dict[str, Any],
-        seconds: float,
+        self, key: str, generation: int, stage: str, facts: dict[str, Any], seconds: float
     ) -> None:
         """Mark a stage as finished, with what it found out and the lines that it logged."""
         row = (key, generation, stage, to_json(facts), seconds)
@@ -217,10 +206,7 @@ class Ledger(Database):
 
     def players(self) -> list[Birth]:
         """Every player born in this run, in order of birth."""
-        query = (
-            "SELECT name, generation, parent, learner, facts FROM players "
-            "ORDER BY rowid"
-        )
+        query = "SELECT name, generation, parent, learner, facts FROM players ORDER BY rowid"
         return [
             Birth(PlayerId(name, age), parent, learner, msgspec.json.decode(facts))
             for name, age, parent, learner, facts in self.rows(query)
@@ -232,19 +218,12 @@ class Ledger(Database):
         """The prompts of a split, or of one generation of it, in order of writing."""
         return self._part("prompts", Prompt, split, generation)
 
-    def matches(
-        self, split: str, generation: int | None = None, limit: int = -1
-    ) -> list[Match]:
+    def matches(self, split: str, generation: int | None = None, limit: int = -1) -> list[Match]:
         """The matches of a split, or of one generation of it, in order of writing."""
         return self._part("matches", Match, split, generation, limit)
 
     def _part(
-        self,
-        table: str,
-        kind: type,
-        split: str,
-        generation: int | None,
-        limit: int = -1,
+        self, table: str, kind: type, split: str, generation: int | None, limit: int = -1
     ) -> list[Any]:
         where = "split = ?"
         values = [split]
@@ -304,10 +283,7 @@ class Ledger(Database):
 
     def pairs(self, generation: int, learner: PlayerId) -> list[Pair]:
         """What `learner` was taught in `generation`, in order of writing."""
-        query = (
-            "SELECT record FROM pairs WHERE generation = ? AND learner = ? "
-            "ORDER BY rowid"
-        )
+        query = "SELECT record FROM pairs WHERE generation = ? AND learner = ? ORDER BY rowid"
         return list(self._records(Pair, query, (generation, str(learner))))
 
     def episodes(self, learner: PlayerId) -> list[Episode]:
@@ -338,9 +314,7 @@ class Ledger(Database):
 
     def spent(self, account: str) -> Spending:
         """What an account has spent in this run."""
-        query = (
-            "SELECT count(*), total(tokens), total(cost) FROM replies WHERE account = ?"
-        )
+        query = "SELECT count(*), total(tokens), total(cost) FROM replies WHERE account = ?"
         calls, tokens, cost = self._db.execute(query, (account,)).fetchone()
         return Spending(calls, int(tokens), cost)
 
@@ -376,8 +350,7 @@ class Ledger(Database):
         """
         queries = {table: f"SELECT max(rowid) FROM {table}" for table in COUNTED}
         return {
-            table: self._db.execute(query).fetchone()[0] or 0
-            for table, query in queries.items()
+            table: self._db.execute(query).fetchone()[0] or 0 for table, query in queries.items()
         }
 
 

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from equipoise.errors import RunError
-from equipoise.system.locks import check_writable
 from equipoise.runs.config import RunConfig
+from equipoise.system.locks import check_writable
 
 LEDGER = "ledger.sqlite"
 

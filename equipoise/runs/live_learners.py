@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from equipoise import seeds
 from equipoise.errors import RunError
-from equipoise.system.files import faults, set_aside, write_folder
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.process_group import GroupLostError
 from equipoise.models.resources import Resources
@@ -24,6 +23,7 @@ from equipoise.players.population import home
 from equipoise.runs.config import RunConfig
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.monitor import Monitor
+from equipoise.system.files import faults, set_aside, write_folder
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ class LiveLearners:
         self._monitor = monitor
         self._players = folder / "players"
         self._names = {
-            name
-            for name in config.learning
-            if config.learner_of(name).needs == "episodes"
+            name for name in config.learning if config.learner_of(name).needs == "episodes"
         }
         self._trainers: dict[str, SampledPolicy] = {}
         self._newest: dict[str, PlayerId] = {}
@@ -88,16 +86,12 @@ class LiveLearners:
         Processes that are lost over it are started anew, once, from the last state.
         """
         learner = PlayerId(newborn.name, newborn.generation - 1)
-        facts = self._by_trainer(
-            learner, lambda trainer: self._learn(trainer, log), log
-        )
+        facts = self._by_trainer(learner, lambda trainer: self._learn(trainer, log), log)
         trainer = self._trainers[learner.name]
         trainer.assert_agreement(trainer.actor)
         return facts
 
-    def _by_trainer(
-        self, learner: PlayerId, act: Callable[[SampledPolicy], T], log: Log
-    ) -> T:
+    def _by_trainer(self, learner: PlayerId, act: Callable[[SampledPolicy], T], log: Log) -> T:
         """What `act` returns for the trainer at this generation."""
         trainer = self._trainer_at(learner)
         try:
@@ -204,9 +198,7 @@ class LiveLearners:
         state = self._states(learner.name) / str(learner.generation)
         if not state.is_dir():
             self._by_trainer(
-                learner,
-                lambda trainer: write_folder(state, trainer.save_state),
-                _nowhere,
+                learner, lambda trainer: write_folder(state, trainer.save_state), _nowhere
             )
 
     def _states(self, name: str) -> Path:

@@ -31,8 +31,7 @@ class Memory:
         if self._terms is None:
             game = self._config.game
             self._terms = [
-                shaping.in_game(game).open(resources)
-                for shaping in self._config.shaping
+                shaping.in_game(game).open(resources) for shaping in self._config.shaping
             ]
         roles = {term.role for term in self._terms}
         for g in range(self._generations_read, t if roles else 0):

@@ -10,14 +10,14 @@ from typing import get_args
 from pydantic import TypeAdapter, ValidationError
 
 from equipoise.errors import ConfigError, ModelError, RunError
-from equipoise.system.files import write_folder
-from equipoise.system.locks import check_writable
 from equipoise.models.adapters import packaged_models
 from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer
 from equipoise.models.quiet import quiet
 from equipoise.players.local import Local
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.model_card import model_card, write_card
+from equipoise.system.files import write_folder
+from equipoise.system.locks import check_writable
 from equipoise.types import PlayerId
 
 
@@ -31,15 +31,12 @@ def run_of(generation: Path) -> tuple[Path, PlayerId]:
     is_generation = folder.is_dir() and folder.name.isdigit() and len(parts) > 2
     if not is_generation or not (parts[2] / "config.yaml").is_file():
         raise RunError(
-            f"{generation}: is no generation of a run; name one, as in "
-            "runs/first/players/policy/3"
+            f"{generation}: is no generation of a run; name one, as in runs/first/players/policy/3"
         )
     return parts[2], PlayerId(parts[0].name, int(folder.name))
 
 
-def merge(
-    generation: Path, to: Path, *, base: str | None = None, dtype: Dtype = "auto"
-) -> None:
+def merge(generation: Path, to: Path, *, base: str | None = None, dtype: Dtype = "auto") -> None:
     """Write the whole model that the adapter in `generation` makes with its base into the folder
     `to`, with tokenizer and model card; it appears whole or not at all.
 
@@ -87,9 +84,7 @@ def checked_dtype(name: str) -> Dtype:
     try:
         return TypeAdapter(Dtype).validate_python(name)
     except ValidationError as error:
-        raise ConfigError(
-            f"--dtype {name}: must be one of {', '.join(get_args(Dtype))}"
-        ) from error
+        raise ConfigError(f"--dtype {name}: must be one of {', '.join(get_args(Dtype))}") from error
 
 
 def _base(run: RunDirectory, model: str) -> str:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from equipoise.evaluation.measures import History, Measures
-from equipoise.system.files import write_text
 from equipoise.models.adapters import PublishedName, published_name
 from equipoise.players.population import home
 from equipoise.report.elements import Headline
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.reading.history import history
+from equipoise.system.files import write_text
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def write_card(card: ModelCard | DatasetCard, folder: Path) -> None:
     write_text(path, text)
 
 
-def model_card(
-    run: RunDirectory, player: PlayerId, *, merged: bool = False
-) -> ModelCard:
+def model_card(run: RunDirectory, player: PlayerId, *, merged: bool = False) -> ModelCard:
     """The card of a generation that the run has made.
 
     `merged`: of the whole model that the generation's adapter makes with its base.
@@ -90,9 +88,7 @@ def data_card(run: RunDirectory, files: Mapping[Path, int]) -> DatasetCard:
     return DatasetCard(f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(body) + "\n")
 
 
-def write_data_card(
-    run: RunDirectory, files: Mapping[Path, int], folder: Path
-) -> list[Path]:
+def write_data_card(run: RunDirectory, files: Mapping[Path, int], folder: Path) -> list[Path]:
     """Put the card of an exported ledger into `folder`, unless a README of another origin is there;
     what was written.
     """
@@ -187,9 +183,7 @@ def _results(
     """The held-out score, in the form that hubs read."""
     from huggingface_hub import EvalResult
 
-    score = (
-        measured and measured.last and measured.last.measures.scores.get(str(player))
-    )
+    score = measured and measured.last and measured.last.measures.scores.get(str(player))
     if not measured or not score or score.mean is None:
         return
     prompts = run.config.prompts
@@ -230,9 +224,7 @@ def _body(
     if measured is None:
         yield "This generation was not measured."
     else:
-        rows = [
-            (line.label, line.value, line.note) for line in _headlines(player, measured)
-        ]
+        rows = [(line.label, line.value, line.note) for line in _headlines(player, measured)]
         yield _table(("measure", "value (95 % interval)", "beside it"), rows)
     yield "## Settings"
     yield f"```yaml\n{_settings(run, player)}```"
@@ -248,10 +240,7 @@ def _facts(
     if base is not None:
         packaged = ", packaged with Equipoise" if base.packaged else ""
         yield "base model", f"`{base.name}`{packaged}"
-        yield (
-            "weights",
-            "a PEFT adapter on the base model" if adapter else "a whole model",
-        )
+        yield ("weights", "a PEFT adapter on the base model" if adapter else "a whole model")
     for birth in run.ledger.players():
         if birth.player == player:
             yield "trained from", f"{birth.parent} by the learner `{birth.learner}`"
@@ -279,9 +268,7 @@ def _settings(run: RunDirectory, player: PlayerId) -> str:
     settings = {"learner": trainer.settings()}
     if len(_method(run, player)) > 1 and run.config.loss is not None:
         settings["loss"] = run.config.loss.settings()
-    return yaml.safe_dump(
-        without_folders(settings), sort_keys=False, allow_unicode=True
-    )
+    return yaml.safe_dump(without_folders(settings), sort_keys=False, allow_unicode=True)
 
 
 def _command(run: RunDirectory) -> str:

@@ -8,9 +8,7 @@ from typing import Any, Protocol
 class Monitor(Protocol):
     """Follows a run's progress."""
 
-    def stage(
-        self, name: str, total: int | None = None, generation: int | None = None
-    ) -> None:
+    def stage(self, name: str, total: int | None = None, generation: int | None = None) -> None:
         """A stage of a generation begins; `total` is how many steps it has."""
         ...
 
@@ -26,9 +24,7 @@ class Monitor(Protocol):
 class Silent(Monitor):
     """Shows nothing."""
 
-    def stage(
-        self, name: str, total: int | None = None, generation: int | None = None
-    ) -> None:
+    def stage(self, name: str, total: int | None = None, generation: int | None = None) -> None:
         """Ignored."""
 
     def advance(self, n: int = 1) -> None:

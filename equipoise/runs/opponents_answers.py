@@ -43,11 +43,7 @@ class OpponentsAnswers:
         return loss.scored_against(past, peers, self._roster.others())
 
     def samples(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        learner: PlayerId,
-        t: int,
+        self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId, t: int
     ) -> Samples:
         """The scored answers of all of `players` to generation t's prompts.
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
-from equipoise.system.files import write_text
 from equipoise.report.elements import Change, Headline
 from equipoise.report.html import render
 from equipoise.runs.config import RunConfig
@@ -23,6 +22,7 @@ from equipoise.runs.monitor import Monitor, Silent
 from equipoise.runs.reading.page import changes, headlines, page
 from equipoise.runs.stages import RunStages
 from equipoise.runs.trackers import open_trackers
+from equipoise.system.files import write_text
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,7 @@ def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
         seconds=time.perf_counter() - started,
         records=run.ledger.counts(),
         measured=[
-            {"generation": t, **measures}
-            for _, t, _, measures, _ in run.ledger.stages("measure")
+            {"generation": t, **measures} for _, t, _, measures, _ in run.ledger.stages("measure")
         ],
         changes=changes(run),
         headlines=list(headlines(run)),

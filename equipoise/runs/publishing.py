@@ -32,9 +32,7 @@ class HubRepository:
         if files is not None:
             names = [str(file.relative_to(folder)) for file in files]
         try:
-            address = hub.create_repo(
-                self.id, repo_type=self.kind, private=True, exist_ok=True
-            )
+            address = hub.create_repo(self.id, repo_type=self.kind, private=True, exist_ok=True)
             hub.upload_folder(
                 repo_id=self.id,
                 repo_type=self.kind,
@@ -70,8 +68,7 @@ def hub_repository(name: str, kind: Kind) -> HubRepository:
         raise ConfigError(f"--push {name}: name the owner, too: ORG/{name}")
     if get_token() is None:
         raise ConfigError(
-            f"--push {name}: nobody is logged in to the hub; run `hf auth login`, or "
-            "set HF_TOKEN"
+            f"--push {name}: nobody is logged in to the hub; run `hf auth login`, or set HF_TOKEN"
         )
     try:
         account = HfApi().whoami()
@@ -82,8 +79,7 @@ def hub_repository(name: str, kind: Kind) -> HubRepository:
     owners = [account["name"], *(org["name"] for org in account.get("orgs", ()))]
     if owner not in owners:
         raise ConfigError(
-            f"--push {name}: {account['name']} may not write there, but to "
-            f"{', '.join(owners)}"
+            f"--push {name}: {account['name']} may not write there, but to {', '.join(owners)}"
         )
     return HubRepository(name, kind)
 

@@ -20,9 +20,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from equipoise.component import Component, import_path, nearest
 from equipoise.errors import ConfigError
-from equipoise.system.packaged_recipes import packaged, recipe_folder
 from equipoise.runs.config import RunConfig
 from equipoise.runs.config_errors import config_error
+from equipoise.system.packaged_recipes import packaged, recipe_folder
 
 C = TypeVar("C", bound=Component)
 Recipe = str | Path | Mapping[str, Any]
@@ -59,10 +59,7 @@ def build(
 
 
 def component(
-    room: type[C],
-    given: str | Mapping[str, Any] | C | type[C],
-    overrides: Overrides,
-    option: str,
+    room: type[C], given: str | Mapping[str, Any] | C | type[C], overrides: Overrides, option: str
 ) -> C:
     """One component from a kind's name, a YAML file, YAML text, a mapping of settings, a component
     or its class; messages call it `option`.
@@ -154,9 +151,7 @@ def _text(recipe: str | Path) -> str:
         try:
             return path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise ConfigError(
-                f"{path}: is not UTF-8 text (byte {error.start})"
-            ) from error
+            raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start})") from error
     file = recipe_folder() / f"{recipe}.yaml"
     if not file.is_file():
         hint = nearest(str(recipe), list(packaged()))

@@ -62,9 +62,7 @@ class Recorder:
         self._open: list[_OpenStage] = []  # the stages under way, the outermost first
 
     @contextmanager
-    def stage(
-        self, name: str, key: str, t: int, before: float = 0.0
-    ) -> Iterator[dict[str, Any]]:
+    def stage(self, name: str, key: str, t: int, before: float = 0.0) -> Iterator[dict[str, Any]]:
         """Time a stage and mark it finished under `key`, with the facts that are put into the dict.
 
         The seconds are its own: a stage inside it has its own, and names it. `before`: seconds that
@@ -101,8 +99,7 @@ class Recorder:
         `player`: the name of the only player in all the seats, if there is only one.
         """
         planned = [
-            self._planned(i, prompt, seats, t, part)
-            for i, (prompt, seats) in enumerate(seatings)
+            self._planned(i, prompt, seats, t, part) for i, (prompt, seats) in enumerate(seatings)
         ]
         if self._ledger.finished(key) is None:
             title = "play" if part == "train" else f"play {part.replace('_', '-')}"
@@ -123,10 +120,7 @@ class Recorder:
         return Planned(identity, t, part, prompt, seats, dice)
 
     def play(
-        self,
-        planned: Sequence[Planned],
-        game: Game | None = None,
-        act: Act | None = None,
+        self, planned: Sequence[Planned], game: Game | None = None, act: Act | None = None
     ) -> None:
         """Play those that are not recorded yet, in whole chunks.
 
@@ -195,9 +189,7 @@ class Recorder:
         recorded = self._ledger.judgements_of(ids, judge.name)
         return [recorded[match.id] for match in matches]
 
-    def judge(
-        self, judge: Judge, matches: Sequence[Match], prompts: Mapping[str, Prompt]
-    ) -> None:
+    def judge(self, judge: Judge, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> None:
         """Judge what is not recorded yet, in whole chunks; `judge` is in its context."""
         recorded = self._ledger.judgements_of([m.id for m in matches], judge.name)
         for chunk in chunks(matches, self._config.commit_every):
@@ -207,10 +199,7 @@ class Recorder:
             self._monitor.advance(len(chunk))
 
     def _unjudged(
-        self,
-        judge: Judge,
-        matches: Sequence[Match],
-        judgements: Mapping[str, Judgement],
+        self, judge: Judge, matches: Sequence[Match], judgements: Mapping[str, Judgement]
     ) -> dict[str, Any]:
         """Count the seats without a score; raise NoSignal when they are too many."""
         utility = self._config.utility

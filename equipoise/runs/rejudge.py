@@ -92,11 +92,7 @@ def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Matc
 
 
 def _judged(
-    run: RunDirectory,
-    judge: Judge,
-    split: str,
-    matches: Sequence[Match],
-    monitor: Monitor,
+    run: RunDirectory, judge: Judge, split: str, matches: Sequence[Match], monitor: Monitor
 ) -> list[Judgement]:
     """The judge's judgement of each match, recorded as they come."""
     arena = RunArena.of(run, monitor)
@@ -106,9 +102,7 @@ def _judged(
         of_generation = [match for match in matches if match.generation == t]
         key = f"{t}/{split}/judge/{judge.name}/{len(of_generation)}"
         context = arena.contexts.judge(t)
-        judgements += arena.recorder.judgements(
-            key, judge, context, of_generation, prompts, t
-        )
+        judgements += arena.recorder.judgements(key, judge, context, of_generation, prompts, t)
     return judgements
 
 

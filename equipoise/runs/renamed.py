@@ -25,19 +25,14 @@ def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     names, kinds = added("RENAMED"), added("RENAMED_KINDS")
     return {
-        KEYS.get(key, key): _with_new_names(value, names, kinds)
-        for key, value in values.items()
+        KEYS.get(key, key): _with_new_names(value, names, kinds) for key, value in values.items()
     }
 
 
-def _with_new_names(
-    value: Any, names: Mapping[str, str], kinds: Mapping[str, str]
-) -> Any:
+def _with_new_names(value: Any, names: Mapping[str, str], kinds: Mapping[str, str]) -> Any:
     """The value with old names replaced, at whatever depth they are."""
     if isinstance(value, Mapping):
-        renamed = {
-            key: _with_new_names(inner, names, kinds) for key, inner in value.items()
-        }
+        renamed = {key: _with_new_names(inner, names, kinds) for key, inner in value.items()}
         kind = renamed.get("kind")
         if isinstance(kind, str):
             renamed["kind"] = kinds.get(kind, kind)

@@ -93,18 +93,14 @@ def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
     rated = []
     for t in range(len(duels_by_generation)):
         seed = seeds.child(run.config.seed, "standing", t)
-        rated.append(
-            tuple(ratings.training_ratings(names, duels_by_generation[: t + 1], seed))
-        )
+        rated.append(tuple(ratings.training_ratings(names, duels_by_generation[: t + 1], seed)))
     warning = _cycles_among(names, duels_by_generation[-1])
     return Rerating("matches", ratings.kind, tuple(rated), warning)
 
 
 def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     """Generation by generation, the meetings of two different players in training."""
-    teachers = {
-        each.name: each for each in map(run.config.judge_of, run.config.learning)
-    }
+    teachers = {each.name: each for each in map(run.config.judge_of, run.config.learning)}
     name = judge or next(iter(teachers))
     judged = run.ledger.stages("judge")
     known = {facts["judge"] for _, _, _, facts, _ in judged if facts.get("judge")}
@@ -112,26 +108,18 @@ def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
         raise RunError(
             f"{run.folder}: has no judgements by '{name}'; known: {', '.join(sorted(known))}"
         )
-    played = sorted(
-        {t for key, t, *_ in run.ledger.stages("play") if key == f"{t}/play"}
-    )
+    played = sorted({t for key, t, *_ in run.ledger.stages("play") if key == f"{t}/play"})
     grades_of = teachers[name].grades_by_votes if name in teachers else mean_grades
-    by_generation = [
-        duels(run.ledger, name, t, run.config.utility, grades_of) for t in played
-    ]
+    by_generation = [duels(run.ledger, name, t, run.config.utility, grades_of) for t in played]
     if not any(by_generation):
-        raise RunError(
-            f"{run.folder}: no two different players met in training; try --of league"
-        )
+        raise RunError(f"{run.folder}: no two different players met in training; try --of league")
     return by_generation
 
 
 def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:
     """A warning where the last generation's wins go round in circles, else nothing."""
     results = [
-        Meeting(duel.first, duel.second, 2 * decided(duel) - 1)
-        for duel in last
-        if duel.scores
+        Meeting(duel.first, duel.second, 2 * decided(duel) - 1) for duel in last if duel.scores
     ]
     payoff_NN = tally(results, names).payoff_NN
     if not np.isfinite(payoff_NN).all():

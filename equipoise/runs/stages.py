@@ -12,8 +12,6 @@ from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
 from equipoise.players.population import Population
 from equipoise.runs.arena import RunArena
-from equipoise.runs.named_sets.measurement import BenchmarkMeasurement
-from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.contexts import Contexts
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.duels import duels
@@ -23,6 +21,8 @@ from equipoise.runs.live_learners import LiveLearners
 from equipoise.runs.memory import Memory
 from equipoise.runs.model_card import write_cards
 from equipoise.runs.monitor import Monitor
+from equipoise.runs.named_sets.measurement import BenchmarkMeasurement
+from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.opponents_answers import OpponentsAnswers
 from equipoise.runs.prompt_parts import MADE, PromptParts
 from equipoise.runs.recorder import Recorder
@@ -103,20 +103,8 @@ class RunStages:
             contexts,
             recorder,
             live,
-            Teaching(
-                config, ledger, parts, memory, resources, recorder, monitor, answers
-            ),
-            Training(
-                run,
-                roster,
-                population,
-                contexts,
-                live,
-                recorder,
-                monitor,
-                trackers,
-                sharing,
-            ),
+            Teaching(config, ledger, parts, memory, resources, recorder, monitor, answers),
+            Training(run, roster, population, contexts, live, recorder, monitor, trackers, sharing),
             RunArena(config, ledger, roster, population, recorder, contexts, parts),
             BenchmarkMeasurement(run, population, recorder, contexts, monitor),
             monitor,
@@ -181,14 +169,10 @@ class RunStages:
                 rated = ratings.training_ratings(names, by_generation, seed)
                 facts["duels"] = len(by_generation[-1])
                 facts["ratings"] = [
-                    {"name": r.name, "value": r.value, "low": r.low, "high": r.high}
-                    for r in rated
+                    {"name": r.name, "value": r.value, "low": r.low, "high": r.high} for r in rated
                 ]
         ratings = self._contexts.training_ratings(t + 1)
-        return [
-            judges[judgement.judge].weighed(judgement, ratings)
-            for judgement in judgements
-        ]
+        return [judges[judgement.judge].weighed(judgement, ratings) for judgement in judgements]
 
     def _teachers(self) -> dict[str, Judge]:
         """The judges that teach somebody, by name; where nobody learns, all."""
@@ -202,11 +186,7 @@ class RunStages:
         return self._roster.turn(t)
 
     def examples(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        learner: PlayerId,
-        t: int,
+        self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId, t: int
     ) -> Sequence[Pair | Episode]:
         """What `learner` is taught of the matches of generation t: pairs of answers, or episodes of
         its own moves.
@@ -223,7 +203,8 @@ class RunStages:
     # -- measures
 
     def measure(self, t: int) -> None:
-        """How strong generation t is, and what can still beat it; only where a measurement is due.
+        """How strong generation t is, and what can still beat it; only where a measurement is
+        due.
         """
         if not self._roster.due(t):
             return

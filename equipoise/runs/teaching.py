@@ -47,11 +47,7 @@ class Teaching:
         self._monitor = monitor
 
     def examples(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        learner: PlayerId,
-        t: int,
+        self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId, t: int
     ) -> Sequence[Pair | Episode]:
         """What `learner` is taught of generation t's matches; nothing where it learns from the
         rules alone.
@@ -70,11 +66,7 @@ class Teaching:
         return self._pairs(matches, judgements, learner, t)
 
     def _pairs(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        learner: PlayerId,
-        t: int,
+        self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId, t: int
     ) -> list[Pair]:
         key = f"{t}/pair/{learner.name}"
         if self._ledger.finished(key) is None:
@@ -89,11 +81,7 @@ class Teaching:
         return self._ledger.pairs(t, learner)
 
     def _made(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        learner: PlayerId,
-        t: int,
+        self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId, t: int
     ) -> tuple[list[Pair], dict[str, int]]:
         """(the pairs; how many matches or pairs were dropped, by reason)."""
         config = self._config
@@ -142,11 +130,7 @@ class Teaching:
         return None if wins_by == "judged" else wins_by
 
     def _episodes(
-        self,
-        matches: Sequence[Match],
-        judgements: Sequence[Judgement],
-        learner: PlayerId,
-        t: int,
+        self, matches: Sequence[Match], judgements: Sequence[Judgement], learner: PlayerId, t: int
     ) -> list[Episode]:
         key = f"{t}/episodes/{learner.name}"
         if self._ledger.finished(key) is None:
@@ -180,11 +164,7 @@ class Teaching:
 
 
 def _no_signal(
-    example: str,
-    matches: Sequence[Match],
-    learner: PlayerId,
-    t: int,
-    dropped: Mapping[str, int],
+    example: str, matches: Sequence[Match], learner: PlayerId, t: int, dropped: Mapping[str, int]
 ) -> NoSignal:
     reasons = ", ".join(f"{reason} {count}" for reason, count in dropped.items())
     if not reasons:
@@ -219,9 +199,7 @@ def part_means(made: Sequence[Episode]) -> dict[str, float]:
     return {name: fmean(values) for name, values in by_part.items()}
 
 
-def repeated_share(
-    made: Sequence[Episode], matches: Sequence[Match]
-) -> dict[str, float]:
+def repeated_share(made: Sequence[Episode], matches: Sequence[Match]) -> dict[str, float]:
     """role -> the share of its moves that repeat the text of another move of the role; a collapse
     raises it.
     """

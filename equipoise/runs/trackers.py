@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 from equipoise.errors import ConfigError
 from equipoise.evaluation.measures import Measures
-from equipoise.runs.named_sets.results import results
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.named_sets.results import results
 from equipoise.seeds import child
 
 NOT_LOGGED = ("step", "steps")
@@ -184,9 +184,7 @@ class Trackers:
             nonlocal step
             step += int(line.get("steps", 0))
             values = {
-                f"{learner}/{name}": value
-                for name, value in line.items()
-                if name not in NOT_LOGGED
+                f"{learner}/{name}": value for name, value in line.items() if name not in NOT_LOGGED
             }
             self._log(values, step)
 

@@ -14,14 +14,6 @@ import numpy as np
 from equipoise import seeds
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.evaluation.measures import Measures
-from equipoise.system.files import (
-    disk_errors,
-    faults,
-    make_folder,
-    publish,
-    read_json,
-    set_aside,
-)
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.hand_over import compare, has_probes
@@ -36,6 +28,7 @@ from equipoise.runs.monitor import Monitor
 from equipoise.runs.recorder import Recorder
 from equipoise.runs.roster import Roster
 from equipoise.runs.trackers import Trackers
+from equipoise.system.files import disk_errors, faults, make_folder, publish, read_json, set_aside
 from equipoise.types import Episode, Pair, PlayerId
 
 Opponents = list[tuple[PlayerId, float]]  # with their weights in the loss
@@ -74,13 +67,9 @@ class Training:
         self._under_way: dict[str, tuple[TrainingBatch, UnderWay]] = {}
         self._begun: dict[str, float] = {}  # the seconds that beginning each took
         # the newest generations when this process began
-        self._newest = {
-            birth.player.name: birth.player for birth in run.ledger.players()
-        }
+        self._newest = {birth.player.name: birth.player for birth in run.ledger.players()}
 
-    def begin(
-        self, examples: Mapping[PlayerId, Sequence[Pair | Episode]], t: int
-    ) -> None:
+    def begin(self, examples: Mapping[PlayerId, Sequence[Pair | Episode]], t: int) -> None:
         """Have workers train, all at once, what needs nothing but its batch; `learn` then waits for
         each.
         """
@@ -96,9 +85,7 @@ class Training:
                 self._under_way[key] = batch, self._sharing.learn(trainer, batch)
                 self._begun[key] = time.perf_counter() - started
 
-    def learn(
-        self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int
-    ) -> PlayerId:
+    def learn(self, examples: Sequence[Pair | Episode], learner: PlayerId, t: int) -> PlayerId:
         """Train `learner` into its next generation; its weights appear complete or not at all."""
         newborn = PlayerId(learner.name, learner.generation + 1)
         key = f"{t}/learn/{learner.name}"
@@ -141,10 +128,7 @@ class Training:
         weights = self._population.home(newborn)
         aside = weights.with_name(f"damaged-{weights.name}")
         newest = self._newest.get(learner.name, newborn).generation
-        kept = (
-            self._config.keep == "all"
-            or newborn.generation > newest - self._config.keep
-        )
+        kept = self._config.keep == "all" or newborn.generation > newest - self._config.keep
         if weights.is_dir() or not aside.is_dir() or not kept:
             return
         if self._config.learner_of(learner.name).needs == "episodes":
@@ -209,12 +193,7 @@ class Training:
         return read_json(home / FACTS)
 
     def _write(
-        self,
-        key: str,
-        examples: Sequence[Any],
-        learner: PlayerId,
-        t: int,
-        log: Log,
+        self, key: str, examples: Sequence[Any], learner: PlayerId, t: int, log: Log
     ) -> None:
         """Train the learner, and put its next generation into its place, whole."""
         home = self._population.home(PlayerId(learner.name, learner.generation + 1))
@@ -246,9 +225,7 @@ class Training:
         shared = trainer.shares(self._config.players[name])
         self._population.release(() if shared is None else (shared,))
 
-    def _handed_over(
-        self, learner: PlayerId, newborn: PlayerId, t: int
-    ) -> dict[str, Any]:
+    def _handed_over(self, learner: PlayerId, newborn: PlayerId, t: int) -> dict[str, Any]:
         """How far the player that will play is from what was trained; `not_compared` says why where
         that cannot be known.
 
@@ -260,9 +237,7 @@ class Training:
         if trainer.needs == "game":
             return {}
         if not isinstance(trainer, FineTuningSettings) or not has_probes(home):
-            return self._not_compared(
-                newborn, t, f"the learner '{trainer.kind}' wrote no probes"
-            )
+            return self._not_compared(newborn, t, f"the learner '{trainer.kind}' wrote no probes")
         before, after = map(self._population.actor, (learner, newborn))
         if not (isinstance(before, TokenScorer) and isinstance(after, TokenScorer)):
             kind = self._config.players[learner.name].kind
@@ -307,9 +282,7 @@ class Training:
             other_players=self._other_players(learner, t),
             player_of_role=dict(self._config.schedule.player_of_role),
             met=self._met(learner, t),
-            past_weights=[
-                self._population.home(old) if old.generation else None for old in past
-            ],
+            past_weights=[self._population.home(old) if old.generation else None for old in past],
             resources=self._population.resources,
             log=log,
         )
@@ -356,9 +329,7 @@ class Training:
             if other.name != learner.name
         }
 
-    def _met(
-        self, learner: PlayerId, t: int
-    ) -> dict[str, list[tuple[OtherPlayer, float]]]:
+    def _met(self, learner: PlayerId, t: int) -> dict[str, list[tuple[OtherPlayer, float]]]:
         """role -> whom the schedule's mixture seats there in generation t, for learners that learn
         from the game itself.
         """
@@ -372,9 +343,7 @@ class Training:
         }
 
     def _other_player(self, player: PlayerId) -> OtherPlayer:
-        return OtherPlayer(
-            self._config.players[player.name], self._population.weights(player)
-        )
+        return OtherPlayer(self._config.players[player.name], self._population.weights(player))
 
 
 def _unread(line: dict[str, Any]) -> None:

@@ -38,16 +38,12 @@ class Turns(Component):
     """Whether it reads the rewards of those that it names, who must then learn from episodes."""
 
     @abstractmethod
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
+    def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
         """Those of `learners` who learn in generation len(taken): a pure function of the turns
         taken before it.
         """
 
-    def expected(
-        self, learners: Sequence[str], generations: int
-    ) -> list[tuple[str, ...]]:
+    def expected(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
         """Who will learn in each of so many generations, as far as the settings alone decide it."""
         taken: list[TurnTaken] = []
         for _ in range(generations):
@@ -64,9 +60,7 @@ class Everyone(Turns):
 
     kind: Literal["everyone"] = "everyone"
 
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
+    def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
         """All of them."""
         return tuple(learners)
 
@@ -77,9 +71,7 @@ class One(Turns):
     kind: Literal["one"] = "one"
     player: str = Field(description="who learns")
 
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
+    def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
         """Always the same player."""
         return (self.player,)
 
@@ -95,8 +87,7 @@ class Alternate(Turns):
 
     kind: Literal["alternate"] = "alternate"
     steps: dict[str, int] = Field(
-        min_length=1,
-        description="player -> generations of its phase, in order of the turns",
+        min_length=1, description="player -> generations of its phase, in order of the turns"
     )
 
     @field_validator("steps")
@@ -109,9 +100,7 @@ class Alternate(Turns):
                 )
         return steps
 
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
+    def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
         """The player whose phase it is."""
         place = len(taken) % sum(self.steps.values())
         for name, count in self.steps.items():
@@ -138,9 +127,7 @@ class BestResponse(Turns):
         min_length=1, description="players in order of the turns, each once"
     )
     window: int = Field(
-        10,
-        ge=1,
-        description="generations whose mean rewards are compared with those before them",
+        10, ge=1, description="generations whose mean rewards are compared with those before them"
     )
     gain: float = Field(
         0.01, ge=0, description="a rise of the mean reward that is worth going on for"
@@ -158,9 +145,7 @@ class BestResponse(Turns):
             raise ValueError("name each player once")
         return order
 
-    def next_learners(
-        self, learners: Sequence[str], taken: Sequence[TurnTaken]
-    ) -> tuple[str, ...]:
+    def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
         """The last one until its rewards settle, then the next in the order."""
         if not taken:
             return (self.order[0],)
@@ -171,14 +156,9 @@ class BestResponse(Turns):
             return (last,)
         return (self.order[(self.order.index(last) + 1) % len(self.order)],)
 
-    def expected(
-        self, learners: Sequence[str], generations: int
-    ) -> list[tuple[str, ...]]:
+    def expected(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
         """As if rewards never settled, so that every phase has `most` generations."""
-        return [
-            (self.order[(t // self.most) % len(self.order)],)
-            for t in range(generations)
-        ]
+        return [(self.order[(t // self.most) % len(self.order)],) for t in range(generations)]
 
     def _settled(self, rewards: Sequence[float]) -> bool:
         """Whether rewards, newest first, have stopped rising."""

@@ -28,12 +28,7 @@ def values(members: int, generations: int) -> dict:
     return {
         "generations": generations,
         "players": {f"player_{n}": MEMBER for n in range(members)},
-        "prompts": {
-            "kind": "clerk_questions",
-            "count": 30,
-            "per_generation": 6,
-            "held_out": 4,
-        },
+        "prompts": {"kind": "clerk_questions", "count": 30, "per_generation": 6, "held_out": 4},
         "game": {"kind": "answers", "samples": 2},
         "schedule": "sparta",
         "judge": "clerk",

@@ -87,9 +87,7 @@ def test_a_killed_one_goes_on_and_says_that_it_is_unfinished(paper, tmp_path):
 
 
 @pytest.mark.long
-def test_a_language_model_learns_against_a_frozen_defender(
-    red_team_run, command, tmp_path
-):
+def test_a_language_model_learns_against_a_frozen_defender(red_team_run, command, tmp_path):
     run = tmp_path / "siege"
     shutil.copytree(red_team_run, run)
     done = command("best-response", "siege@defender", *FEW, "--json")
@@ -105,9 +103,7 @@ def test_a_language_model_learns_against_a_frozen_defender(
         assert not config.players["defender"].learns
         assert config.players["defender"].model == str(run / "players/defender/1")
         assert config.shaping == ()
-        assert [b.player for b in exploiter.ledger.players()] == [
-            PlayerId("exploiter", 1)
-        ]
+        assert [b.player for b in exploiter.ledger.players()] == [PlayerId("exploiter", 1)]
 
 
 @pytest.mark.slow
@@ -126,9 +122,7 @@ def test_in_one_league_the_two_meet_on_every_prompt(command):
 
 
 @pytest.mark.long
-def test_what_nobody_can_be_trained_against_is_refused(
-    red_team_run, paper, command, tmp_path
-):
+def test_what_nobody_can_be_trained_against_is_refused(red_team_run, paper, command, tmp_path):
     """Before anything is written or sampled: one message, code 2."""
     siege, league = red_team_run, paper
     one_seat = tmp_path / "one_seat"

@@ -14,9 +14,7 @@ from equipoise.runs import recipes
 from equipoise.runs.planning.checks import check_run
 
 PLAIN = [{"prompt": f"Tell me about the number {n}."} for n in range(40)]
-CHAT = [
-    {"prompt": [{"role": "user", "content": f"What is {n} + 1?"}]} for n in range(40)
-]
+CHAT = [{"prompt": [{"role": "user", "content": f"What is {n} + 1?"}]} for n in range(40)]
 MODEL = settings(policy__model="builtin", policy__max_length=128)
 
 
@@ -25,18 +23,13 @@ def overrides(arguments):
 
 
 def mnpo(path, *further):
-    return recipes.load(
-        "mnpo", overrides([*MODEL, *settings(prompts__path=path), *further])
-    )
+    return recipes.load("mnpo", overrides([*MODEL, *settings(prompts__path=path), *further]))
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (
-            {},
-            ["judge: 'gold'", "30 of 30 training prompts", "'answer'", "max_unjudged"],
-        ),
+        ({}, ["judge: 'gold'", "30 of 30 training prompts", "'answer'", "max_unjudged"]),
         ({"judge": "exact"}, ["judge: 'exact'", "8 of 8 held-out", "fact 'answer'"]),
         (
             {"judge": "shorter", "evaluate__judge": "math"},
@@ -46,11 +39,7 @@ def mnpo(path, *further):
         ({"judge": "matrix"}, ["judge: 'matrix' judges finite games"]),
         (
             {"judge": "shorter", "loss": "{kind: sppo, wins: judged}"},
-            [
-                "loss: 'sppo'",
-                "'shorter' lie between -inf and 0",
-                "loss.wins: counted",
-            ],
+            ["loss: 'sppo'", "'shorter' lie between -inf and 0", "loss.wins: counted"],
         ),
         (
             {
@@ -73,9 +62,7 @@ def mnpo(path, *further):
             ["players.policy: model folder 'no/folder/here' does not exist"],
         ),
         (
-            {
-                "judge": "{kind: rubric, model: {kind: local, model: absent/judge}}",
-            },
+            {"judge": "{kind: rubric, model: {kind: local, model: absent/judge}}"},
             ["judge.model: there is no folder 'absent/judge' here"],
         ),
         (
@@ -109,10 +96,7 @@ def test_parts_that_do_not_fit_together(rows, changes, words):
 def test_all_faults_are_said_at_once(rows):
     with pytest.raises(ConfigError) as raised:
         check_run(mnpo(rows(PLAIN), *settings(judge="peers", game__samples=1)))
-    assert {line.partition(":")[0] for line in str(raised.value).splitlines()} == {
-        "judge",
-        "pairs",
-    }
+    assert {line.partition(":")[0] for line in str(raised.value).splitlines()} == {"judge", "pairs"}
 
 
 @pytest.mark.parametrize(
@@ -132,24 +116,17 @@ def test_parts_that_fit(rows, changes):
 
 def test_who_judges_nothing_in_training_need_not_be_able_to(rows):
     """Generation 0 learns from the data's pairs; only what is played is judged."""
-    pairs = [
-        {**row, "chosen": f"It is {n}.", "rejected": "No."}
-        for n, row in enumerate(PLAIN)
-    ]
+    pairs = [{**row, "chosen": f"It is {n}.", "rejected": "No."} for n, row in enumerate(PLAIN)]
     given = settings(pairs="data", evaluate__judge="shorter", generations=1)
     path = rows(pairs)
     check_run(mnpo(path, *given))
-    with pytest.raises(
-        ConfigError, match=r"'gold' can judge no answer to (\d+) of \1 tr"
-    ):
+    with pytest.raises(ConfigError, match=r"'gold' can judge no answer to (\d+) of \1 tr"):
         check_run(mnpo(path, *given, *settings(generations=2)))
 
 
 def test_a_few_prompts_without_an_answer_are_noted(rows):
     answered = [{**row, "answer": str(n)} for n, row in enumerate(PLAIN)]
-    checked = check_run(
-        mnpo(rows([*answered[:37], *PLAIN[37:]]), *settings(judge="exact"))
-    )
+    checked = check_run(mnpo(rows([*answered[:37], *PLAIN[37:]]), *settings(judge="exact")))
     assert any("'exact' can judge no answer to" in note for note in checked.notes)
 
 
@@ -189,10 +166,7 @@ def test_counts_that_fit_stay_as_they_are(rows):
 
 @pytest.mark.parametrize(
     ("count", "further", "words"),
-    [
-        (3, {}, "at least 4, and 3 are there"),
-        (40, {"prompts__shrink": False}, "too few prompts"),
-    ],
+    [(3, {}, "at least 4, and 3 are there"), (40, {"prompts__shrink": False}, "too few prompts")],
 )
 def test_too_few_prompts(rows, count, further, words):
     with pytest.raises(DataError, match=words):
@@ -214,9 +188,7 @@ def test_the_headline_command_of_the_readme(command, rows, reward_folder, prompt
     """As printed, with a tiny model and judge, and less of everything."""
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
     (line,) = [
-        text.replace("\\\n", " ")
-        for text in readme.split("```")
-        if "equipoise run mnpo" in text
+        text.replace("\\\n", " ") for text in readme.split("```") if "equipoise run mnpo" in text
     ]
     words = shlex.split(line.strip().splitlines()[0], comments=True)
     assert words[0] == "equipoise"

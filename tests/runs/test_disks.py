@@ -38,11 +38,7 @@ def shell(script: str, folder: Path) -> subprocess.CompletedProcess:
     if probe.returncode:
         pytest.skip(f"this machine does not let a test mount: {probe.stderr.decode()}")
     return subprocess.run(
-        [*inside, script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ},
+        [*inside, script], capture_output=True, text=True, check=False, env={**os.environ}
     )
 
 
@@ -62,9 +58,7 @@ def test_a_run_is_read_on_a_disk_that_cannot_be_written(finished, tmp_path, stat
             "ledger = Ledger.open(Path(sys.argv[1])); "
             "ledger.finish('late', 12, 'late', {}, 0.0); os._exit(0)"
         )
-        subprocess.run(
-            [sys.executable, "-c", script, run / "ledger.sqlite"], check=True
-        )
+        subprocess.run([sys.executable, "-c", script, run / "ledger.sqlite"], check=True)
         assert (run / "ledger.sqlite-wal").stat().st_size
     before = {path.name for path in run.iterdir()}
     done = shell(

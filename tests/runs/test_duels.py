@@ -43,9 +43,7 @@ def test_who_graded_one_answer_moves_no_reputation(ledger):
     (duel,) = duels(ledger, "peers", 0, "score")
     assert duel.scores == {"j1": (8.0, 8.0)}
     ratings = Reputation(resamples=40).training_ratings(NAMES, [[duel]])
-    assert {rating.name: rating.value for rating in ratings} == dict.fromkeys(
-        NAMES, 100.0
-    )
+    assert {rating.name: rating.value for rating in ratings} == dict.fromkeys(NAMES, 100.0)
 
 
 def test_as_released_the_unread_judge_counts_five_twice(ledger):

@@ -46,13 +46,9 @@ def test_its_runs_are_resumed(earlier, tmp_path):
         run.allow([])
         league(RunStages.of(run, Silent()), run.config.generations)
         resumed = run.ledger.stages("measure")
-    with RunDirectory.create(
-        recipes.load("rock_paper_scissors", TODAY), tmp_path / "new"
-    ) as run:
+    with RunDirectory.create(recipes.load("rock_paper_scissors", TODAY), tmp_path / "new") as run:
         league(RunStages.of(run, Silent()), run.config.generations)
-        assert [row[:4] for row in run.ledger.stages("measure")] == [
-            row[:4] for row in resumed
-        ]
+        assert [row[:4] for row in run.ledger.stages("measure")] == [row[:4] for row in resumed]
         assert run.config.yaml() == (earlier / "config.yaml").read_text()
 
 
@@ -68,10 +64,7 @@ def test_kinds_and_packaged_models_have_their_new_names():
         "name": "desk",
         "players": {"clerk": {"kind": "local", "model": "builtin/assistant"}},
         "prompts": {"kind": "clerk_questions", "text": "world"},
-        "judge": {
-            "kind": "assistance",
-            "tasks": {"clerk": {"kind": "clerk_assistance"}},
-        },
+        "judge": {"kind": "assistance", "tasks": {"clerk": {"kind": "clerk_assistance"}}},
         "judges": [{"kind": "clerk_requests"}],
     }
 

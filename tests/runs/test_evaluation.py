@@ -10,11 +10,11 @@ from openai_server import Say
 
 import equipoise
 from equipoise.errors import ConfigError, DataError, NoSignal, RunError
-from equipoise.evaluation.named_sets.records import BenchmarkResult, Item, ItemScores
 from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.named_sets.records import BenchmarkResult, Item, ItemScores
 from equipoise.prompts.rows import Prompt
-from equipoise.runs.named_sets import results as benchmarks
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.named_sets import results as benchmarks
 from equipoise.types import PlayerId, user
 
 SUMS = [("1+1", "2"), ("2+3", "5"), ("4+4", "8"), ("3+9", "12")]
@@ -93,14 +93,8 @@ def test_other_facts_are_judged_anew(run, sums):
 
 
 def test_samples_limit_and_players(run, sums):
-    [result] = run.evaluate(
-        sums, "adds", "exact", {"samples": 3, "limit": 2}, progress=False
-    )
-    assert asked() == 6 and (result.n, result.answers, result.player) == (
-        2,
-        6,
-        "adds@0",
-    )
+    [result] = run.evaluate(sums, "adds", "exact", {"samples": 3, "limit": 2}, progress=False)
+    assert asked() == 6 and (result.n, result.answers, result.player) == (2, 6, "adds@0")
 
 
 def test_a_sweep_is_one_table(run, sums):
@@ -212,10 +206,7 @@ def test_generations_are_compared_item_by_item_with_the_start(run):
         )
 
     def items(*values):
-        return [
-            ItemScores(item=str(i), values={"acc": value})
-            for i, value in enumerate(values)
-        ]
+        return [ItemScores(item=str(i), values={"acc": value}) for i, value in enumerate(values)]
 
     with RunDirectory.open(run.path) as opened:
         start, later = PlayerId("adds"), PlayerId("adds", 1)
@@ -236,17 +227,11 @@ def test_generations_are_compared_item_by_item_with_the_start(run):
 
 @pytest.mark.long
 def test_a_recipe_measures_its_sets_and_chooses_by_a_dev_set(sums):
-    evaluate = {
-        "sets": {"sums": {"kind": "prompts", "prompts": sums, "judge": "exact"}}
-    }
+    evaluate = {"sets": {"sums": {"kind": "prompts", "prompts": sums, "judge": "exact"}}}
     with pytest.raises(ConfigError, match="'sums' is a test set"):
-        equipoise.plan(
-            nobody_learns(evaluate={"kind": "sets", "select_by": "sums", **evaluate})
-        )
+        equipoise.plan(nobody_learns(evaluate={"kind": "sets", "select_by": "sums", **evaluate}))
     with pytest.raises(ConfigError, match="no set 'sum'; did you mean 'sums'"):
-        equipoise.plan(
-            nobody_learns(evaluate={"kind": "sets", "select_by": "sum", **evaluate})
-        )
+        equipoise.plan(nobody_learns(evaluate={"kind": "sets", "select_by": "sum", **evaluate}))
     evaluate["sets"]["sums"]["part"] = "dev"
     recipe = nobody_learns(
         prompts={"kind": "files", "path": sums, "held_out": 3},
@@ -269,13 +254,7 @@ def test_a_recipe_measures_its_sets_and_chooses_by_a_dev_set(sums):
 def test_players_that_do_not_learn_may_play_a_tournament(sums):
     recipe = nobody_learns(
         generations=2,
-        prompts={
-            "kind": "files",
-            "path": sums,
-            "per_generation": 1,
-            "held_out": 1,
-            "reuse": True,
-        },
+        prompts={"kind": "files", "path": sums, "per_generation": 1, "held_out": 1, "reuse": True},
         schedule="round_robin",
         game={"kind": "answers", "samples": 2},
         evaluate={"samples": 2},
@@ -294,12 +273,7 @@ def test_players_that_do_not_learn_may_play_a_tournament(sums):
     ("on", "judge", "error", "message"),
     [
         ("absent.jsonl", "exact", DataError, "absent: .*no such file"),
-        (
-            "sums.jsonl",
-            None,
-            ConfigError,
-            "'prompts' has no rule to score by; name a judge",
-        ),
+        ("sums.jsonl", None, ConfigError, "'prompts' has no rule to score by; name a judge"),
         (
             "sums.jsonl",
             {"kind": "exact", "fact": "gold"},
@@ -307,18 +281,8 @@ def test_players_that_do_not_learn_may_play_a_tournament(sums):
             "'exact' can judge no answer to these items: the prompt has no fact 'gold'",
         ),
         ("no_such_kind:NoSuch", "exact", ConfigError, "cannot import"),
-        (
-            {"kind": "gsm"},
-            None,
-            ConfigError,
-            "unknown kind 'gsm'; did you mean 'gsm8k'",
-        ),
-        (
-            ["sums.jsonl", "sums.jsonl"],
-            "exact",
-            ConfigError,
-            "two sets are called 'sums'",
-        ),
+        ({"kind": "gsm"}, None, ConfigError, "unknown kind 'gsm'; did you mean 'gsm8k'"),
+        (["sums.jsonl", "sums.jsonl"], "exact", ConfigError, "two sets are called 'sums'"),
         (
             {"prompts": "sums.jsonl", "game": "red_team"},
             "exact",
@@ -357,12 +321,7 @@ def test_a_model_s_run_is_used_again_for_the_same_model_alone(sums):
     with pytest.raises(DataError, match="no such file"):
         equipoise.evaluate("builtin", "absent.jsonl", "exact", out="model")
     first = equipoise.evaluate(
-        "builtin",
-        sums,
-        "exact",
-        out="model",
-        player_settings={"max_new_tokens": 2},
-        progress=False,
+        "builtin", sums, "exact", out="model", player_settings={"max_new_tokens": 2}, progress=False
     )
     again = equipoise.evaluate(
         "builtin",

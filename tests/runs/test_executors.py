@@ -22,15 +22,7 @@ from equipoise.errors import ConfigError, EquipoiseError, ModelError
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.crew import TRIES, Crew, NoRoomError, WorkerLostError
-from equipoise.runs.executors.units import (
-    Act,
-    LetGo,
-    Order,
-    Part,
-    Weighted,
-    cut,
-    failure,
-)
+from equipoise.runs.executors.units import Act, LetGo, Order, Part, Weighted, cut, failure
 from equipoise.runs.playing import play_out
 from equipoise.types import Message, View
 
@@ -46,12 +38,7 @@ VALUES = {
     "generations": 2,
     "unit_rows": 5,
     "players": {f"player_{n}": MEMBER for n in range(3)},
-    "prompts": {
-        "kind": "clerk_questions",
-        "count": 90,
-        "per_generation": 24,
-        "held_out": 6,
-    },
+    "prompts": {"kind": "clerk_questions", "count": 90, "per_generation": 24, "held_out": 6},
     "game": {"kind": "answers", "samples": 2},
     "schedule": "sparta",
     "judge": "clerk",
@@ -81,17 +68,11 @@ def records(folder: Path) -> dict[str, object]:
             rows = db.execute(f"SELECT * FROM {name}")
             columns = [column[0] for column in rows.description]
             tables[name] = [
-                {
-                    c: _untimed(v)
-                    for c, v in zip(columns, row, strict=True)
-                    if c not in TIMED
-                }
+                {c: _untimed(v) for c, v in zip(columns, row, strict=True) if c not in TIMED}
                 for row in rows
             ]
     for file in sorted((folder / "players").rglob("*.safetensors")):
-        tables[str(file.relative_to(folder))] = hashlib.md5(
-            file.read_bytes()
-        ).hexdigest()
+        tables[str(file.relative_to(folder))] = hashlib.md5(file.read_bytes()).hexdigest()
     return tables
 
 
@@ -253,9 +234,7 @@ def test_what_was_not_begun_when_the_workers_were_ended_is_given_up():
 def test_a_unit_that_ends_every_worker_is_given_up_and_the_next_is_done():
     worker = Scripted(set(range(1, TRIES + 1)))
     crew = Crew(lambda i: worker, 1)
-    with pytest.raises(
-        EquipoiseError, match=rf"{TRIES} workers ended over it \(gone\)"
-    ):
+    with pytest.raises(EquipoiseError, match=rf"{TRIES} workers ended over it \(gone\)"):
         crew.submit(UNIT).result()
     assert crew.submit(UNIT).result() == str(TRIES + 1).encode()
     crew.close()

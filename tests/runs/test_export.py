@@ -11,16 +11,7 @@ from equipoise.types import Episode, PlayerId
 
 def test_every_paid_move_is_a_row(tmp_path):
     paid = [
-        Episode(
-            "e1",
-            4,
-            "m1",
-            0,
-            "adversary",
-            "g1",
-            -0.25,
-            {"score": 0.5, "self_bleu": -0.75},
-        ),
+        Episode("e1", 4, "m1", 0, "adversary", "g1", -0.25, {"score": 0.5, "self_bleu": -0.75}),
         Episode("e2", 4, "m1", 1, "defender", "g2", 1.0),
     ]
     with Ledger.create(tmp_path / "ledger.sqlite") as ledger:

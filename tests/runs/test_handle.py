@@ -140,9 +140,7 @@ def test_the_frames_agree_with_each_other_and_with_what_was_measured(run):
     assert (measures.score_low <= measures.score).all()
     assert (measures.score <= measures.score_high).all()
     by_player = judgements.groupby("player").score.mean()
-    assert dict(by_player) == pytest.approx(
-        dict(zip(measures.player, measures.score, strict=True))
-    )
+    assert dict(by_player) == pytest.approx(dict(zip(measures.player, measures.score, strict=True)))
     matches = run.matches()
     assert set(matches.split) == {"train", "held_out", "benchmark"}
     both = matches.merge(judgements, on=["match", "seat"])
@@ -194,9 +192,7 @@ def test_reading_runs_no_code_of_the_configuration(run, tmp_path):
         (foreign / name).write_bytes((run.path / name).read_bytes())
     text = (foreign / "config.yaml").read_text()
     assert "kind: clerk\n" in text
-    (foreign / "config.yaml").write_text(
-        text.replace("kind: clerk\n", "kind: not_here:Judge\n")
-    )
+    (foreign / "config.yaml").write_text(text.replace("kind: clerk\n", "kind: not_here:Judge\n"))
     opened = equipoise.open_run(foreign)
     assert "policy@1 scores" in repr(opened)
     count = sum(len(run.judgements(part)) for part in PARTS)
@@ -235,8 +231,6 @@ def test_out_is_what_the_command_gives(tmp_path, monkeypatch, capsys):
     assert run.path == tmp_path / "runs" / "rock_paper_scissors"
     shown = capsys.readouterr().out
     assert "\x1b" not in shown and "\r" not in shown
-    named = equipoise.run(
-        {"extends": "rock_paper_scissors", "name": "own"}, ["generations=1"]
-    )
+    named = equipoise.run({"extends": "rock_paper_scissors", "name": "own"}, ["generations=1"])
     assert named.path == tmp_path / "runs" / "own"
     assert os.path.relpath(named.path) in repr(named)

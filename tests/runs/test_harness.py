@@ -10,8 +10,8 @@ from equipoise.evaluation.named_sets.records import BenchmarkResult
 from equipoise.players.base import TextScorer
 from equipoise.players.population import Population
 from equipoise.runs import recipes
-from equipoise.runs.named_sets import results as benchmarks
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.named_sets import results as benchmarks
 from equipoise.types import PlayerId
 
 
@@ -60,10 +60,7 @@ def test_imported_scores_lie_beside_the_run(command, folder, player, tmp_path):
     [result] = recorded(folder)
     assert result.metrics["acc"].mean == 0.7
     command("import-scores", target, file, *options, "--name", "arc of the start")
-    assert [result.name for result in recorded(folder)] == [
-        "arc_easy",
-        "arc of the start",
-    ]
+    assert [result.name for result in recorded(folder)] == ["arc_easy", "arc of the start"]
 
 
 @pytest.mark.long

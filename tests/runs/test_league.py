@@ -38,10 +38,7 @@ VALUES = {
     "players": {
         "alice": {**TINY, "learns": True},
         "bob": {**TINY, "learns": True},
-        "carol": {
-            "kind": "scripted",
-            "texts": ["The vet can show you.", "12", "Plus what?"],
-        },
+        "carol": {"kind": "scripted", "texts": ["The vet can show you.", "12", "Plus what?"]},
     },
     "prompts": {
         "kind": "clerk_questions",
@@ -96,9 +93,7 @@ def test_a_learner_is_taught_by_matches_that_it_sat_in(played):
     matches = {match.id: match for match in played.ledger.matches("train", 0)}
     for name in ("alice", "bob"):
         pairs = played.ledger.pairs(0, PlayerId(name))
-        assert all(
-            PlayerId(name) in matches[pair.match].seats.values() for pair in pairs
-        )
+        assert all(PlayerId(name) in matches[pair.match].seats.values() for pair in pairs)
 
 
 def test_the_votes_of_a_rubric_are_kept(played):
@@ -111,10 +106,7 @@ def test_the_votes_of_a_rubric_are_kept(played):
 
 
 def test_peers_are_each_others_opponents(played):
-    known = {
-        player
-        for (player,) in played.ledger.rows("SELECT DISTINCT player FROM logprobs")
-    }
+    known = {player for (player,) in played.ledger.rows("SELECT DISTINCT player FROM logprobs")}
     assert known == {"alice@0", "bob@0"}
 
 
@@ -133,9 +125,7 @@ def test_every_gap_is_by_the_learners_own_judge(played):
     assert found["gap"].keys() == {"alice@1", "bob@1"}
     assert found["exploitability"] == max(found["gap"].values())
     assert set(found["players"]) == {"alice@0", "alice@1", "bob@0", "bob@1", "carol@0"}
-    assert found["score"] == pytest.approx(
-        sum(s["mean"] for s in found["scores"].values()) / 2
-    )
+    assert found["score"] == pytest.approx(sum(s["mean"] for s in found["scores"].values()) / 2)
 
 
 def test_the_best_of_all_generations_is_tested_once(played):
@@ -144,16 +134,10 @@ def test_the_best_of_all_generations_is_tested_once(played):
         **played.ledger.finished("0/measure")["scores"],
         **played.ledger.finished("1/measure")["scores"],
     }
-    alices = {
-        name: score["mean"]
-        for name, score in measured.items()
-        if name.startswith("alice")
-    }
+    alices = {name: score["mean"] for name, score in measured.items() if name.startswith("alice")}
     assert found["held_out"][found["chosen"]]["mean"] >= max(alices.values())
     assert PlayerId.parse(found["start"]).generation == 0
-    tested = {
-        str(p) for match in played.ledger.matches("test") for p in match.seats.values()
-    }
+    tested = {str(p) for match in played.ledger.matches("test") for p in match.seats.values()}
     assert tested == {found["chosen"], found["start"]} == set(found["test"])
 
 
@@ -177,11 +161,7 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
     """
     folder = tmp_path / "run"
     shutil.copytree(played.folder, folder)
-    evaluate = {
-        "kind": "held_out",
-        "samples": 2,
-        "judge": {"kind": "pairwise", "model": COMPARER},
-    }
+    evaluate = {"kind": "held_out", "samples": 2, "judge": {"kind": "pairwise", "model": COMPARER}}
     with RunDirectory.open(folder) as run:
         run.config = recipes.build({**VALUES, "evaluate": evaluate}, "test")
         before = len([m for m in run.ledger.matches("held_out") if m.game != MEETING])
@@ -192,10 +172,7 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
         assert len(meetings) == 10 * 6 * 2
         table = dict(zip(measures.players, measures.payoff, strict=True))
         i, j = (measures.players.index(name) for name in ("alice@1", "carol@0"))
-        texts = {
-            m.id: {seat: t.move.text for t in m.turns for seat in [t.seat]}
-            for m in meetings
-        }
+        texts = {m.id: {seat: t.move.text for t in m.turns for seat in [t.seat]} for m in meetings}
         signs = [
             (len(texts[m.id]["1"]) > len(texts[m.id]["2"]))
             - (len(texts[m.id]["1"]) < len(texts[m.id]["2"]))
@@ -228,17 +205,10 @@ def test_ratings_are_recomputed_from_the_ledger(played, capsys):
     ((_, _, _, facts, _),) = played.ledger.stages("rate")
     again = said(capsys, rate, played.folder, by="", of="matches", judge="")
     assert again["ratings"] == [facts["ratings"]]
-    by_others = said(
-        capsys, rate, played.folder, by="openskill", of="matches", judge="shorter"
-    )
+    by_others = said(capsys, rate, played.folder, by="openskill", of="matches", judge="shorter")
     assert {r["name"] for r in by_others["ratings"][0]} == {"alice", "bob", "carol"}
     league = said(
-        capsys,
-        rate,
-        played.folder,
-        by="{kind: bradley_terry, prior: 2}",
-        of="league",
-        judge="",
+        capsys, rate, played.folder, by="{kind: bradley_terry, prior: 2}", of="league", judge=""
     )
     assert {r["name"] for r in league["ratings"][0]} == set(
         played.ledger.finished("1/measure")["players"]
@@ -250,10 +220,7 @@ def test_ratings_are_recomputed_from_the_ledger(played, capsys):
     [
         ({"by": "elo", "of": "ladder", "judge": ""}, "--of ladder"),
         ({"by": "elow", "of": None, "judge": ""}, "did you mean 'elo'"),
-        (
-            {"by": "{kind: elo, kk: 3}", "of": None, "judge": ""},
-            "--by: .*unknown key 'kk'",
-        ),
+        ({"by": "{kind: elo, kk: 3}", "of": None, "judge": ""}, "--by: .*unknown key 'kk'"),
         (
             {"by": "elo", "of": "matches", "judge": "nobody"},
             "has no judgements by 'nobody'; known: .*shorter",

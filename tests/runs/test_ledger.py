@@ -50,10 +50,7 @@ def match(i: int, generation: int = 0, split: str = "train") -> Match:
 
 def test_records_come_back_as_they_went_in(ledger):
     prompt = Prompt(
-        "p1",
-        (user("what? \u2028 </script>"),),
-        {"harmful": False, "answer": "7"},
-        "clerk",
+        "p1", (user("what? \u2028 </script>"),), {"harmful": False, "answer": "7"}, "clerk"
     )
     judgement = Judgement("j", match(1).id, "exact", {"1": {"score": 1.0}})
     pair = Pair("x", 0, "p1", prompt.messages, "yes", "no", 1.0, 0.0, match(1).id)
@@ -61,12 +58,8 @@ def test_records_come_back_as_they_went_in(ledger):
     ledger.add_matches([match(1), match(2, 1)])
     ledger.add_judgements([(match(1), judgement)])
     ledger.add_pairs([pair], PlayerId("policy", 0))
-    ledger.add_logprobs(
-        PlayerId("policy", 1), "enc", ["a", "b"], [(-1.25, 3), (-0.5, 1)]
-    )
-    ledger.add_player(
-        PlayerId("policy", 1), PlayerId("policy", 0), "preference", {"loss": 0.5}
-    )
+    ledger.add_logprobs(PlayerId("policy", 1), "enc", ["a", "b"], [(-1.25, 3), (-0.5, 1)])
+    ledger.add_player(PlayerId("policy", 1), PlayerId("policy", 0), "preference", {"loss": 0.5})
     assert ledger.prompts("train", 0) == [prompt]
     assert ledger.matches("train", 0) == [match(1)]
     assert ledger.matches("train") == [match(1), match(2, 1)]
@@ -78,9 +71,7 @@ def test_records_come_back_as_they_went_in(ledger):
         "b": (-0.5, 1),
     }
     assert ledger.logprobs(PlayerId("policy", 1), "other", ["a"]) == {}
-    assert ledger.players() == [
-        (PlayerId("policy", 1), "policy@0", "preference", {"loss": 0.5})
-    ]
+    assert ledger.players() == [(PlayerId("policy", 1), "policy@0", "preference", {"loss": 0.5})]
 
 
 def test_writing_again_inserts_nothing(ledger):
@@ -195,9 +186,7 @@ def test_a_judgement_stays_as_it_was_recorded(ledger):
     ledger.add_matches([match(1)])
     for value in (1.0, 0.0):
         ledger.add_judgements([(match(1), judgement("j1", "exact", value))])
-    assert ledger.judgements_of([match(1).id]) == {
-        match(1).id: judgement("j1", "exact", 1.0)
-    }
+    assert ledger.judgements_of([match(1).id]) == {match(1).id: judgement("j1", "exact", 1.0)}
 
 
 def test_log_probabilities_are_of_a_player_and_an_encoding(ledger):
@@ -231,9 +220,7 @@ def test_lines_of_a_stage_are_written_once_with_it(ledger):
     ledger.finish("1/learn", 1, "learn", {}, 0.0)
     ledger.finish("0/learn", 0, "learn", {}, 0.0)
     assert ledger.metrics() == [("0/learn", {"loss": 2.0})]
-    assert [s.key for s in ledger.stages()] == [
-        *("0/learn", "0/later", "0/early", "1/learn"),
-    ]
+    assert [s.key for s in ledger.stages()] == [*("0/learn", "0/later", "0/early", "1/learn")]
 
 
 def test_players_know_where_they_come_from(ledger):

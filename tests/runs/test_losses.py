@@ -13,8 +13,4 @@ def test_a_learner_that_counts_on_has_one_curve_over_its_own_steps(tmp_path):
         series = {line.name: line for line in losses(run)}
     reward = series["reward of adversary"]
     assert reward.x == (1, 2, 3, 4) and reward.boundaries == ()
-    assert list(series)[:3] == [
-        "policy loss of defender",
-        "kl of defender",
-        "reward of defender",
-    ]
+    assert list(series)[:3] == ["policy loss of defender", "kl of defender", "reward of defender"]

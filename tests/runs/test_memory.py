@@ -23,10 +23,7 @@ def settings(**changes) -> RunConfig:
         },
         "prompts": "blank",
         "game": "red_team",
-        "schedule": {
-            "kind": "roles",
-            "roles": {"adversary": "red", "defender": "blue"},
-        },
+        "schedule": {"kind": "roles", "roles": {"adversary": "red", "defender": "blue"}},
         "judge": {"kind": "red_team", "guard": "clerk_guard"},
         "learner": "policy_gradient",
         "evaluate": "red_team",
@@ -42,37 +39,17 @@ def ledger(tmp_path):
 
 
 def write(
-    ledger,
-    t,
-    judge: Judge,
-    *attacks: tuple[str, float | None],
-    rules: RedTeam | None = None,
+    ledger, t, judge: Judge, *attacks: tuple[str, float | None], rules: RedTeam | None = None
 ):
-    """A generation's matches: (what the adversary wrote, its success, None where nobody could say).
-    """
+    """A generation's matches: (what the adversary wrote, its success, None where nobody could say)."""
     for i, (text, success) in enumerate(attacks):
         match = played(
-            rules or game(),
-            seed(identity=f"{t}/{i}"),
-            t,
-            adversary=text,
-            defender="reply",
+            rules or game(), seed(identity=f"{t}/{i}"), t, adversary=text, defender="reply"
         )
         ledger.add_matches([match])
-        scores = (
-            None
-            if success is None
-            else {"adversary": {"score": 0.5, "success": success}}
-        )
+        scores = None if success is None else {"adversary": {"score": 0.5, "success": success}}
         ledger.add_judgements(
-            [
-                (
-                    match,
-                    Judgement(
-                        record_id(match.id, judge.name), match.id, judge.name, scores
-                    ),
-                )
-            ]
+            [(match, Judgement(record_id(match.id, judge.name), match.id, judge.name, scores))]
         )
 
 
@@ -105,9 +82,7 @@ def test_who_speaks_later_has_no_say(ledger):
 
 def test_either_teachers_word_counts(ledger):
     config = settings(
-        judges={
-            "red": {"kind": "red_team", "guard": "clerk_guard", "payoffs": "separate"}
-        }
+        judges={"red": {"kind": "red_team", "guard": "clerk_guard", "payoffs": "separate"}}
     )
     write(ledger, 0, config.judge_of("blue"), ("good", 1.0))
     write(ledger, 0, config.judge_of("red"), ("good", 1.0))
@@ -121,11 +96,7 @@ def test_terms_have_the_generations_before_and_not_the_batch_itself(ledger):
     memory = Memory(config, ledger)
     texts = ["one", "two", "three", "reply", "four"]
     said = [memory.terms(t, Resources())[0].values(texts, [""] * 5) for t in range(3)]
-    assert said == [
-        [0.0] * 5,
-        [-1.0, -1.0, 0.0, 0.0, 0.0],
-        [-1.0, -1.0, -1.0, 0.0, 0.0],
-    ]
+    assert said == [[0.0] * 5, [-1.0, -1.0, 0.0, 0.0, 0.0], [-1.0, -1.0, -1.0, 0.0, 0.0]]
     (resumed,) = Memory(config, ledger).terms(2, Resources())
     assert resumed.values(texts, [""] * 5) == said[2]
 

@@ -44,9 +44,7 @@ def test_the_merged_model_answers_as_the_adapter_does(command, adapter_copy, tmp
     ids = torch.tensor([tokenizer.encode("How much is 3 + 4?")])
     with torch.no_grad():
         whole = merged(ids).logits
-        apart = load_model("builtin/beginner", adapter, Lora(), device="cpu")(
-            ids
-        ).logits
+        apart = load_model("builtin/beginner", adapter, Lora(), device="cpu")(ids).logits
         base = load_model("builtin/beginner", device="cpu")(ids).logits
     assert torch.allclose(whole, apart, atol=1e-4)
     assert not torch.allclose(whole, base, atol=1e-2)
@@ -78,9 +76,7 @@ def test_what_cannot_be_merged_is_refused(command, adapter_copy, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["merge", "export"])
-def test_nothing_is_pushed_without_a_login(
-    verb, command, adapter_run, tmp_path, logged_out
-):
+def test_nothing_is_pushed_without_a_login(verb, command, adapter_run, tmp_path, logged_out):
     what = adapter_run / "players" / "policy" / "1" if verb == "merge" else adapter_run
     refused = command(verb, what, "--to", "out", "--push", "lab/policy")
     assert refused.code == 2 and "hf auth login" in refused.err
@@ -88,8 +84,7 @@ def test_nothing_is_pushed_without_a_login(
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [("policy", "ORG/policy"), ("a/b/c", "a/b/c"), ("else/policy", "ann, lab")],
+    ("name", "message"), [("policy", "ORG/policy"), ("a/b/c", "a/b/c"), ("else/policy", "ann, lab")]
 )
 def test_a_push_to_a_wrong_place_is_refused(
     name, message, command, adapter_run, tmp_path, hub, logged_in

@@ -39,12 +39,7 @@ def values(url: str, calls: int | None) -> dict:
                 "prices": {"input": 2.0, "output": 4.0},
             },
         },
-        "prompts": {
-            "kind": "clerk_questions",
-            "count": 30,
-            "per_generation": 12,
-            "held_out": 4,
-        },
+        "prompts": {"kind": "clerk_questions", "count": 30, "per_generation": 12, "held_out": 4},
         "game": {"kind": "answers", "samples": 2},
         "schedule": "sparta",
         # The local members never learned to grade, so what they say counts as the middle and dan's
@@ -65,11 +60,7 @@ def server(openai_server, monkeypatch):
 
     def answer(body: dict) -> str:
         asked = body["messages"][-1]["content"]
-        return (
-            str(2 + next(graded) % 7)
-            if "Grade the answer" in asked
-            else "The vet can show you."
-        )
+        return str(2 + next(graded) % 7) if "Grade the answer" in asked else "The vet can show you."
 
     openai_server.answer = answer
     return openai_server
@@ -84,9 +75,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
     folder = tmp_path / "run"
     words = r"9 calls.*resume .*run -s players\.dan\.budget\.calls="
     with (
-        RunDirectory.create(
-            recipes.build(values(server.url, 9), "test"), folder
-        ) as run,
+        RunDirectory.create(recipes.build(values(server.url, 9), "test"), folder) as run,
         pytest.raises(Stopped, match=words),
     ):
         play_out(run)
@@ -106,19 +95,12 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
         assert len(set(bodies)) == len(bodies)
 
         matches = run.ledger.matches("train", 0)
-        words = run.ledger.judgements_of(
-            (match.id for match in matches), run.config.judge.name
-        )
+        words = run.ledger.judgements_of((match.id for match in matches), run.config.judge.name)
         for match in matches:
             sitting = {player.name for player in match.seats.values()}
             voters = {PlayerId.parse(vote.by).name for vote in words[match.id].votes}
             assert voters == {"ann", "ben", "dan"} - sitting
-        costs = [
-            vote.cost
-            for word in words.values()
-            for vote in word.votes
-            if vote.by == "dan@0"
-        ]
+        costs = [vote.cost for word in words.values() for vote in word.votes if vote.by == "dan@0"]
         assert costs
         assert min(costs) > 0
         ((_, _, _, rated, _),) = run.ledger.stages("rate")

@@ -22,9 +22,9 @@ def test_the_opponents_answer_the_same_prompts(command, tmp_path):
         learner = PlayerId("policy", 1)
         pairs = run.ledger.pairs(1, learner)
     assert {match.prompt for match in asked} == dealt and len(judged) == len(asked)
-    assert {seat for match in asked for seat in match.seats.values()} == {
-        PlayerId("policy", 0)
-    }, "π_1's own answers are those of the training matches"
+    assert {seat for match in asked for seat in match.seats.values()} == {PlayerId("policy", 0)}, (
+        "π_1's own answers are those of the training matches"
+    )
     for pair in pairs:
         assert 0 <= pair.rejected_win <= pair.chosen_win <= 1
     counts = planned.facts["counts"]

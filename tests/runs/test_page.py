@@ -20,9 +20,7 @@ pytestmark = pytest.mark.long  # they share a whole run
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return pool_run.write(
-        tmp_path_factory.mktemp("pool") / "run", generations=3, per_generation=60
-    )
+    return pool_run.write(tmp_path_factory.mktemp("pool") / "run", generations=3, per_generation=60)
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +74,7 @@ def test_a_card_holds_the_scores_of_every_judge(run, recorded):
         for answer in card.answers
     )
     silent = [card for card in cards if card.reason]
-    assert len(silent) == 6 and all(
-        "nobody could be read" in card.reason for card in silent
-    )
+    assert len(silent) == 6 and all("nobody could be read" in card.reason for card in silent)
     assert {answer.score for card in silent for answer in card.answers} == {None}
     assert warning == ""
 
@@ -140,12 +136,8 @@ def test_a_long_run_is_sampled_and_the_page_says_so(run):
     answers = sum(usage.answers for usage in sampled_matches.tokens(part, MEETING))
     assert answers % 1 == 0 and abs(answers - 360) < 60
     text = render(page(run, cards=6, sample=60))
-    assert (
-        text.count(f"From a random sample of {read} of the run&#39;s 198 matches.") == 3
-    )
-    assert (
-        f"Tokens are estimated from a random sample of {read} of 198 matches." in text
-    )
+    assert text.count(f"From a random sample of {read} of the run&#39;s 198 matches.") == 3
+    assert f"Tokens are estimated from a random sample of {read} of 198 matches." in text
 
 
 def test_a_run_without_these_records_still_reports(tmp_path):
@@ -153,8 +145,5 @@ def test_a_run_without_these_records_still_reports(tmp_path):
         text = render(page(run))
     assert "no rating of the training matches is recorded" in text
     assert "no two players have met in training matches" in text
-    assert (
-        "no stage has ended, no endpoint was asked, and no player or judge counts tokens"
-        in text
-    )
+    assert "no stage has ended, no endpoint was asked, and no player or judge counts tokens" in text
     assert "Who judged whom" not in text

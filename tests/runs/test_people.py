@@ -58,9 +58,7 @@ def vote_by_taste(ballot, voter, most=100, taste=LONG):
         question = ballot.question(voter)
         if question is None:
             break
-        left, right = (
-            player_of(ballot, ref) for ref in (question.left, question.right)
-        )
+        left, right = (player_of(ballot, ref) for ref in (question.left, question.right))
         choice = "left" if taste[left] < taste[right] else "right"
         ballot.vote(voter, question.left, question.right, choice, f"by {voter}")
         pairs.append(frozenset((left, right)))
@@ -70,15 +68,11 @@ def vote_by_taste(ballot, voter, most=100, taste=LONG):
 def test_everybody_is_asked_everything_once_in_random_places(run):
     with open_ballot(run, overlap=0.0) as ballot:
         asked = vote_by_taste(ballot, "ann")
-        assert Counter(asked) == {
-            frozenset(two): 4 for two in itertools.combinations(LONG, 2)
-        }
+        assert Counter(asked) == {frozenset(two): 4 for two in itertools.combinations(LONG, 2)}
         vote_by_taste(ballot, "ben")
         votes = votes_of(run).read()
     assert len(votes) == 24 == len({(vote.pair, vote.voter) for vote in votes})
-    left = Counter(
-        vote.choice for vote in votes
-    )  # by taste, so the winner's place is by chance
+    left = Counter(vote.choice for vote in votes)  # by taste, so the winner's place is by chance
     assert 4 < left["left"] < 20
     places = {vote.pair: vote.left for vote in votes if vote.voter == "ann"}
     same = sum(places[vote.pair] == vote.left for vote in votes if vote.voter == "ben")
@@ -92,8 +86,7 @@ def test_those_are_asked_about_whose_votes_tell_most(run):
         # Two who look at once are not both shown the same players.
         ann, ben = ballot.question("ann"), ballot.question("ben")
         shown = [
-            {player_of(ballot, each.left), player_of(ballot, each.right)}
-            for each in (ann, ben)
+            {player_of(ballot, each.left), player_of(ballot, each.right)} for each in (ann, ben)
         ]
         assert shown[0] != shown[1] and ballot.question("ann") == ann
 
@@ -104,8 +97,7 @@ def test_overlap_asks_again_what_somebody_has_decided(run):
         vote_by_taste(ballot, "ben", 5)
     votes = votes_of(run).read()
     by_voter = {
-        name: {vote.pair for vote in votes if vote.voter == name}
-        for name in ("ann", "ben")
+        name: {vote.pair for vote in votes if vote.voter == name} for name in ("ann", "ben")
     }
     assert by_voter["ann"] == by_voter["ben"]
 
@@ -158,9 +150,7 @@ def test_a_second_vote_on_the_run_is_refused(run):
         pass
 
 
-@pytest.mark.parametrize(
-    "name", ["", "  ", "a" * 61, "ann@x.org", "a\nb", "a\u202eb", "\x00"]
-)
+@pytest.mark.parametrize("name", ["", "  ", "a" * 61, "ann@x.org", "a\nb", "a\u202eb", "\x00"])
 def test_names_that_no_record_can_bear_are_refused(run, name):
     with pytest.raises(DataError, match="a name has"):
         checked_name(name)
@@ -187,10 +177,7 @@ def test_a_run_without_two_different_answers_has_nothing_to_vote_on(tmp_path):
     people_run.write(tmp_path / "same", answers=same)
     people_run.write(tmp_path / "sole", answers={"one": "It is {i}."})
     for name in ("same", "sole"):
-        with (
-            pytest.raises(RunError, match="nothing to vote on"),
-            open_ballot(tmp_path / name),
-        ):
+        with pytest.raises(RunError, match="nothing to vote on"), open_ballot(tmp_path / name):
             pass
 
 
@@ -253,9 +240,7 @@ def test_two_bad_answers_are_a_tie_that_is_told_apart(run):
         ballot.vote("ann", asked.left, asked.right, "both_bad", "nonsense")
     with RunDirectory.read(run) as opened:
         [pair] = judged_pairs(opened.ledger, votes_of(run).read(), "score")
-    assert pair.judgement.scores == {
-        seat: {"score": 0.5, "both_bad": 1.0} for seat in "12"
-    }
+    assert pair.judgement.scores == {seat: {"score": 0.5, "both_bad": 1.0} for seat in "12"}
     assert pair.judgement.votes[0].reason == "both bad: nonsense"
 
 
@@ -340,11 +325,7 @@ def test_votes_of_another_run_are_left_out(run):
 
 
 def test_the_lock_of_a_run_in_use_has_its_own_error(run):
-    with (
-        RunDirectory.locked(run),
-        pytest.raises(RunBusy, match="in use"),
-        RunDirectory.locked(run),
-    ):
+    with RunDirectory.locked(run), pytest.raises(RunBusy, match="in use"), RunDirectory.locked(run):
         pass
 
 

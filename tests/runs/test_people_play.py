@@ -18,13 +18,7 @@ from equipoise.runs.people.votes import PEOPLE
 
 ANSWERS = {"rocky": "rock", "polly": "paper"}
 MATRIX = Game.build({"kind": "matrix", "name": "rock_paper_scissors"})
-CHAT = {
-    "kind": "assistance",
-    "text": "none",
-    "blocks": False,
-    "simulated": True,
-    "turns": 2,
-}
+CHAT = {"kind": "assistance", "text": "none", "blocks": False, "simulated": True, "turns": 2}
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +100,7 @@ def test_a_match_that_was_cut_off_goes_on_where_it_was(run):
     ],
 )
 def test_what_does_not_fit_is_said(run, seat, against, message):
-    with (
-        pytest.raises(ConfigError, match=message),
-        open_arcade(run, seat, MATRIX, against),
-    ):
+    with pytest.raises(ConfigError, match=message), open_arcade(run, seat, MATRIX, against):
         pass
 
 
@@ -160,15 +151,7 @@ def test_poker_against_a_script_that_always_passes(command, monkeypatch, run):
     typed(monkeypatch, "BET\nbet\n")
     game = "{kind: open_spiel, name: kuhn_poker}"
     result = command(
-        "play",
-        run,
-        "--game",
-        game,
-        "--judge",
-        "game_outcome",
-        "--prompt",
-        "x",
-        "--json",
+        "play", run, "--game", game, "--judge", "game_outcome", "--prompt", "x", "--json"
     )
     assert result.code == 0, result.err
     facts = result.facts

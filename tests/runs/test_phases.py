@@ -23,11 +23,7 @@ SEVEN = Description(
     short=True,
 )
 LORA = "player_defaults.lora={r: 16}"
-POLICY = [
-    "players.policy.model=builtin",
-    "players.policy.lora={r: 16}",
-    "prompts.path=none.jsonl",
-]
+POLICY = ["players.policy.model=builtin", "players.policy.lora={r: 16}", "prompts.path=none.jsonl"]
 OUTSIDER = "players.outsider={model: builtin, max_length: 2048, lora: {r: 16}}"
 ROLES = [
     "players.defender.model=builtin",

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import EquipoiseError
-from equipoise.system.files import CHECKSUMS
 from equipoise.learners.policy_optimizer import PolicyOptimizer
 from equipoise.runs import recipes
 from equipoise.runs.damage import examine
@@ -18,6 +17,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.live_learners import LiveLearners
 from equipoise.runs.loop import league
 from equipoise.runs.stages import RunStages
+from equipoise.system.files import CHECKSUMS
 
 GENERATIONS = 4
 
@@ -66,10 +66,7 @@ def values(**learner) -> dict:
             "reuse": True,
         },
         "game": {"kind": "red_team", "text": "rewrite_compact"},
-        "schedule": {
-            "kind": "roles",
-            "roles": {"defender": "defender", "adversary": "adversary"},
-        },
+        "schedule": {"kind": "roles", "roles": {"defender": "defender", "adversary": "adversary"}},
         "judge": {"kind": "red_team", "guard": "clerk_guard", "helper": "clerk"},
         "turns": {"kind": "alternate", "steps": {"defender": 2, "adversary": 1}},
         "learner": {
@@ -105,9 +102,7 @@ def go_on(folder: Path, monitor=None, **learner) -> list[dict]:
 def weights(folder: Path) -> dict[str, bytes]:
     """Every model, adapter and state that lies there."""
     found = [
-        path
-        for path in (folder / "players").rglob("*")
-        if path.suffix in (".safetensors", ".pt")
+        path for path in (folder / "players").rglob("*") if path.suffix in (".safetensors", ".pt")
     ]
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
@@ -157,9 +152,7 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     "save_every", [pytest.param(1, marks=SLOW), 3, pytest.param(100, marks=SLOW)]
 )
-def test_stopped_between_learning_and_measuring(
-    calm, save_every, tmp_path, monkeypatch
-):
+def test_stopped_between_learning_and_measuring(calm, save_every, tmp_path, monkeypatch):
     def refuse(self, learners):
         if any(learner.generation for learner in learners):
             raise Killed
@@ -233,10 +226,9 @@ def test_an_error_in_an_update_leaves_the_last_sound_generation_to_go_on_from(
         ):
             go_on(tmp_path / "run")
     kept = weights(tmp_path / "run")
-    assert {
-        "players/defender/2/model.safetensors",
-        "players/defender/.state/2/state.pt",
-    } <= set(kept)
+    assert {"players/defender/2/model.safetensors", "players/defender/.state/2/state.pt"} <= set(
+        kept
+    )
     with RunDirectory.open(tmp_path / "run") as run:
         assert run.ledger.finished("3/learn/defender") is None
     same(tmp_path / "run", go_on(tmp_path / "run"), calm)

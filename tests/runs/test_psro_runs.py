@@ -83,7 +83,5 @@ def test_where_pay_offs_are_played_only_new_cells_are(tmp_path):
     np.testing.assert_allclose(played, rows)  # pure players: every match pays the same
     assert list(records[2].mixture.values()) == pytest.approx([1 / 16, 10 / 16, 5 / 16])
     with RunDirectory.read(run.path) as opened:
-        (held_out,) = opened.ledger.rows(
-            "SELECT count(*) FROM matches WHERE split = 'held_out'"
-        )
+        (held_out,) = opened.ledger.rows("SELECT count(*) FROM matches WHERE split = 'held_out'")
     assert held_out == (4 * 4 * 2,)  # 4 members, each ordered pair once, 2 prompts

@@ -185,17 +185,13 @@ class Life(RuleBasedStateMachine):
         before = self.known(part, t)
         METER.start(left)
         try:
-            matches = recorder(self.ledger).matches(
-                f"{t}/{part}", seatings(part, t), t, part
-            )
+            matches = recorder(self.ledger).matches(f"{t}/{part}", seatings(part, t), t, part)
         except Killed:
             self.kill()
             return
         assert matches == undisturbed(part, t)
         missing = [match for match in matches if match.id not in before]
-        assert len(METER.paid) == 2 * len(missing), (
-            "what was recorded is not played again"
-        )
+        assert len(METER.paid) == 2 * len(missing), "what was recorded is not played again"
         self.played.add((part, t))
 
     @precondition(lambda self: self.played)
@@ -211,12 +207,7 @@ class Life(RuleBasedStateMachine):
         METER.start(left)
         try:
             made = judged(
-                recorder(self.ledger),
-                judge,
-                matches,
-                f"{t}/{part}/{judge.name}",
-                t,
-                part,
+                recorder(self.ledger), judge, matches, f"{t}/{part}/{judge.name}", t, part
             )
         except Killed:
             self.kill()

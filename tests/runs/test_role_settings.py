@@ -26,10 +26,7 @@ def settings(**changes):
         | {"judy": {"kind": "scripted", "text": "b"}},
         "prompts": {"kind": "blank", "held_out": 1},
         "game": "red_team",
-        "schedule": {
-            "kind": "roles",
-            "roles": {"adversary": "red", "defender": "blue"},
-        },
+        "schedule": {"kind": "roles", "roles": {"adversary": "red", "defender": "blue"}},
         "judge": {"kind": "red_team", "guard": "clerk_guard"},
         "learner": "policy_gradient",
         "evaluate": "red_team",
@@ -48,9 +45,7 @@ def adapters(red: str, blue: str, **schedule) -> dict:
 
 
 def test_cross_play_needs_every_generation():
-    with pytest.raises(
-        ConfigError, match=r"keep: evaluate: red_team, .* so all must be kept"
-    ):
+    with pytest.raises(ConfigError, match=r"keep: evaluate: red_team, .* so all must be kept"):
         build(settings(keep=2), "mine.yaml")
     build(settings(keep=2, evaluate={"kind": "red_team", "crossplay": 0}), "mine.yaml")
 
@@ -58,15 +53,11 @@ def test_cross_play_needs_every_generation():
 def test_it_is_sound_without_a_fault():
     assert build(settings(), "mine.yaml").learning == ["red", "blue"]
     assert (
-        build(settings(**RED_LEARNS_PAIRS, shaping=["cosine"]), "mine.yaml")
-        .learner_of("red")
-        .kind
+        build(settings(**RED_LEARNS_PAIRS, shaping=["cosine"]), "mine.yaml").learner_of("red").kind
         == "preference"
     )
     build(
-        settings(
-            turns={"kind": "best_response", "order": ["blue"]}, **RED_LEARNS_PAIRS
-        ),
+        settings(turns={"kind": "best_response", "order": ["blue"]}, **RED_LEARNS_PAIRS),
         "mine.yaml",
     )
 
@@ -75,10 +66,7 @@ def test_it_is_sound_without_a_fault():
     ("changes", "words"),
     [
         ({"learners": {"judy": {}}}, "learners: 'judy' does not learn"),
-        (
-            {"judges": {"rod": "refusal"}},
-            "judges: 'rod' does not learn; did you mean 'red'?",
-        ),
+        ({"judges": {"rod": "refusal"}}, "judges: 'rod' does not learn; did you mean 'red'?"),
         (
             {"turns": {"kind": "one", "player": "rod"}},
             "turns: 'rod' does not learn; did you mean 'red'?",
@@ -92,10 +80,7 @@ def test_it_is_sound_without_a_fault():
             "turns: 'nobody' does not learn",
         ),
         (
-            {
-                "turns": {"kind": "best_response", "order": ["red", "blue"]},
-                **RED_LEARNS_PAIRS,
-            },
+            {"turns": {"kind": "best_response", "order": ["red", "blue"]}, **RED_LEARNS_PAIRS},
             "turns: 'best_response' goes by rewards, and the learner 'preference' of 'red' has none",
         ),
         (
@@ -115,12 +100,7 @@ def test_it_is_sound_without_a_fault():
             "game 'red_team' has no role 'attacker'",
         ),
         (
-            {
-                "schedule": {
-                    "kind": "roles",
-                    "roles": {"adversary": "red", "defender": "red"},
-                }
-            },
+            {"schedule": {"kind": "roles", "roles": {"adversary": "red", "defender": "red"}}},
             "plays several roles",
         ),
         (
@@ -134,10 +114,7 @@ def test_it_is_sound_without_a_fault():
             adapters("builtin/helper", "builtin/helper"),
             "players.blue.adapter: 'red' starts from 'builtin/helper', too",
         ),
-        (
-            adapters("some/where", "./some/../some/where"),
-            "too; give each role an adapter of its",
-        ),
+        (adapters("some/where", "./some/../some/where"), "too; give each role an adapter of its"),
     ],
 )
 def test_faults(changes, words):
@@ -148,22 +125,16 @@ def test_faults(changes, words):
 
 def test_adapters_apart_or_shared_on_purpose():
     build(settings(**adapters("builtin/helper", "builtin/asker")), "mine.yaml")
-    build(
-        settings(**adapters("builtin/helper", "builtin/helper", shared=True)),
-        "mine.yaml",
-    )
+    build(settings(**adapters("builtin/helper", "builtin/helper", shared=True)), "mine.yaml")
 
 
 def test_a_faulty_template_is_found_before_there_is_a_run(tmp_path):
     (tmp_path / "mine.txt").write_text("Rewrite it.")
     config = build(
-        settings(game={"kind": "red_team", "text": str(tmp_path / "mine.txt")}),
-        "mine.yaml",
+        settings(game={"kind": "red_team", "text": str(tmp_path / "mine.txt")}), "mine.yaml"
     )
     with (
-        pytest.raises(
-            DataError, match=r"game.text: .*mine.txt: the placeholder 'seed' is missing"
-        ),
+        pytest.raises(DataError, match=r"game.text: .*mine.txt: the placeholder 'seed' is missing"),
         RunDirectory.create(config, tmp_path / "run"),
     ):
         raise AssertionError("no run begins")
@@ -185,18 +156,11 @@ class Lossy(Judge):
 def test_a_judge_must_say_something_of_every_match(tmp_path, turned, count):
     config = build(settings(), "mine.yaml")
     prompts = {f"p{i}": seed(identity=f"p{i}") for i in range(2)}
-    matches = [
-        played(game(), prompt, adversary="a", defender="b")
-        for prompt in prompts.values()
-    ]
+    matches = [played(game(), prompt, adversary="a", defender="b") for prompt in prompts.values()]
     with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
         recorder = Recorder(config, ledger, None, Silent())
         with pytest.raises(
             EquipoiseError, match=f"judge 'lossy' gave {count} judgements for 2 matches"
         ):
-            recorder.judgements(
-                "0/judge", Lossy(turned=turned), TestContext(), matches, prompts, 0
-            )
-        assert (
-            ledger.judgements_of(prompts) == {} and ledger.finished("0/judge") is None
-        )
+            recorder.judgements("0/judge", Lossy(turned=turned), TestContext(), matches, prompts, 0)
+        assert ledger.judgements_of(prompts) == {} and ledger.finished("0/judge") is None

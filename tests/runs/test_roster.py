@@ -23,10 +23,7 @@ def config(turns: Turns, **changes) -> RunConfig:
         },
         "prompts": "blank",
         "game": "red_team",
-        "schedule": {
-            "kind": "roles",
-            "roles": {"adversary": "red", "defender": "grey"},
-        },
+        "schedule": {"kind": "roles", "roles": {"adversary": "red", "defender": "grey"}},
         "judge": {"kind": "red_team", "guard": "clerk_guard"},
         "learner": "policy_gradient",
         "evaluate": {"kind": "red_team", "every": 3},
@@ -60,12 +57,7 @@ def paid(ledger, t, name, reward):
 def test_ages(ledger):
     here = roster(ALTERNATE, ledger)
     assert here.learners(0) == ids(red=0, blue=0)
-    assert [learning(here, t) for t in range(4)] == [
-        ("blue",),
-        ("blue",),
-        ("red",),
-        ("blue",),
-    ]
+    assert [learning(here, t) for t in range(4)] == [("blue",), ("blue",), ("red",), ("blue",)]
     assert here.learners(3) == ids(red=1, blue=2)
     assert here.learners(1) == ids(red=0, blue=1)
     assert here.turn(3) == ids(blue=2)
@@ -100,10 +92,7 @@ def test_some_generations_are_measured(ledger):
 
 def test_roles_have_the_players_that_the_schedule_says(ledger):
     here = roster(ALTERNATE, ledger)
-    assert here.seated(3) == {
-        "adversary": PlayerId("red", 1),
-        "defender": PlayerId("grey"),
-    }
+    assert here.seated(3) == {"adversary": PlayerId("red", 1), "defender": PlayerId("grey")}
     without = config(ALTERNATE, schedule="self_play")
     with pytest.raises(ConfigError, match="'self_play' gives no role to a player"):
         Roster(without, ledger).seated(0)

@@ -81,9 +81,7 @@ def test_any_changed_value_is_noticed(path):
         places = [
             (table, column)
             for (table,) in names.fetchall()
-            for (column,) in db.execute(
-                "SELECT name FROM pragma_table_info(?)", [table]
-            )
+            for (column,) in db.execute("SELECT name FROM pragma_table_info(?)", [table])
         ]
         assert len(places) > 50
     for table, column in places:

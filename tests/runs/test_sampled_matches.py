@@ -8,16 +8,9 @@ from equipoise.types import Judgement, Match, PlayerId
 
 
 def test_two_players_that_fill_several_seats_meet_once_a_match():
-    seats = {
-        "1": PlayerId("b"),
-        "2": PlayerId("a"),
-        "3": PlayerId("b"),
-        "4": PlayerId("a", 3),
-    }
+    seats = {"1": PlayerId("b"), "2": PlayerId("a"), "3": PlayerId("b"), "4": PlayerId("a", 3)}
     match = Match("m", 3, "train", "answers", "p", seats, 0)
-    scores = {
-        seat: {"score": value} for seat, value in (("1", 0.0), ("2", 1.0), ("3", 1.0))
-    }
+    scores = {seat: {"score": value} for seat, value in (("1", 0.0), ("2", 1.0), ("3", 1.0))}
     sample = Sample(
         [match, Match("n", 3, "held_out", "answers", "p", seats, 0)],
         [Judgement("j", "m", "x", scores)],
@@ -30,7 +23,5 @@ def test_two_players_that_fill_several_seats_meet_once_a_match():
     )  # a@0 beats one b and ties with the other; a@3 was not judged
     silent = met(sample, ["a", "b"], "y", "score")
     assert (
-        silent is not None
-        and silent.unjudged_NN[0, 1] == 1
-        and math.isnan(silent.payoff_NN[0, 1])
+        silent is not None and silent.unjudged_NN[0, 1] == 1 and math.isnan(silent.payoff_NN[0, 1])
     )

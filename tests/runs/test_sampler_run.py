@@ -46,12 +46,7 @@ def values(server: VllmServer | None, learner: dict) -> dict:
                 "sampler": sampler,
             }
         },
-        "prompts": {
-            "kind": "clerk_questions",
-            "count": 60,
-            "per_generation": 8,
-            "held_out": 2,
-        },
+        "prompts": {"kind": "clerk_questions", "count": 60, "per_generation": 8, "held_out": 2},
         "game": {"kind": "answers", "samples": 4},
         "judge": "clerk",
         "evaluate": {"kind": "held_out", "every": GENERATIONS},
@@ -100,9 +95,7 @@ def test_a_run_through_an_engine_is_the_run_here(server, tmp_path, learner):
     assert {name.split(":")[1] for name in server.adapters} == {"policy@1", "policy@2"}
 
 
-def test_an_engine_that_was_gone_is_not_asked_again_for_what_was_recorded(
-    server, tmp_path
-):
+def test_an_engine_that_was_gone_is_not_asked_again_for_what_was_recorded(server, tmp_path):
     whole = go_on(tmp_path / "whole", values(server, GRPO))
     server.restart()
     server.requests.clear()

@@ -21,9 +21,7 @@ def ratios(config):
 )
 def test_a_schedule_is_followed_and_survives_a_round_trip(schedule):
     overrides = ["generations=4", "loss.kind=mnpo", f"loss.ratio={schedule}"]
-    config = recipes.load(
-        "mnpo", [*overrides, "policy.model=builtin", "prompts.path=x"]
-    )
+    config = recipes.load("mnpo", [*overrides, "policy.model=builtin", "prompts.path=x"])
     assert ratios(config) == [0.25, 0.25, 0.75, 0.75]
     again = recipes.build(recipes.yaml.safe_load(config.yaml()), "again")
     assert again == config and again.yaml() == config.yaml()
@@ -39,9 +37,7 @@ def test_a_learners_own_schedule_and_that_of_all():
         "learners={bob: {epochs: [1, 2]}}",
     ]
     config = recipes.load("mnpo_heterogeneous", overrides)
-    alice, bob = (
-        [config.learner_at(name, t) for t in range(2)] for name in ("alice", "bob")
-    )
+    alice, bob = ([config.learner_at(name, t) for t in range(2)] for name in ("alice", "bob"))
     assert [trainer.learning_rate for trainer in alice] == [1e-6, 5e-7]
     assert [trainer.epochs for trainer in bob] == [1, 2]
     assert [trainer.learning_rate for trainer in bob] == [1e-6, 5e-7]

@@ -102,7 +102,4 @@ def test_runs_of_earlier_versions_counted_the_inner_stages_twice():
         ]
     )
     assert total_seconds(times) == 70.0
-    assert (times["measure"].own, times["measure"].parts) == (
-        5.0,
-        {"play": 30.0, "judge": 10.0},
-    )
+    assert (times["measure"].own, times["measure"].parts) == (5.0, {"play": 30.0, "judge": 10.0})

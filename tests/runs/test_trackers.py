@@ -57,9 +57,7 @@ def tensorboard(logs: Path) -> tuple[int, Numbers]:
 def trackio(logs: Path) -> tuple[int, Numbers]:
     """Likewise."""
     [file] = (logs / "trackio").glob("*.db")
-    rows = sqlite3.connect(file).execute(
-        "SELECT run_name, step, metrics FROM metrics ORDER BY id"
-    )
+    rows = sqlite3.connect(file).execute("SELECT run_name, step, metrics FROM metrics ORDER BY id")
     numbers: Numbers = defaultdict(list)
     names = set()
     for name, step, metrics in rows:
@@ -130,11 +128,7 @@ def mlflow(logs: Path) -> tuple[int, Numbers]:
 def python(folder: Path, *arguments: str) -> str:
     """What a process says; it must end well."""
     done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -188,9 +182,7 @@ def test_a_league_is_one_run(read, tmp_path_factory, monkeypatch):
     ],
     ids=["preference", "policy_gradient"],
 )
-def test_losses_lie_over_the_optimizer_steps_of_all_generations(
-    learner, command, tmp_path
-):
+def test_losses_lie_over_the_optimizer_steps_of_all_generations(learner, command, tmp_path):
     pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     changes = {"generations": 2, "report_to": ["tensorboard"], **learner}
     run = ("run", "quickstart", *SMALL, *settings(**changes), "--out", "run", "--json")

@@ -26,9 +26,7 @@ class Mine(Elo):
 def answer(view, seed):
     return "rock"
 """
-ENDPOINT = (
-    "{kind: endpoint, base_url: 'http://127.0.0.1:9/v1', model: m, api_key_env: A_KEY}"
-)
+ENDPOINT = "{kind: endpoint, base_url: 'http://127.0.0.1:9/v1', model: m, api_key_env: A_KEY}"
 
 
 @pytest.fixture
@@ -96,9 +94,7 @@ def test_the_current_folder_is_not_on_the_import_path(begun, monkeypatch, how):
     if how == "script" and not script.exists():
         pytest.skip("the package is not installed here")
     start = [sys.executable, "-m", "equipoise"] if how == "module" else [script]
-    done = subprocess.run(
-        [*start, "status", run], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*start, "status", run], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not (run.parent / "executed").exists()
 

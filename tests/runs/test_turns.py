@@ -8,18 +8,14 @@ from equipoise.runs.turns import Alternate, BestResponse, Everyone, One, Turns, 
 LEARNERS = ("red", "blue")
 
 
-def course(
-    turns: Turns, generations: int, reward=lambda name, count: 0.0
-) -> list[tuple[str, ...]]:
+def course(turns: Turns, generations: int, reward=lambda name, count: 0.0) -> list[tuple[str, ...]]:
     """Who learns in each generation, where a learner's c-th turn is paid reward(name, c)."""
     before: list[TurnTaken] = []
     for _ in range(generations):
         names = turns.next_learners(LEARNERS, before)
         counts = {name: sum(name in taken.names for taken in before) for name in names}
         before.append(
-            TurnTaken(
-                names, {name: reward(name, count) for name, count in counts.items()}
-            )
+            TurnTaken(names, {name: reward(name, count) for name, count in counts.items()})
         )
     return [taken.names for taken in before]
 
@@ -36,9 +32,9 @@ def test_one():
 
 def test_alternate_cycles():
     turns = Alternate(steps={"blue": 3, "red": 2})
-    assert [name for (name,) in course(turns, 12)] == ["blue"] * 3 + ["red"] * 2 + [
-        "blue"
-    ] * 3 + ["red"] * 2 + ["blue"] * 2
+    assert [name for (name,) in course(turns, 12)] == ["blue"] * 3 + ["red"] * 2 + ["blue"] * 3 + [
+        "red"
+    ] * 2 + ["blue"] * 2
     assert turns.named() == ("blue", "red")
 
 
@@ -58,10 +54,9 @@ def test_a_fall_ends_it_and_a_slow_rise_counts_for_none():
         lambda name, count: 0.003 * count,
         lambda name, count: 0.5,
     ):
-        assert [
-            name
-            for (name,) in course(BestResponse(order=LEARNERS, window=2), 9, reward)
-        ] == (["red"] * 4 + ["blue"] * 4 + ["red"])
+        assert [name for (name,) in course(BestResponse(order=LEARNERS, window=2), 9, reward)] == (
+            ["red"] * 4 + ["blue"] * 4 + ["red"]
+        )
 
 
 def test_a_best_response_ends_at_most():
@@ -84,10 +79,7 @@ def test_a_new_phase_is_judged_by_its_own_rewards():
     [
         ({"kind": "alternate", "steps": {"blue": 0}}, "would never end"),
         ({"kind": "alternate", "steps": {}}, "at least 1 item"),
-        (
-            {"kind": "best_response", "order": ["blue", "red", "blue"]},
-            "name each player once",
-        ),
+        ({"kind": "best_response", "order": ["blue", "red", "blue"]}, "name each player once"),
         ({"kind": "best_response", "order": []}, "at least 1 item"),
         ({"kind": "alternates"}, "did you mean 'alternate'"),
     ],

@@ -61,9 +61,7 @@ def damage(path: Path, seed: int = 0) -> None:
 # -- a kill at the worst moment
 
 
-def test_a_kill_between_weights_and_record_loses_no_curve(
-    finished, tmp_path, monkeypatch
-):
+def test_a_kill_between_weights_and_record_loses_no_curve(finished, tmp_path, monkeypatch):
     """The weights have their name already, and the stage is not recorded yet."""
     finish = Ledger.finish
     folder = tmp_path / "run"
@@ -79,9 +77,7 @@ def test_a_kill_between_weights_and_record_loses_no_curve(
     assert (folder / "players/policy/2").is_dir()
     (folder / "players/policy/.2.scratch").mkdir()  # as a kill before leaves it
     monkeypatch.setattr(Ledger, "finish", finish)
-    monkeypatch.setattr(
-        Training, "_write", None, raising=True
-    )  # it is not trained anew
+    monkeypatch.setattr(Training, "_write", None, raising=True)  # it is not trained anew
     with pytest.raises(TypeError):  # but the generation after it is
         equipoise.open_run(folder).resume(progress=False)
     monkeypatch.undo()
@@ -119,9 +115,7 @@ def test_the_lines_of_a_run_of_an_earlier_version_are_taken_over(run, finished):
 def test_an_edited_configuration_is_refused_and_says_what_changed(run, command):
     config = run / "config.yaml"
     text = config.read_text()
-    edited = text.replace("generations: 3", "generations: 4").replace(
-        "seed: 0", "seed: 5"
-    )
+    edited = text.replace("generations: 3", "generations: 4").replace("seed: 0", "seed: 5")
     assert edited != text
     config.write_text(edited)
     for verb in (["resume", run], ["judge", run, "--with", "shorter"]):
@@ -137,11 +131,7 @@ def test_an_edited_configuration_is_refused_and_says_what_changed(run, command):
 def test_what_decides_no_result_may_be_edited(tmp_path):
     settings = {
         "generations": 1,
-        "players.guest": {
-            "kind": "endpoint",
-            "base_url": "http://127.0.0.1:9/v1",
-            "model": "m",
-        },
+        "players.guest": {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "m"},
     }
     made = equipoise.run(FINITE[0], settings, out=tmp_path / "run", progress=False)
     config = made.path / "config.yaml"
@@ -192,9 +182,7 @@ def test_damaged_weights_are_never_played(run):
 
     damage(run / "players/policy/1/policy.json")
     with RunDirectory.read(run) as opened:
-        population = Population(
-            opened.config.playing, run / "players", resources=Resources()
-        )
+        population = Population(opened.config.playing, run / "players", resources=Resources())
         with pytest.raises(RunError, match=r"policy/1/policy\.json: is damaged"):
             population.actor(PlayerId("policy", 1))
 
@@ -238,9 +226,7 @@ def test_a_bit_that_flips_inside_a_record_is_noticed(run, command):
 
 
 @pytest.mark.parametrize("content", [b"\x00\xff\xfe", b"", b"- a list\n", b"a: [1\n"])
-def test_a_damaged_configuration_is_one_message_and_can_be_saved(
-    run, finished, command, content
-):
+def test_a_damaged_configuration_is_one_message_and_can_be_saved(run, finished, command, content):
     (run / "config.yaml").write_bytes(content)
     for verb in ("status", "resume", "report"):
         done = command(verb, run)
@@ -264,9 +250,7 @@ def test_a_damaged_line_of_metrics_is_one_message(run, command):
     assert command("report", run).code == 0
 
 
-def test_a_killed_export_leaves_nothing_broken_under_its_name(
-    run, command, monkeypatch
-):
+def test_a_killed_export_leaves_nothing_broken_under_its_name(run, command, monkeypatch):
     import pyarrow.parquet as pq
 
     def killed(*_, **__):
@@ -328,10 +312,7 @@ def test_a_clock_that_goes_backwards_changes_nothing(run, finished, monkeypatch)
 def test_two_processes_do_not_play_one_run(run, command):
     with RunDirectory.open(run):
         done = command("resume", run)
-        assert (
-            done.code == 2
-            and f"in use by another process (pid {os.getpid()})" in done.err
-        )
+        assert done.code == 2 and f"in use by another process (pid {os.getpid()})" in done.err
         assert command("status", run).code == 0
         assert command("check", run, "--mend").code == 2
     assert command("resume", run).code == 0

@@ -23,9 +23,7 @@ class RayCluster(Executor):
 
     kind: Literal["ray"] = "ray"
     address: str | None = Field(
-        None,
-        description="of a cluster that is up, or auto; null: one is started on this "
-        "machine",
+        None, description="of a cluster that is up, or auto; null: one is started on this machine"
     )
     workers: int = Field(2, ge=1, description="actors over all nodes")
     gpus: float = Field(0, ge=0, description="GPUs of a worker, for its placement")

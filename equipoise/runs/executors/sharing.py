@@ -43,12 +43,7 @@ class RemoteActor:
     """A local player whose model is with the workers; its tokenizer is here."""
 
     def __init__(
-        self,
-        player: Local,
-        weights: Path | None,
-        resources: Resources,
-        crew: Crew,
-        rows: int,
+        self, player: Local, weights: Path | None, resources: Resources, crew: Crew, rows: int
     ) -> None:
         self.player = player
         self._resources = resources
@@ -69,9 +64,7 @@ class RemoteActor:
         player = self.player
         loading = (player.model, player.dtype, player.device, player.attention)
         cuts = (player.temperature, player.top_k, player.top_p)
-        whole = self._weights is not None and not holds_adapter(
-            self._weights, player.lora
-        )
+        whole = self._weights is not None and not holds_adapter(self._weights, player.lora)
         own = self._weights if whole else None
         return own, self.encoding, *loading, *cuts, player.batch_size, player.precision
 
@@ -94,9 +87,7 @@ class RemoteActor:
 
         return self._in_units(unit, chats, texts, cut or [False] * len(texts))
 
-    def token_sums(
-        self, prompts: Sequence[list[int]], answers: Sequence[list[int]]
-    ) -> list[float]:
+    def token_sums(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[float]:
         """log p(answer | prompt), in nats, of token ids."""
         return self._in_units(lambda *part: TokenSums(self.by, *part), prompts, answers)
 
@@ -104,13 +95,9 @@ class RemoteActor:
         self, contexts: Sequence[str], continuations: Sequence[str]
     ) -> list[tuple[float, int]]:
         """log p(continuation | context), in nats, and its tokens."""
-        return self._in_units(
-            lambda *part: Continuations(self.by, *part), contexts, continuations
-        )
+        return self._in_units(lambda *part: Continuations(self.by, *part), contexts, continuations)
 
-    def _in_units(
-        self, unit: Callable[..., Unit], *columns: Sequence[Any]
-    ) -> list[Any]:
+    def _in_units(self, unit: Callable[..., Unit], *columns: Sequence[Any]) -> list[Any]:
         units = [unit(*map(list, part)) for part in cut(self._rows, *columns)]
         return joined(self._crew.results(units))
 
@@ -124,9 +111,7 @@ def joined(parts: Iterable[Sequence[Any]]) -> list[Any]:
     return [value for part in parts for value in part]
 
 
-def sent(
-    requests: Sequence[Request], rows: int, crew: Crew
-) -> Callable[[], list[list[Move]]]:
+def sent(requests: Sequence[Request], rows: int, crew: Crew) -> Callable[[], list[list[Move]]]:
     """Have workers answer requests to models with them, in units of so many rows; what is returned
     waits for the moves of each.
     """
@@ -150,18 +135,14 @@ def answered(requests: Sequence[Request], rows: int) -> list[list[Move]]:
     return _by_request(len(requests), table[0], moves)
 
 
-def _rows_of(
-    requests: Sequence[Request],
-) -> tuple[list[int], list[View], list[int]]:
+def _rows_of(requests: Sequence[Request]) -> tuple[list[int], list[View], list[int]]:
     """Of all rows: the number of its request, the view, the seed."""
     by = [n for n, request in enumerate(requests) for _ in request.views]
     views = joined(request.views for request in requests)
     return by, views, joined(request.seeds for request in requests)
 
 
-def _by_request(
-    count: int, by: Sequence[int], moves: Sequence[Move]
-) -> list[list[Move]]:
+def _by_request(count: int, by: Sequence[int], moves: Sequence[Move]) -> list[list[Move]]:
     made: list[list[Move]] = [[] for _ in range(count)]
     for n, move in zip(by, moves, strict=True):
         made[n].append(move)
@@ -169,10 +150,7 @@ def _by_request(
 
 
 def _act(
-    players: Sequence[Weighted],
-    by: Sequence[int],
-    views: Sequence[View],
-    seeds: Sequence[int],
+    players: Sequence[Weighted], by: Sequence[int], views: Sequence[View], seeds: Sequence[int]
 ) -> Act:
     """The unit of these rows, with the players of these rows alone."""
     own = list(dict.fromkeys(by))
@@ -215,8 +193,7 @@ class Sharing:
             return [requests[n] for n in places]
 
         under_way = [
-            (group, sent(of(group), self.rows, cast(Crew, self.crew)))
-            for group in remote.values()
+            (group, sent(of(group), self.rows, cast(Crew, self.crew))) for group in remote.values()
         ]
         made: dict[int, list[Move]] = {}
         whole = here.pop(None, [])
@@ -242,8 +219,7 @@ class Sharing:
         context = judge.judge_context
         of_judge, game = Part.of(judge), Part.of(context.game)
         units = [
-            Judged(of_judge, game, context.seed, list(part), _of(part, prompts))
-            for part in parts
+            Judged(of_judge, game, context.seed, list(part), _of(part, prompts)) for part in parts
         ]
         return joined(self.crew.results(units))
 

@@ -112,19 +112,14 @@ class LetGo(msgspec.Struct, frozen=True, tag=True):
 
 
 def acted(
-    actors: Sequence[Actor],
-    by: Sequence[int],
-    views: Sequence[View],
-    seeds: Sequence[int],
+    actors: Sequence[Actor], by: Sequence[int], views: Sequence[View], seeds: Sequence[int]
 ) -> list[Move]:
     """One move a view, in order; the i-th by `actors[by[i]]`."""
     rows: dict[int, list[int]] = {}
     for row, player in enumerate(by):
         rows.setdefault(player, []).append(row)
     requests = [
-        Request(
-            actors[player], [views[row] for row in own], [seeds[row] for row in own]
-        )
+        Request(actors[player], [views[row] for row in own], [seeds[row] for row in own])
         for player, own in rows.items()
     ]
     moves: dict[int, Move] = {}
@@ -203,9 +198,7 @@ class Workplace:
             case Logprobs():
                 scorer = cast(Scorer, self._actor(unit.by))
                 passed = {"cut": unit.cut} if any(unit.cut) else {}
-                return scorer.logprobs(
-                    unit.chats, unit.texts, whole=unit.whole, **passed
-                )
+                return scorer.logprobs(unit.chats, unit.texts, whole=unit.whole, **passed)
             case TokenSums():
                 scorer = cast(TokenScorer, self._actor(unit.by))
                 return scorer.token_sums(unit.prompts, unit.answers)

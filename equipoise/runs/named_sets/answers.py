@@ -14,14 +14,14 @@ from equipoise.evaluation.named_sets.answer_files import FORMS, answer_rows
 from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.evaluation.named_sets.conversation import Conversation, asked_prompt
 from equipoise.evaluation.named_sets.records import Answer, BenchmarkResult, Item
-from equipoise.system.files import write_text
-from equipoise.system.locks import check_writable
 from equipoise.matches.base import Planned
 from equipoise.runs import recipes
-from equipoise.runs.named_sets.results import SOURCE, recorded_results
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
+from equipoise.runs.named_sets.results import SOURCE, recorded_results
+from equipoise.system.files import write_text
+from equipoise.system.locks import check_writable
 from equipoise.types import Match, PlayerId, record_id
 
 PART = "benchmark"  # the split of prompts, matches and judgements of benchmarks
@@ -43,23 +43,15 @@ def planned_conversations(
         if not isinstance(game, Conversation):  # whose rules may read facts
             content = [to_json(prompt), to_json(game.settings())]
         for sample in range(benchmark.samples):
-            identity = record_id(
-                PART, seed, player, prompt.id, *content, sample, *decoding
-            )
+            identity = record_id(PART, seed, player, prompt.id, *content, sample, *decoding)
             dice = seeds.child(seed, "match", prompt.id, sample)
             seats = dict.fromkeys(game.seats_for(prompt), player)
-            plans.append(
-                Planned(identity, player.generation, PART, prompt, seats, dice)
-            )
+            plans.append(Planned(identity, player.generation, PART, prompt, seats, dice))
     return plans
 
 
 def recorded_matches(
-    ledger: Ledger,
-    run_seed: int,
-    benchmark: Benchmark,
-    items: Sequence[Item],
-    player: PlayerId,
+    ledger: Ledger, run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
 ) -> list[tuple[Item, Match]]:
     """Every item with each of its recorded matches, which must be all.
 
@@ -78,11 +70,7 @@ def recorded_matches(
 
 
 def recorded_answers(
-    ledger: Ledger,
-    run_seed: int,
-    benchmark: Benchmark,
-    items: Sequence[Item],
-    player: PlayerId,
+    ledger: Ledger, run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
 ) -> dict[str, list[Answer]]:
     """Item id -> the answers that are recorded, which must be all: one for each sample and seat.
 

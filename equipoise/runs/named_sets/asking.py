@@ -8,21 +8,16 @@ from collections.abc import Sequence
 
 from equipoise.errors import ConfigError
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.records import (
-    Answer,
-    Continuation,
-    Item,
-    Likelihood,
-)
+from equipoise.evaluation.named_sets.records import Answer, Continuation, Item, Likelihood
 from equipoise.players.base import Actor, Scorer, TextScorer
 from equipoise.players.population import Population
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.monitor import Monitor
 from equipoise.runs.named_sets.answers import (
     planned_conversations,
     recorded_answers,
     recorded_matches,
 )
-from equipoise.runs.directory import RunDirectory
-from equipoise.runs.monitor import Monitor
 from equipoise.runs.recorder import Recorder, chunks
 from equipoise.types import Match, Move, PlayerId, View
 
@@ -31,11 +26,7 @@ class BenchmarkAsking:
     """Asks the players of one run."""
 
     def __init__(
-        self,
-        run: RunDirectory,
-        population: Population,
-        recorder: Recorder,
-        monitor: Monitor,
+        self, run: RunDirectory, population: Population, recorder: Recorder, monitor: Monitor
     ) -> None:
         self._run = run
         self._ledger = run.ledger
@@ -44,11 +35,7 @@ class BenchmarkAsking:
         self._monitor = monitor
 
     def answers(
-        self,
-        name: str,
-        benchmark: Benchmark,
-        items: Sequence[Item],
-        player: PlayerId,
+        self, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
     ) -> dict[str, list[Answer]]:
         """Item id -> the player's answers, `samples` of each seat that it takes.
 
@@ -82,9 +69,7 @@ class BenchmarkAsking:
         planned = [plan for plan in conversations if plan.id not in known]
         if not planned:
             return
-        self._monitor.stage(
-            f"{name}: {player} answers", len(planned), player.generation
-        )
+        self._monitor.stage(f"{name}: {player} answers", len(planned), player.generation)
 
         def act(asked: PlayerId, views: list[View], dice: list[int]) -> list[Move]:
             actor = self._actor(asked, benchmark.temperature, benchmark.max_new_tokens)
@@ -93,10 +78,7 @@ class BenchmarkAsking:
         self._recorder.play(planned, benchmark.game_played, act)
 
     def _actor(
-        self,
-        player: PlayerId,
-        temperature: float | None = None,
-        max_new_tokens: int | None = None,
+        self, player: PlayerId, temperature: float | None = None, max_new_tokens: int | None = None
     ) -> Actor:
         """The open actor. Relative paths of players mean what they meant when the run was started,
         those of sets and their judges what they mean now.
@@ -135,9 +117,7 @@ class BenchmarkAsking:
             item.id: [
                 Answer(
                     item=item.id,
-                    likelihoods=tuple(
-                        Likelihood(*known[text.key]) for text in item.continuations
-                    ),
+                    likelihoods=tuple(Likelihood(*known[text.key]) for text in item.continuations),
                 )
             ]
             for item in items
@@ -145,11 +125,7 @@ class BenchmarkAsking:
 
 
 def _logprobs(
-    name: str,
-    player: PlayerId,
-    actor: Actor,
-    rows: Sequence[Continuation],
-    plain: bool,
+    name: str, player: PlayerId, actor: Actor, rows: Sequence[Continuation], plain: bool
 ) -> list[tuple[float, int]]:
     """(log p of each text after what comes before it, its tokens)."""
     texts = [row.text for row in rows]

@@ -15,16 +15,16 @@ import msgspec
 
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, RunError
-from equipoise.evaluation.named_sets.records import BenchmarkResult
 from equipoise.evaluation.harnesses.base import Harness, HarnessModel, Prepared
 from equipoise.evaluation.harnesses.sources import read_scores
+from equipoise.evaluation.named_sets.records import BenchmarkResult
 from equipoise.models.adapters import holds_adapter, resolve
 from equipoise.models.device import choose_device
 from equipoise.models.loading import load_config, load_tokenizer
 from equipoise.players.local import Local
 from equipoise.players.population import Population
-from equipoise.runs.named_sets.results import record
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.named_sets.results import record
 from equipoise.types import PlayerId, record_id
 
 STAGE = "harness"  # the stage whose facts are a harness's results of a player
@@ -52,11 +52,7 @@ def measure_by_harness(
 
 
 def _measured(
-    run: RunDirectory,
-    player: PlayerId,
-    harness: Harness,
-    prepared: Prepared,
-    model: HarnessModel,
+    run: RunDirectory, player: PlayerId, harness: Harness, prepared: Prepared, model: HarnessModel
 ) -> list[BenchmarkResult]:
     """The recorded results of a player, measured where there are none."""
     precision = (model.dtype, model.products, model.attention)
@@ -73,9 +69,7 @@ def _measured(
     name = f"{harness.kind}-{player}-{digest}.json"
     text = json.dumps(measured.document, indent=1, ensure_ascii=False)
     (folder / name).write_text(text, encoding="utf-8")
-    results = [
-        record(run, player, scores.result, scores.items) for scores in measured.scores
-    ]
+    results = [record(run, player, scores.result, scores.items) for scores in measured.scores]
     facts = {"results": [result.facts() for result in results], "file": name}
     seconds = time.perf_counter() - started
     run.ledger.finish(key, player.generation, STAGE, facts, seconds)
@@ -99,9 +93,7 @@ def import_scores(
     identity = _born(run, player)
     read = [scores for file in files for scores in read_scores(file, source, model)]
     if name and len(read) > 1:
-        raise ConfigError(
-            f"--name: there are {len(read)} results; import them one by one"
-        )
+        raise ConfigError(f"--name: there are {len(read)} results; import them one by one")
     results = []
     for scores in read:
         result = scores.result

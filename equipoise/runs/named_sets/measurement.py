@@ -23,25 +23,16 @@ from equipoise.evaluation.named_sets.records import (
 )
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.players.population import Population
-from equipoise.runs.named_sets.answers import PART
-from equipoise.runs.named_sets.asking import BenchmarkAsking
-from equipoise.runs.named_sets.results import SOURCE, STAGE, log, stage_key
 from equipoise.runs.contexts import Contexts
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.monitor import Monitor
+from equipoise.runs.named_sets.answers import PART
+from equipoise.runs.named_sets.asking import BenchmarkAsking
+from equipoise.runs.named_sets.results import SOURCE, STAGE, log, stage_key
 from equipoise.runs.recorder import Recorder, most_common
-from equipoise.types import (
-    Judgement,
-    Match,
-    Move,
-    PlayerId,
-    Prompt,
-    Turn,
-    View,
-    record_id,
-)
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, record_id
 
 OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
 
@@ -86,24 +77,15 @@ class BenchmarkMeasurement:
         return result
 
     def _measured(
-        self,
-        name: str,
-        benchmark: Benchmark,
-        items: Sequence[Item],
-        player: PlayerId,
-        stage: str,
+        self, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId, stage: str
     ) -> BenchmarkResult:
         """Ask, judge and score; what each item scored is recorded."""
-        self._ledger.add_prompts(
-            [asked_prompt(item) for item in items], PART, player.generation
-        )
+        self._ledger.add_prompts([asked_prompt(item) for item in items], PART, player.generation)
         answers = self._asking.answers(name, benchmark, items, player)
         if benchmark.judge is None:
             judged = []
         elif isinstance(benchmark.game_played, Conversation):
-            judged = self._judged(
-                name, benchmark, benchmark.judge, items, player, answers
-            )
+            judged = self._judged(name, benchmark, benchmark.judge, items, player, answers)
         else:
             judged = self._judged_games(name, benchmark, benchmark.judge, items, player)
         scores = benchmark.score(items, answers, judged)
@@ -154,12 +136,7 @@ class BenchmarkMeasurement:
         ]
 
     def _judged_games(
-        self,
-        name: str,
-        benchmark: Benchmark,
-        judge: Judge,
-        items: Sequence[Item],
-        player: PlayerId,
+        self, name: str, benchmark: Benchmark, judge: Judge, items: Sequence[Item], player: PlayerId
     ) -> list[Judged]:
         """What the judge makes of matches of a game, by item, sample and seat."""
         played = self._asking.matches(name, benchmark, items, player)
@@ -172,9 +149,7 @@ class BenchmarkMeasurement:
             last = {turn.seat: turn.move for turn in match.turns}
             for seat in match.seats:
                 move = last.get(seat, Move("", "error", error="it never moved"))
-                question = JudgeQuestion(
-                    item.id, samples[item.id], 0, item.prompt, move
-                )
+                question = JudgeQuestion(item.id, samples[item.id], 0, item.prompt, move)
                 utilities = judgement.utilities(seat) or None
                 judged.append(Judged(question, utilities, judgement.reason))
                 samples[item.id] += 1
@@ -203,11 +178,7 @@ class BenchmarkMeasurement:
         return [recorded[match.id] for match in matches]
 
     def _shown(
-        self,
-        question: JudgeQuestion,
-        benchmark: Benchmark,
-        player: PlayerId,
-        opponent: PlayerId,
+        self, question: JudgeQuestion, benchmark: Benchmark, player: PlayerId, opponent: PlayerId
     ) -> Match:
         """What the judge is shown, as a match: the answer in seat 1, the other in seat 2."""
         view = View(question.prompt.messages)

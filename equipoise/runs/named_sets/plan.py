@@ -9,8 +9,8 @@ from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.evaluation.named_sets.records import Item
 from equipoise.players.base import Player
 from equipoise.players.endpoint_settings import EndpointSettings
-from equipoise.runs.named_sets.checks import players_in
 from equipoise.runs.config import RunConfig
+from equipoise.runs.named_sets.checks import players_in
 
 BYTES_PER_TOKEN = 4  # of English text, about
 TEMPLATE_TOKENS = 300  # of a judge's question without what it quotes, about
@@ -59,11 +59,7 @@ def plan_sets(config: RunConfig, measured: int) -> list[SetPlan]:
 
 
 def _plan(
-    config: RunConfig,
-    name: str,
-    benchmark: Benchmark,
-    items: Sequence[Item],
-    measured: int,
+    config: RunConfig, name: str, benchmark: Benchmark, items: Sequence[Item], measured: int
 ) -> SetPlan:
     answered = [item for item in items if not item.choices]
     asked = benchmark.samples * sum(1 + len(item.turns) for item in answered)

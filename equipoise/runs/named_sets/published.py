@@ -40,9 +40,7 @@ class PublishedElement(Settings):
     setting: str | None = Field(
         None, description="the setting that has our value: learner.estimator.lam"
     )
-    ours: str | None = Field(
-        None, description="what we do, in words; where no setting says it"
-    )
+    ours: str | None = Field(None, description="what we do, in words; where no setting says it")
     why: str | None = Field(None, description="why ours is another")
 
     @model_validator(mode="after")
@@ -123,9 +121,7 @@ def _read(block: Any, source: str) -> Published:
     filled = dict(block) if isinstance(block, Mapping) else block
     if isinstance(filled, dict) and isinstance(filled.get("elements"), Mapping):
         elements = filled["elements"].items()
-        filled["elements"] = {
-            name: value for name, value in elements if value is not None
-        }
+        filled["elements"] = {name: value for name, value in elements if value is not None}
     try:
         return Published.model_validate(filled)
     except ValidationError as error:
@@ -133,11 +129,7 @@ def _read(block: Any, source: str) -> Published:
 
 
 def _compared(
-    name: str,
-    element: PublishedElement,
-    settings: Mapping[str, Any],
-    why: str,
-    recipe: str,
+    name: str, element: PublishedElement, settings: Mapping[str, Any], why: str, recipe: str
 ) -> Compared:
     place = f"{recipe}: published.elements.{name}"
     ours: Any = element.ours
@@ -148,9 +140,7 @@ def _compared(
     if compared.same:
         return Compared(name, element.setting, published, ours, "")
     if not compared.why:
-        raise ConfigError(
-            f"{place}: published is {published!r}, ours {ours!r}; say why"
-        )
+        raise ConfigError(f"{place}: published is {published!r}, ours {ours!r}; say why")
     return compared
 
 
@@ -169,9 +159,7 @@ def setting(settings: Mapping[str, Any], path: str, place: str) -> Any:
     return _of(RunConfig, settings, [first, *rest], place)
 
 
-def _of(
-    model: type[BaseModel], values: Mapping[str, Any], keys: list[str], place: str
-) -> Any:
+def _of(model: type[BaseModel], values: Mapping[str, Any], keys: list[str], place: str) -> Any:
     """The value below these keys, in the settings of a class."""
     first, *rest = keys
     if first not in model.model_fields:

@@ -9,11 +9,7 @@ import msgspec
 
 from equipoise import __version__
 from equipoise.errors import RunError
-from equipoise.evaluation.named_sets.records import (
-    AgainstStart,
-    BenchmarkResult,
-    ItemScores,
-)
+from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult, ItemScores
 from equipoise.evaluation.named_sets.statistics import paired_differences
 from equipoise.evaluation.selection import Criterion
 from equipoise.runs.database import to_json
@@ -93,10 +89,7 @@ def recorded_results(ledger: Ledger) -> list[RecordedResult]:
         newest[measured] = RecordedResult(key, result)
     return sorted(
         newest.values(),
-        key=lambda recorded: (
-            order[recorded.result.name],
-            PlayerId.parse(recorded.result.player),
-        ),
+        key=lambda recorded: (order[recorded.result.name], PlayerId.parse(recorded.result.player)),
     )
 
 

@@ -79,9 +79,7 @@ def _swept(text: str) -> tuple[str, list[Any]]:
     try:
         several = yaml.safe_load(f"[{values}]")
     except yaml.YAMLError as error:
-        raise ConfigError(
-            f"--sweep {text}: the values are not YAML: {error}"
-        ) from error
+        raise ConfigError(f"--sweep {text}: the values are not YAML: {error}") from error
     if not equals or not key or not several:
         raise ConfigError(f"--sweep {text}: write it as --sweep key=value,value")
     return key, several
@@ -95,10 +93,7 @@ def _varied_name(base: str, variation: Mapping[str, Any]) -> str:
 
 
 def _varied(
-    name: str,
-    values: Mapping[str, Any],
-    overrides: recipes.Overrides,
-    variation: Mapping[str, Any],
+    name: str, values: Mapping[str, Any], overrides: recipes.Overrides, variation: Mapping[str, Any]
 ) -> Benchmark:
     settings = json.loads(json.dumps(values))  # a copy that overrides may change
     varied = {key: _shown(value) for key, value in variation.items()}
@@ -120,9 +115,7 @@ def _shown(value: Any) -> str:
 
 def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     """(name, settings) of the sets that one argument means."""
-    if isinstance(given, Component | type) or not isinstance(
-        given, str | Path | Mapping
-    ):
+    if isinstance(given, Component | type) or not isinstance(given, str | Path | Mapping):
         given = recipes.plain(given)
     if isinstance(given, Mapping):
         return _by_name(dict(recipes.plain(given)))
@@ -151,9 +144,7 @@ def _by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def _is_import_path(text: str) -> bool:
     module, colon, name = text.partition(":")
-    return (
-        bool(colon) and name.isidentifier() and module.replace(".", "").isidentifier()
-    )
+    return bool(colon) and name.isidentifier() and module.replace(".", "").isidentifier()
 
 
 def _file_name(text: str) -> str:

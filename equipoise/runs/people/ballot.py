@@ -13,7 +13,6 @@ import msgspec
 
 from equipoise.errors import DataError, RunBusy, RunError
 from equipoise.games.base import Game
-from equipoise.system.locks import check_writable, held
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.ledger_place import LEDGER
@@ -31,6 +30,7 @@ from equipoise.runs.people.votes import (
     pair_id,
     votes_of,
 )
+from equipoise.system.locks import check_writable, held
 from equipoise.types import Message, Prompt
 
 VotedPart = Literal["held_out", "train", "test"]
@@ -64,12 +64,7 @@ class Ballot:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        game: Game,
-        utility: str,
-        pool: AnswerPool,
-        overlap: float,
+        self, folder: Path, game: Game, utility: str, pool: AnswerPool, overlap: float
     ) -> None:
         self.folder = folder
         self._game = game
@@ -123,12 +118,7 @@ class Ballot:
             )
 
     def vote(
-        self,
-        voter: str,
-        left: AnswerRef,
-        right: AnswerRef,
-        choice: Choice,
-        reason: str = "",
+        self, voter: str, left: AnswerRef, right: AnswerRef, choice: Choice, reason: str = ""
     ) -> HumanVote:
         """Record what `voter` said of two answers; of the same two, only the first time.
 
@@ -154,10 +144,7 @@ class Ballot:
         played, it will do so itself when it is next opened.
         """
         try:
-            with (
-                RunDirectory.locked(self.folder),
-                Ledger.open(self.folder / LEDGER) as ledger,
-            ):
+            with RunDirectory.locked(self.folder), Ledger.open(self.folder / LEDGER) as ledger:
                 adopt(self.folder, ledger, self._utility)
         except RunBusy:
             return False
@@ -226,9 +213,7 @@ def _held(folder: Path) -> Iterator[None]:
     home.mkdir(exist_ok=True)
 
     def busy(holder: str) -> RunError:
-        return RunError(
-            f"{folder}: people vote on it already, in another process ({holder})"
-        )
+        return RunError(f"{folder}: people vote on it already, in another process ({holder})")
 
     with held(home / ".lock", busy):
         yield

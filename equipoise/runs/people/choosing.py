@@ -11,13 +11,7 @@ from equipoise import seeds
 from equipoise.ratings.base import Outcome
 from equipoise.ratings.next_match import information_gain
 from equipoise.runs.people.pool import AnswerPool, Chat, RecordedAnswer
-from equipoise.runs.people.votes import (
-    CHANCE,
-    AnswerRef,
-    HumanVote,
-    first_votes,
-    pair_id,
-)
+from equipoise.runs.people.votes import CHANCE, AnswerRef, HumanVote, first_votes, pair_id
 from equipoise.types import PlayerId, record_id
 
 Pairing = tuple[Chat, RecordedAnswer, RecordedAnswer]
@@ -125,9 +119,7 @@ def _least_seen(
     return None
 
 
-def _voted_on(
-    pool: AnswerPool, others: Sequence[HumanVote], voter: str
-) -> Pairing | None:
+def _voted_on(pool: AnswerPool, others: Sequence[HumanVote], voter: str) -> Pairing | None:
     """Of the pairings that others voted on, the one with the fewest votes."""
     count = Counter(vote.pair for vote in others)
     refs = {vote.pair: (vote.left, vote.right) for vote in others}

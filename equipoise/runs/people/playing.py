@@ -14,7 +14,6 @@ from equipoise.errors import ConfigError, DataError, EquipoiseError, RunError
 from equipoise.evaluation.measures import Measures
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
-from equipoise.system.locks import check_writable
 from equipoise.matches.base import Planned
 from equipoise.players.population import Population
 from equipoise.runs.config import RunConfig
@@ -22,6 +21,7 @@ from equipoise.runs.directory import Announce, RunDirectory
 from equipoise.runs.people.played import PlayedMatch, played_by
 from equipoise.runs.people.sitting import Sitting
 from equipoise.runs.people.votes import PEOPLE, checked_name
+from equipoise.system.locks import check_writable
 from equipoise.types import Judgement, Match, PlayerId, Prompt, record_id, user
 
 MIXTURE = "mixture"
@@ -84,9 +84,7 @@ class Arcade:
         ordered = {seat: seats[seat] for seat in self.game.seats_for(prompt)}
         plan = Planned(identity, 0, PEOPLE, prompt, ordered, dice)
         actor = self._population.actor
-        return Sitting(
-            plan, self.game, human, lambda p, v, s: actor(p).act(v, s), moves
-        )
+        return Sitting(plan, self.game, human, lambda p, v, s: actor(p).act(v, s), moves)
 
     def record(self, sitting: Sitting) -> PlayedMatch:
         """Judge a match that is over, where a rule can, and keep it; once."""
@@ -112,9 +110,7 @@ class Arcade:
             self._population.actor,
         )
         try:
-            [judgement] = self._judge.at(context).judge_checked(
-                [match], {prompt.id: prompt}
-            )
+            [judgement] = self._judge.at(context).judge_checked([match], {prompt.id: prompt})
         except EquipoiseError as error:  # a match that was played is kept, unjudged
             return self._judge.judgement(match, None, str(error))
         return judgement
@@ -164,9 +160,7 @@ class Arcade:
             return PlayerId(stem, kept[-1])
         if not age.isdigit() or int(age) not in kept:
             there = ", ".join(map(str, kept))
-            raise ConfigError(
-                f"--against {name}: of {stem} the generations {there} are kept"
-            )
+            raise ConfigError(f"--against {name}: of {stem} the generations {there} are kept")
         return PlayerId(stem, int(age))
 
 

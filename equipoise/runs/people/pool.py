@@ -54,10 +54,7 @@ class AnswerPool:
 
     def read(self, ledger: Ledger) -> None:
         """Take in what was recorded since the last time."""
-        query = (
-            "SELECT rowid, record FROM matches WHERE split = ? AND rowid > ? "
-            "ORDER BY rowid"
-        )
+        query = "SELECT rowid, record FROM matches WHERE split = ? AND rowid > ? ORDER BY rowid"
         decode = msgspec.json.Decoder(Match).decode
         for row, record in ledger.rows(query, (self.part, self._row)):
             match = decode(record)
@@ -73,9 +70,7 @@ class AnswerPool:
                 continue
             texts = (part for m in view.messages for part in (m.role, m.content))
             identity = record_id("chat", *texts)
-            chat = self.chats.setdefault(
-                identity, Chat(identity, match.prompt, view.messages)
-            )
+            chat = self.chats.setdefault(identity, Chat(identity, match.prompt, view.messages))
             player = str(match.seats[seat])
             answer = RecordedAnswer(AnswerRef(match.id, seat), player, move.text)
             if chat.answers.setdefault(player, answer) is answer:
@@ -85,9 +80,7 @@ class AnswerPool:
                 second = chat.second_answers.setdefault(player, answer)
                 self.by_ref[second.ref] = chat, second
 
-    def pairs(
-        self, one: str, other: str
-    ) -> Iterator[tuple[Chat, RecordedAnswer, RecordedAnswer]]:
+    def pairs(self, one: str, other: str) -> Iterator[tuple[Chat, RecordedAnswer, RecordedAnswer]]:
         """The chats that both players answered, in different words, with the answers; those that
         one player answered in two ways, where it is named twice.
         """

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import RunError
-from equipoise.system.files import write_text
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.people.votes import Judged, judged_pairs, votes_of
+from equipoise.system.files import write_text
 
 FILE = "votes.jsonl"
 
@@ -26,9 +26,7 @@ def preference_rows(run: RunDirectory) -> list[dict[str, Any]]:
     for pair in judged_pairs(run.ledger, votes_of(run.folder).read(), utility):
         share = pair.judgement.by_seat(utility)["1"]
         weight = abs(share - 0.5), len(pair.judgement.votes)
-        chat = json.dumps(
-            [(m.role, m.content) for m in pair.match.turns[0].view.messages]
-        )
+        chat = json.dumps([(m.role, m.content) for m in pair.match.turns[0].view.messages])
         if share != 0.5 and (chat not in best or weight > best[chat][0]):
             best[chat] = weight, pair
     return [_row(pair, utility) for _, pair in best.values()]

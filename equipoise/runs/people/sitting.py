@@ -19,12 +19,7 @@ class Sitting:
     """
 
     def __init__(
-        self,
-        plan: Planned,
-        game: Game,
-        human: PlayerId,
-        act: Act,
-        moves: Sequence[str] = (),
+        self, plan: Planned, game: Game, human: PlayerId, act: Act, moves: Sequence[str] = ()
     ) -> None:
         """`act` gives the players' moves; `moves` are those that the person made already. Raises
         DataError for moves that could not be made.

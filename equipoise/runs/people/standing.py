@@ -63,9 +63,7 @@ class PeopleVotes:
     both_bad: float
 
 
-def people_votes(
-    run: RunDirectory, ratings: Ratings | None = None
-) -> PeopleVotes | None:
+def people_votes(run: RunDirectory, ratings: Ratings | None = None) -> PeopleVotes | None:
     """What people said of the run's answers; None where nobody voted.
 
     `ratings`: how players are rated, None: by Bradley–Terry.
@@ -101,9 +99,7 @@ def _among_people(pairs: Sequence[Judged], utility: str) -> VoterAgreement | Non
     return voter_agreement([each for each in views if each.seat < each.other])
 
 
-def _judges(
-    run: RunDirectory, pairs: Sequence[Judged], utility: str
-) -> list[JudgeBesidePeople]:
+def _judges(run: RunDirectory, pairs: Sequence[Judged], utility: str) -> list[JudgeBesidePeople]:
     """Every other judge that scored both answers of some pair."""
     by_judge = _judged_by_others(run, pairs)
     beside = []

@@ -97,9 +97,7 @@ class Judged(msgspec.Struct, frozen=True):
     sources: dict[str, AnswerRef]
 
 
-def judged_pairs(
-    ledger: Ledger, votes: Sequence[HumanVote], utility: str
-) -> list[Judged]:
+def judged_pairs(ledger: Ledger, votes: Sequence[HumanVote], utility: str) -> list[Judged]:
     """Every two answers that people voted on, in the order of their first votes.
 
     A seat's `utility` is the mean over voters of 1 where they preferred its answer, 0 where the
@@ -109,9 +107,7 @@ def judged_pairs(
     by_pair: dict[str, list[HumanVote]] = {}
     for vote in first_votes(votes):
         by_pair.setdefault(vote.pair, []).append(vote)
-    refs = [
-        ref for given in by_pair.values() for ref in (given[0].left, given[0].right)
-    ]
+    refs = [ref for given in by_pair.values() for ref in (given[0].left, given[0].right)]
     matches = ledger.matches_of({ref.match for ref in refs})
     pairs = []
     for pair, given in by_pair.items():
@@ -151,9 +147,7 @@ def _judgement(
         left, right = ("1", "2") if vote.left == first else ("2", "1")
         chance = CHANCE[vote.choice]
         reason = ": ".join(
-            text
-            for text in ("both bad" * (vote.choice == BOTH_BAD), vote.reason)
-            if text
+            text for text in ("both bad" * (vote.choice == BOTH_BAD), vote.reason) if text
         )
         votes.append(Vote(vote.voter, left, chance, right, reason))
     bad = fmean(vote.choice == BOTH_BAD for vote in given)

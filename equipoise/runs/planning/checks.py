@@ -23,8 +23,8 @@ from equipoise.matches.base import MatchContext
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
-from equipoise.runs.named_sets.checks import check_sets, players_in
 from equipoise.runs.config import RunConfig
+from equipoise.runs.named_sets.checks import check_sets, players_in
 from equipoise.types import PlayerId, Prompt
 
 
@@ -95,10 +95,7 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
         yield f"evaluate: {fault}"
     pool = [PlayerId(name) for name in config.players]
     context = JudgeContext(config.game, 0, pool, {}, Resources(), _nobody_plays)
-    for place, judge in {
-        **teaching_judges(config),
-        **_measuring_judges(config),
-    }.items():
+    for place, judge in {**teaching_judges(config), **_measuring_judges(config)}.items():
         for fault in judge.faults(context):
             yield f"{place}: {fault}"
     for name in config.learning:
@@ -165,9 +162,7 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
             return
 
 
-def _no_room(
-    config: RunConfig, split: PromptSplit, faults: Sequence[str]
-) -> Iterator[str]:
+def _no_room(config: RunConfig, split: PromptSplit, faults: Sequence[str]) -> Iterator[str]:
     """The learners whose models cannot read some prompts; asked where they are there."""
     for part, prompts in () if faults else _parts(split).items():
         asked = [config.game.asked_first(prompt) for prompt in prompts]

@@ -210,9 +210,7 @@ def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> Wo
 # -- memory
 
 
-def sampling_bytes(
-    player: Local, size: Description, tokens: float, device: str
-) -> float:
+def sampling_bytes(player: Local, size: Description, tokens: float, device: str) -> float:
     """Weights, the keys and values of a batch of answers, and the numbers from which its next
     tokens are chosen.
     """
@@ -339,9 +337,7 @@ def _passes(trainer: Learner) -> tuple[float, float]:
     return 0, 1
 
 
-def _judging(
-    judge: Judge, player: Local, tokens: float, work: Work, trial: Trial
-) -> float | None:
+def _judging(judge: Judge, player: Local, tokens: float, work: Work, trial: Trial) -> float | None:
     """Seconds of judging: none by rule; by a model of this process as if it were like the player;
     None where it is not known.
     """

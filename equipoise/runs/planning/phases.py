@@ -54,11 +54,7 @@ class PhaseMemory:
 
 
 def phases(
-    config: RunConfig,
-    prompt: float,
-    *,
-    accelerator: bool,
-    sizes: Sizes = describe,
+    config: RunConfig, prompt: float, *, accelerator: bool, sizes: Sizes = describe
 ) -> list[PhaseMemory]:
     """The memory of each phase.
 
@@ -70,9 +66,7 @@ def phases(
 
 
 class _Estimate:
-    def __init__(
-        self, config: RunConfig, prompt: float, accelerator: bool, sizes: Sizes
-    ) -> None:
+    def __init__(self, config: RunConfig, prompt: float, accelerator: bool, sizes: Sizes) -> None:
         self._config, self._prompt, self._sizes = config, prompt, sizes
         self._auto = "accelerator" if accelerator else "cpu"
         self._players: dict[str, Local] = {}

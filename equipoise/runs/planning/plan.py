@@ -19,8 +19,8 @@ from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.prompts.split import PromptSplit
-from equipoise.runs.named_sets.plan import SetPlan, plan_sets
 from equipoise.runs.config import RunConfig
+from equipoise.runs.named_sets.plan import SetPlan, plan_sets
 from equipoise.runs.planning.checks import check_run
 from equipoise.runs.planning.cost import CostEstimate, Work, costs
 from equipoise.runs.planning.phases import PhaseMemory, phases
@@ -106,18 +106,11 @@ def plan(config: RunConfig) -> RunPlan:
     )
     prompts = list(chain.from_iterable(split.parts)) or split.held_out
     estimates, cut = costs(config, prompts, work)
-    notes = (
-        *checked.notes,
-        *cut,
-        *short_runs(config, counts),
-        *_products(estimates),
-    )
+    notes = (*checked.notes, *cut, *short_runs(config, counts), *_products(estimates))
     return RunPlan(config, counts, estimates, notes, sets, _phases(config, estimates))
 
 
-def _phases(
-    config: RunConfig, estimates: Sequence[CostEstimate]
-) -> tuple[PhaseMemory, ...]:
+def _phases(config: RunConfig, estimates: Sequence[CostEstimate]) -> tuple[PhaseMemory, ...]:
     """The memory of each phase, where language models learn here."""
     if not estimates:
         return ()
@@ -171,13 +164,10 @@ def count(config: RunConfig, split: PromptSplit) -> RunCounts:
     training = _train(config, split)
     measuring = _measure(config, split)
     seats, pool = len(config.game.seats), len(config.players)
-    judges = {
-        judge.name: judge for judge in map(config.judge_of, config.learning)
-    }.values()
+    judges = {judge.name: judge for judge in map(config.judge_of, config.learning)}.values()
     questions = training.matches * sum(judge.questions(seats, pool) for judge in judges)
     questions += sum(
-        matches * judge.questions(beside, pool)
-        for judge, matches, beside in measuring.judged
+        matches * judge.questions(beside, pool) for judge, matches, beside in measuring.judged
     )
     judgements = training.matches * len(judges)
     judgements += sum(matches for _, matches, _ in measuring.judged)
@@ -275,10 +265,7 @@ def _teach(
 
 
 def _answer(
-    config: RunConfig,
-    opponents: Sequence[PlayerId],
-    seatings: Seatings,
-    totals: _Training,
+    config: RunConfig, opponents: Sequence[PlayerId], seatings: Seatings, totals: _Training
 ) -> None:
     """Add the answers of opponents that sit in none of the matches: each takes all seats on every
     prompt.
@@ -292,9 +279,7 @@ def _answer(
                 totals.moves += sum(config.game.moves(prompt).values())
 
 
-def _pairs(
-    config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings
-) -> int:
+def _pairs(config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings) -> int:
     """The most pairs that one generation's matches make for a learner."""
     if trainer.needs not in ("pairs", "answers"):
         return 0
@@ -303,9 +288,7 @@ def _pairs(
     return len(teaching) * config.pairs.most(len(config.game.seats))
 
 
-def _episodes(
-    config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings
-) -> int:
+def _episodes(config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings) -> int:
     """How many of a learner's own moves are paid in one generation."""
     if trainer.needs != "episodes":
         return 0
@@ -339,9 +322,7 @@ def _measure(config: RunConfig, split: PromptSplit) -> Workload:
 
 def _others(config: RunConfig) -> list[PlayerId]:
     """The players that do not learn."""
-    return [
-        PlayerId(name) for name, player in config.players.items() if not player.learns
-    ]
+    return [PlayerId(name) for name, player in config.players.items() if not player.learns]
 
 
 def _past(learner: PlayerId) -> list[PlayerId]:

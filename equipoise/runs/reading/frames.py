@@ -64,9 +64,7 @@ RATINGS = {
 }
 
 
-def match_rows(
-    run: RunDirectory, split: str | None, generation: int | None
-) -> Iterator[Row]:
+def match_rows(run: RunDirectory, split: str | None, generation: int | None) -> Iterator[Row]:
     """One row a seat of a match: who sat there, and what it answered last."""
     texts = _prompt_texts(run.ledger)
     for match in _matches(run.ledger, split, generation):
@@ -85,9 +83,7 @@ def match_rows(
             }
 
 
-def judgement_rows(
-    run: RunDirectory, split: str | None, generation: int | None
-) -> Iterator[Row]:
+def judgement_rows(run: RunDirectory, split: str | None, generation: int | None) -> Iterator[Row]:
     """One row a seat that a judge was asked about, with the score that is played for, what it is
     above the others', and every other utility.
     """
@@ -124,10 +120,7 @@ def judgement_rows(
 def pair_rows(run: RunDirectory, generation: int | None) -> Iterator[Row]:
     """One row a pair of answers that a learner was taught, in its generation's turn."""
     decode = msgspec.json.Decoder(Pair).decode
-    query = (
-        "SELECT learner, record FROM pairs WHERE ?1 IS NULL OR generation = ?1 "
-        "ORDER BY rowid"
-    )
+    query = "SELECT learner, record FROM pairs WHERE ?1 IS NULL OR generation = ?1 ORDER BY rowid"
     for learner, record in run.ledger.rows(query, (generation,)):
         pair = decode(record)
         yield {
@@ -183,9 +176,7 @@ def _ages(ledger: Ledger, generation: int) -> dict[str, int]:
     return ages
 
 
-def _matches(
-    ledger: Ledger, split: str | None, generation: int | None
-) -> Iterator[Match]:
+def _matches(ledger: Ledger, split: str | None, generation: int | None) -> Iterator[Match]:
     decode = msgspec.json.Decoder(Match).decode
     query = (
         "SELECT record FROM matches WHERE (?1 IS NULL OR split = ?1) "
@@ -198,12 +189,8 @@ def _matches(
 def _prompt_texts(ledger: Ledger) -> dict[str, str]:
     """Prompt id -> what its last message says."""
     decode = msgspec.json.Decoder(Prompt).decode
-    prompts = (
-        decode(record) for (record,) in ledger.rows("SELECT record FROM prompts")
-    )
-    return {
-        prompt.id: prompt.messages[-1].content for prompt in prompts if prompt.messages
-    }
+    prompts = (decode(record) for (record,) in ledger.rows("SELECT record FROM prompts"))
+    return {prompt.id: prompt.messages[-1].content for prompt in prompts if prompt.messages}
 
 
 def _of_seat(match: Match, seat: str, texts: Mapping[str, str]) -> Row:
@@ -221,7 +208,8 @@ def _of_seat(match: Match, seat: str, texts: Mapping[str, str]) -> Row:
 
 
 def _margin(match: Match, seat: str, scores: Mapping[str, float]) -> float | None:
-    """The seat's score less the mean score of the seats of other players; None where there is none.
+    """The seat's score less the mean score of the seats of other players; None where there is
+    none.
     """
     own = match.seats[seat]
     others: Sequence[float] = [

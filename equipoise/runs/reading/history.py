@@ -29,10 +29,7 @@ def history(
     schedule = config.schedule
     return History(
         tuple(config.measured),
-        tuple(
-            Measurement(generation, kind.read(facts))
-            for _, generation, _, facts, _ in measured
-        ),
+        tuple(Measurement(generation, kind.read(facts)) for _, generation, _, facts, _ in measured),
         config.game,
         config.measuring_judge.name,
         config.utility,
@@ -78,9 +75,7 @@ def sample(run: RunDirectory, most: int = SAMPLE) -> Sample:
     total = run.ledger.counts()["matches"]
     # "g" is above every hexadecimal id.
     bound = "g" if total <= most else f"{int(most / total * 16**12):012x}"
-    match_rows = run.ledger.rows(
-        f"SELECT record FROM matches WHERE id < '{bound}' ORDER BY rowid"
-    )
+    match_rows = run.ledger.rows(f"SELECT record FROM matches WHERE id < '{bound}' ORDER BY rowid")
     decode_match = msgspec.json.Decoder(Match).decode
     matches = [decode_match(record) for (record,) in match_rows]
     known = {match.id for match in matches}

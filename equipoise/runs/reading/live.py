@@ -102,9 +102,7 @@ def _under_way(folder: Path, done: Collection[str]) -> str:
     return "" if stage in done else stage
 
 
-def _curves(
-    measured: Sequence[FinishedStage],
-) -> dict[str, list[tuple[int, float]]]:
+def _curves(measured: Sequence[FinishedStage]) -> dict[str, list[tuple[int, float]]]:
     """Each watched number over the measured generations, in order."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for stage in measured:
@@ -115,9 +113,7 @@ def _curves(
 
 def _last_matches(run: RunDirectory) -> Iterator[Match]:
     """The newest matches that were played, newest first."""
-    query = (
-        "SELECT record FROM matches WHERE split != 'people' ORDER BY rowid DESC LIMIT ?"
-    )
+    query = "SELECT record FROM matches WHERE split != 'people' ORDER BY rowid DESC LIMIT ?"
     decode = msgspec.json.Decoder(Match).decode
     matches = (decode(record) for (record,) in run.ledger.rows(query, (10 * LAST,)))
     played = [match for match in matches if match.game != MEETING]

@@ -18,10 +18,7 @@ CARDS = 400  # matches shown, unless a caller wants fewer
 
 
 def match_cards(
-    run: RunDirectory,
-    history: History[Measures],
-    stages: Sequence[StageRecord],
-    most: int = CARDS,
+    run: RunDirectory, history: History[Measures], stages: Sequence[StageRecord], most: int = CARDS
 ) -> tuple[list[MatchCard], str]:
     """About `most` matches, and what a reader is warned of before they are shown; "" where there is
     nothing to warn of.
@@ -87,9 +84,7 @@ def _judges(run: RunDirectory, stages: Sequence[StageRecord]) -> list[str]:
     return list(dict.fromkeys([*(judge.name for judge in chosen), *besides]))
 
 
-def _card(
-    match: Match, judgements: Sequence[Judgement], utility: str, unjudged: str
-) -> MatchCard:
+def _card(match: Match, judgements: Sequence[Judgement], utility: str, unjudged: str) -> MatchCard:
     """The match with the first judge's scores, and beside each answer what else it and the other
     judges gave; `unjudged` says why there are no judgements.
     """
@@ -112,15 +107,11 @@ def reasons(judgements: Sequence[Judgement]) -> str:
     if len(judgements) == 1:
         return judgements[0].reason
     return "; ".join(
-        f"{judgement.judge}: {judgement.reason}"
-        for judgement in judgements
-        if judgement.reason
+        f"{judgement.judge}: {judgement.reason}" for judgement in judgements if judgement.reason
     )
 
 
-def _notes(
-    finish: str, seat: str, judgements: Sequence[Judgement], utility: str
-) -> Iterator[str]:
+def _notes(finish: str, seat: str, judgements: Sequence[Judgement], utility: str) -> Iterator[str]:
     """How the answer ended, and everything that was scored but the first judge's utility."""
     if finish != "stop":
         yield f"ended by {finish}"

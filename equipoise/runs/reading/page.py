@@ -10,15 +10,15 @@ import datetime
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
+from equipoise.evaluation.judge_report import judge_report
+from equipoise.evaluation.judge_sections import judge_sections
+from equipoise.evaluation.league import RatingRecord
+from equipoise.evaluation.measures import History, Measurement, Measures
 from equipoise.evaluation.named_sets.section import (
     benchmark_changes,
     benchmark_headlines,
     benchmarks_section,
 )
-from equipoise.evaluation.judge_report import judge_report
-from equipoise.evaluation.judge_sections import judge_sections
-from equipoise.evaluation.league import RatingRecord
-from equipoise.evaluation.measures import History, Measurement, Measures
 from equipoise.evaluation.records import Records
 from equipoise.evaluation.selection import SelectionRecord
 from equipoise.payoffs.cycles import cyclic_warning
@@ -28,21 +28,14 @@ from equipoise.report.elements import Change, Curve, Headline, SampleSize
 from equipoise.report.league import caution
 from equipoise.report.learning import headline_section, losses_section
 from equipoise.report.page import Page
-from equipoise.report.records import (
-    configuration_section,
-    counts_section,
-    matches_section,
-)
+from equipoise.report.records import configuration_section, counts_section, matches_section
 from equipoise.report.section import Section
 from equipoise.report.selection import selection_section
-from equipoise.report.training_ratings import (
-    match_ups_section,
-    training_ratings_section,
-)
-from equipoise.runs.named_sets.results import against_start
+from equipoise.report.training_ratings import match_ups_section, training_ratings_section
 from equipoise.runs.best_response import best_response, best_responses
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
+from equipoise.runs.named_sets.results import against_start
 from equipoise.runs.people.standing import people_sections
 from equipoise.runs.reading import sampled_matches
 from equipoise.runs.reading.counts import counts, dropped
@@ -94,8 +87,7 @@ def page(
     warnings = [*kind.warnings(measured, recorded)]
     if totals["unjudged share"] > UNJUDGED:
         warnings.append(
-            f"{totals['unjudged share']:.1%} of the answers could not be judged; they "
-            "count nowhere"
+            f"{totals['unjudged share']:.1%} of the answers could not be judged; they count nowhere"
         )
     now = datetime.datetime.now(datetime.UTC)
     return Page(
@@ -127,9 +119,7 @@ def changes(run: RunDirectory) -> list[Change]:
 
 def _subtitle(run: RunDirectory, measured: History[Measures]) -> str:
     generation = measured.last.generation if measured.last else 0
-    return (
-        f"generation {generation} of {run.config.generations}, seed {run.config.seed}"
-    )
+    return f"generation {generation} of {run.config.generations}, seed {run.config.seed}"
 
 
 def _best_responses(run: RunDirectory) -> Iterator[Section]:
@@ -169,10 +159,7 @@ def _training(
 def _rating_curves(run: RunDirectory, names: Iterable[str]) -> Iterator[Curve]:
     """The rating of each player after the matches of each generation; NaN where it met nobody."""
     rated = [
-        (
-            float(t),
-            {row["name"]: RatingRecord(**row).rating for row in facts["ratings"]},
-        )
+        (float(t), {row["name"]: RatingRecord(**row).rating for row in facts["ratings"]})
         for _, t, _, facts, _ in run.ledger.stages("rate")
     ]
     for name in names:
@@ -190,9 +177,7 @@ def _rating_curves(run: RunDirectory, names: Iterable[str]) -> Iterator[Curve]:
         )
 
 
-def _judges(
-    run: RunDirectory, recorded: Records, size: SampleSize
-) -> Iterator[Section]:
+def _judges(run: RunDirectory, recorded: Records, size: SampleSize) -> Iterator[Section]:
     """What the judges gave; in a finite game a pay-off is no opinion."""
     if run.config.game.payoff_AM() is None:
         sample = recorded.sample
@@ -217,11 +202,7 @@ def _durations(run: RunDirectory) -> Iterator[Duration]:
 
 
 def _matches(
-    run: RunDirectory,
-    measured: History[Measures],
-    recorded: Records,
-    most: int,
-    total: int,
+    run: RunDirectory, measured: History[Measures], recorded: Records, most: int, total: int
 ) -> Section:
     cards, warning = match_cards(run, measured, recorded.stages, most)
     return matches_section(cards, total, warning, measures_type(run).card_note)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from equipoise.runs.named_sets.results import STAGE
 from equipoise.runs.best_response import best_response, best_responses
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.named_sets.results import STAGE
 from equipoise.runs.reading.counts import counts
 from equipoise.runs.reading.history import history, stage_records
 from equipoise.runs.reading.page import headlines
@@ -31,9 +31,7 @@ def progress(run: RunDirectory) -> dict[str, Any]:
         "generations": run.config.generations,
         "finished": generation == run.config.generations or _only_measured(run),
         "last_stage": stages[-1][0] if stages else None,
-        **_turn(
-            [facts["learn"] for _, _, stage, facts, _ in stages if stage == "turn"]
-        ),
+        **_turn([facts["learn"] for _, _, stage, facts, _ in stages if stage == "turn"]),
         "records": _records(run),
         "time": {name: _time(time) for name, time in times.items()},
         "spent": _spent(run),
@@ -80,10 +78,6 @@ def _turn(turns: list[list[str]]) -> dict[str, str]:
 def _spent(run: RunDirectory) -> dict[str, dict[str, Any]]:
     """Account -> its calls, tokens and money."""
     return {
-        account: {
-            "calls": spent.calls,
-            "tokens": spent.tokens,
-            "money": round(spent.money, 6),
-        }
+        account: {"calls": spent.calls, "tokens": spent.tokens, "money": round(spent.money, 6)}
         for account, spent in run.ledger.accounts().items()
     }

@@ -14,16 +14,12 @@ from equipoise.report.cost import Tokens
 from equipoise.types import Judgement, Match, PlayerId
 
 
-def met(
-    sample: Sample, names: Sequence[str], judge: str, utility: str
-) -> PayoffTable | None:
+def met(sample: Sample, names: Sequence[str], judge: str, utility: str) -> PayoffTable | None:
     """Who won how much against whom in training matches, by that judge's scores; None where no two
     players met.
     """
     judgements = {
-        judgement.match: judgement
-        for judgement in sample.judgements
-        if judgement.judge == judge
+        judgement.match: judgement for judgement in sample.judgements if judgement.judge == judge
     }
     training = [match for match in sample.matches if match.split == "train"]
     results = [
@@ -34,15 +30,11 @@ def met(
     return tally(results, names) if results else None
 
 
-def _results(
-    match: Match, judgement: Judgement | None, utility: str
-) -> Iterator[Meeting]:
+def _results(match: Match, judgement: Judgement | None, utility: str) -> Iterator[Meeting]:
     """One result for each two players of a match: the mean over their seats, of those that were
     judged.
     """
-    scores: Mapping[str, float] = (
-        {} if judgement is None else judgement.by_seat(utility)
-    )
+    scores: Mapping[str, float] = {} if judgement is None else judgement.by_seat(utility)
     seats = sorted(match.seats.items(), key=lambda seat: seat[1])
     values: dict[tuple[str, str], list[float | None]] = defaultdict(list)
     for (a, first), (b, second) in combinations(seats, 2):

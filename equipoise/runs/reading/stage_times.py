@@ -17,7 +17,8 @@ OUTER = ("measure", "select")
 
 @dataclass
 class StageTime:
-    """The seconds of all stages of one name: those of `parts`, the stages inside it, and its own.
+    """The seconds of all stages of one name: those of `parts`, the stages inside it, and its
+    own.
     """
 
     stage: str
@@ -70,9 +71,7 @@ def _was_inside(stage: FinishedStage) -> bool:
     return stage.stage in ("play", "judge") and not stage.key.startswith(training)
 
 
-def _close(
-    time: StageTime, outer: FinishedStage, waiting: Iterable[FinishedStage]
-) -> None:
+def _close(time: StageTime, outer: FinishedStage, waiting: Iterable[FinishedStage]) -> None:
     """The outer stage, whose seconds hold those that waited for it."""
     inside = 0.0
     for stage in waiting:

@@ -44,9 +44,7 @@ class Summary:
         ]
         if len(self.learners) > MANY:
             scores.append(f"and {len(self.learners) - MANY} more learners")
-        return "; ".join(
-            [f"Run '{self.name}' in {self.folder}: {self._state()}", *scores]
-        )
+        return "; ".join([f"Run '{self.name}' in {self.folder}: {self._state()}", *scores])
 
     def html(self) -> str:
         """The same as a table."""
@@ -78,8 +76,7 @@ def summary(run: RunDirectory) -> Summary:
     generations = int(run.settings["generations"])
     generation = max((row["generation"] for row in measured), default=0)
     learners = (
-        Progress(row["player"], _score(first[name]), _score(row))
-        for name, row in last.items()
+        Progress(row["player"], _score(first[name]), _score(row)) for name, row in last.items()
     )
     return Summary(
         name=str(run.settings["name"]),

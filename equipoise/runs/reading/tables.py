@@ -27,12 +27,7 @@ def frame(columns: Mapping[str, str], rows: Iterable[Row]) -> Frame:
         )
     import pyarrow as pa
 
-    types = {
-        "text": pa.string(),
-        "int": pa.int64(),
-        "float": pa.float64(),
-        "bool": pa.bool_(),
-    }
+    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
     listed = list(rows)
     names = {name: types[kind] for name, kind in columns.items()}
     for row in listed:
@@ -40,9 +35,6 @@ def frame(columns: Mapping[str, str], rows: Iterable[Row]) -> Frame:
             whole = isinstance(value, int)
             names.setdefault(name, pa.int64() if whole else pa.float64())
     table = pa.table(
-        {
-            name: pa.array([row.get(name) for row in listed], kind)
-            for name, kind in names.items()
-        }
+        {name: pa.array([row.get(name) for row in listed], kind) for name, kind in names.items()}
     )
     return table if find_spec("pandas") is None else table.to_pandas()

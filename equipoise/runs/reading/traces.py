@@ -60,11 +60,7 @@ class TeacherMatches:
     """
 
     def __init__(
-        self,
-        config: RunConfig,
-        teacher: Player,
-        candidates: int,
-        count: int | None = None,
+        self, config: RunConfig, teacher: Player, candidates: int, count: int | None = None
     ) -> None:
         """`candidates` matches on each of the first `count` prompts (None: on all).
 
@@ -98,18 +94,14 @@ class TeacherMatches:
         settings = (self._teacher.model_dump_json(), game.model_dump_json())
         planned = []
         for prompt in self.prompts:
-            seats = {
-                seat: self._players[game.role(seat)] for seat in game.seats_for(prompt)
-            }
+            seats = {seat: self._players[game.role(seat)] for seat in game.seats_for(prompt)}
             for candidate in range(self._candidates):
                 identity = record_id("trace", seed, prompt.id, candidate, *settings)
                 dice = seeds.child(seed, "trace", prompt.id, candidate)
                 planned.append(Planned(identity, 0, "train", prompt, seats, dice))
         return planned
 
-    def played(
-        self, ledger: Ledger, folder: Path, monitor: Monitor
-    ) -> list[JudgedMatch]:
+    def played(self, ledger: Ledger, folder: Path, monitor: Monitor) -> list[JudgedMatch]:
         """Every match with its judgement, recorded in `ledger`; the players' weights lie in
         `folder`.
 
@@ -159,9 +151,7 @@ class TeacherMatches:
             if scores is None or scores.get("format", 1.0) < 1.0:
                 continue
             well_formed += 1
-            beaten = match.prompt in best and (
-                scores[utility] <= best[match.prompt][1][utility]
-            )
+            beaten = match.prompt in best and (scores[utility] <= best[match.prompt][1][utility])
             if scores[utility] >= least and not beaten:
                 best[match.prompt] = match, scores
         if not best:
@@ -170,11 +160,7 @@ class TeacherMatches:
                 f"{well_formed} are well formed, and "
                 f"--least is {least:g}; candidates.jsonl shows what the teacher wrote"
             )
-        return [
-            trace
-            for match, scores in best.values()
-            for trace in self._traces(match, scores)
-        ]
+        return [trace for match, scores in best.values() for trace in self._traces(match, scores)]
 
     def _traces(self, match: Match, scores: dict[str, float]) -> list[Trace]:
         source = self._sources[match.prompt]
@@ -188,9 +174,7 @@ class TeacherMatches:
         """Every match as plain JSON values: its prompt, what was written, its utilities or why it
         has none.
         """
-        prompts = {
-            prompt.id: msgspec.to_builtins(prompt.messages) for prompt in self.prompts
-        }
+        prompts = {prompt.id: msgspec.to_builtins(prompt.messages) for prompt in self.prompts}
         rows = []
         for match, judgement in judged:
             turns = self._turns(match)

@@ -12,13 +12,7 @@ from equipoise.runs.ledger_place import LEDGER
 from equipoise.runs.reading.live import LiveRun, live
 from equipoise.runs.reading.page import page
 
-CHANGING = (
-    "config.yaml",
-    LEDGER,
-    f"{LEDGER}-wal",
-    "metrics.jsonl",
-    "people/votes.jsonl",
-)
+CHANGING = ("config.yaml", LEDGER, f"{LEDGER}-wal", "metrics.jsonl", "people/votes.jsonl")
 WINDOW = 60.0  # seconds over which a pace is taken
 CARDS = 60  # matches in the browser of a report that is made while the run goes on
 SAMPLE = 1000  # matches that are read for it
