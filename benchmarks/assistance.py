@@ -107,7 +107,7 @@ def plain_start(place: Path, recipe: str) -> None:
         str(place / "traces"),
         "--json",
     )
-    equipoise("traces", recipe, *arguments)
+    equipoise("assistance", "traces", recipe, *arguments)
     traces = (place / "traces" / "traces.jsonl").read_text()
     lines = []
     for row in map(json.loads, traces.splitlines()):

@@ -4,7 +4,7 @@ End to end by the command, for each task of GTAlign and each seed:
 
     equipoise new-model   about a million parameters from nothing; its corpus: training
                           prompts and four-block texts
-    equipoise traces      the cold start: a scripted teacher writes short blocks with a
+    equipoise assistance traces      the cold start: a scripted teacher writes short blocks with a
                           decision drawn at random
     equipoise run         the recipe of the task, judged by rule from the labels, by
                           groups of answers (GRPO)
@@ -229,7 +229,7 @@ def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]
         *training,
         "--json",
     )
-    return json.loads(equipoise("traces", str(folder / "recipe.yaml"), *arguments))
+    return json.loads(equipoise("assistance", "traces", str(folder / "recipe.yaml"), *arguments))
 
 
 def figures(facts: dict[str, Any]) -> dict[str, float]:

@@ -118,7 +118,7 @@ def crossplay(folders: Sequence[Path]) -> Meetings:
     """Every adversary against every defender of these runs, old and new."""
     heats = [text for heat in TEMPERATURES for text in ("--temperature", heat)]
     every = map(str, folders)
-    printed = equipoise("crossplay", *every, "--generations", "last", *heats, "--json")
+    printed = equipoise("red-team", "crossplay", *every, "--generations", "last", *heats, "--json")
     table = json.loads(printed)["crossplay"]
     success_AD = np.array(table["success"], float)
     return Meetings(table["adversaries"], table["defenders"], success_AD)

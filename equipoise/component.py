@@ -7,27 +7,14 @@ named), and every environment, a folder below `equipoise.environments`, adds its
 bare kind as a string, becomes the component. `kind: my_package.my_module:MyJudge` names a user's
 own part by import path.
 
-A `wing.py` holds plain mappings, those of these that it adds to, and imports nothing:
-
-    KINDS     base class's name -> {kind: "module:Class"}
-    COMMANDS  verb -> "module:function"
-    MODELS    name of a packaged model -> its folder, below the environment's own
-    ADAPTERS  name of a packaged adapter -> its folder, likewise
-    RENAMED   import path or model of an earlier version -> its name in this one
-    RENAMED_KINDS  kind of an earlier version -> its name in this one
-    SERVING   field of a chat request -> {"extension": "module:function", …}, what
-              serving gains (`equipoise.serve.extension`)
-    TEACHERS  name of a packaged teacher -> the settings of its player
+The tables of a `wing.py` are listed in `equipoise.system.wings`.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
-import pkgutil
 from collections.abc import Mapping
-from functools import cache
-from types import ModuleType
 from typing import Any, ClassVar
 
 from pydantic import (
@@ -49,6 +36,7 @@ from equipoise.system.user_parts import (
     stand_in,
     with_records,
 )
+from equipoise.system.wings import wings
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -80,20 +68,6 @@ def imported(path: str) -> Any:
         raise PydanticCustomError(
             "import", "cannot import '{path}': {error}", {"path": path, "error": str(error)}
         ) from error
-
-
-@cache
-def wings() -> tuple[ModuleType, ...]:
-    """The `wing` module of every environment, in the order of their folders' names."""
-    home = importlib.import_module("equipoise.environments")
-    folders = sorted(module.name for module in pkgutil.iter_modules(home.__path__) if module.ispkg)
-    return tuple(importlib.import_module(f"{home.__name__}.{folder}.wing") for folder in folders)
-
-
-def added(table: str) -> dict[str, Any]:
-    """What all environments add to a table of theirs, such as COMMANDS."""
-    tables = [getattr(wing, table, {}) for wing in wings()]
-    return {name: value for entries in tables for name, value in entries.items()}
 
 
 # Settings of any component that limit or address a computation but do not change its result: they

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from small import FINITE, settings
 
 import equipoise
-from equipoise.component import Component, essence, nearest, wings
+from equipoise.component import Component, essence, nearest
 from equipoise.games.answers import Answers
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
@@ -25,6 +25,7 @@ from equipoise.losses.preference import DPO
 from equipoise.ratings.base import Ratings
 from equipoise.ratings.elo import Elo
 from equipoise.runs.config import RunConfig
+from equipoise.system.wings import wings
 from equipoise.types import Prompt
 
 SETTING = {

@@ -1,6 +1,7 @@
-"""The command `equipoise`: one file per verb.
+"""The command `equipoise`: thin doors, one file a verb.
 
-A verb imports what it needs when it runs, so that `--help` is fast and loads no torch.
+A verb's file is imported when the verb is called, and imports what it needs when it runs, so that
+`--help` is fast and loads no torch. Games add verbs of their own, by `COMMANDS` of their `wing.py`.
 """
 
 from __future__ import annotations
@@ -8,56 +9,49 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from equipoise import __version__
-from equipoise.component import added, imported
 from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError
 from equipoise.models.quiet import ignore_known_warnings
+from equipoise.system.wings import added
 
+TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
 EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
-    "train": (
-        "torch",
-        "transformers",
-        "accelerate",
-        "peft",
-        "datasets",
-        "tokenizers",
-        "safetensors",
-    ),
+    "train": TRAINING,
     "endpoints": ("openai",),
     "serve": ("starlette", "uvicorn"),
 }
-VERBS = (
-    "run",
-    "resume",
-    "status",
-    "check",
-    "report",
-    "evaluate",
-    "best_response",
-    "import_scores",
-    "plan",
-    "recipes",
-    "rate",
-    "judge",
-    "export",
-    "merge",
-    "new_model",
-    "sft",
-    "traces",
-    "serve",
-    "chat",
-    "vote",
-    "play",
-    "watch",
-    "sampler",
-    "doctor",
-)
+VERBS = {  # verb -> the first line of its help
+    "run": "Play a recipe, train its learners, and report what came of it.",
+    "resume": "Go on with a run that was stopped.",
+    "status": "Say how far a run is and what it has measured.",
+    "check": "Say what of a run's folder is whole, and what can be saved.",
+    "report": "Write the run's report, one HTML file that works offline.",
+    "evaluate": "Measure players on named sets, or by a harness, and record what they score.",
+    "best-response": "Train a fresh player against a frozen one, and say what it gets.",
+    "import-scores": "Record scores that another program measured, beside their run.",
+    "plan": "Print what a run would do, and estimate its memory and time.",
+    "recipes": "List the packaged recipes, or print where one of them differs from its paper.",
+    "rate": "Rate a run's players anew, from its ledger.",
+    "judge": "Have another judge judge a run's matches.",
+    "export": "Export every record of a run to Parquet.",
+    "merge": "Merge a generation that is an adapter into its base model.",
+    "new-model": "Make a small untrained model and its tokenizer from a corpus.",
+    "sft": "Fine-tune a model on answers.",
+    "serve": "Serve players or a model to any OpenAI client.",
+    "chat": "Talk with a player or a model.",
+    "vote": "Let people vote on answers of a run's players.",
+    "play": "Take a seat in a game against a run's players.",
+    "watch": "Watch runs as they go on.",
+    "sampler": "Start, stop or look at a vLLM server in an environment and process of its own.",
+    "doctor": "Check what this machine has, and that the parts work on it.",
+}
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 FORBIDDEN = (
     errno.EACCES,
@@ -69,18 +63,47 @@ FORBIDDEN = (
 )
 
 
+class GameGroup(TyperGroup):
+    """The verbs of one game, imported when they are called or listed."""
+
+    def __init__(self, game: str, paths: dict[str, str]) -> None:
+        """`paths` are verb -> "module:function"."""
+        super().__init__(name=game, help=f"Verbs of this game: {', '.join(paths)}.")
+        self.no_args_is_help = True
+        self.paths = paths
+        self.commands = dict.fromkeys(paths, TyperCommand(game))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The verb, imported; None where there is none of this name."""
+        if cmd_name not in self.paths:
+            return None
+        module, _, function = self.paths[cmd_name].partition(":")
+        return command_of(cmd_name, getattr(import_module(module), function))
+
+
 class VerbGroup(TyperGroup):
-    """Verbs, of which some have two words: `export attacks` stands beside `export`."""
+    """All verbs; a verb is imported when it is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for verb, text in VERBS.items():
+            self.add_command(TyperCommand(verb, help=text))
+        self.games = {game: GameGroup(game, paths) for game, paths in added("COMMANDS").items()}
+        self.commands |= self.games
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb that the arguments begin with, and the rest of them."""
-        two_words = " ".join(args[:2])
-        if two_words in self.commands:
-            args = [two_words, *args[2:]]
-        return super().resolve_command(ctx, args)
+        """(the verb's name, the verb, the rest of the arguments)."""
+        for name, game in self.games.items():
+            if args[0] in game.paths:
+                ctx.fail(f"No such command '{args[0]}'. Did you mean '{name} {args[0]}'?")
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in VERBS:
+            function = name.replace("-", "_")
+            command = command_of(name, vars(import_module(f"equipoise.cli.{function}"))[function])
+        return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """What the verb returns. Raises Stopped on Ctrl-C and SIGTERM."""
+        """Run the verb. Raises Stopped on Ctrl-C and SIGTERM."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -90,8 +113,15 @@ class VerbGroup(TyperGroup):
             raise Stopped("stopped") from None
 
 
+def command_of(name: str, verb: Callable[..., None]) -> Any:
+    """The command that typer makes of a function."""
+    single = typer.Typer(add_completion=False)
+    single.command(name)(verb)
+    return typer.main.get_command(single)
+
+
 def app() -> typer.Typer:
-    """The command with all its verbs, those of environments included."""
+    """The command with all its verbs, those of games included."""
     command = typer.Typer(
         cls=VerbGroup,
         no_args_is_help=True,
@@ -99,11 +129,6 @@ def app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     command.callback()(equipoise)
-    for verb in VERBS:
-        module = import_module(f"equipoise.cli.{verb}")
-        command.command(verb.replace("_", "-"))(vars(module)[verb])
-    for verb, path in added("COMMANDS").items():
-        command.command(verb)(imported(path))
     return command
 
 

@@ -43,7 +43,7 @@ def import_scores(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Record scores that another program measured, beside the run that they belong to.
+    """Record scores that another program measured, beside their run.
 
     `status`, `report` and `export` show them with their source.
     """

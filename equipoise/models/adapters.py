@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from equipoise.component import Settings, nearest, wings
+from equipoise.component import Settings, nearest
 from equipoise.errors import ModelError, first_line
 from equipoise.models.gguf import converted, is_gguf
+from equipoise.system.wings import wings
 
 NOT_AN_ADAPTER = "name a folder that holds adapter_config.json"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from equipoise.component import added, nearest
+from equipoise.component import nearest
 from equipoise.errors import ConfigError
 from equipoise.learners.sft import SFT
 from equipoise.players.base import Player
@@ -21,6 +21,7 @@ from equipoise.runs.fine_tune import fine_tune
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.monitor import Monitor, Silent
 from equipoise.runs.reading.traces import TeacherMatches, Trace, write_traces
+from equipoise.system.wings import added
 
 
 @dataclass(frozen=True)

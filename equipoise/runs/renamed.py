@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from equipoise.component import added
+from equipoise.system.wings import added
 
 KEYS: Mapping[str, str] = {
     "standing": "training_ratings",

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from equipoise.component import added, imported
+from equipoise.component import imported
+from equipoise.system.wings import added
 
 if TYPE_CHECKING:
     from equipoise.games.base import Game

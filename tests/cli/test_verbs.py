@@ -121,25 +121,71 @@ def test_doctor_finds_the_parts(command):
 @pytest.mark.long
 def test_help_of_every_verb(command):
     from equipoise.cli import VERBS
-    from equipoise.component import added
+    from equipoise.system.wings import added
 
-    verbs = [*(verb.replace("_", "-") for verb in VERBS), *added("COMMANDS")]
-    for verb in verbs:
+    of_games = [f"{game} {verb}" for game, verbs in added("COMMANDS").items() for verb in verbs]
+    for verb in [*VERBS, *of_games]:
         shown = command(*verb.split(), "--help")
         assert shown.code == 0 and f"equipoise {verb} " in shown.out
+
+
+def commands():
+    """Every verb's command, those of games included."""
+    import typer
+
+    from equipoise.cli import VERBS, app
+
+    group = typer.main.get_command(app())
+    for verb in VERBS:
+        yield group.resolve_command(None, [verb])[1]
+    for game in group.games.values():
+        yield from (game.get_command(None, verb) for verb in game.paths)
 
 
 def test_every_help_text_is_shown_whole():
     """What stands in brackets would be read as markup, and vanish: defaults are stated by
     `show_default`.
     """
-    import typer
-
-    from equipoise.cli import app
-
-    verbs = vars(typer.main.get_command(app()))["commands"].values()
-    helps = [option.help or "" for verb in verbs for option in verb.params]
+    helps = [option.help or "" for verb in commands() for option in verb.params]
     assert not [text for text in helps if "[" in text]
+
+
+def test_the_list_of_verbs_tells_what_each_tells_of_itself():
+    from equipoise.cli import VERBS
+
+    helps = {verb.name: verb.help.partition("\n\n")[0].replace("\n", " ") for verb in commands()}
+    assert {verb: helps[verb] for verb in VERBS} == VERBS
+
+
+@pytest.mark.parametrize(
+    ("spelling", "hint"),
+    [
+        ("crossplay", "red-team crossplay"),
+        ("export-attacks", "red-team export-attacks"),
+        ("traces", "assistance traces"),
+        ("welfare", "assistance welfare"),
+        ("resum", "resume"),
+    ],
+)
+def test_a_verb_that_is_not_there_is_suggested(command, spelling, hint):
+    done = command(spelling, "run")
+    assert done.code == 2 and f"Did you mean '{hint}'?" in done.err
+
+
+def test_the_list_of_verbs_imports_no_verb():
+    """Nor pydantic, so that it is there at once."""
+    code = (
+        "import sys\n"
+        "sys.argv = ['equipoise', '--help']\n"
+        "from equipoise.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    late = {'pydantic', 'yaml', 'equipoise.component', 'equipoise.cli.run'}\n"
+        "    assert not late & set(sys.modules), late & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.long

@@ -108,7 +108,7 @@ def test_a_strangers_run_is_played_with_consent_alone(begun, command, monkeypatc
         ["serve", run, "--port", "0"],
         ["chat", run],
         ["evaluate", run, "--on", "gsm8k"],
-        ["crossplay", run, run],
+        ["red-team", "crossplay", run, run],
         ["best-response", f"{run}@policy"],
     ):
         done = command(*verb)

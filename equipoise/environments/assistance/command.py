@@ -1,4 +1,4 @@
-"""`equipoise welfare RUN_A RUN_B`: two runs of the assistant's game, prompt by prompt."""
+"""`equipoise assistance welfare RUN_A RUN_B`: two runs of the game, prompt by prompt."""
 
 from __future__ import annotations
 

@@ -20,7 +20,12 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "Game": {"assistance": "equipoise.environments.assistance.game:Assistance"},
     "Player": {"two_writers": "equipoise.environments.assistance.two_writers:TwoWriters"},
 }
-COMMANDS: Mapping[str, str] = {"welfare": "equipoise.environments.assistance.command:welfare"}
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "assistance": {
+        "welfare": "equipoise.environments.assistance.command:welfare",
+        "traces": "equipoise.environments.assistance.traces_command:traces",
+    }
+}
 # `option` is the help of --steering; `wish` and `report` name the verbs of a conversation (--steer,
 # /steer; --blocks, /blocks), and `report` the key of a request's object `equipoise` that asks for
 # what is hidden.

@@ -1,4 +1,4 @@
-"""`equipoise crossplay RUN…`: every adversary of one or several runs against every defender."""
+"""`equipoise red-team crossplay RUN…`: every adversary of some runs against every defender."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`equipoise export attacks RUN --to FILE`: what a run's adversaries wrote."""
+"""`equipoise red-team export-attacks RUN --to FILE`: what a run's adversaries wrote."""
 
 from __future__ import annotations
 

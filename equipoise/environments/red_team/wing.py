@@ -11,7 +11,9 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "Judge": {"red_team": "equipoise.environments.red_team.judge:RedTeamJudge"},
     "Game": {"red_team": "equipoise.environments.red_team.game:RedTeam"},
 }
-COMMANDS: Mapping[str, str] = {
-    "crossplay": "equipoise.environments.red_team.cross_play_command:crossplay",
-    "export attacks": ("equipoise.environments.red_team.export_attacks_command:export_attacks"),
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "red-team": {
+        "crossplay": "equipoise.environments.red_team.cross_play_command:crossplay",
+        "export-attacks": "equipoise.environments.red_team.export_attacks_command:export_attacks",
+    }
 }

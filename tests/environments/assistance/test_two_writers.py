@@ -121,7 +121,7 @@ def test_nine_plays_by_two_writers_make_a_cold_start(command, tmp_path):
     (tmp_path / "two.yaml").write_text(json.dumps(both))
     model = ("-s", "players.assistant.model=builtin")
     play = ("--teacher", "two.yaml", "--count", 3, "--out", "t", "--json")
-    done = command("traces", "gtalign_clerks", *model, *play)
+    done = command("assistance", "traces", "gtalign_clerks", *model, *play)
     assert done.code == 0, done.err
     assert (done.facts["played"], done.facts["kept"]) == (27, 3)
     lines = (tmp_path / "t" / "traces.jsonl").read_text().splitlines()

@@ -17,7 +17,7 @@ def runs(tmp_path):
 
 @pytest.mark.long
 def test_two_runs_side_by_side(command, runs):
-    facts = command("welfare", "a", "b", "--json").facts
+    facts = command("assistance", "welfare", "a", "b", "--json").facts
     assert facts["runs"] == ["a", "b"] and facts["generations"] == [4, 4]
     assert facts["prompts"] == {"both": 6, "only_first": 2, "only_second": 0}
     assert facts["differences"]["user"]["mean"] == pytest.approx(-0.125)
@@ -25,7 +25,7 @@ def test_two_runs_side_by_side(command, runs):
         facts["dominance"]["second_dominates"] == 6
         and facts["first"]["quality_per_1000_tokens"] == 8.0
     )
-    shown = command("welfare", "a", "b").out
+    shown = command("assistance", "welfare", "a", "b").out
     for words in (
         "6 prompts in both",
         "a@4",
@@ -39,13 +39,24 @@ def test_two_runs_side_by_side(command, runs):
 @pytest.mark.long
 def test_generations_of_one_run(command, runs):
     facts = command(
-        "welfare", "a@0", "a", "--generation-b", 2, "--eps", 0.05, "--reference", 0.1, 0.2, "--json"
+        "assistance",
+        "welfare",
+        "a@0",
+        "a",
+        "--generation-b",
+        2,
+        "--eps",
+        0.05,
+        "--reference",
+        0.1,
+        0.2,
+        "--json",
     ).facts
     assert facts["generations"] == [0, 2] and facts["runs"] == ["a", "a"]
     assert facts["settings"] == {"eps": 0.05, "alpha": 0.5, "reference": [0.1, 0.2]}
     assert facts["differences"]["user"]["mean"] == pytest.approx(-0.1)
     (runs / "a").rename(runs / "a@2")  # a folder of that name, and no generation
-    assert command("welfare", "a@2", "a@2@0", "--json").facts["generations"] == [4, 0]
+    assert command("assistance", "welfare", "a@2", "a@2@0", "--json").facts["generations"] == [4, 0]
 
 
 @pytest.mark.long
@@ -61,7 +72,7 @@ def test_what_cannot_be_compared_is_one_message(command, runs):
         (["a", "b", "--eps", "-1"], "--eps"),
         (["a", "b", "--alpha", "2"], "--alpha"),
     ):
-        refused = command("welfare", *arguments)
+        refused = command("assistance", "welfare", *arguments)
         assert refused.code == 2 and words in refused.err, (arguments, refused.err)
 
 

@@ -33,7 +33,7 @@ def edited(folder, **changes):
 def test_one_run_gives_what_it_measured(command, red_team_copy):
     run = red_team_copy("a")
     before = counts(run)
-    found = command("crossplay", run, "--prompts", 4, "--json")
+    found = command("red-team", "crossplay", run, "--prompts", 4, "--json")
     assert found.code == 0, found.err
     facts, measured = found.facts, command("status", run, "--json").facts
     with Ledger.open(run / "ledger.sqlite") as ledger:
@@ -48,7 +48,7 @@ def test_one_run_gives_what_it_measured(command, red_team_copy):
 
 
 def test_worst_cases_and_means_are_those_of_the_table(command, red_team_copy):
-    facts = command("crossplay", red_team_copy("a"), "--prompts", 4, "--json").facts
+    facts = command("red-team", "crossplay", red_team_copy("a"), "--prompts", 4, "--json").facts
     success_AD = np.array(facts["crossplay"]["success"])
     for d, defender in enumerate(facts["crossplay"]["defenders"]):
         worst = facts["worst"][defender]
@@ -61,12 +61,14 @@ def test_worst_cases_and_means_are_those_of_the_table(command, red_team_copy):
 def test_one_run_records_what_it_had_not_measured(command, red_team_copy):
     run = red_team_copy("a")
     before = counts(run)
-    first = command("crossplay", run, "--prompts", 6, "--generations", "last", "--json").facts
+    first = command(
+        "red-team", "crossplay", run, "--prompts", 6, "--generations", "last", "--json"
+    ).facts
     played = counts(run)
     # Two of the six prompts are new to each cell that only cross-play had measured: those that do
     # not hold the newest.
     assert 0 < played["matches"] - before["matches"] <= 8
-    assert command("crossplay", run, "--prompts", 6, "--json").facts == first
+    assert command("red-team", "crossplay", run, "--prompts", 6, "--json").facts == first
     assert counts(run) == played
 
 
@@ -75,7 +77,7 @@ def test_defenders_at_other_temperatures(command, red_team_copy):
     before = counts(run)
     arguments = ["--prompts", 4, "--generations", "last", "--json"]
     heated = ["--temperature", 0, "--temperature", 1.0]
-    facts = command("crossplay", run, *heated, *arguments).facts
+    facts = command("red-team", "crossplay", run, *heated, *arguments).facts
     assert facts["crossplay"]["adversaries"] == ["adversary@0", "adversary@1"]
     assert facts["crossplay"]["defenders"] == [
         "defender:0@0",
@@ -90,9 +92,16 @@ def test_defenders_at_other_temperatures(command, red_team_copy):
 def test_another_judge(command, red_team_copy):
     run = red_team_copy("a")
     told = command(
-        "crossplay", run, "--prompts", 4, "--with", "{kind: red_team, guard: refusal}", "--json"
+        "red-team",
+        "crossplay",
+        run,
+        "--prompts",
+        4,
+        "--with",
+        "{kind: red_team, guard: refusal}",
+        "--json",
     ).facts
-    own = command("crossplay", run, "--prompts", 4, "--json").facts
+    own = command("red-team", "crossplay", run, "--prompts", 4, "--json").facts
     assert (
         told["judge"] != own["judge"]
         and told["crossplay"]["success"] != own["crossplay"]["success"]
@@ -105,7 +114,7 @@ def test_several_runs_meet_and_stay_as_they_were(command, red_team_copy, tmp_pat
         c, schedule={"kind": "roles", "roles": {"defender": "defender"}, "raw": 1.0}
     )  # without an adversary
     before = [counts(run) for run in runs]
-    done = command("crossplay", a, c, b, "--prompts", 3, "--out", "table.json")
+    done = command("red-team", "crossplay", a, c, b, "--prompts", 3, "--out", "table.json")
     assert done.code == 0, done.err
     assert "worst case" in done.out and "b/adversary@1" in done.out
     table = json.loads((tmp_path / "table.json").read_text())
@@ -119,7 +128,7 @@ def test_several_runs_meet_and_stay_as_they_were(command, red_team_copy, tmp_pat
     assert "forgetting" not in table and set(table["worst"]) == set(found["defenders"])
     assert sum(table["meta_game"]["adversary"].values()) == pytest.approx(1)
     # Neither who else is there nor the order of the runs changes a cell.
-    fewer = command("crossplay", a, b, "--prompts", 3, "--json").facts["crossplay"]
+    fewer = command("red-team", "crossplay", a, b, "--prompts", 3, "--json").facts["crossplay"]
     assert [[*row[:2], row[3]] for row in found["success"]] == fewer["success"]
     assert [counts(run) for run in runs] == before
 
@@ -149,7 +158,7 @@ def test_what_cannot_meet(command, red_team_copy, tmp_path):
         ([run, "--out", "there/is/none.json"], "no folder"),
         ([run, "-s", "guard=refusal"], "--with"),
     ):
-        refused = command("crossplay", *arguments)
+        refused = command("red-team", "crossplay", *arguments)
         assert refused.code == 2 and words in refused.err, (arguments, refused.err)
 
 

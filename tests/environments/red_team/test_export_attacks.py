@@ -1,4 +1,4 @@
-"""`export attacks`: one line an attack, which is a prompt again."""
+"""`red-team export-attacks`: one line an attack, which is a prompt again."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def lines(path) -> list[dict]:
 
 @pytest.mark.long
 def test_every_answered_attack_is_a_line(command, red_team_run, tmp_path):
-    done = command("export", "attacks", red_team_run, "--to", "attacks.jsonl", "--json")
+    done = command("red-team", "export-attacks", red_team_run, "--to", "attacks.jsonl", "--json")
     assert done.code == 0, done.err
     found = lines(tmp_path / "attacks.jsonl")
     assert done.facts == {"attacks.jsonl": len(found)}
@@ -56,7 +56,7 @@ def test_attacks_are_chosen(command, red_team_run, tmp_path):
         "won": ["--successful"],
     }.items():
         done = command(
-            "export", "attacks", red_team_run, "--to", f"{name}.jsonl", *options, "--json"
+            "red-team", "export-attacks", red_team_run, "--to", f"{name}.jsonl", *options, "--json"
         )
         counts[name] = done.facts[f"{name}.jsonl"]
     assert counts["train"] + counts["held_out"] == counts["all"]
@@ -67,7 +67,7 @@ def test_attacks_are_chosen(command, red_team_run, tmp_path):
 
 @pytest.mark.long
 def test_attacks_are_read_as_prompts(command, red_team_run, tmp_path):
-    command("export", "attacks", red_team_run, "--to", "attacks.jsonl")
+    command("red-team", "export-attacks", red_team_run, "--to", "attacks.jsonl")
     path = tmp_path / "attacks.jsonl"
     prompts = Files(kind="files", path=str(path), per_generation=1, held_out=0).load().training
     for prompt, row in zip(prompts, lines(path), strict=True):
@@ -81,9 +81,9 @@ def test_attacks_are_read_as_prompts(command, red_team_run, tmp_path):
 @pytest.mark.long
 def test_a_run_may_be_called_attacks(command, red_team_copy, tmp_path):
     red_team_copy("attacks")
-    done = command("export", "./attacks", "--to", "tables", "--json")
+    done = command("export", "attacks", "--to", "tables", "--json")
     assert done.code == 0 and (tmp_path / "tables" / "matches.parquet").is_file()
-    done = command("export", "attacks", "attacks", "--to", "attacks.jsonl", "--json")
+    done = command("red-team", "export-attacks", "attacks", "--to", "attacks.jsonl", "--json")
     assert done.code == 0 and (tmp_path / "attacks.jsonl").is_file()
 
 
@@ -92,19 +92,16 @@ def test_a_run_may_be_called_attacks(command, red_team_copy, tmp_path):
     ("arguments", "words"),
     [
         (["RUN", "other", "--to", "x.jsonl"], "unexpected extra argument"),
-        (["RUN", "--to", "x", "--successful"], "No such option"),
-        (["RUN", "--to", "x", "--part", "train"], "No such option"),
-        (["attacks", "RUN", "--to", "x"], ".jsonl"),
-        (["attacks", "RUN", "--to", "x.jsonl", "--part", "some"], "'held_out'"),
-        (["attacks", "nowhere", "--to", "x.jsonl"], "no run here"),
-        (["attacks", "finite", "--to", "x.jsonl"], "nobody attacks"),
+        (["RUN", "--to", "x"], ".jsonl"),
+        (["RUN", "--to", "x.jsonl", "--part", "some"], "'held_out'"),
+        (["nowhere", "--to", "x.jsonl"], "no run here"),
+        (["finite", "--to", "x.jsonl"], "nobody attacks"),
     ],
 )
 def test_what_cannot_be_exported(command, red_team_run, arguments, words, tmp_path):
     if "finite" in arguments:
         assert command("run", *FINITE, "--out", "finite", "--json").code == 0
-    refused = command(
-        "export", *(red_team_run if argument == "RUN" else argument for argument in arguments)
-    )
+    given = [red_team_run if argument == "RUN" else argument for argument in arguments]
+    refused = command("red-team", "export-attacks", *given)
     assert refused.code == 2 and words in refused.err
     assert not (tmp_path / "x.jsonl").exists()

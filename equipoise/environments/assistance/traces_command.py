@@ -1,5 +1,5 @@
-"""`equipoise traces RECIPE --teacher … --out DIR`: a teacher plays a recipe's game, and its best
-plays become training data.
+"""`equipoise assistance traces RECIPE --teacher … --out DIR`: a teacher plays a recipe's game, and
+its best plays become training data.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from equipoise.component import added
 from equipoise.system.command_options import Json, Recipe, override, show
+from equipoise.system.wings import added
 
 Teacher = Annotated[
     str,

@@ -1,4 +1,4 @@
-"""`equipoise traces`: a teacher plays, the best plays are kept; nothing is played or paid for
+"""`equipoise assistance traces`: a teacher plays, the best plays are kept; nothing is played or paid for
 twice.
 """
 
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.long  # they share a whole run
 
 
 CLERK = (
+    "assistance",
     "traces",
     "gtalign_clerks",
     *settings(players__assistant__model="builtin"),
@@ -99,9 +100,15 @@ def test_a_dead_judge_stops_it_before_anything_is_kept(command, tmp_path, openai
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("traces", "quickstart", "--teacher", "clerk"), "need a recipe with schedule: roles"),
+        (
+            ("assistance", "traces", "quickstart", "--teacher", "clerk"),
+            "need a recipe with schedule: roles",
+        ),
         ((*CLERK[:-1], "{kind: tutor}"), "tutor"),
-        (("traces", "gtalign_clerk", "--teacher", "clerk"), "did you mean 'gtalign_clerks'"),
+        (
+            ("assistance", "traces", "gtalign_clerk", "--teacher", "clerk"),
+            "did you mean 'gtalign_clerks'",
+        ),
     ],
 )
 def test_what_cannot_be_taught_is_said_in_one_message(command, arguments, said):

@@ -1,0 +1,37 @@
+"""The tables that environments add to the house, found without importing anything else.
+
+Every folder below `equipoise.environments` is a wing. Its file `wing.py` holds plain mappings,
+those of these that it adds to, and imports nothing:
+
+    KINDS     base class's name -> {kind: "module:Class"}
+    COMMANDS  the command's name of a game -> {verb: "module:function"}
+    MODELS    name of a packaged model -> its folder, below the environment's own
+    ADAPTERS  name of a packaged adapter -> its folder, likewise
+    RENAMED   import path or model of an earlier version -> its name in this one
+    RENAMED_KINDS  kind of an earlier version -> its name in this one
+    SERVING   field of a chat request -> {"extension": "module:function", …}, what
+              serving gains (`equipoise.serve.extension`)
+    TEACHERS  name of a packaged teacher -> the settings of its player
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+
+@cache
+def wings() -> tuple[ModuleType, ...]:
+    """The `wing` module of every environment, in the order of their folders' names."""
+    home = importlib.import_module("equipoise.environments")
+    folders = sorted(module.name for module in pkgutil.iter_modules(home.__path__) if module.ispkg)
+    return tuple(importlib.import_module(f"{home.__name__}.{folder}.wing") for folder in folders)
+
+
+def added(table: str) -> dict[str, Any]:
+    """The entries of all environments in a table of theirs, such as COMMANDS."""
+    tables = [getattr(wing, table, {}) for wing in wings()]
+    return {name: value for entries in tables for name, value in entries.items()}
