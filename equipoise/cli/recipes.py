@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,21 +25,30 @@ def recipes(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the packaged recipes, or print where one of them differs from its paper."""
-    from equipoise.runs.named_sets.published import compare_with_published
-    from equipoise.runs.recipes import packaged
+    """List the packaged recipes, or print where one of them differs from its paper.
 
-    descriptions = packaged()
+    The list leaves out variants, such as baselines and other hardware: `equipoise recipes NAME`
+    shows those of a recipe. With --json all are listed.
+    """
+    from equipoise.system.packaged_recipes import packaged, variants
+
+    descriptions, groups = packaged(), variants()
     if recipe is None:
-        show(descriptions) if json else _print_names(descriptions)
+        show(descriptions) if json else _print_list(descriptions, groups)
         return
+    from equipoise.runs.named_sets.published import compare_with_published
+
     compared = compare_with_published(recipe)
     description = descriptions.get(recipe, "")
+    own = {name: descriptions[name] for name in groups.get(recipe, ())}
     if json:
-        show({"name": recipe, "description": description, **_facts(compared)})
-    else:
-        typer.echo(f"{recipe}: {description}" if description else recipe)
-        _print_comparison(compared)
+        show({"name": recipe, "description": description, **_facts(compared), "variants": own})
+        return
+    typer.echo(f"{recipe}: {description}" if description else recipe)
+    _print_comparison(compared)
+    if own:
+        typer.echo("Its variants:")
+        _print_names(own)
 
 
 def _facts(compared: PublishedComparison | None) -> dict[str, Any]:
@@ -51,6 +60,13 @@ def _facts(compared: PublishedComparison | None) -> dict[str, Any]:
         "differences": [asdict(element) for element in compared.differences],
         "same": [asdict(element) for element in compared.same],
     }
+
+
+def _print_list(descriptions: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> None:
+    """The recipes that stand for themselves, and where the others are shown."""
+    _print_names({name: descriptions[name] for name in groups})
+    counts = [f"{name} {len(names)}" for name, names in groups.items() if names]
+    typer.echo(f"Variants, shown by `equipoise recipes NAME`: {', '.join(counts)}.")
 
 
 def _print_names(descriptions: Mapping[str, str]) -> None:

@@ -126,6 +126,7 @@ def _extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
             "a recipe is a packaged name, a YAML file or a mapping, and this is of type "
             f"{type(recipe).__name__}"
         )
+    values.pop("listed", None)  # for `equipoise recipes` alone
     base = values.pop("extends", None)
     if base is None:
         return values

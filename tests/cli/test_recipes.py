@@ -8,6 +8,7 @@ from small import SMALL, settings
 
 from equipoise import open_run
 from equipoise.runs import recipes
+from equipoise.system.packaged_recipes import variants
 
 ROLES = settings(
     generations=1,
@@ -301,6 +302,18 @@ def test_rows_without_pairs_are_refused_before_the_run(rows, command):
     planned = command("plan", "mnpo", *given, *settings(pairs="data"))
     assert planned.code == 2
     assert "no answer under chosen and rejected" in planned.err
+
+
+def test_variants_stand_under_the_recipe_that_they_extend(command):
+    groups = variants()
+    names = [*groups, *(name for group in groups.values() for name in group)]
+    assert sorted(names) == list(recipes.packaged()) and 10 <= len(groups) <= 16
+    assert {"mnpo_eight_gpus", "mnpo_as_released"} <= set(groups["mnpo"])
+    shown = command("recipes").out
+    assert all(f"{name} " in shown for name in groups)
+    assert "gtalign_medium" not in shown
+    assert "gtalign_medium " in command("recipes", "gtalign").out
+    assert set(command("recipes", "gpo", "--json").facts["variants"]) == set(groups["gpo"])
 
 
 def test_every_recipe_says_what_it_is(command):
