@@ -29,7 +29,7 @@ from rich.table import Table
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.playing import play_out
+from equipoise.runs.play_out import play_out
 
 Settings = dict[str, Any]
 OUT = Path("benchmarks/results/as_published.json")

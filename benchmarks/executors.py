@@ -28,8 +28,8 @@ from rich.table import Table
 
 from benchmarks.running import equipoise, load, provenance
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.executors.crew import Crew
 from equipoise.runs.executors.units import Act, Done, Part, Weighted
+from equipoise.runs.executors.worker_pool import WorkerPool
 from equipoise.types import Message, Move, View
 
 EXECUTORS: dict[str, Any] = {
@@ -168,13 +168,13 @@ def cluster(o: argparse.Namespace) -> dict[str, Any]:
     lines = []
     table = Table("workers", "units", "ideal, s", "took, s", "efficiency", "driver, ms/unit")
     for count in o.workers:
-        crew = Crew(lambda i: Waits(o.unit_seconds, result), count)
+        pool = WorkerPool(lambda i: Waits(o.unit_seconds, result), count)
         units = [unit] * (o.units_each * count)
         began, used = time.perf_counter(), time.process_time()
-        for _ in crew.results(units):
+        for _ in pool.results(units):
             pass
         took, used = time.perf_counter() - began, time.process_time() - used
-        crew.close()
+        pool.close()
         ideal = o.units_each * o.unit_seconds
         line = {
             "workers": count,

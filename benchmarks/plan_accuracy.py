@@ -59,7 +59,7 @@ from pathlib import Path
 from benchmarks.plan_accuracy import Stages
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.playing import play_out
+from equipoise.runs.play_out import play_out
 stages = Stages()
 folder, *settings = sys.argv[1:]
 config = recipes.load("quickstart", settings)

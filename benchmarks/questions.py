@@ -50,8 +50,7 @@ from equipoise.runs.arena import RunArena
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
-from equipoise.runs.stages import RunStages
+from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId, Prompt, View, user
 
 MEMBERS = ("north", "east", "south", "west")
@@ -282,7 +281,7 @@ def one_seed(task: Task, data: Path, seed: int) -> dict[str, float]:
         taught = make_pool(task, data, folder, seed)
         made = time.perf_counter()
         with RunDirectory.create(recipe(task, data, folder, seed), folder / "run") as run:
-            league(RunStages.of(run, Silent()), GENERATIONS)
+            league(OpenRun(run), GENERATIONS)
             played = figures(run, task)
         ended = time.perf_counter()
     return {**played, **taught, "making": made - started, "playing": ended - made}
@@ -342,7 +341,7 @@ def over_majority(run: RunDirectory, chosen: str, task: Task) -> tuple[Interval,
     assert judge is not None
     prompts = {prompt.id: prompt for prompt in run.ledger.prompts("test", 0)}
     answer, share = majority(list(prompts.values()))
-    scored = RunArena.of(run, Silent()).scores(PlayerId.parse(chosen), SAMPLES, judge, "test")
+    scored = RunArena(OpenRun(run)).scores(PlayerId.parse(chosen), SAMPLES, judge, "test")
     differences, groups = [], []
     for name, values in scored.items():
         facts = prompts[name].facts

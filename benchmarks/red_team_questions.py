@@ -51,8 +51,7 @@ from equipoise.prompts.files import Files
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
-from equipoise.runs.stages import RunStages
+from equipoise.runs.open_run import OpenRun
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, record_id, user
 
@@ -241,7 +240,7 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
 def play(values: Values, folder: Path) -> tuple[list[Values], dict[str, Path]]:
     """The measurements, in order, and the newest weights of each learner."""
     with RunDirectory.create(recipes.build(values, "benchmark"), folder, overwrite=True) as run:
-        league(RunStages.of(run, Silent()), run.config.generations)
+        league(OpenRun(run), run.config.generations)
         measured = recorded(run, "measure")
         known = set[str]()
         for prompt in run.ledger.prompts("train"):

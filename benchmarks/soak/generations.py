@@ -17,8 +17,8 @@ from benchmarks.soak import Outcome
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import generation
-from equipoise.runs.monitor import Silent
-from equipoise.runs.stages import RunStages
+from equipoise.runs.measure_players import measure
+from equipoise.runs.open_run import OpenRun
 
 SIZE = 500
 RECIPE = "rock_paper_scissors"
@@ -33,11 +33,11 @@ def soak(size: int) -> Outcome:
     with tempfile.TemporaryDirectory() as home:
         config = recipes.load(RECIPE, {"generations": size})
         with RunDirectory.create(config, Path(home, "run")) as run:
-            stages = RunStages.of(run, Silent())
-            stages.measure(0)
+            opened = OpenRun(run)
+            measure(opened, 0)
             started = time.process_time()
             for t in range(size):
-                generation(stages, t)
+                generation(opened, t)
                 if (t + 1) % every == 0:
                     seconds = time.process_time() - started
                     rows.append(_looked(t + 1, seconds / every))

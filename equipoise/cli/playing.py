@@ -8,7 +8,7 @@ from equipoise.system.command_options import show
 
 if TYPE_CHECKING:
     from equipoise.runs.handle import Run
-    from equipoise.runs.playing import Played
+    from equipoise.runs.play_out import Played
 
 
 def print_played(run: Run, json: bool) -> None:

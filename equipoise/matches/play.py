@@ -18,7 +18,7 @@ ActTogether = Callable[[list[tuple[PlayerId, list[View], list[int]]]], list[list
 
 
 def play(
-    planned: Sequence[Planned], game: Game, act: Act, together: ActTogether | None = None
+    planned: Sequence[Planned], game: Game, act: Act | None, together: ActTogether | None = None
 ) -> list[Match]:
     """Play every planned match to its end, in order.
 
@@ -26,7 +26,9 @@ def play(
     players whose turn it is. A move's seed comes from (match seed, seat, its turn number), so it
     does not depend on who else is playing.
     """
-    together = together or (lambda batches: [act(*batch) for batch in batches])
+    if together is None:
+        assert act is not None, "somebody has to move"
+        together = lambda batches: [act(*batch) for batch in batches]  # noqa: E731
     matches = [OpenMatch(plan, game.referee(plan.prompt)) for plan in planned]
     waiting = [match for match in matches if match.asks]
     while waiting:

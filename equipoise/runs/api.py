@@ -12,10 +12,10 @@ from equipoise.errors import ConfigError
 from equipoise.runs import recipes as library
 from equipoise.runs.consent import reach_of_recipe
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.displayed import play
 from equipoise.runs.handle import Run
 from equipoise.runs.named_sets.sets import Sweep
 from equipoise.runs.planning import plan as planning
+from equipoise.runs.play_out import play_out
 
 
 def run(
@@ -42,7 +42,7 @@ def run(
     folder = _folder(recipe, config.name) if out is None else Path(out)
     command = _command(recipe, settings or (), folder)
     with RunDirectory.create(config, folder, overwrite, command) as opened:
-        played = play(opened, progress)
+        played = play_out(opened, progress=progress)
     return Run(folder, played, trust=True)
 
 

@@ -10,17 +10,13 @@ from equipoise.component import essence, nearest
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.evaluation.named_sets.records import BenchmarkResult
 from equipoise.judges.base import Judge
-from equipoise.players.population import Population
 from equipoise.runs import recipes
-from equipoise.runs.contexts import Contexts
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.memory import Memory
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.named_sets.checks import Sets, check_sets
-from equipoise.runs.named_sets.measurement import BenchmarkMeasurement
+from equipoise.runs.named_sets.measurement import measure_set
 from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
-from equipoise.runs.recorder import Recorder
-from equipoise.runs.roster import Roster
+from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId
 
 
@@ -52,33 +48,20 @@ def measure(
 
 
 def measure_sets(
-    run: RunDirectory, players: Sequence[PlayerId], sets: Sets, monitor: Monitor
+    directory: RunDirectory, players: Sequence[PlayerId], sets: Sets, monitor: Monitor
 ) -> list[BenchmarkResult]:
-    """What each player scores on each set, set by set; recorded as it comes.
+    """Each player's score on each set, set by set; recorded as it comes.
 
     Raises ConfigError and DataError, before anything is asked, for sets that cannot be read or
     judged.
     """
-    items = check_sets(run.config, sets)
-    config, ledger = run.config, run.ledger
-    population = Population(config.playing, run.folder / "players", ledger)
-    roster = Roster(config, ledger)
-    memory = Memory(config, ledger)
-    measurement = BenchmarkMeasurement(
-        run,
-        population,
-        Recorder(config, ledger, population, monitor),
-        Contexts(config, ledger, roster, population, memory),
-        monitor,
-    )
-    try:
+    items = check_sets(directory.config, sets)
+    with OpenRun(directory, monitor) as run:
         return [
-            measurement.measure(name, benchmark, items[name], player)
-            for name, benchmark in sets.items()
+            measure_set(run, name, named_set, items[name], player)
+            for name, named_set in sets.items()
             for player in players
         ]
-    finally:
-        population.release()
 
 
 # -- who is measured

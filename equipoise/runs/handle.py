@@ -17,12 +17,11 @@ from equipoise.runs import recipes
 from equipoise.runs.beside import measurements_beside
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.displayed import console, play
 from equipoise.runs.export import export
 from equipoise.runs.model_card import copy_cards, write_data_card
 from equipoise.runs.named_sets.results import BENCHMARKS, against_start, benchmark_rows
 from equipoise.runs.named_sets.sets import Sweep
-from equipoise.runs.playing import Played
+from equipoise.runs.play_out import Played, console, play_out
 from equipoise.runs.publishing import hub_repository
 from equipoise.runs.reading import frames
 from equipoise.runs.reading.measured_rows import COLUMNS, measured_rows
@@ -206,7 +205,7 @@ class Run:
                 run.settle_here()
             if settings:
                 run.allow(settings)
-            self.played = play(run, progress)
+            self.played = play_out(run, progress=progress)
         return self
 
     def rerate(

@@ -13,10 +13,12 @@ from equipoise.errors import RunError
 from equipoise.evaluation.agreement import Agreement, agreement_between
 from equipoise.evaluation.judge_report import JudgeReport, judge_report
 from equipoise.judges.base import Judge
-from equipoise.runs.arena import RunArena
+from equipoise.runs.contexts import judge_context
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.monitor import Monitor, Silent
+from equipoise.runs.open_run import OpenRun
 from equipoise.runs.people.votes import PEOPLE
 from equipoise.runs.reading.history import prompts as prompts_of
 from equipoise.types import Judgement, Match
@@ -57,7 +59,7 @@ def rejudge(
     where there are no such matches, NoSignal where too few of them could be judged.
     """
     matches = _matches(run, split, generation)
-    judgements = _judged(run, judge, split, matches, monitor or Silent())
+    judgements = _judge_again(run, judge, split, matches, monitor or Silent())
     ids = [match.id for match in matches]
     own_by_match = run.ledger.judgements_of(ids, _own_judge(run, judge, matches[0]))
     own = [own_by_match[name] for name in ids if name in own_by_match]
@@ -91,18 +93,18 @@ def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Matc
     return sorted(played, key=lambda match: match.generation)
 
 
-def _judged(
-    run: RunDirectory, judge: Judge, split: str, matches: Sequence[Match], monitor: Monitor
+def _judge_again(
+    directory: RunDirectory, judge: Judge, split: str, matches: Sequence[Match], monitor: Monitor
 ) -> list[Judgement]:
     """The judge's judgement of each match, recorded as they come."""
-    arena = RunArena.of(run, monitor)
-    prompts = prompts_of(run, {match.prompt for match in matches})
+    prompts = prompts_of(directory, {match.prompt for match in matches})
     judgements: list[Judgement] = []
-    for t in sorted({match.generation for match in matches}):
-        of_generation = [match for match in matches if match.generation == t]
-        key = f"{t}/{split}/judge/{judge.name}/{len(of_generation)}"
-        context = arena.contexts.judge(t)
-        judgements += arena.recorder.judgements(key, judge, context, of_generation, prompts, t)
+    with OpenRun(directory, monitor) as run:
+        for t in sorted({match.generation for match in matches}):
+            of_generation = [match for match in matches if match.generation == t]
+            key = f"{t}/{split}/judge/{judge.name}/{len(of_generation)}"
+            context = judge_context(run, t)
+            judgements += record_judgements(run, key, judge, context, of_generation, prompts, t)
     return judgements
 
 

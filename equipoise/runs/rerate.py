@@ -18,10 +18,10 @@ from equipoise.ratings.base import Duel, Rating, Ratings, decided
 from equipoise.ratings.outcomes import outcomes
 from equipoise.runs.arena import RunArena
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.duels import duels
-from equipoise.runs.monitor import Silent
+from equipoise.runs.open_run import OpenRun
 from equipoise.runs.people.standing import people_votes
 from equipoise.runs.people.votes import HUMAN
+from equipoise.runs.rate_players import duels
 
 RatedBy = Literal["matches", "league", "votes"]
 
@@ -138,7 +138,8 @@ def _league(run: RunDirectory, ratings: Ratings) -> Rerating:
             f"--of league: evaluate: {evaluation.kind} keeps no held-out matches to rate by"
         )
     last = max(t for _, t, *_ in measured)
-    table = evaluation.table(RunArena.of(run, Silent()), last)
+    with OpenRun(run) as opened:
+        table = evaluation.table(RunArena(opened), last)
     rated = tuple(ratings.rate(outcomes(table), run.config.seed))
     warning = cyclic_warning(cyclic_triples(table.complete()))
     return Rerating("league", ratings.kind, (rated,), warning)

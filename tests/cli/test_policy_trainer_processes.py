@@ -19,7 +19,7 @@ from benchmarks.soak._recorded import differences
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent
-from equipoise.runs.playing import play_out
+from equipoise.runs.play_out import play_out
 
 RUN = {
     "generations": 2,

@@ -11,8 +11,7 @@ import pytest
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
-from equipoise.runs.stages import RunStages
+from equipoise.runs.open_run import OpenRun
 
 pytestmark = pytest.mark.live
 SEEDS = (0, 1, 2)
@@ -70,7 +69,7 @@ def test_grpo_through_vllm_ends_where_the_local_sampler_ends(serving, tmp_path, 
         for name, sampler in (("local", "local"), ("vllm", engine)):
             config = recipes.build(recipe(seed, sampler), name)
             with RunDirectory.create(config, tmp_path / f"{name}{seed}") as run:
-                league(RunStages.of(run, Silent()), UPDATES)
+                league(OpenRun(run), UPDATES)
                 measured = run.ledger.stages("measure")
                 learned = run.ledger.stages("learn")
             scores[name].append(tuple(stage.facts["score"] for stage in measured))

@@ -11,8 +11,7 @@ from equipoise.models import loading
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
-from equipoise.runs.stages import RunStages
+from equipoise.runs.open_run import OpenRun
 
 MEMBER = {
     "kind": "local",
@@ -60,7 +59,7 @@ def test_a_league_loads_its_base_once_and_learns_the_same(
     def play(folder) -> int:
         loads.clear()
         with RunDirectory.create(resolved, folder) as run:
-            league(RunStages.of(run, Silent()), generations)
+            league(OpenRun(run), generations)
         return len(loads)
 
     assert play(tmp_path / "shared") == 1

@@ -7,8 +7,8 @@ import pytest
 
 from equipoise.judges.base import Judge
 from equipoise.ratings.reputation import Reputation
-from equipoise.runs.duels import duels
 from equipoise.runs.ledger import Ledger
+from equipoise.runs.rate_players import duels
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
 
 NAMES = ("a", "b", "j1", "j2")

@@ -9,9 +9,9 @@ from equipoise.errors import ConfigError
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
+from equipoise.runs.measure_players import measure
+from equipoise.runs.open_run import OpenRun
 from equipoise.runs.renamed import renamed
-from equipoise.runs.stages import RunStages
 
 EARLIER = Path(__file__).with_name("config_of_earlier_version.yaml")  # as it wrote it
 TODAY = [
@@ -29,7 +29,7 @@ def earlier(tmp_path):
     folder = tmp_path / "run"
     resolved = recipes.load("rock_paper_scissors", TODAY)
     with RunDirectory.create(resolved, folder) as run:
-        RunStages.of(run, Silent()).measure(0)
+        measure(OpenRun(run), 0)
     (folder / "config.yaml").write_text(EARLIER.read_text())
     return folder
 
@@ -44,10 +44,10 @@ def test_its_runs_open_for_reading(earlier):
 def test_its_runs_are_resumed(earlier, tmp_path):
     with RunDirectory.open(earlier) as run:
         run.allow([])
-        league(RunStages.of(run, Silent()), run.config.generations)
+        league(OpenRun(run), run.config.generations)
         resumed = run.ledger.stages("measure")
     with RunDirectory.create(recipes.load("rock_paper_scissors", TODAY), tmp_path / "new") as run:
-        league(RunStages.of(run, Silent()), run.config.generations)
+        league(OpenRun(run), run.config.generations)
         assert [row[:4] for row in run.ledger.stages("measure")] == [row[:4] for row in resumed]
         assert run.config.yaml() == (earlier / "config.yaml").read_text()
 

@@ -21,9 +21,9 @@ from small import is_recorded, wait_for_record
 from equipoise.errors import ConfigError, EquipoiseError, ModelError
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.executors.crew import TRIES, Crew, NoRoomError, WorkerLostError
-from equipoise.runs.executors.units import Act, LetGo, Order, Part, Weighted, cut, failure
-from equipoise.runs.playing import play_out
+from equipoise.runs.executors.units import Act, Order, Part, ReleaseAll, Weighted, cut, failure
+from equipoise.runs.executors.worker_pool import TRIES, NoRoomError, WorkerLostError, WorkerPool
+from equipoise.runs.play_out import play_out
 from equipoise.types import Message, View
 
 MEMBER = {
@@ -170,9 +170,9 @@ class Scripted:
 
 def test_a_unit_whose_worker_was_lost_is_done_again():
     worker = Scripted({1, 3})
-    crew = Crew(lambda i: worker, 1)
-    assert [crew.submit(UNIT).result() for _ in range(2)] == [b"2", b"4"]
-    crew.close()
+    pool = WorkerPool(lambda i: worker, 1)
+    assert [pool.submit(UNIT).result() for _ in range(2)] == [b"2", b"4"]
+    pool.close()
     assert worker.closed
 
 
@@ -183,10 +183,10 @@ def test_a_worker_without_a_place_leaves_its_unit_to_others():
             raise NoRoomError
 
     workers = [Waiting(set()), Scripted(set())]
-    crew = Crew(lambda i: workers[i], 2)
-    results = [crew.submit(UNIT) for _ in range(5)]
+    pool = WorkerPool(lambda i: workers[i], 2)
+    results = [pool.submit(UNIT) for _ in range(5)]
     assert {future.result() for future in results} == {b"1", b"2", b"3", b"4", b"5"}
-    crew.close()
+    pool.close()
 
 
 def test_workers_free_their_memory_when_what_they_opened_is_not_needed():
@@ -199,15 +199,15 @@ def test_workers_free_their_memory_when_what_they_opened_is_not_needed():
             done.release()
             return b""
 
-    crew = Crew(lambda i: Noting(set()), 2)
-    crew.release()  # nothing is open yet
-    crew.submit(UNIT).result()
-    crew.release()
-    crew.release()
+    pool = WorkerPool(lambda i: Noting(set()), 2)
+    pool.release()  # nothing is open yet
+    pool.submit(UNIT).result()
+    pool.release()
+    pool.release()
     assert done.acquire(timeout=20) and done.acquire(timeout=20)
-    crew.submit(UNIT).result()
-    crew.close()
-    assert seen == [Act, LetGo, Act]
+    pool.submit(UNIT).result()
+    pool.close()
+    assert seen == [Act, ReleaseAll, Act]
 
 
 def test_what_was_not_begun_when_the_workers_were_ended_is_given_up():
@@ -222,10 +222,10 @@ def test_what_was_not_begun_when_the_workers_were_ended_is_given_up():
         def close(self) -> None:
             end.set()
 
-    crew = Crew(lambda i: Slow(set()), 1)
-    first, second = crew.submit(UNIT), crew.submit(UNIT)
+    pool = WorkerPool(lambda i: Slow(set()), 1)
+    first, second = pool.submit(UNIT), pool.submit(UNIT)
     began.wait()
-    crew.close()
+    pool.close()
     for future in (first, second):
         with pytest.raises(EquipoiseError, match=r"given up|were ended"):
             future.result(timeout=0)
@@ -233,11 +233,11 @@ def test_what_was_not_begun_when_the_workers_were_ended_is_given_up():
 
 def test_a_unit_that_ends_every_worker_is_given_up_and_the_next_is_done():
     worker = Scripted(set(range(1, TRIES + 1)))
-    crew = Crew(lambda i: worker, 1)
+    pool = WorkerPool(lambda i: worker, 1)
     with pytest.raises(EquipoiseError, match=rf"{TRIES} workers ended over it \(gone\)"):
-        crew.submit(UNIT).result()
-    assert crew.submit(UNIT).result() == str(TRIES + 1).encode()
-    crew.close()
+        pool.submit(UNIT).result()
+    assert pool.submit(UNIT).result() == str(TRIES + 1).encode()
+    pool.close()
 
 
 @pytest.mark.parametrize(

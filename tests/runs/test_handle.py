@@ -12,7 +12,8 @@ import pytest
 import equipoise
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.judges.pointwise import Pointwise
-from equipoise.runs import playing, recipes
+from equipoise.runs import play_out as playing
+from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.handle import PARTS, Run
 from equipoise.runs.reading import tables

@@ -13,12 +13,12 @@ from equipoise.errors import ConfigError, UserError
 from equipoise.players.population import Population
 from equipoise.runs import recipes
 from equipoise.runs.arena import RunArena
+from equipoise.runs.contexts import match_context
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.duels import duels
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
-from equipoise.runs.stages import RunStages
+from equipoise.runs.open_run import OpenRun
+from equipoise.runs.rate_players import duels
 from equipoise.types import PlayerId
 
 pytestmark = pytest.mark.long  # they share a whole run
@@ -61,7 +61,7 @@ VALUES = {
 
 def play(values: dict, folder) -> None:
     with RunDirectory.create(recipes.build(values, "test"), folder) as run:
-        league(RunStages.of(run, Silent()), run.config.generations)
+        league(OpenRun(run), run.config.generations)
 
 
 @pytest.fixture(scope="module")
@@ -144,15 +144,13 @@ def test_the_best_of_all_generations_is_tested_once(played):
 def test_a_schedule_knows_what_was_measured_and_rated(played, tmp_path):
     shutil.copytree(played.folder, tmp_path / "run")
     with RunDirectory.open(tmp_path / "run") as run:  # whose turn it is, is recorded
-        match_context = RunArena.of(run, Silent()).contexts.match(1)
-    assert match_context.learners == [PlayerId("alice", 1), PlayerId("bob", 1)]
-    assert match_context.players[-1] == PlayerId("carol")
-    assert match_context.ratings.keys() >= {"alice", "bob"}
-    assert sum(match_context.mixture.values()) == pytest.approx(1)
+        context = match_context(OpenRun(run), 1)
+    assert context.learners == [PlayerId("alice", 1), PlayerId("bob", 1)]
+    assert context.players[-1] == PlayerId("carol")
+    assert context.ratings.keys() >= {"alice", "bob"}
+    assert sum(context.mixture.values()) == pytest.approx(1)
     alice, carol = PlayerId("alice", 1), PlayerId("carol")
-    assert match_context.win_rate[alice, carol] == pytest.approx(
-        1 - match_context.win_rate[carol, alice]
-    )
+    assert context.win_rate[alice, carol] == pytest.approx(1 - context.win_rate[carol, alice])
 
 
 def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_path):
@@ -165,7 +163,7 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
     with RunDirectory.open(folder) as run:
         run.config = recipes.build({**VALUES, "evaluate": evaluate}, "test")
         before = len([m for m in run.ledger.matches("held_out") if m.game != MEETING])
-        arena = RunArena.of(run, Silent())
+        arena = RunArena(OpenRun(run))
         measures = run.config.evaluate.measure(arena, 1)
         meetings = [m for m in run.ledger.matches("held_out") if m.game == MEETING]
         assert len(run.ledger.matches("held_out")) - len(meetings) == before

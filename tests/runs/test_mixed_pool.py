@@ -9,9 +9,8 @@ from equipoise.judges.base import Judge
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
-from equipoise.runs.playing import play_out
-from equipoise.runs.stages import RunStages
+from equipoise.runs.open_run import OpenRun
+from equipoise.runs.play_out import play_out
 from equipoise.types import PlayerId
 
 TINY = {
@@ -67,7 +66,7 @@ def server(openai_server, monkeypatch):
 
 
 def play(run: RunDirectory) -> None:
-    league(RunStages.of(run, Silent()), run.config.generations)
+    league(OpenRun(run), run.config.generations)
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from equipoise.runs.damage import examine
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.live_learners import LiveLearners
 from equipoise.runs.loop import league
-from equipoise.runs.stages import RunStages
+from equipoise.runs.open_run import OpenRun
 from equipoise.system.files import CHECKSUMS
 
 GENERATIONS = 4
@@ -95,7 +95,7 @@ def go_on(folder: Path, monitor=None, **learner) -> list[dict]:
         else RunDirectory.create(recipes.build(values(**learner), "test"), folder)
     )
     with opened as run:
-        league(RunStages.of(run, monitor or Monitor()), GENERATIONS)
+        league(OpenRun(run, monitor or Monitor()), GENERATIONS)
         return [facts for _, _, _, facts, _ in run.ledger.stages("measure")]
 
 

@@ -29,9 +29,10 @@ from equipoise.games.answers import Answers
 from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import Pointwise
 from equipoise.models.resources import Resources
+from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.monitor import Silent
-from equipoise.runs.recorder import Recorder
+from equipoise.runs.open_run import OpenRun
+from equipoise.runs.play_matches import record_matches
 from equipoise.types import Judgement, Move, PlayerId, Prompt, user
 
 CHUNK, PROMPTS, GENERATIONS = 2, 5, 2
@@ -101,8 +102,10 @@ def config(**changes):
     return SimpleNamespace(**{**given, **changes})
 
 
-def recorder(ledger, **changes):
-    return Recorder(config(**changes), ledger, Players(), Silent())
+def opened(ledger, **changes):
+    run = OpenRun(SimpleNamespace(config=config(**changes), ledger=ledger))
+    vars(run)["population"] = Players()
+    return run
 
 
 def prompts(part, t):
@@ -118,9 +121,9 @@ def context():
     return JudgeContext(Answers(), 0, (), {}, Resources(), Players().actor)
 
 
-def judged(by, judge, matches, key, t=0, part="train"):
+def judged(run, judge, matches, key, t=0, part="train"):
     by_id = {prompt.id: prompt for prompt in prompts(part, t)}
-    return by.judgements(key, judge, context(), matches, by_id, t)
+    return record_judgements(run, key, judge, context(), matches, by_id, t)
 
 
 @pytest.fixture
@@ -138,7 +141,7 @@ def undisturbed(part, t):
         tempfile.TemporaryDirectory() as folder,
         Ledger.create(Path(folder, "ledger.sqlite")) as ledger,
     ):
-        matches = recorder(ledger).matches("once", seatings(part, t), t, part)
+        matches = record_matches(opened(ledger), "once", seatings(part, t), t, part)
     METER.left = left
     return matches
 
@@ -185,7 +188,7 @@ class Life(RuleBasedStateMachine):
         before = self.known(part, t)
         METER.start(left)
         try:
-            matches = recorder(self.ledger).matches(f"{t}/{part}", seatings(part, t), t, part)
+            matches = record_matches(opened(self.ledger), f"{t}/{part}", seatings(part, t), t, part)
         except Killed:
             self.kill()
             return
@@ -206,9 +209,7 @@ class Life(RuleBasedStateMachine):
         before = self.ledger.judgements_of([m.id for m in matches], judge.name)
         METER.start(left)
         try:
-            made = judged(
-                recorder(self.ledger), judge, matches, f"{t}/{part}/{judge.name}", t, part
-            )
+            made = judged(opened(self.ledger), judge, matches, f"{t}/{part}/{judge.name}", t, part)
         except Killed:
             self.kill()
             return
@@ -282,7 +283,7 @@ def test_a_run_is_killed_and_resumed_often():
 
 def ids_and_dice(ledger, seating, t=0, part="train", **changes):
     key = f"{t}/{part}/{len(ledger.stages())}"
-    played = recorder(ledger, **changes).matches(key, seating, t, part)
+    played = record_matches(opened(ledger, **changes), key, seating, t, part)
     return [(match.id, match.seed) for match in played]
 
 
@@ -305,9 +306,9 @@ def test_a_match_is_known_by_all_that_decides_it(ledger):
 
 
 def test_a_finished_stage_is_not_played_again(ledger):
-    once = recorder(ledger).matches("key", seatings("train", 0), 0, "train")
+    once = record_matches(opened(ledger), "key", seatings("train", 0), 0, "train")
     METER.start(left=0)
-    assert recorder(ledger).matches("key", seatings("train", 0), 0, "train") == once
+    assert record_matches(opened(ledger), "key", seatings("train", 0), 0, "train") == once
 
 
 def test_a_chunk_of_which_a_part_is_known_is_played(ledger):
@@ -315,11 +316,11 @@ def test_a_chunk_of_which_a_part_is_known_is_played(ledger):
     whole = undisturbed("train", 0)
     ledger.add_matches([whole[0], whole[3]])
     METER.start()
-    matches = recorder(ledger).matches("key", seatings("train", 0), 0, "train")
+    matches = record_matches(opened(ledger), "key", seatings("train", 0), 0, "train")
     assert matches == whole
     known = Judgement("j", whole[1].id, Digit().name, {"1": {"score": 9.0}})
     ledger.add_judgements([(whole[1], known)])
-    made = judged(recorder(ledger), Digit(), whole, "judge")
+    made = judged(opened(ledger), Digit(), whole, "judge")
     assert [each.match for each in made] == [match.id for match in whole]
 
 
@@ -327,9 +328,9 @@ def test_a_chunk_of_which_a_part_is_known_is_played(ledger):
 
 
 def test_a_second_judge_is_asked_and_each_has_its_own(ledger):
-    matches = recorder(ledger).matches("key", seatings("train", 0), 0, "train")
-    once = judged(recorder(ledger), Digit(), matches, "first")
-    twice = judged(recorder(ledger), Digit(factor=2.0), matches, "second")
+    matches = record_matches(opened(ledger), "key", seatings("train", 0), 0, "train")
+    once = judged(opened(ledger), Digit(), matches, "first")
+    twice = judged(opened(ledger), Digit(factor=2.0), matches, "second")
     for one, two in zip(once, twice, strict=True):
         assert two.score("1", "score") == 2 * one.score("1", "score")
     ids = [match.id for match in matches]
@@ -341,9 +342,9 @@ def test_a_second_judge_is_asked_and_each_has_its_own(ledger):
 
 
 def unjudged(ledger, texts, **changes):
-    matches = recorder(ledger).matches("key", seatings("train", 0), 0, "train")
+    matches = record_matches(opened(ledger), "key", seatings("train", 0), 0, "train")
     judge = Digit(missing=texts(matches))
-    judged(recorder(ledger, **changes), judge, matches, "judge")
+    judged(opened(ledger, **changes), judge, matches, "judge")
     return ledger.finished("judge")
 
 
@@ -379,11 +380,11 @@ def test_a_score_is_missing_where_another_utility_is_played_for(ledger):
 def test_a_stage_has_its_own_seconds_and_names_what_it_is_in(ledger, monkeypatch):
     """The outer one lasts from 0 to 20, the inner one from 10 to 13."""
     clock = SimpleNamespace(perf_counter=iter([0.0, 10.0, 13.0, 20.0]).__next__)
-    monkeypatch.setattr("equipoise.runs.recorder.time", clock)
-    by = recorder(ledger)
-    with by.stage("outer", "outer", 0) as facts:
+    monkeypatch.setattr("equipoise.runs.stage_clock.time", clock)
+    run = opened(ledger)
+    with run.stage("outer", "outer", 0) as facts:
         facts["found"] = 1
-        with by.stage("inner", "inner", 0):
+        with run.stage("inner", "inner", 0):
             pass
     inner, outer = ledger.stages()
     assert (inner.within, outer.within) == ("outer", None)
@@ -392,10 +393,10 @@ def test_a_stage_has_its_own_seconds_and_names_what_it_is_in(ledger, monkeypatch
 
 
 def test_a_stage_that_fails_is_not_finished(ledger):
-    by = recorder(ledger)
-    with pytest.raises(RuntimeError), by.stage("play", "0/play", 0):
+    run = opened(ledger)
+    with pytest.raises(RuntimeError), run.stage("play", "0/play", 0):
         raise RuntimeError
     assert ledger.finished("0/play") is None
-    with by.stage("play", "0/play", 0):
+    with run.stage("play", "0/play", 0):
         pass
     assert ledger.stages()[0].within is None, "the failed one is not around it"

@@ -2,6 +2,7 @@
 loses matches.
 """
 
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -11,10 +12,10 @@ from judge_context import TestContext
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges.base import Judge
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.monitor import Silent
+from equipoise.runs.open_run import OpenRun
 from equipoise.runs.recipes import build
-from equipoise.runs.recorder import Recorder
 
 PREFERENCE = {"kind": "preference"}
 RED_LEARNS_PAIRS = {"learners": {"red": PREFERENCE}, "loss": "dpo"}
@@ -158,9 +159,11 @@ def test_a_judge_must_say_something_of_every_match(tmp_path, turned, count):
     prompts = {f"p{i}": seed(identity=f"p{i}") for i in range(2)}
     matches = [played(game(), prompt, adversary="a", defender="b") for prompt in prompts.values()]
     with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
-        recorder = Recorder(config, ledger, None, Silent())
+        run = OpenRun(SimpleNamespace(config=config, ledger=ledger))
         with pytest.raises(
             EquipoiseError, match=f"judge 'lossy' gave {count} judgements for 2 matches"
         ):
-            recorder.judgements("0/judge", Lossy(turned=turned), TestContext(), matches, prompts, 0)
+            record_judgements(
+                run, "0/judge", Lossy(turned=turned), TestContext(), matches, prompts, 0
+            )
         assert ledger.judgements_of(prompts) == {} and ledger.finished("0/judge") is None

@@ -12,8 +12,7 @@ from equipoise.models.adapters import resolve
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
-from equipoise.runs.stages import RunStages
+from equipoise.runs.open_run import OpenRun
 from equipoise.types import Match
 
 pytestmark = pytest.mark.long
@@ -73,7 +72,7 @@ def go_on(folder: Path, given: dict) -> list[Match]:
         else RunDirectory.create(recipes.build(given, "test"), folder)
     )
     with opened as run:
-        league(RunStages.of(run, Silent()), GENERATIONS)
+        league(OpenRun(run), GENERATIONS)
         return recorded(run)
 
 

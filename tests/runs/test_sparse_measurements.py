@@ -7,7 +7,7 @@ import pytest
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import FinishedStage
-from equipoise.runs.playing import play_out
+from equipoise.runs.play_out import play_out
 from equipoise.runs.reading.counts import counts
 from equipoise.runs.reading.history import stage_records
 from equipoise.runs.reading.page import page

@@ -2,7 +2,7 @@
 
 import pytest
 
-from equipoise.runs.teaching import part_means, repeated_share
+from equipoise.runs.make_examples import part_means, repeated_share
 from equipoise.types import Episode, Match, Move, PlayerId, Turn, View
 
 

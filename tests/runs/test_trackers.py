@@ -21,7 +21,7 @@ from equipoise.errors import Stopped
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent
-from equipoise.runs.playing import play_out
+from equipoise.runs.play_out import play_out
 
 class Stop(Silent):
     def stage(self, name, total=None, generation=None):

@@ -5,9 +5,9 @@ import pytest
 from equipoise.errors import ConfigError
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.monitor import Silent
+from equipoise.runs.open_run import OpenRun
 from equipoise.runs.planning.plan import plan
-from equipoise.runs.stages import RunStages
+from equipoise.runs.play_matches import play
 
 SCORES = "{sums: 60, asker: 10, guard: 50, helper: 20, veteran: 40, novice: 30}"
 NEAREST = {
@@ -37,8 +37,8 @@ def unfair(scores: str = SCORES) -> list[str]:
 def test_the_first_generation_meets_its_nearest(tmp_path):
     config = recipes.load("sparta_clerks", unfair())
     with RunDirectory.create(config, tmp_path / "run") as run:
-        stages = RunStages.of(run, Silent())
-        matches = stages.play(stages.deal(0), 0)
+        opened = OpenRun(run)
+        matches = play(opened, opened.prompts.train(0), 0)
     firsts = set()
     for match in matches:
         first, second = (match.seats[seat].name for seat in ("1", "2"))

@@ -26,6 +26,7 @@ from equipoise.players.decoding import with_decoding
 from equipoise.players.population import Population
 from equipoise.runs.arena import RunArena
 from equipoise.runs.monitor import Monitor
+from equipoise.runs.open_run import OpenRun
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
 
 MeetingCells = dict[tuple[str, str], list[JudgedMatch]]
@@ -43,18 +44,16 @@ def play_cross_play(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
 
 def _within_run(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
     """In the run's arena, as its own evaluation would; from the weights on disk."""
-    [run] = plan.runs
-    arena = RunArena.of(run, monitor)
-    newest = max(t for _, t, *_ in run.ledger.stages("measure"))
-    matches = HeldOutMatches(arena, plan.judge, newest)
-    cells = {
-        (adversary.name, defender.name): matches.attacks(
-            adversary.player, defender.player, plan.most
-        )
-        for adversary, defender in plan.pairs
-    }
-    arena.close()
-    return cells
+    [directory] = plan.runs
+    newest = max(stage.generation for stage in directory.ledger.stages("measure"))
+    with OpenRun(directory, monitor) as run:
+        matches = HeldOutMatches(RunArena(run), plan.judge, newest)
+        return {
+            (adversary.name, defender.name): matches.attacks(
+                adversary.player, defender.player, plan.most
+            )
+            for adversary, defender in plan.pairs
+        }
 
 
 def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:

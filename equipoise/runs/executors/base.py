@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from equipoise.component import Component
 
 if TYPE_CHECKING:
-    from equipoise.runs.executors.crew import Crew
+    from equipoise.runs.executors.worker_pool import WorkerPool
 
 
 class Executor(Component):
@@ -29,7 +29,7 @@ class Executor(Component):
     }
 
     @abstractmethod
-    def open(self) -> Crew | None:
+    def open(self) -> WorkerPool | None:
         """The workers, ready to work; None: everything is done in this process.
 
         Raises ConfigError where they cannot be had.
@@ -37,14 +37,14 @@ class Executor(Component):
 
 
 @contextmanager
-def workers(executor: Executor) -> Iterator[Crew | None]:
+def workers(executor: Executor) -> Iterator[WorkerPool | None]:
     """The executor's workers, until the context ends; None where it has none."""
-    crew = executor.open()
+    pool = executor.open()
     try:
-        yield crew
+        yield pool
     finally:
-        if crew is not None:
-            crew.close()
+        if pool is not None:
+            pool.close()
 
 
 def short_form(value: Any) -> Any:

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from equipoise.learners.process_group import environment
 from equipoise.runs.executors.base import Executor
-from equipoise.runs.executors.crew import Crew, WorkerLostError
 from equipoise.runs.executors.worker import receive, send
+from equipoise.runs.executors.worker_pool import WorkerLostError, WorkerPool
 
 
 class Processes(Executor):
@@ -24,9 +24,9 @@ class Processes(Executor):
     kind: Literal["processes"] = "processes"
     processes: int = Field(2, ge=1, description="how many; one a device")
 
-    def open(self) -> Crew:
+    def open(self) -> WorkerPool:
         """The processes, which start with their first unit."""
-        return Crew(lambda i: _Process(self._environment(i)), self.processes)
+        return WorkerPool(lambda i: _Process(self._environment(i)), self.processes)
 
     def _environment(self, i: int) -> dict[str, str]:
         changed = environment(os.environ)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from equipoise.errors import ConfigError, EquipoiseError, first_line
 from equipoise.runs.executors.base import Executor
-from equipoise.runs.executors.crew import Crew, NoRoomError, WorkerLostError
+from equipoise.runs.executors.worker_pool import NoRoomError, WorkerLostError, WorkerPool
 
 LOOK = 2.0  # seconds that a unit stays with a worker that has no place yet
 PATIENCE = 600.0  # seconds without a place, three times over, that end the run
@@ -29,7 +29,7 @@ class RayCluster(Executor):
     gpus: float = Field(0, ge=0, description="GPUs of a worker, for its placement")
     cpus: float = Field(1, ge=0, description="CPUs of a worker, for its placement")
 
-    def open(self) -> Crew:
+    def open(self) -> WorkerPool:
         """The actors, which start with their first unit.
 
         Raises ConfigError where Ray is not installed, no cluster answers, or the cluster will never
@@ -42,7 +42,7 @@ class RayCluster(Executor):
             except Exception as error:  # Ray has no class for it
                 raise self._unreached(error) from error
         self._check_room(ray)
-        return Crew(lambda i: _RayWorker(ray, self.cpus, self.gpus), self.workers)
+        return WorkerPool(lambda i: _RayWorker(ray, self.cpus, self.gpus), self.workers)
 
     def _unreached(self, error: Exception) -> EquipoiseError:
         if self.address is None:
@@ -79,10 +79,10 @@ class _RayWorker:
     """One actor; another is started, wherever there is room, where it ended."""
 
     def __init__(self, ray: Any, cpus: float, gpus: float) -> None:
-        from equipoise.runs.executors.units import Workplace
+        from equipoise.runs.executors.units import UnitRunner
 
         self._ray = ray
-        self._make = ray.remote(num_cpus=cpus, num_gpus=gpus)(Workplace)
+        self._make = ray.remote(num_cpus=cpus, num_gpus=gpus)(UnitRunner)
         self._actor: Any = None
         self._started: Any = None
         self._since = 0.0

@@ -107,11 +107,11 @@ class Learn(msgspec.Struct, frozen=True, tag=True):
     folder: str
 
 
-class LetGo(msgspec.Struct, frozen=True, tag=True):
+class ReleaseAll(msgspec.Struct, frozen=True, tag=True):
     """Nothing that is open is needed any more."""
 
 
-def acted(
+def act_by_rows(
     actors: Sequence[Actor], by: Sequence[int], views: Sequence[View], seeds: Sequence[int]
 ) -> list[Move]:
     """One move a view, in order; the i-th by `actors[by[i]]`."""
@@ -129,13 +129,13 @@ def acted(
 
 
 METRICS = "metrics.jsonl"  # of a training, in its folder
-Unit = Act | Logprobs | TokenSums | Continuations | Judged | Learn | LetGo
+Unit = Act | Logprobs | TokenSums | Continuations | Judged | Learn | ReleaseAll
 
 
 class Order(msgspec.Struct, frozen=True):
     """A unit as it is sent.
 
-    `epoch`: what was opened in an earlier one is let go of first; `path`: from where modules are
+    `epoch`: what was opened in an earlier one is released first; `path`: from where modules are
     imported.
     """
 
@@ -162,7 +162,7 @@ class Done(msgspec.Struct, frozen=True):
         return msgspec.msgpack.decode(self.result, type=kind)
 
 
-class Workplace:
+class UnitRunner:
     """Does units, and keeps open what they opened for the next of the same epoch."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class Workplace:
         order = msgspec.msgpack.decode(encoded, type=Order)
         sys.path.extend(entry for entry in order.path if entry not in sys.path)
         if order.epoch != self._epoch:
-            self._let_go()
+            self._release_all()
             self._epoch = order.epoch
         return msgspec.msgpack.encode(self._result(order.unit))
 
@@ -194,7 +194,7 @@ class Workplace:
         match unit:
             case Act():
                 actors = [self._actor(player) for player in unit.players]
-                return acted(actors, unit.by, unit.views, unit.seeds)
+                return act_by_rows(actors, unit.by, unit.views, unit.seeds)
             case Logprobs():
                 scorer = cast(Scorer, self._actor(unit.by))
                 passed = {"cut": unit.cut} if any(unit.cut) else {}
@@ -209,8 +209,8 @@ class Workplace:
                 return self._judged(unit)
             case Learn():
                 return self._learned(Path(unit.folder))
-            case LetGo():
-                return self._let_go()
+            case ReleaseAll():
+                return self._release_all()
 
     def _actor(self, by: Weighted) -> Actor:
         if by.key not in self._actors:
@@ -241,10 +241,10 @@ class Workplace:
 
             learner, batch = read(folder, log, self._resources)
             shared = learner.shares(batch.player)
-            self._let_go(() if shared is None else (shared,))
+            self._release_all(() if shared is None else (shared,))
             return learner.learn(batch)
 
-    def _let_go(self, keep: Collection[Hashable] = ()) -> None:
+    def _release_all(self, keep: Collection[Hashable] = ()) -> None:
         for actor in self._actors.values():
             actor.close()
         self._actors.clear()

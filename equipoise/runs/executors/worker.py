@@ -40,11 +40,11 @@ def main() -> None:
     orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
 
-    from equipoise.runs.executors.units import Workplace
+    from equipoise.runs.executors.units import UnitRunner
 
-    workplace = Workplace()
+    runner = UnitRunner()
     while True:
-        send(results, workplace.do(orders.get()))
+        send(results, runner.do(orders.get()))
 
 
 def _listen(orders: queue.SimpleQueue[bytes]) -> None:

@@ -27,7 +27,7 @@ SMALL = settings(
 def talked(tmp_path_factory, request):
     """A finished run of `gtalign_talk`: its folder."""
     from equipoise.runs import recipes
-    from equipoise.runs.playing import play_out
+    from equipoise.runs.play_out import play_out
 
     folder = tmp_path_factory.mktemp("talked") / "run"
     configured = recipes.load("gtalign_talk", [part for part in SMALL if part != "-s"])

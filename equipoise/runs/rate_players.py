@@ -1,4 +1,4 @@
-"""The meetings of a generation's training matches, as ratings read them."""
+"""The stage that rates: the players' ratings after a generation's matches."""
 
 from __future__ import annotations
 
@@ -7,12 +7,43 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from statistics import fmean
 
+from equipoise import seeds
 from equipoise.judges.base import Grades, mean_grades
 from equipoise.ratings.base import Duel
+from equipoise.runs.contexts import training_ratings
+from equipoise.runs.judge_matches import teachers
 from equipoise.runs.ledger import Ledger
-from equipoise.types import Judgement, PlayerId, Vote
+from equipoise.runs.open_run import OpenRun
+from equipoise.types import Judgement, Match, PlayerId, Vote
 
 GradesOf = Callable[[Sequence[Vote]], Grades]
+
+
+def rate(
+    run: OpenRun, matches: Sequence[Match], judgements: Sequence[Judgement], t: int
+) -> list[Judgement]:
+    """Rate the players; return the judgements, weighed by their judges' ratings."""
+    judges = teachers(run)
+    key = f"{t}/rate"
+    config = run.config
+    names = [player.name for player in run.roster.players(t)]
+    comparable = len(names) > 1 and config.game.symmetric
+    if comparable and matches and run.ledger.finished(key) is None:
+        run.show("ratings", None, t)
+        with run.stage("rate", key, t) as facts:
+            judge = next(iter(judges.values()))
+            by_generation = [
+                duels(run.ledger, judge.name, g, config.utility, judge.grades_by_votes)
+                for g in range(t + 1)
+            ]
+            seed = seeds.child(config.seed, "standing", t)
+            rated = config.training_ratings.training_ratings(names, by_generation, seed)
+            facts["duels"] = len(by_generation[-1])
+            facts["ratings"] = [
+                {"name": r.name, "value": r.value, "low": r.low, "high": r.high} for r in rated
+            ]
+    ratings = training_ratings(run, t + 1)
+    return [judges[judgement.judge].weighed(judgement, ratings) for judgement in judgements]
 
 
 def duels(

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import datetime
+import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
+from equipoise.models.quiet import ignore_known_warnings
 from equipoise.report.elements import Change, Headline
 from equipoise.report.html import render
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.base import workers
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Monitor, Silent
+from equipoise.runs.monitor import Monitor
+from equipoise.runs.open_run import OpenRun
 from equipoise.runs.reading.page import changes, headlines, page
-from equipoise.runs.stages import RunStages
-from equipoise.runs.trackers import open_trackers
 from equipoise.system.files import write_text
 
 
@@ -42,25 +44,27 @@ class Played:
     headlines: Sequence[Headline]
 
 
-def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
-    """Play every generation that is not recorded yet, and write the report.
+def play_out(
+    run: RunDirectory, monitor: Monitor | None = None, *, progress: bool = False
+) -> Played:
+    """Play every generation of an open run that is not recorded yet, and write the report.
+
+    Args: monitor: who watches, None: a terminal or nobody; progress: show a bar on a terminal,
+    elsewhere one line a stage.
 
     Raises Stopped on Ctrl-C or SIGTERM, and where a budget is spent: nothing recorded is lost, and
     the message says how to go on. An error of the program itself is logged in the run's `logs` and
     raised again.
     """
     started = time.perf_counter()
-    monitor = monitor or Silent()
     report = run.folder / "report.html"
     try:
-        with (
-            open_trackers(run) as trackers,
-            workers(run.config.executor) as crew,
-            closing(RunStages.of(run, monitor, trackers, crew)) as stages,
-        ):
-            league(stages, run.config.generations)
-        monitor.stage("report")
-        write_text(report, render(page(run)))
+        with nullcontext(monitor) if monitor else _shown(run, progress) as watcher:
+            with workers(run.config.executor) as pool, OpenRun(run, watcher, pool) as opened:
+                opened.open_trackers()
+                league(opened, run.config.generations)
+            watcher.stage("report")
+            write_text(report, render(page(run)))
     except KeyboardInterrupt:
         raise Stopped(
             "stopped; everything recorded so far is kept. To go on: "
@@ -84,11 +88,38 @@ def play_out(run: RunDirectory, monitor: Monitor | None = None) -> Played:
         seconds=time.perf_counter() - started,
         records=run.ledger.counts(),
         measured=[
-            {"generation": t, **measures} for _, t, _, measures, _ in run.ledger.stages("measure")
+            {"generation": stage.generation, **stage.facts}
+            for stage in run.ledger.stages("measure")
         ],
         changes=changes(run),
         headlines=list(headlines(run)),
     )
+
+
+@contextmanager
+def _shown(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
+    """A terminal's display of the run, after the notes that its user should read."""
+    from equipoise.report.terminal import Display, show_notes
+
+    show_notes(run.notes)
+    devices = explain_devices(run.config) if progress else ""
+    if devices:
+        console().print(f"device: {devices}", highlight=False, soft_wrap=True)
+    with (
+        warnings.catch_warnings(),
+        Display(run.config.generations, console(), silent=not progress) as display,
+    ):
+        ignore_known_warnings()
+        yield display
+
+
+def console() -> Any:
+    """The terminal, or the plain lines of a file."""
+    from rich.console import Console
+
+    # A notebook gets the plain lines of a file: each of rich's own outputs there is a block of
+    # HTML, and its kernel asks for colours in the environment.
+    return Console(force_jupyter=False, force_terminal=sys.stdout.isatty())
 
 
 def explain_devices(config: RunConfig) -> str:

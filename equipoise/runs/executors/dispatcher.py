@@ -21,7 +21,6 @@ from equipoise.models.resources import Resources
 from equipoise.players.base import Actor
 from equipoise.players.local import Local
 from equipoise.players.together import Request, act_together, company
-from equipoise.runs.executors.crew import Crew, result_of
 from equipoise.runs.executors.units import (
     METRICS,
     Act,
@@ -33,9 +32,10 @@ from equipoise.runs.executors.units import (
     TokenSums,
     Unit,
     Weighted,
-    acted,
+    act_by_rows,
     cut,
 )
+from equipoise.runs.executors.worker_pool import WorkerPool, result_of
 from equipoise.types import Judgement, Match, Message, Move, Prompt, View
 
 
@@ -43,11 +43,11 @@ class RemoteActor:
     """A local player whose model is with the workers; its tokenizer is here."""
 
     def __init__(
-        self, player: Local, weights: Path | None, resources: Resources, crew: Crew, rows: int
+        self, player: Local, weights: Path | None, resources: Resources, pool: WorkerPool, rows: int
     ) -> None:
         self.player = player
         self._resources = resources
-        self._crew = crew
+        self._pool = pool
         self._rows = rows
         self._weights = weights
         folder = None if weights is None else str(weights.resolve())
@@ -59,7 +59,7 @@ class RemoteActor:
         return self.player.shared_encoding(self._resources).fingerprint
 
     @property
-    def company(self) -> Hashable:
+    def batch_key(self) -> Hashable:
         """Equal for players whose answers can grow in one batch."""
         player = self.player
         loading = (player.model, player.dtype, player.device, player.attention)
@@ -70,7 +70,7 @@ class RemoteActor:
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One move per view."""
-        return sent([Request(self, views, seeds)], self._rows, self._crew)()[0]
+        return submit([Request(self, views, seeds)], self._rows, self._pool)()[0]
 
     def logprobs(
         self,
@@ -99,50 +99,52 @@ class RemoteActor:
 
     def _in_units(self, unit: Callable[..., Unit], *columns: Sequence[Any]) -> list[Any]:
         units = [unit(*map(list, part)) for part in cut(self._rows, *columns)]
-        return joined(self._crew.results(units))
+        return concatenate(self._pool.results(units))
 
     def close(self) -> None:
         """Nothing is open here; the workers let go of what they have."""
-        self._crew.release()
+        self._pool.release()
 
 
-def joined(parts: Iterable[Sequence[Any]]) -> list[Any]:
+def concatenate(parts: Iterable[Sequence[Any]]) -> list[Any]:
     """The parts, one after another."""
     return [value for part in parts for value in part]
 
 
-def sent(requests: Sequence[Request], rows: int, crew: Crew) -> Callable[[], list[list[Move]]]:
+def submit(
+    requests: Sequence[Request], rows: int, pool: WorkerPool
+) -> Callable[[], list[list[Move]]]:
     """Have workers answer requests to models with them, in units of so many rows; what is returned
     waits for the moves of each.
     """
-    table = _rows_of(requests)
+    table = _table(requests)
     players = [cast(RemoteActor, request.actor).by for request in requests]
     units = [_act(players, *part) for part in cut(rows, *table)]
-    futures = [crew.submit(unit) for unit in units]
+    futures = [pool.submit(unit) for unit in units]
 
     def moves() -> list[list[Move]]:
         results = map(result_of, units, futures)
-        return _by_request(len(requests), table[0], joined(results))
+        return _split_by_request(len(requests), table[0], concatenate(results))
 
     return moves
 
 
-def answered(requests: Sequence[Request], rows: int) -> list[list[Move]]:
+def answer_here(requests: Sequence[Request], rows: int) -> list[list[Move]]:
     """The moves of each request to models here, in units of so many rows."""
-    table = _rows_of(requests)
+    table = _table(requests)
     actors = [request.actor for request in requests]
-    moves = joined(acted(actors, *part) for part in cut(rows, *table))
-    return _by_request(len(requests), table[0], moves)
+    moves = concatenate(act_by_rows(actors, *part) for part in cut(rows, *table))
+    return _split_by_request(len(requests), table[0], moves)
 
 
-def _rows_of(requests: Sequence[Request]) -> tuple[list[int], list[View], list[int]]:
+def _table(requests: Sequence[Request]) -> tuple[list[int], list[View], list[int]]:
     """Of all rows: the number of its request, the view, the seed."""
     by = [n for n, request in enumerate(requests) for _ in request.views]
-    views = joined(request.views for request in requests)
-    return by, views, joined(request.seeds for request in requests)
+    views = concatenate(request.views for request in requests)
+    return by, views, concatenate(request.seeds for request in requests)
 
 
-def _by_request(count: int, by: Sequence[int], moves: Sequence[Move]) -> list[list[Move]]:
+def _split_by_request(count: int, by: Sequence[int], moves: Sequence[Move]) -> list[list[Move]]:
     made: list[list[Move]] = [[] for _ in range(count)]
     for n, move in zip(by, moves, strict=True):
         made[n].append(move)
@@ -158,21 +160,21 @@ def _act(
     return Act([players[n] for n in own], places, list(views), list(seeds))
 
 
-class Sharing:
+class Dispatcher:
     """Who does the run's model work."""
 
-    def __init__(self, crew: Crew | None, rows: int) -> None:
+    def __init__(self, pool: WorkerPool | None, rows: int) -> None:
         """`rows` is the size of a unit."""
-        self.crew = crew
+        self.pool = pool
         self.rows = rows
 
     def open(self, player: Any, weights: Path | None, resources: Resources) -> Actor:
         """The actor of a player: its model is with the workers, if there are any and it has one."""
-        if self.crew is None or not isinstance(player, Local):
+        if self.pool is None or not isinstance(player, Local):
             return player.open(weights, resources)
         if player.sampler.elsewhere:
             return player.open(weights, resources)
-        return RemoteActor(player, weights, resources, self.crew, self.rows)
+        return RemoteActor(player, weights, resources, self.pool, self.rows)
 
     def act(self, requests: Sequence[Request]) -> list[list[Move]]:
         """The moves of each request, in order.
@@ -185,7 +187,7 @@ class Sharing:
         for n, request in enumerate(requests):
             actor = request.actor
             if isinstance(actor, RemoteActor):
-                remote.setdefault(actor.company, []).append(n)
+                remote.setdefault(actor.batch_key, []).append(n)
             else:
                 here.setdefault(company(actor), []).append(n)
 
@@ -193,7 +195,8 @@ class Sharing:
             return [requests[n] for n in places]
 
         under_way = [
-            (group, sent(of(group), self.rows, cast(Crew, self.crew))) for group in remote.values()
+            (group, submit(of(group), self.rows, cast(WorkerPool, self.pool)))
+            for group in remote.values()
         ]
         made: dict[int, list[Move]] = {}
         whole = here.pop(None, [])
@@ -201,7 +204,7 @@ class Sharing:
             if sum(len(requests[n].views) for n in group) <= self.rows:
                 whole += group
             else:
-                made.update(zip(group, answered(of(group), self.rows), strict=True))
+                made.update(zip(group, answer_here(of(group), self.rows), strict=True))
         made.update(zip(whole, act_together(of(whole)), strict=True))
         for group, moves in under_way:
             made.update(zip(group, moves(), strict=True))
@@ -214,35 +217,36 @@ class Sharing:
         if not judge.in_units:
             return judge.judge_checked(matches, prompts)
         parts = [part for (part,) in cut(self.rows, matches)]
-        if self.crew is None:
-            return joined(judge.judge_checked(part, prompts) for part in parts)
+        if self.pool is None:
+            return concatenate(judge.judge_checked(part, prompts) for part in parts)
         context = judge.judge_context
         of_judge, game = Part.of(judge), Part.of(context.game)
         units = [
-            Judged(of_judge, game, context.seed, list(part), _of(part, prompts)) for part in parts
+            Judged(of_judge, game, context.seed, list(part), _prompts_of(part, prompts))
+            for part in parts
         ]
-        return joined(self.crew.results(units))
+        return concatenate(self.pool.results(units))
 
-    def teaches(self, trainer: Learner) -> bool:
+    def trains(self, trainer: Learner) -> bool:
         """Whether workers train with it: it needs its batch alone, and starts no processes of its
         own.
         """
-        if self.crew is None or not isinstance(trainer, Launchable):
+        if self.pool is None or not isinstance(trainer, Launchable):
             return False
         return trainer.launch is None and trainer.needs in ("pairs", "answers")
 
-    def learn(self, trainer: Learner, batch: TrainingBatch) -> UnderWay:
+    def learn(self, trainer: Learner, batch: TrainingBatch) -> RemoteTraining:
         """Have a worker train."""
-        assert self.crew is not None
+        assert self.pool is not None
         folder = (batch.scratch / LAUNCH).resolve()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         write(folder, trainer, batch)
         unit = Learn(str(folder))
-        return UnderWay(unit, self.crew.submit(unit))
+        return RemoteTraining(unit, self.pool.submit(unit))
 
 
-class UnderWay:
+class RemoteTraining:
     """A training that a worker was given."""
 
     def __init__(self, unit: Learn, future: Future[bytes]) -> None:
@@ -253,14 +257,14 @@ class UnderWay:
         """What sums it up, when it has ended; until then its lines of metrics are handed on. Raises
         what the worker raised.
         """
-        follow(self._ended, Path(self._unit.folder) / METRICS, log)
+        follow(self._has_ended, Path(self._unit.folder) / METRICS, log)
         return result_of(self._unit, self._future)
 
-    def _ended(self, seconds: float) -> bool:
+    def _has_ended(self, seconds: float) -> bool:
         """Whether it ends within so many seconds."""
         return bool(wait([self._future], seconds).done)
 
 
-def _of(matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> dict[str, Prompt]:
+def _prompts_of(matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> dict[str, Prompt]:
     """The prompts of these matches."""
     return {match.prompt: prompts[match.prompt] for match in matches}

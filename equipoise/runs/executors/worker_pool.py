@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from equipoise.errors import EquipoiseError
-from equipoise.runs.executors.units import RESULTS, Done, LetGo, Order, Unit
+from equipoise.runs.executors.units import RESULTS, Done, Order, ReleaseAll, Unit
 
 ASIDE = 0.5  # seconds in which a worker without a place leaves its unit to others
 TRIES = 3  # a unit whose worker is lost so often is given up
@@ -56,7 +56,7 @@ class _Job:
     lost: int = field(default=0)
 
 
-class Crew:
+class WorkerPool:
     """Several workers; each takes the next unit when it has done one."""
 
     def __init__(self, make: Callable[[int], Worker], count: int) -> None:
@@ -123,7 +123,7 @@ class Crew:
                 if self._jobs:
                     return self._jobs.popleft()
                 if opened is not None and opened != self._epoch:
-                    return self._job(LetGo(), None)
+                    return self._job(ReleaseAll(), None)
                 self._changed.wait()
         return None
 

@@ -1,4 +1,4 @@
-"""The parts that a run's prompts are split into."""
+"""A run's prompts, split into training, held-out and test parts and recorded."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from equipoise.prompts.split import load_split
 from equipoise.runs.config import RunConfig
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.monitor import Monitor
-from equipoise.runs.recorder import Recorder
+from equipoise.runs.stage_clock import StageClock
 from equipoise.types import Prompt
 
 MADE = "attack"
 """The split, by its recorded name, of prompts that a game made of those loaded."""
 
 
-class PromptParts:
-    """Deals the prompts at their first use and records every part, so that a resumed run does not
+class DealtPrompts:
+    """Splits the prompts at their first use and records every part, so that a resumed run does not
     depend on their source any more.
     """
 
     def __init__(
-        self, config: RunConfig, ledger: Ledger, recorder: Recorder, monitor: Monitor
+        self, config: RunConfig, ledger: Ledger, stage: StageClock, monitor: Monitor
     ) -> None:
         self._config = config
         self._ledger = ledger
-        self._recorder = recorder
+        self._stage = stage
         self._monitor = monitor
 
     def train(self, t: int) -> list[Prompt]:
@@ -57,7 +57,7 @@ class PromptParts:
             return
         config = self._config
         self._monitor.stage("prompts")
-        with self._recorder.stage("deal", "deal", 0) as facts:
+        with self._stage("deal", "deal", 0) as facts:
             with self._ledger.transaction():
                 split = load_split(config.prompts, config.generations, config.seed)
                 self._ledger.add_prompts(split.held_out, "held_out", 0)

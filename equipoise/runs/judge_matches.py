@@ -1,0 +1,110 @@
+"""The stage that judges: each judge's judgement of each match, recorded in whole chunks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from equipoise.errors import NoSignal
+from equipoise.judges.base import Judge, JudgeContext
+from equipoise.runs.contexts import judge_context
+from equipoise.runs.open_run import OpenRun
+from equipoise.runs.play_matches import chunks
+from equipoise.types import Judgement, Match, Prompt
+
+
+def judge(run: OpenRun, matches: Sequence[Match], t: int) -> list[Judgement]:
+    """Have every judge that teaches somebody judge each match of generation t."""
+    if not matches:
+        return []
+    prompts = run.prompts.played(t)
+    context = judge_context(run, t)
+    judgements: list[Judgement] = []
+    for name, teacher in teachers(run).items():
+        key = f"{t}/judge/{name}"
+        judgements += record_judgements(run, key, teacher, context, matches, prompts, t)
+    return judgements
+
+
+def teachers(run: OpenRun) -> dict[str, Judge]:
+    """The judges that teach somebody, by name; where nobody learns, all."""
+    judges = map(run.config.judge_of, run.config.measured)
+    return {judge.name: judge for judge in judges}
+
+
+def record_judgements(
+    run: OpenRun,
+    key: str,
+    judge: Judge,
+    context: JudgeContext,
+    matches: Sequence[Match],
+    prompts: Mapping[str, Prompt],
+    t: int,
+    player: str = "",
+) -> list[Judgement]:
+    """The judge's judgement of each match in the stage `key`, made where there is none yet.
+
+    `player`: the name of the only player judged, if there is only one. Raises NoSignal when too
+    many of them have no score.
+    """
+    ids = [match.id for match in matches]
+    if run.ledger.finished(key) is None:
+        run.show("judge", len(matches), t, player)
+        judge_here = judge.at(context)
+        with run.stage("judge", key, t) as facts:
+            judge_missing(run, judge_here, matches, prompts)
+            recorded = run.ledger.judgements_of(ids, judge.name)
+            facts.update(_count_unjudged(run, judge, matches, recorded))
+    recorded = run.ledger.judgements_of(ids, judge.name)
+    return [recorded[match.id] for match in matches]
+
+
+def judge_missing(
+    run: OpenRun, judge: Judge, matches: Sequence[Match], prompts: Mapping[str, Prompt]
+) -> None:
+    """Judge the matches that are not judged yet, in whole chunks; `judge` is in its context."""
+    recorded = run.ledger.judgements_of([match.id for match in matches], judge.name)
+    for chunk in chunks(matches, run.config.commit_every):
+        if not all(match.id in recorded for match in chunk):
+            made = run.dispatcher.judge(judge, chunk, prompts)
+            run.ledger.add_judgements(zip(chunk, made, strict=True))
+        run.monitor.advance(len(chunk))
+
+
+def _count_unjudged(
+    run: OpenRun, judge: Judge, matches: Sequence[Match], judgements: Mapping[str, Judgement]
+) -> dict[str, Any]:
+    """Count the seats without a score; raise NoSignal when they are too many."""
+    utility, most = run.config.utility, run.config.max_unjudged
+    missing = 0
+    seats = 0
+    reasons = Counter()
+    for match in matches:
+        judgement = judgements[match.id]
+        absent = match.seats.keys() - judgement.by_seat(utility).keys()
+        seats += len(match.seats)
+        missing += len(absent)
+        if absent:
+            reasons[judgement.reason or "no score for a seat"] += 1
+    share = missing / max(1, seats)
+    run.monitor.numbers(unjudged_share=share)
+    if share > most:
+        raise NoSignal(
+            f"judge '{judge.kind}': {share:.0%} of {seats} answers have no '{utility}' score, "
+            f"more than max_unjudged = {most:.0%}. {most_common(reasons)}"
+        )
+    return {
+        "judge": judge.name,
+        "answers": seats,
+        "unjudged_share": share,
+        "reasons": dict(reasons),
+    }
+
+
+def most_common(reasons: Mapping[str, int]) -> str:
+    """The two most common reasons, with their counts, and how many others there are."""
+    counted = Counter(reasons).most_common(2)
+    text = "; ".join(f"{count} × {reason}" for reason, count in counted)
+    more = len(reasons) - len(counted)
+    return f"{text}; and {more} other reasons" if more else text

@@ -1,0 +1,268 @@
+"""The stage that builds training examples: pairs of answers, or episodes of a learner's moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from equipoise.data.episodes import episodes
+from equipoise.data.truncation import marked, was_cut, without_cut
+from equipoise.data.win_probabilities import Samples, WinRule, with_wins
+from equipoise.errors import ConfigError, NoSignal
+from equipoise.runs.contexts import judge_context
+from equipoise.runs.judge_matches import record_judgements
+from equipoise.runs.open_run import OpenRun
+from equipoise.runs.play_matches import record_matches
+from equipoise.types import Episode, Judgement, Match, Pair, PlayerId
+
+OPPONENTS = "opponents"
+"""The split, by its recorded name, of answers that opponents gave for win probabilities alone."""
+
+
+def make_examples(
+    run: OpenRun,
+    matches: Sequence[Match],
+    judgements: Sequence[Judgement],
+    learner: PlayerId,
+    t: int,
+) -> Sequence[Pair | Episode]:
+    """Training examples for `learner` from generation t's matches; none where it learns from the
+    rules alone.
+
+    Raises NoSignal where the matches give it nothing to learn from.
+    """
+    config = run.config
+    needs = config.learner_of(learner.name).needs
+    if needs == "game":
+        return []
+    if config.training_matches == "own":
+        matches = [match for match in matches if learner in match.seats.values()]
+    teacher = config.judge_of(learner.name).name
+    judgements = [each for each in judgements if each.judge == teacher]
+    if needs == "episodes":
+        return _record_episodes(run, matches, judgements, learner, t)
+    return _record_pairs(run, matches, judgements, learner, t)
+
+
+# -- pairs of answers
+
+
+def _record_pairs(
+    run: OpenRun,
+    matches: Sequence[Match],
+    judgements: Sequence[Judgement],
+    learner: PlayerId,
+    t: int,
+) -> list[Pair]:
+    key = f"{t}/pair/{learner.name}"
+    if run.ledger.finished(key) is None:
+        run.show("pair", None, t, learner.name)
+        with run.stage("pair", key, t) as facts:
+            pairs, dropped = _make_pairs(run, matches, judgements, learner, t)
+            if not pairs:
+                raise _no_signal("pair", matches, learner, t, dropped)
+            run.ledger.add_pairs(pairs, learner)
+            # answers that were cut, however they are learned from
+            noted = marked(pairs, matches)
+            cut = sum(pair.chosen_cut or pair.rejected_cut for pair in noted)
+            facts.update(pairs=len(pairs), dropped=dropped, cut_pairs=cut)
+    return run.ledger.pairs(t, learner)
+
+
+def _make_pairs(
+    run: OpenRun,
+    matches: Sequence[Match],
+    judgements: Sequence[Judgement],
+    learner: PlayerId,
+    t: int,
+) -> tuple[list[Pair], dict[str, int]]:
+    """(the pairs; how many matches or pairs were dropped, by reason)."""
+    config = run.config
+    if not config.plays(t):
+        pairs, dropped = config.pairs.given(run.prompts.train(t), t)
+        return _with_certain_wins(run, pairs, t), dropped
+    whole, left_out = list(matches), 0
+    if config.truncated == "drop":
+        whole, left_out = without_cut(matches, config.pairs.answers)
+    prompts = run.prompts.played(t)
+    pairs, dropped = config.pairs.make(whole, judgements, config.utility, prompts)
+    if left_out:
+        dropped = {**dropped, "truncated": left_out}
+    if config.truncated == "keep":
+        pairs = marked(pairs, matches)
+    if not config.pairs.by_judge(t):
+        return _with_certain_wins(run, pairs, t), dropped
+    rule = _win_rule(run, learner, t)
+    if rule is None or not pairs:
+        return pairs, dropped
+    opponents = scored_opponents(run, learner, t)
+    samples = opponent_samples(run, matches, judgements, learner, t)
+    pairs, unmet = with_wins(pairs, samples, opponents, rule)
+    return pairs, {**dropped, **unmet}
+
+
+def _with_certain_wins(run: OpenRun, pairs: list[Pair], t: int) -> list[Pair]:
+    """Pairs of the data, for a loss that reads P(answer beats …): 1 for the choice, 0 for the
+    other, since no judge has seen them.
+    """
+    loss = run.config.loss_at(t)
+    if loss is None or loss.wins_by is None:
+        return pairs
+    return [msgspec.structs.replace(pair, chosen_win=1.0, rejected_win=0.0) for pair in pairs]
+
+
+def _win_rule(run: OpenRun, learner: PlayerId, t: int) -> WinRule | None:
+    """The loss's way to estimate P(answer beats …); None where it needs no estimate."""
+    config = run.config
+    loss = config.loss_at(t)
+    wins_by = None if loss is None else loss.wins_by
+    if config.learner_of(learner.name).needs != "pairs" or wins_by is None:
+        return None
+    if wins_by == "auto":
+        compares = config.judge_of(learner.name).compares
+        wins_by = "judged" if compares else "counted"
+    return None if wins_by == "judged" else wins_by
+
+
+def scored_opponents(run: OpenRun, learner: PlayerId, t: int) -> list[tuple[PlayerId, float]]:
+    """The players that an answer has to beat, with weights that add up to one."""
+    loss = run.config.loss_at(t)
+    assert loss is not None
+    peers = [peer for peer in run.roster.learners(t) if peer != learner]
+    return loss.scored_against(run.roster.past(learner), peers, run.roster.others())
+
+
+def opponent_samples(
+    run: OpenRun,
+    matches: Sequence[Match],
+    judgements: Sequence[Judgement],
+    learner: PlayerId,
+    t: int,
+) -> Samples:
+    """The scored answers of all of `scored_opponents` to generation t's prompts.
+
+    Those that sat in none of the matches answer the prompts in every seat, as often as the game has
+    seats; the answers and their scores stay in the ledger. Raises ConfigError for a judge that only
+    compares, or a game of different roles.
+    """
+    samples = Samples()
+    samples.add(matches, judgements, run.config.utility)
+    present = samples.players()
+    for player, _ in scored_opponents(run, learner, t):
+        if player not in present:
+            played, judged = _answer_alone(run, player, learner, t)
+            samples.add(played, judged, run.config.utility)
+    return samples
+
+
+def _answer_alone(
+    run: OpenRun, player: PlayerId, learner: PlayerId, t: int
+) -> tuple[list[Match], list[Judgement]]:
+    """Have an opponent answer the generation's prompts, scored by the learner's judge."""
+    config = run.config
+    judge = config.judge_of(learner.name)
+    if judge.compares or not config.game.symmetric:
+        raise ConfigError(
+            "loss.wins: P(answer beats an opponent) takes the opponent's own "
+            "answers, scored alone, in a game whose seats are alike; use a judge "
+            "that scores, or another loss.target"
+        )
+    prompts = run.prompts.train(t)
+    seats = dict.fromkeys(config.game.seats, player)
+    seatings = [(prompt, seats) for prompt in prompts]
+    key = f"{t}/{OPPONENTS}/{learner.name}/{player}"
+    played = record_matches(run, f"{key}/play", seatings, t, OPPONENTS, player.name)
+    judged = record_judgements(
+        run,
+        f"{key}/judge/{judge.name}",
+        judge,
+        judge_context(run, t),
+        played,
+        {prompt.id: prompt for prompt in prompts},
+        t,
+        player.name,
+    )
+    return played, judged
+
+
+# -- episodes of a learner's moves
+
+
+def _record_episodes(
+    run: OpenRun,
+    matches: Sequence[Match],
+    judgements: Sequence[Judgement],
+    learner: PlayerId,
+    t: int,
+) -> list[Episode]:
+    config = run.config
+    key = f"{t}/episodes/{learner.name}"
+    if run.ledger.finished(key) is None:
+        run.show("episodes", None, t, learner.name)
+        with run.stage("episodes", key, t) as facts:
+            made, dropped = episodes(
+                matches,
+                {judgement.match: judgement for judgement in judgements},
+                learner,
+                config.game,
+                run.prompts.played(t),
+                config.utility,
+                run.memory.terms(t, run.resources),
+                config.normalise,
+                config.learner_of(learner.name).share_of_outcome,
+            )
+            match_of = {match.id: match for match in matches}
+            cut = [e for e in made if was_cut(match_of[e.match].turns[e.turn])]
+            if config.truncated == "drop":
+                dropped = {**dropped, "truncated": len(cut)} if cut else dropped
+                left_out = {episode.id for episode in cut}
+                made = [e for e in made if e.id not in left_out]
+            if not made:
+                raise _no_signal("episode", matches, learner, t, dropped)
+            run.ledger.add_episodes(made, learner)
+            facts.update(
+                episodes=len(made),
+                dropped=dropped,
+                cut_episodes=len(cut),
+                reward=fmean(episode.reward for episode in made),
+                parts=part_means(made),
+                repeated=repeated_share(made, matches),
+            )
+            run.monitor.numbers(reward=facts["reward"])
+    return run.ledger.episodes(learner)
+
+
+def part_means(made: Sequence[Episode]) -> dict[str, float]:
+    """role.part -> its mean over the role's episodes that have it."""
+    by_part: dict[str, list[float]] = {}
+    for episode in made:
+        for name, value in episode.parts.items():
+            by_part.setdefault(f"{episode.role}.{name}", []).append(value)
+    return {name: fmean(values) for name, values in by_part.items()}
+
+
+def repeated_share(made: Sequence[Episode], matches: Sequence[Match]) -> dict[str, float]:
+    """role -> the share of its moves that repeat the text of another move of the role; a collapse
+    raises it.
+    """
+    match_of = {match.id: match for match in matches}
+    texts: dict[str, list[str]] = {}
+    for episode in made:
+        turn = match_of[episode.match].turns[episode.turn]
+        texts.setdefault(episode.role, []).append(turn.move.text)
+    return {role: 1 - len(set(moves)) / len(moves) for role, moves in texts.items()}
+
+
+def _no_signal(
+    example: str, matches: Sequence[Match], learner: PlayerId, t: int, dropped: Mapping[str, Any]
+) -> NoSignal:
+    reasons = ", ".join(f"{reason} {count}" for reason, count in dropped.items())
+    if not reasons:
+        reasons = "it made no move" if example == "episode" else "nothing"
+    return NoSignal(
+        f"generation {t}: {len(matches)} matches gave {learner} no {example} to learn from; "
+        f"dropped: {reasons}"
+    )

@@ -1,0 +1,50 @@
+"""The stages that measure: each generation when it is due, and the best of all at the end."""
+
+from __future__ import annotations
+
+from equipoise.evaluation.measures import Measures
+from equipoise.runs.arena import RunArena
+from equipoise.runs.model_card import write_cards
+from equipoise.runs.named_sets.measurement import measure_set
+from equipoise.runs.named_sets.results import set_criterion
+from equipoise.runs.open_run import OpenRun
+
+
+def measure(run: OpenRun, t: int) -> None:
+    """Measure how strong generation t is and what can still beat it, where that is due."""
+    if not run.roster.due(t):
+        return
+    config, ledger = run.config, run.ledger
+    learners = run.roster.learners(t)
+    key = f"{t}/measure"
+    run.live.begin(learners)
+    if ledger.finished(key) is None:
+        with run.stage("measure", key, t) as facts:
+            run.live.save(learners)
+            measured = learners or run.roster.others()
+            measures = config.evaluate.measure(run.service(RunArena), t)
+            items = {name: named_set.items() for name, named_set in config.evaluate.sets.items()}
+            for name, named_set in config.evaluate.sets.items():
+                for player in measured:
+                    measure_set(run, name, named_set, items[name], player)
+            facts.update(measures.facts({player.name: player.generation for player in measured}))
+            run.directory.metric(key, generation=t, **measures.numbers())
+            run.trackers.measured(measures, t)
+    write_cards(run.directory, learners)
+    recorded = Measures.read(ledger.finished(key) or {})
+    run.monitor.numbers(**recorded.watched())
+
+
+def select(run: OpenRun, t: int) -> None:
+    """Choose the best player of all generations up to t, and test it once on the prompts that were
+    set aside for it.
+    """
+    evaluation = run.config.evaluate
+    if not run.config.prompts.test and evaluation.select_by is None:
+        return
+    if run.ledger.finished("select") is None:
+        with run.stage("select", "select", t) as facts:
+            criterion = None
+            if evaluation.select_by is not None:
+                criterion = set_criterion(run.ledger, evaluation.select_by)
+            facts.update(evaluation.select(run.service(RunArena), t, criterion).facts())

@@ -1,0 +1,165 @@
+"""An open run: its directory, who watches it, its workers, and the services that stages share.
+
+Everything that a run is made of is assembled here, each service when it is first asked for. The
+stages of the loop, evaluations, cold starts and re-judging all take this one record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import TracebackType
+from typing import Any, TypeVar
+
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
+from equipoise.players.population import Population
+from equipoise.runs.config import RunConfig
+from equipoise.runs.dealt_prompts import DealtPrompts
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.executors.dispatcher import Dispatcher
+from equipoise.runs.executors.worker_pool import WorkerPool
+from equipoise.runs.ledger import Ledger
+from equipoise.runs.live_learners import LiveLearners
+from equipoise.runs.memory import Memory
+from equipoise.runs.monitor import Monitor, Silent
+from equipoise.runs.roster import Roster
+from equipoise.runs.stage_clock import StageClock
+from equipoise.runs.trackers import Trackers, open_trackers
+from equipoise.types import PlayerId
+
+Service = TypeVar("Service")
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that is open to be played or measured; a context manager that closes what it opened.
+
+    `workers`: who does the model work; None: this process. `guests`: players beside those of the
+    configuration, by name.
+    """
+
+    directory: RunDirectory
+    monitor: Monitor = field(default_factory=Silent)
+    workers: WorkerPool | None = None
+    guests: Mapping[str, Player] = field(default_factory=dict)
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's settings."""
+        return self.directory.config
+
+    @property
+    def ledger(self) -> Ledger:
+        """The run's records."""
+        return self.directory.ledger
+
+    # -- services, made when they are first asked for
+
+    @cached_property
+    def roster(self) -> Roster:
+        """The players present at each generation."""
+        return Roster(self.config, self.ledger)
+
+    @cached_property
+    def prompts(self) -> DealtPrompts:
+        """The prompts, split into parts at their first use."""
+        return DealtPrompts(self.config, self.ledger, self.stage, self.monitor)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The texts of earlier generations."""
+        return Memory(self.config, self.ledger)
+
+    @cached_property
+    def resources(self) -> Resources:
+        """Opened models and kept replies, shared by players, judges and learners."""
+        return Resources(self.ledger, self.config.unit_rows)
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """Cuts model work into units, for the workers or for this process."""
+        return Dispatcher(self.workers, self.config.unit_rows)
+
+    @cached_property
+    def live(self) -> LiveLearners:
+        """The learners that stay in memory between generations."""
+        folder = self.directory.folder
+        return LiveLearners(self.config, self.ledger, folder, self.resources, self.monitor)
+
+    @cached_property
+    def population(self) -> Population:
+        """The players at all their generations, opened on demand."""
+        return Population(
+            {**self.config.playing, **self.guests},
+            self.directory.folder / "players",
+            resources=self.resources,
+            live=self.live.actor,
+            opened=self.dispatcher.open,
+        )
+
+    @cached_property
+    def trackers(self) -> Trackers:
+        """The trackers that `report_to` names; opened by whoever plays the run out, else none."""
+        return Trackers(self.directory, [])
+
+    def open_trackers(self) -> None:
+        """Open the trackers that `report_to` names, before anything is played."""
+        vars(self)["trackers"] = self._closing.enter_context(open_trackers(self.directory))
+
+    @cached_property
+    def stage(self) -> StageClock:
+        """Times stages and marks them finished: `with run.stage("play", key, t) as facts:`."""
+        return StageClock(self.ledger)
+
+    @cached_property
+    def newest_at_start(self) -> dict[str, PlayerId]:
+        """Name -> the newest generation recorded when this process first asked."""
+        return {birth.player.name: birth.player for birth in self.ledger.players()}
+
+    @cached_property
+    def _services(self) -> dict[Callable[[Any], Any], Any]:
+        return {}
+
+    @cached_property
+    def _closing(self) -> ExitStack:
+        return ExitStack()
+
+    def service(self, make: Callable[[OpenRun], Service]) -> Service:
+        """The one `make(run)` of this run, made at its first use, for what stages share."""
+        if make not in self._services:
+            self._services[make] = make(self)
+        return self._services[make]
+
+    # -- for whoever watches
+
+    def show(
+        self, stage: str, total: int | None = None, t: int | None = None, player: str = ""
+    ) -> None:
+        """Tell the monitor which stage begins, of which player where the run has several."""
+        several = len(self.config.players) > 1
+        title = f"{stage} {player}" if player and several else stage
+        self.monitor.stage(title, total, t)
+
+    # -- its end
+
+    def close(self) -> None:
+        """Close trackers, learners in memory and players."""
+        self._closing.close()
+        if "live" in vars(self):
+            self.live.close()
+        if "population" in vars(self):
+            self.population.release()
+
+    def __enter__(self) -> OpenRun:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

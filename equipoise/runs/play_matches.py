@@ -1,0 +1,103 @@
+"""The stage that plays: scheduled matches, recorded in whole chunks and never played twice.
+
+The composition of the chunks never changes, so a run that was killed and resumed ends with the same
+records and numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TypeVar
+
+from equipoise import seeds
+from equipoise.matches.base import Planned, Seatings
+from equipoise.matches.play import play as play_together
+from equipoise.players.base import SampledElsewhere
+from equipoise.players.together import Request
+from equipoise.runs.contexts import match_context
+from equipoise.runs.dealt_prompts import MADE
+from equipoise.runs.open_run import OpenRun
+from equipoise.types import Match, Move, PlayerId, Prompt, View, record_id
+
+T = TypeVar("T")
+Batch = tuple[PlayerId, list[View], list[int]]  # a player, its views, and the seed of each
+
+
+def play(run: OpenRun, prompts: Sequence[Prompt], t: int) -> list[Match]:
+    """Play the scheduled matches of generation t; none where its pairs are the data's."""
+    if not run.config.plays(t):
+        return []
+    run.live.begin(run.roster.learners(t))
+    seatings = run.config.schedule.seatings(prompts, match_context(run, t))
+    dealt = {prompt.id for prompt in prompts}
+    made = [prompt for prompt, _ in seatings if prompt.id not in dealt]
+    run.ledger.add_prompts(made, MADE, t)
+    return record_matches(run, f"{t}/play", seatings, t, "train")
+
+
+def record_matches(
+    run: OpenRun, key: str, seatings: Seatings, t: int, part: str, player: str = ""
+) -> list[Match]:
+    """Play the matches of the stage `key` that are not recorded yet; all of them, in order.
+
+    `player`: the name of the only player in all the seats, if there is only one.
+    """
+    planned = [_plan(run, i, prompt, seats, t, part) for i, (prompt, seats) in enumerate(seatings)]
+    if run.ledger.finished(key) is None:
+        title = "play" if part == "train" else f"play {part.replace('_', '-')}"
+        run.show(title, len(planned), t, player)
+        engines: dict[str, SampledElsewhere] = {}
+        act = partial(request_moves, run, engines=engines)
+        with run.stage("play", key, t) as facts:
+            for chunk in unplayed_chunks(run, planned):
+                run.ledger.add_matches(play_together(chunk, run.config.game, None, act))
+            facts.update(matches=len(planned))
+            if engines:
+                answered_by = {name: engine.sampler_facts() for name, engine in engines.items()}
+                facts["samplers"] = answered_by
+    recorded = run.ledger.matches_of(plan.id for plan in planned)
+    return [recorded[plan.id] for plan in planned]
+
+
+def _plan(
+    run: OpenRun, i: int, prompt: Prompt, seats: dict[str, PlayerId], t: int, part: str
+) -> Planned:
+    seed = run.config.seed
+    seating = ",".join(f"{seat}={player}" for seat, player in seats.items())
+    identity = record_id("match", seed, part, t, i, prompt.id, seating)
+    return Planned(identity, t, part, prompt, seats, seeds.child(seed, "match", identity))
+
+
+def unplayed_chunks(run: OpenRun, planned: Sequence[Planned]) -> Iterator[Sequence[Planned]]:
+    """The whole chunks of matches in which one is not recorded yet, in order."""
+    known = run.ledger.known("matches", [plan.id for plan in planned])
+    for chunk in chunks(planned, run.config.commit_every):
+        if not all(plan.id in known for plan in chunk):
+            yield chunk
+        run.monitor.advance(len(chunk))
+
+
+def request_moves(
+    run: OpenRun, batches: Sequence[Batch], engines: dict[str, SampledElsewhere]
+) -> list[list[Move]]:
+    """The moves of several players at once; `engines` notes those that are sampled elsewhere."""
+    requests = []
+    for player, views, dice in batches:
+        actor = run.population.actor(player)
+        if isinstance(actor, SampledElsewhere):
+            engines[str(player)] = actor
+        requests.append(Request(actor, views, dice))
+    started = time.perf_counter()
+    moves = run.dispatcher.act(requests)
+    tokens = sum(move.tokens for batch in moves for move in batch)
+    if tokens:
+        run.monitor.numbers(tokens_per_second=tokens / (time.perf_counter() - started))
+    return moves
+
+
+def chunks(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The values in order, `size` at a time."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

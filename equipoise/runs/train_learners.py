@@ -1,0 +1,354 @@
+"""The stage that learns: from each learner's examples to its next generation."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from equipoise import seeds
+from equipoise.data.logprobs import opponent_logprobs
+from equipoise.evaluation.measures import Measures
+from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
+from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.hand_over import compare, has_probes
+from equipoise.players.base import TokenScorer
+from equipoise.runs.contexts import match_context
+from equipoise.runs.executors.dispatcher import RemoteTraining
+from equipoise.runs.model_card import write_cards
+from equipoise.runs.open_run import OpenRun
+from equipoise.system.files import disk_errors, faults, make_folder, publish, read_json, set_aside
+from equipoise.types import Episode, Pair, PlayerId
+
+Opponents = list[tuple[PlayerId, float]]  # with their weights in the loss
+Log = Callable[[dict[str, Any]], None]
+
+FACTS = "training.json"  # what sums a training up, beside the weights
+LOG = "training_log.json"  # its lines of metrics, until the stage is recorded with them
+
+
+class Started(NamedTuple):
+    """A training that a worker was given, and the seconds that beginning it took."""
+
+    batch: TrainingBatch
+    training: RemoteTraining
+    seconds: float
+
+
+def learn(
+    run: OpenRun, examples: Mapping[PlayerId, Sequence[Pair | Episode]], t: int
+) -> list[PlayerId]:
+    """Train each of these learners on its examples into its next generation.
+
+    Workers train, all at once, what needs nothing but its batch; each is then waited for.
+    """
+    started: dict[PlayerId, Started] = {}
+    for learner, of_learner in examples.items():
+        trainer = run.config.learner_at(learner.name, t)
+        is_done = run.ledger.finished(_stage_key(learner, t)) is not None
+        is_written = run.population.home(_next_generation(learner)).is_dir()
+        if not is_done and not is_written and run.dispatcher.trains(trainer):
+            begun = time.perf_counter()
+            batch = _training_batch(run, list(of_learner), learner, t, log=_ignore)
+            training = run.dispatcher.learn(trainer, batch)
+            started[learner] = Started(batch, training, time.perf_counter() - begun)
+    return [
+        train(run, of_learner, learner, t, started.get(learner))
+        for learner, of_learner in examples.items()
+    ]
+
+
+def train(
+    run: OpenRun,
+    examples: Sequence[Pair | Episode],
+    learner: PlayerId,
+    t: int,
+    started: Started | None = None,
+) -> PlayerId:
+    """Train `learner` into its next generation; its weights appear complete or not at all."""
+    newborn = _next_generation(learner)
+    key = _stage_key(learner, t)
+    trainer = run.config.learner_of(learner.name)
+    if newborn == run.newest_at_start.get(learner.name, newborn):
+        _set_aside_if_damaged(run, newborn)
+    if run.ledger.finished(key) is not None:
+        _train_again_if_lost(run, key, examples, learner, t)
+    else:
+        with run.stage("learn", key, t, started.seconds if started else 0.0) as facts:
+            if trainer.needs == "episodes":
+                run.show("learn", None, t, learner.name)
+                facts.update(run.live.update(newborn, _logger(run, key, learner.name)))
+                run.live.save_state_when_due(learner.name)
+            else:
+                home = run.population.home(newborn)
+                if home.is_dir():  # a run that was killed had written it, and its lines beside it
+                    shutil.rmtree(_scratch(home), ignore_errors=True)
+                    for line in read_json(home / LOG):
+                        run.directory.metric(key, **line)
+                else:
+                    log = _logger(run, key, learner.name)
+                    _write_weights(run, key, examples, learner, t, log, started)
+                facts.update(read_json(home / FACTS))
+                facts.update(_hand_over(run, learner, newborn, t))
+            run.ledger.add_player(newborn, learner, trainer.kind, facts)
+            write_cards(run.directory, [newborn])
+    run.live.drop_old_states(learner.name)
+    if run.config.keep != "all":
+        run.population.forget(learner.name, run.config.keep, _best_so_far(run))
+    return newborn
+
+
+def _next_generation(learner: PlayerId) -> PlayerId:
+    return PlayerId(learner.name, learner.generation + 1)
+
+
+def _stage_key(learner: PlayerId, t: int) -> str:
+    return f"{t}/learn/{learner.name}"
+
+
+def _best_so_far(run: OpenRun) -> set[PlayerId]:
+    """The player with the best held-out score so far, where the last test will need its weights."""
+    scores: dict[str, float] = {}
+    for stage in run.ledger.stages("measure"):
+        for name, score in Measures.read(stage.facts).scores.items():
+            if score.mean is not None:
+                scores[name] = score.mean
+    if not scores or not run.config.prompts.test:
+        return set()
+    return {PlayerId.parse(max(scores, key=scores.__getitem__))}
+
+
+def _logger(run: OpenRun, key: str, name: str) -> Log:
+    """Takes a learner's lines of metrics to the run, its monitor and its trackers."""
+    track = run.trackers.learned(name, key)
+
+    def log(line: dict[str, Any]) -> None:
+        run.directory.metric(key, **line)
+        track(line)
+        run.monitor.advance(int(line.get("steps", 0)))
+        shown = ("loss", "kl", "tokens_per_second")
+        run.monitor.numbers(**{n: line[n] for n in shown if n in line})
+
+    return log
+
+
+def _ignore(line: dict[str, Any]) -> None:
+    """Drop lines of metrics that are kept elsewhere."""
+
+
+# -- weights that a damaged disk took
+
+
+def _set_aside_if_damaged(run: OpenRun, player: PlayerId) -> None:
+    """Keep weights that are not what was written under another name."""
+    weights = run.population.home(player)
+    if weights.is_dir() and (damaged := faults(weights)):
+        aside = set_aside(weights)
+        run.monitor.numbers(set_aside=f"{damaged[0]}; it is {aside.name} now")
+
+
+def _train_again_if_lost(
+    run: OpenRun, key: str, examples: Sequence[Any], learner: PlayerId, t: int
+) -> None:
+    """Make the weights that were set aside again, from the ledger; its records stay as they are."""
+    newborn = _next_generation(learner)
+    weights = run.population.home(newborn)
+    aside = weights.with_name(f"damaged-{weights.name}")
+    newest = run.newest_at_start.get(learner.name, newborn).generation
+    keep = run.config.keep
+    is_kept = keep == "all" or newborn.generation > newest - keep
+    if weights.is_dir() or not aside.is_dir() or not is_kept:
+        return
+    if run.config.learner_of(learner.name).needs == "episodes":
+        run.live.save([newborn])
+    else:
+        _write_weights(run, key, examples, learner, t, log=_ignore)
+    write_cards(run.directory, [newborn])
+
+
+# -- training from weights on disk
+
+
+def _write_weights(
+    run: OpenRun,
+    key: str,
+    examples: Sequence[Any],
+    learner: PlayerId,
+    t: int,
+    log: Log,
+    started: Started | None = None,
+) -> None:
+    """Train the learner, and put its next generation into its place, whole."""
+    home = run.population.home(_next_generation(learner))
+    lines: list[dict[str, Any]] = []
+
+    def keep(line: dict[str, Any]) -> None:
+        lines.append(line)
+        log(line)
+
+    trainer = run.config.learner_at(learner.name, t)
+    if started is not None:
+        batch = started.batch
+        run.show("learn", trainer.steps(len(examples)), t, learner.name)
+        facts = started.training.result(keep)
+    else:
+        batch = _training_batch(run, list(examples), learner, t, keep)
+        run.show("learn", trainer.steps(len(examples)), t, learner.name)
+        _release(run, trainer, learner.name)
+        facts = trainer.learn(batch)
+    with disk_errors(home):
+        (batch.output / FACTS).write_text(json.dumps(facts))
+        (batch.output / LOG).write_text(json.dumps(lines))
+        publish(batch.output, home)
+    shutil.rmtree(batch.scratch, ignore_errors=True)
+
+
+def _release(run: OpenRun, trainer: Learner, name: str) -> None:
+    """Free the memory of all that the trainer of this player does not share."""
+    shared = trainer.shares(run.config.players[name])
+    run.population.release(() if shared is None else (shared,))
+
+
+def _hand_over(run: OpenRun, learner: PlayerId, newborn: PlayerId, t: int) -> dict[str, Any]:
+    """Compare the player that will play with what was trained; `not_compared` gives the reason
+    where that cannot be known.
+
+    Nothing for a learner of a finite game, whose player reads the very policy that it wrote. Raises
+    ConfigError where the two are too far apart.
+    """
+    home = run.population.home(newborn)
+    trainer = run.config.learner_at(learner.name, t)
+    if trainer.needs == "game":
+        return {}
+    if not isinstance(trainer, FineTuningSettings) or not has_probes(home):
+        return _not_compared(run, newborn, t, f"the learner '{trainer.kind}' wrote no probes")
+    before, after = map(run.population.actor, (learner, newborn))
+    if not (isinstance(before, TokenScorer) and isinstance(after, TokenScorer)):
+        kind = run.config.players[learner.name].kind
+        reason = f"a '{kind}' player gives no log-probabilities of token ids"
+        return _not_compared(run, newborn, t, reason)
+    hand_over = compare(home, before, after)
+    # two generations of whole weights are one too many
+    _release(run, trainer, learner.name)
+    most = trainer.on(run.config.players[learner.name]).max_disagreement
+    assert most is not None, "decided for a player"
+    hand_over.check(newborn, most)
+    return hand_over.facts()
+
+
+def _not_compared(run: OpenRun, newborn: PlayerId, t: int, reason: str) -> dict[str, Any]:
+    """Note that nobody knows whether this player plays what was trained."""
+    facts = {"not_compared": f"{newborn} plays uncompared with its learner: {reason}"}
+    run.directory.metric(f"{t}/learn/{newborn.name}", **facts)
+    run.monitor.numbers(**facts)
+    return facts
+
+
+# -- the training batch
+
+
+def _training_batch(
+    run: OpenRun, pairs: Sequence[Any], learner: PlayerId, t: int, log: Log
+) -> TrainingBatch:
+    config, population = run.config, run.population
+    home = population.home(_next_generation(learner))
+    draft = home.with_name(f".{home.name}.draft")
+    opponents = _opponents(run, learner, t)
+    chosen_KB, rejected_KB = _opponent_logprobs(run, learner, opponents, pairs)
+    shutil.rmtree(draft, ignore_errors=True)
+    make_folder(draft)
+    return TrainingBatch(
+        learner=learner,
+        player=config.players[learner.name],
+        weights=population.weights(learner),
+        output=draft,
+        scratch=_scratch(home),
+        seed=seeds.child(config.seed, "learn", learner),
+        game=config.game,
+        loss=config.loss_at(t),
+        pairs=list(pairs),
+        opponents=opponents,
+        opponent_chosen_KB=chosen_KB,
+        opponent_rejected_KB=rejected_KB,
+        other_players=_other_players(run, learner, t),
+        player_of_role=dict(config.schedule.player_of_role),
+        met=_role_mixtures(run, learner, t),
+        past_weights=[
+            population.home(old) if old.generation else None for old in run.roster.past(learner)
+        ],
+        resources=population.resources,
+        log=log,
+    )
+
+
+def _scratch(home: Path) -> Path:
+    """The folder in which the training of the weights at `home` keeps its checkpoints."""
+    return home.with_name(f".{home.name}.scratch")
+
+
+def _opponents(run: OpenRun, learner: PlayerId, t: int) -> Opponents:
+    """The players that the loss sets against the learner."""
+    loss = run.config.loss_at(t)
+    if loss is None or run.config.learner_of(learner.name).needs == "answers":
+        return []
+    peers = [peer for peer in run.roster.learners(t) if peer != learner]
+    return loss.opponents(run.roster.past(learner), peers, run.roster.others())
+
+
+def _opponent_logprobs(
+    run: OpenRun, learner: PlayerId, opponents: Opponents, pairs: Sequence[Pair]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The opponents' log-probability sums of both answers of each pair, in nats, [K, B]; zeros
+    where the learner needs none.
+    """
+    needs = run.config.learner_of(learner.name).needs
+    if needs != "pairs" or not opponents:
+        zeros_KB = np.zeros((len(opponents), len(pairs)))
+        return zeros_KB, zeros_KB
+    total = 2 * len(pairs) * len(opponents)
+    run.show("opponents' log-probabilities", total, learner.generation, learner.name)
+    return opponent_logprobs(
+        run.ledger,
+        run.population.actor,
+        learner,
+        [player for player, _ in opponents],
+        pairs,
+        run.monitor.advance,
+    )
+
+
+def _other_players(run: OpenRun, learner: PlayerId, t: int) -> dict[str, OtherPlayer]:
+    """The other players as they were when generation t began, for learners that learn from the game
+    itself.
+    """
+    if run.config.learner_of(learner.name).needs != "game":
+        return {}
+    return {
+        other.name: _other_player(run, other)
+        for other in run.roster.players(t)
+        if other.name != learner.name
+    }
+
+
+def _role_mixtures(
+    run: OpenRun, learner: PlayerId, t: int
+) -> dict[str, list[tuple[OtherPlayer, float]]]:
+    """role -> the players that the schedule's mixture seats there in generation t, for learners
+    that learn from the game itself.
+    """
+    if run.config.learner_of(learner.name).needs != "game":
+        return {}
+    opponents = run.config.schedule.opponents(learner, match_context(run, t))
+    return {
+        role: [(_other_player(run, player), weight) for player, weight in mixture]
+        for role, mixture in opponents.items()
+    }
+
+
+def _other_player(run: OpenRun, player: PlayerId) -> OtherPlayer:
+    return OtherPlayer(run.config.players[player.name], run.population.weights(player))
