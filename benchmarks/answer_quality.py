@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from equipoise.environments.instructions.judge import FollowsInstructions
+from equipoise.models.embedding import TextEncoder
 from equipoise.models.resources import Resources
-from equipoise.models.text_encoder import TextEncoder
 from equipoise.players.local import Local
 from equipoise.types import Move, Prompt, View
 

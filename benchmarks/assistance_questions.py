@@ -46,7 +46,7 @@ from benchmarks.comparing import bounded
 from benchmarks.controls import Decoded, decoded
 from benchmarks.running import equipoise, recorded, with_settings, write_results
 from equipoise import seeds
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt, View
 

@@ -41,9 +41,8 @@ from benchmarks.sampling import options as sampling_options
 from equipoise.models.adapters import Lora, add_adapter
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.adapter import EngineAdapter
-from equipoise.models.samplers.engine import Engine, open_engine
-from equipoise.models.samplers.remote import EngineRow
+from equipoise.models.samplers.base import EngineAdapter, EngineRow
+from equipoise.models.samplers.remote_engine import Engine, open_engine
 from equipoise.models.samplers.vllm import Vllm
 from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings
@@ -245,7 +244,7 @@ def on_engine(
 
     def together(seed: int) -> None:
         work = [
-            engine.begin(adapter, rows(seed, share), SETTINGS, [])
+            engine.submit(adapter, rows(seed, share), SETTINGS, [])
             for adapter, share in zip(adapters, shares, strict=True)
         ]
         for part in work:

@@ -32,7 +32,7 @@ from benchmarks.running import equipoise, provenance, with_settings
 from equipoise.environments.instructions.prompts import InstructionPrompts
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.players.local import Local
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt
 

@@ -138,9 +138,9 @@ class League:
 
     def together(self) -> list[list[int]]:
         """All rows in one batch."""
-        with self.base.lend_mixed(self.names) as lent:
-            adapters = RowAdapters(lent.adapters, self.of_row)
-            return self._sample(lent.model, range(len(self.prompts)), adapters)
+        with self.base.lend_mixed(self.names) as (model, mixed):
+            adapters = RowAdapters(mixed, self.of_row)
+            return self._sample(model, range(len(self.prompts)), adapters)
 
     def swapping(self) -> list[list[int]]:
         """A batch for each adapter, one after the other."""

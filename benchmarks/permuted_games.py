@@ -46,6 +46,7 @@ from equipoise.environments.assistance.response_action import response_action
 from equipoise.environments.assistance.serving.steering import PAYOFF, PAYOFF_END
 from equipoise.environments.assistance.written_game import outcomes
 from equipoise.models.resources import Resources
+from equipoise.models.sampling import sample
 from equipoise.players.local_actor import LocalActor
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
@@ -92,8 +93,11 @@ def continued(
     ]
     own_seeds = [seeds.child(seed, "continued", row) for row in range(len(prompts))]
     with actor.adapted.lend() as model:
-        moves = actor.sampled(model, prompts, own_seeds)
-    return [text + move.text for text, move in zip(texts, moves, strict=True)]
+        answers = sample(model, prompts, own_seeds, actor.limits(prompts), **actor.sampling)
+    return [
+        text + actor.move(prompt, answer).text
+        for text, prompt, answer in zip(texts, prompts, answers, strict=True)
+    ]
 
 
 def follows(text: str, cell: str) -> tuple[bool, bool]:

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from equipoise import seeds
 from equipoise.models.adapters import Lora
-from equipoise.models.new_model import Size, new_model
+from equipoise.models.fresh_model import Size, new_model
 from equipoise.models.shared_base import SharedBase
 from equipoise.players.base import Player
 from equipoise.players.local import Local

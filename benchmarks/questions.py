@@ -40,11 +40,11 @@ from equipoise.environments.clerk.build import Example
 from equipoise.environments.clerk.build_expert import BAD, GOOD, QUESTION, quoted
 from equipoise.judges.gold import Gold
 from equipoise.learners.sft import SFT, train_sft
-from equipoise.models.new_model import new_model
+from equipoise.models.fresh_model import new_model
 from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval, over_seeds
 from equipoise.players.local import Local
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.runs import recipes
 from equipoise.runs.arena import RunArena
 from equipoise.runs.config import RunConfig

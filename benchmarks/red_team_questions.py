@@ -44,10 +44,10 @@ from benchmarks.guard import WILDGUARD, accuracy, majority, train_guard
 from benchmarks.running import recorded
 from equipoise import seeds
 from equipoise.learners.sft import SFT, train_sft
-from equipoise.models.new_model import new_model
+from equipoise.models.fresh_model import new_model
 from equipoise.payoffs.hashing import hashed
 from equipoise.payoffs.intervals import Interval, over_seeds
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league

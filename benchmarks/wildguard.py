@@ -43,8 +43,8 @@ from benchmarks.running import recorded
 from equipoise import seeds
 from equipoise.errors import NoSignal
 from equipoise.learners.sft import SFT, train_sft
-from equipoise.models.new_model import new_model
-from equipoise.prompts.files import Files
+from equipoise.models.fresh_model import new_model
+from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.split import load_split
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt

@@ -4,7 +4,7 @@ import json
 
 from benchmarks import __main__ as every
 from benchmarks import stand_ins
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 
 # File -> the fact that a benchmark reads, "" where there is none.
 FACTS = {

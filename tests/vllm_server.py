@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from equipoise.models.loading import load_model
-from equipoise.models.sampling import retraced, sample
+from equipoise.models.sampling import retrace, sample
 from equipoise.models.shared_base import SharedBase
 from equipoise.models.token_choice import SamplingSettings
 
@@ -117,7 +117,7 @@ class VllmServer:
             )
             logprobs = answer.logprobs
             if self.logprobs == "raw_logprobs":
-                (logprobs,) = retraced(model, prompts, [answer.token_ids], 1.0, 0)
+                (logprobs,) = retrace(model, prompts, [answer.token_ids], 1.0, 0)
         choice = {
             "index": 0,
             "text": "",

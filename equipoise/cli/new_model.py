@@ -15,7 +15,7 @@ from equipoise.system.command_options import Json, show
 from equipoise.system.locks import check_writable
 
 if TYPE_CHECKING:
-    from equipoise.models.new_model import NewModel
+    from equipoise.models.fresh_model import NewModel
 
 Shrink = Annotated[bool, typer.Option("--shrink", help="fewer tokens where the corpus has no more")]
 
@@ -56,8 +56,8 @@ def new_model(
     json: Json = False,
 ) -> None:
     """Make a small untrained model and its tokenizer from a corpus."""
-    from equipoise.models import new_model as model
-    from equipoise.models.corpus import read_texts
+    from equipoise.models import fresh_model as model
+    from equipoise.models.fresh_model import read_texts
 
     _check_out(out, overwrite)
     texts = list(read_texts(corpus, column or ()))

@@ -141,7 +141,7 @@ def _needed(model: str) -> str:
 
 def _environment(folder: Path | None, install: str, python: str, pip: list[str]) -> Path:
     """The Python of vLLM's environment, which is made where that is wished."""
-    from equipoise.models.samplers import environment
+    from equipoise.models.samplers import launcher as environment
 
     if not install:
         return environment.find_environment(folder)

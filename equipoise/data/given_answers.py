@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from equipoise.data.base import PairMaker, Scored, pair_of
-from equipoise.prompts.values import read_chat
+from equipoise.prompts.rows import read_chat
 from equipoise.types import Judgement, Match, Pair, Prompt, Turn, record_id
 
 NO_ANSWER = "no_answer"

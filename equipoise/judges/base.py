@@ -18,7 +18,7 @@ from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
-from equipoise.players.together import Request, act_together
+from equipoise.players.together import MoveRequest, act_together
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, Vote, record_id
 
 Questions = tuple[Player | PlayerId, Sequence[View], Sequence[int]]
@@ -70,7 +70,7 @@ class JudgeContext:
     ratings: Mapping[str, float]
     resources: Resources
     actor: Callable[[Player | PlayerId], Actor]
-    act: Callable[[Sequence[Request]], list[list[Move]]] = act_together
+    act: Callable[[Sequence[MoveRequest]], list[list[Move]]] = act_together
 
     def ask(
         self, player: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]
@@ -83,7 +83,9 @@ class JudgeContext:
         one base answer in one batch.
         """
         requests = [
-            Request(self.actor(player), views, seeds) for player, views, seeds in questions if views
+            MoveRequest(self.actor(player), views, seeds)
+            for player, views, seeds in questions
+            if views
         ]
         moves = iter(self.act(requests))
         return [next(moves) if views else [] for _, views, _ in questions]

@@ -26,7 +26,7 @@ from equipoise.types import Message, Prompt, user
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
-    from equipoise.models.next_token import NextToken
+    from equipoise.models.sequence_scores import NextToken
 
 PLACEHOLDERS = ("question", "answer", "code", "safe", "unsafe")
 
@@ -143,7 +143,7 @@ class Guard(Pointwise):
             dict(enumerate(answers)), lambda prompt, text: self.ids(encoding, prompt, text)
         )
         if rows:
-            from equipoise.models.next_token import next_tokens
+            from equipoise.models.sequence_scores import next_tokens
 
             with self._base(self.judge_context.resources).lend(None) as model:
                 next_of_row = next_tokens(

@@ -12,12 +12,10 @@ from pathlib import Path
 from equipoise.learners.trainable_model import TrainableModel
 from equipoise.models.encoding import Encoding
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.adapter import EngineAdapter
-from equipoise.models.samplers.elsewhere import SamplingElsewhere
-from equipoise.models.samplers.engine import open_engine
-from equipoise.players.engine_actor import EngineActor
+from equipoise.models.samplers.base import EngineAdapter
+from equipoise.models.samplers.remote_engine import ProbedEngine, open_engine
 from equipoise.players.local import Local
-from equipoise.players.local_actor import LocalActor
+from equipoise.players.local_actor import EngineActor, LocalActor
 from equipoise.types import PlayerId
 
 
@@ -32,8 +30,8 @@ def sampling_actor(
     engine = open_engine(player.sampler, resources)
     if engine is None:
         return LocalActor(player, encoding, policy.to_sample())
-    elsewhere = SamplingElsewhere(engine, sent.newest, encoding.stop_ids)
-    return EngineActor(player, encoding, policy.to_sample(), elsewhere)
+    probed = ProbedEngine(engine, sent.newest, encoding.stop_ids)
+    return EngineActor(player, encoding, policy.to_sample(), probed)
 
 
 class SentAdapters:

@@ -134,7 +134,7 @@ class PolicyTrainer(SampledPolicy):
         batch = rollout_batch(episodes, turns, self.encoding, self.device)
         self.model.eval()  # without dropout: what is learned from is what was sampled
         self.forward.complete(batch)
-        if self.player.sampler.elsewhere and any(not t.move.uncut for t in turns):
+        if self.player.sampler.is_remote and any(not t.move.uncut for t in turns):
             self.forward.undo_cuts(batch, self.player.top_k, self.player.top_p)
         return batch
 
@@ -151,7 +151,7 @@ class PolicyTrainer(SampledPolicy):
         }
         if player.temperature > 0:
             facts |= mismatch(batch)
-            if not player.sampler.elsewhere:
+            if not player.sampler.is_remote:
                 where = "the answers that it is to learn from"
                 self._assert_small(facts["sampler_gap"], where)
         if settings.kl:
@@ -196,7 +196,7 @@ class PolicyTrainer(SampledPolicy):
         may stand there.
         """
         player, settings = self.player, self.settings
-        if not player.sampler.elsewhere or player.temperature == 0:
+        if not player.sampler.is_remote or player.temperature == 0:
             return {}
         weight_BT, facts = importance_weights(
             batch, settings.sampler_correction, settings.sampler_limit

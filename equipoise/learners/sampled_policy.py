@@ -93,7 +93,7 @@ class SampledPolicy(ABC):
         if not bool(own_BT.isfinite().all()):
             raise self._unsound("its log-probabilities are no numbers any more")
         gaps: list[float] = []
-        sampled = actor.retraced(prompts, answers)
+        sampled = actor.retrace(prompts, answers)
         for own, others in zip(own_BT.tolist(), sampled, strict=True):
             gaps += [abs(x - y) for x, y in zip(own, others, strict=False)]
         self._assert_small(sum(gaps) / len(gaps), "the probe")

@@ -1,5 +1,5 @@
 """The device of tensors: the only place that chooses it, with the reason, and that says how an
-accelerator multiplies numbers of 32 bits.
+accelerator multiplies numbers of 32 bits; the memory of device and machine.
 
 Where the accelerator has TF32 (10 bits after the point, several times the speed), all who play,
 judge and learn multiply float32 in it, so that what plays is what was trained. NVIDIA's own
@@ -11,9 +11,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from equipoise.errors import ModelError, first_line
+
+CONTAINER = Path("/sys/fs/cgroup/memory.max")
+TRAINING = ("equipoise.learners.answer_trainer", "peft")
 
 
 def choose_device(name: str = "auto") -> Any:
@@ -109,3 +114,32 @@ def _model_name(device: Any) -> str:
     import torch
 
     return torch.cuda.get_device_name() if device.type == "cuda" else device.type
+
+
+def machine_memory(device: Any) -> float:
+    """Bytes that a torch device has in all; on a CPU those of the machine, or of the container
+    around this process if they are fewer.
+    """
+    if device.type == "cuda":
+        import torch
+
+        return float(torch.cuda.mem_get_info(device)[1])
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if CONTAINER.is_file():
+        limit = CONTAINER.read_text().strip()
+        if limit.isdigit():
+            total = min(total, int(limit))
+    return float(total)
+
+
+def program_memory() -> float:
+    """Bytes of this process with all that sampling and training import."""
+    for module in TRAINING:
+        import_module(module)
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return float(pages * os.sysconf("SC_PAGE_SIZE"))
+    import resource
+
+    # bytes on macOS
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -18,13 +18,10 @@ from equipoise.component import Component
 from equipoise.errors import ConfigError, ModelError, first_line
 from equipoise.models.adapters import resolve
 from equipoise.models.device import choose_device
-from equipoise.models.loading import Dtype
+from equipoise.models.loading import Dtype, load_encoder, load_tokenizer, row_length
 from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.hashing import hashed
-
-if TYPE_CHECKING:
-    from equipoise.models.text_encoder import TextEncoder
 
 Embed = Callable[[Sequence[str]], np.ndarray]
 
@@ -91,7 +88,6 @@ class Encoder(Embedding):
         return partial(encoder.embed, batch_size=self.batch_size, prefix=self.prefix)
 
     def _load(self) -> TextEncoder:
-        from equipoise.models.text_encoder import TextEncoder
 
         return TextEncoder.load(
             self.model,
@@ -206,3 +202,91 @@ def _encode(model: Any, batch_size: int, texts: Sequence[str]) -> np.ndarray:
         show_progress_bar=False,
     )
     return np.asarray(vector_BD, float)
+
+
+class TextEncoder:
+    """A transformers encoder in memory; it reads texts in batches, each as if it were alone.
+
+        v = 1/T Σ_t hidden_t over the T tokens of a text without padding,   v / |v|
+
+    Source: mean pooling of Reimers and Gurevych 2019, Sentence-BERT, arXiv 1908.10084, §3.
+    """
+
+    def __init__(self, name: str, model: Any, tokenizer: Any, max_length: int) -> None:
+        """`name` is the model's folder or hub id; a text beyond `max_length` tokens is cut.
+
+        Raises ModelError.
+        """
+        known = model.get_input_embeddings().num_embeddings
+        if len(tokenizer) > known:
+            raise ModelError(
+                f"model '{name}' knows {known} tokens, but its tokenizer has {len(tokenizer)}"
+            )
+        self.name = name
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+
+    @classmethod
+    def load(
+        cls,
+        name: str,
+        *,
+        max_length: int | None = None,
+        dtype: Dtype = "auto",
+        device: str = "auto",
+        trust_remote_code: bool = False,
+    ) -> Self:
+        """The encoder of a folder or hub id. Raises ModelError."""
+        tokenizer = load_tokenizer(name, trust_remote_code)
+        # A tokenizer's limit may be below the model's positions: RoBERTa has 514 of them for 512
+        # tokens.
+        longest = row_length(name, max_length, trust_remote_code)
+        longest = min(longest, tokenizer.model_max_length)
+        model = load_encoder(name, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
+        return cls(name, model, tokenizer, longest)
+
+    def embed(self, texts: Sequence[str], batch_size: int = 64, prefix: str = "") -> np.ndarray:
+        """Unit vectors [B, D], float64, of the texts with `prefix` before each; a text without
+        tokens has zeros.
+
+        Equal texts are read once. Raises ModelError.
+        """
+        from equipoise.models.sequence_scores import read_once
+
+        width = self.model.config.get_text_config().hidden_size
+        vector_BD = np.zeros((len(texts), width))
+        if not texts:
+            return vector_BD
+        prefixed = [prefix + text for text in texts]
+        encoded = self.tokenizer(prefixed, truncation=True, max_length=self.max_length)
+        ids = encoded["input_ids"]
+        with_tokens = [row for row in range(len(ids)) if ids[row]]
+        remedy = "batch_size or max_length"
+        model = f"model '{self.name}'"
+        rows = [ids[row] for row in with_tokens]
+        if rows:
+            vector_BD[with_tokens] = read_once(rows, batch_size, self._read, model, remedy)
+        norm_B = np.linalg.norm(vector_BD, axis=1, keepdims=True)
+        return np.divide(vector_BD, norm_B, out=vector_BD, where=norm_B > 0)
+
+    def _read(self, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """The mean hidden state of each row of token ids, [D] each."""
+        import torch
+        from torch.nn.utils.rnn import pad_sequence
+
+        ids = [torch.tensor(row) for row in rows]
+        # The mask marks padding; its id only has to be a token's.
+        pad_id = self.tokenizer.pad_token_id or 0
+        ids_BT = pad_sequence(ids, batch_first=True, padding_value=pad_id)
+        mask_BT = pad_sequence([torch.ones_like(row) for row in ids], batch_first=True)
+        ids_BT, mask_BT = ids_BT.to(self.model.device), mask_BT.to(self.model.device)
+        with torch.inference_mode():
+            output = self.model(input_ids=ids_BT, attention_mask=mask_BT)
+        hidden_BTD = output.get("last_hidden_state")
+        if hidden_BTD is None:
+            raise ModelError(
+                f"model '{self.name}' has no output last_hidden_state; name a text encoder"
+            )
+        sum_BD = (hidden_BTD.float() * mask_BT[..., None]).sum(1)
+        return list((sum_BD / mask_BT.sum(1, keepdim=True)).double().cpu().numpy())

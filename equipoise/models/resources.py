@@ -23,6 +23,12 @@ class Spending:
     tokens: int = 0
     money: float = 0.0
 
+    def __add__(self, other: Spending) -> Spending:
+        """The sum of two accounts' spending."""
+        return Spending(
+            self.calls + other.calls, self.tokens + other.tokens, self.money + other.money
+        )
+
 
 class Replies(Protocol):
     """Where paid answers are kept, by the hash of what was asked, so that nothing is paid for
@@ -42,6 +48,26 @@ class Replies(Protocol):
     def spent(self, account: str) -> Spending:
         """What the account has spent, also before the run was resumed."""
         ...
+
+
+class MemoryReplies:
+    """Replies that are kept for as long as the process lasts."""
+
+    def __init__(self) -> None:
+        self._replies: dict[str, dict[str, Any]] = {}
+        self._spent: dict[str, Spending] = {}
+
+    def reply(self, key: str) -> dict[str, Any] | None:
+        return self._replies.get(key)
+
+    def add_reply(
+        self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
+    ) -> None:
+        self._replies[key] = reply
+        self._spent[account] = self.spent(account) + Spending(1, tokens, cost)
+
+    def spent(self, account: str) -> Spending:
+        return self._spent.get(account, Spending())
 
 
 @runtime_checkable

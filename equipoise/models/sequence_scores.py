@@ -1,24 +1,60 @@
-"""Numbers that a sequence classification model gives to texts: read in batches, each text as if it
-were alone.
+"""Numbers that models give to rows of token ids, read in batches of like length, each row as if it
+were alone, equal rows once.
 
-    value_BK = model(ids_BT, attention_mask=mask_BT).logits        K numbers for each text
+    value_BK = model(ids_BT, attention_mask=mask_BT).logits          K numbers for each text
+    logprob_BK[b, k] = log softmax(logits at the last token of row b)[token_K[k]]
 
-Decoder models read them at a row's last token that is not padding, and recognise padding by its id.
-A padding id that also ends a text would move the reading, so where the model's configuration has no
-padding id, an id that ends no text is used.
+Decoder models with a classification head read the K numbers at a row's last token that is not
+padding, and recognise padding by its id. A padding id that also ends a text would move the reading,
+so where the model's configuration has no padding id, an id that ends no text is used.
+
+Of next tokens, rows are padded on the right, where a causal model's last tokens cannot see the
+padding. Only the positions at which some row of a batch ends are projected to the vocabulary, where
+the model allows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from equipoise.errors import ModelError
-from equipoise.models.batches import read_once
+
+T = TypeVar("T")
+
+
+def read_once(
+    rows: Sequence[Sequence[int]],
+    batch_size: int,
+    read: Callable[[list[tuple[int, ...]]], Sequence[T]],
+    model_name: str,
+    remedy: str,
+) -> list[T]:
+    """`read` of each row, in order; rows of like length are read together, `batch_size` at a time.
+
+    Equal rows are read once, so their results are equal to the last digit. Raises ModelError when
+    the memory does not suffice; its message names `model_name`, and `remedy` as the settings to
+    lower.
+    """
+    longest_first = sorted(dict.fromkeys(map(tuple, rows)), key=len, reverse=True)
+    results: dict[tuple[int, ...], T] = {}
+    for start in range(0, len(longest_first), batch_size):
+        batch = longest_first[start : start + batch_size]
+        try:
+            results.update(zip(batch, read(batch), strict=True))
+        except torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"{model_name} ran out of memory on {len(batch)} texts of up to "
+                f"{len(batch[0])} tokens; lower {remedy} ({str(error).splitlines()[0]})"
+            ) from error
+    return [results[tuple(row)] for row in rows]
 
 
 class SequenceScores:
@@ -90,3 +126,65 @@ class SequenceScores:
             yield config.pad_token_id
         finally:
             config.pad_token_id = None
+
+
+@dataclass(frozen=True, slots=True)
+class NextToken:
+    """Log-probabilities in nats: of the given tokens, and of `likeliest`, a token's id.
+
+    All are NaN where the model's logits are not numbers.
+    """
+
+    logprobs: tuple[float, ...]
+    likeliest: int
+    highest: float
+
+    @property
+    def known(self) -> bool:
+        """True if the logits were numbers."""
+        return not math.isnan(self.highest)
+
+
+def next_tokens(
+    model: Any, rows: Sequence[Sequence[int]], tokens: Sequence[int], pad_id: int, batch_size: int
+) -> list[NextToken]:
+    """The log-probabilities of `tokens` after each row of token ids, in order.
+
+    Rows of like length are read together, `batch_size` at a time; equal rows are read once, so
+    their numbers are equal to the last digit. Raises ModelError when memory does not suffice.
+    """
+    return read_once(
+        rows,
+        batch_size,
+        lambda batch: _read_next(model, batch, tokens, pad_id),
+        "the guard",
+        "batch_size, longest or max_length",
+    )
+
+
+@torch.inference_mode()
+def _read_next(
+    model: Any, rows: Sequence[Sequence[int]], tokens: Sequence[int], pad_id: int
+) -> list[NextToken]:
+    ids_BT = pad_sequence(
+        [torch.tensor(row) for row in rows], batch_first=True, padding_value=pad_id
+    )
+    last_B = torch.tensor([len(row) - 1 for row in rows])
+    kept, place_B = last_B.unique(return_inverse=True)
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        inputs = {"logits_to_keep": kept.to(model.device)}
+    else:
+        inputs, place_B = {}, last_B
+    ids_BT = ids_BT.to(model.device)
+    # [B, U, V]: U of the T positions, those at which some row ends.
+    logits_BUV = model(input_ids=ids_BT, use_cache=False, **inputs).logits
+    device = logits_BUV.device
+    row_B = torch.arange(len(rows), device=device)
+    logits_BV = logits_BUV[row_B, place_B.to(device)].float()
+    logprob_BV = torch.log_softmax(logits_BV, -1)
+    highest_B, likeliest_B = logprob_BV.max(-1)  # NaN in a row makes all of it NaN
+    logprob_BK = logprob_BV[:, list(tokens)]
+    results = zip(logprob_BK.tolist(), likeliest_B.tolist(), highest_B.tolist(), strict=True)
+    return [
+        NextToken(tuple(logprobs), likeliest, highest) for logprobs, likeliest, highest in results
+    ]

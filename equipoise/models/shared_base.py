@@ -65,16 +65,16 @@ class SharedBase:
             yield self.model
 
     @contextmanager
-    def lend_mixed(self, adapters: Sequence[str | None]) -> Iterator[MixedModel]:
-        """The model with all these adapters, each for rows of its own, while the context is open.
-        Only where it `mixes` them.
+    def lend_mixed(self, adapters: Sequence[str | None]) -> Iterator[tuple[Any, MixedAdapters]]:
+        """The model with all these adapters, each for rows of its own, while the context is open,
+        and the adapters. Only where it `mixes` them.
         """
         from equipoise.models.mixed_adapters import MixedAdapters
 
         self.model.eval()
         mixed = MixedAdapters(self.model, adapters)
         with mixed.applied():
-            yield MixedModel(self.model, mixed)
+            yield self.model, mixed
 
     def mixes(self, adapters: Sequence[str | None]) -> bool:
         """Whether rows with these adapters can go in one batch: a trial of a few tokens gives each
@@ -104,10 +104,10 @@ class SharedBase:
         for adapter in adapters:
             with self.lend(adapter) as model:
                 alone.append(model(input_ids=ids_BT[:1], use_cache=False).logits)
-        with self.lend_mixed(adapters) as lent:
-            lent.adapters.set_rows(torch.arange(len(adapters), device=device))
+        with self.lend_mixed(adapters) as (model, mixed):
+            mixed.set_rows(torch.arange(len(adapters), device=device))
             try:
-                together = lent.model(input_ids=ids_BT, use_cache=False).logits
+                together = model(input_ids=ids_BT, use_cache=False).logits
             except (AssertionError, RuntimeError, IndexError):
                 return False  # rows are not rows in all of its layers
         logit_BTV = torch.cat(alone)
@@ -183,14 +183,6 @@ class SharedBase:
 
 
 @dataclass(frozen=True)
-class MixedModel:
-    """A model, and which of its adapters each row has."""
-
-    model: Any
-    adapters: MixedAdapters
-
-
-@dataclass(frozen=True)
 class AdaptedModel:
     """A shared base with one of its adapters; None: the base as it is."""
 
@@ -204,7 +196,7 @@ class AdaptedModel:
             yield model
 
 
-class OpenedLater:
+class LazyModel:
     """A model that is read when it is first lent."""
 
     def __init__(self, read: Callable[[], AdaptedModel]) -> None:

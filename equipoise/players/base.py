@@ -126,27 +126,27 @@ class TextScorer(Protocol):
 
 
 @runtime_checkable
-class Beginning(Protocol):
+class AsyncActor(Protocol):
     """An actor whose moves are under way before they are waited for, so that several players move
     at the same time.
     """
 
-    def begin(self, views: Sequence[View], seeds: Sequence[int]) -> Callable[[], list[Move]]:
-        """Ask for the moves; what is returned waits for them. As `act`, in two steps."""
+    def submit(self, views: Sequence[View], seeds: Sequence[int]) -> Callable[[], list[Move]]:
+        """Ask for the moves; the function returned waits for them. As `act`, in two steps."""
         ...
 
 
 @runtime_checkable
-class Resting(Protocol):
-    """An actor that can free memory which a learner needs, and goes on when asked."""
+class Sleepable(Protocol):
+    """An actor that can free memory which a learner needs, and wakes at its next move."""
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Free what can be freed."""
         ...
 
 
 @runtime_checkable
-class SampledElsewhere(Protocol):
+class EngineSampled(Protocol):
     """An actor whose answers an engine samples."""
 
     def sampler_facts(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class SampledElsewhere(Protocol):
 class Adjustable(Protocol):
     """An actor whose model can play under other settings of sampling."""
 
-    def playing_as(self, player: Any) -> Actor:
+    def with_settings(self, player: Any) -> Actor:
         """The same model under the settings of `player`."""
         ...
 

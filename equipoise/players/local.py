@@ -11,18 +11,10 @@ from equipoise.errors import ModelError
 from equipoise.models.adapters import holds_adapter, resolve
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.adapter import EngineAdapter
-from equipoise.models.samplers.elsewhere import SamplingElsewhere
-from equipoise.models.samplers.engine import open_engine
-from equipoise.models.shared_base import (
-    AdaptedModel,
-    OpenedLater,
-    SharedBase,
-    base_key,
-    shared_base,
-)
-from equipoise.players.engine_actor import EngineActor
-from equipoise.players.local_actor import LocalActor
+from equipoise.models.samplers.base import EngineAdapter
+from equipoise.models.samplers.remote_engine import ProbedEngine, open_engine
+from equipoise.models.shared_base import AdaptedModel, LazyModel, SharedBase, base_key, shared_base
+from equipoise.players.local_actor import EngineActor, LocalActor
 from equipoise.players.local_settings import LocalSettings
 
 if TYPE_CHECKING:
@@ -50,9 +42,9 @@ class Local(LocalSettings):
             model = self._adapted(weights, resources)
             return LocalActor(self, encoding, model, resources.unit_rows)
         adapter = self._engine_adapter(weights)
-        elsewhere = SamplingElsewhere(engine, lambda: adapter, encoding.stop_ids)
-        later = OpenedLater(lambda: self._adapted(weights, resources))
-        return EngineActor(self, encoding, later, elsewhere)
+        probed = ProbedEngine(engine, lambda: adapter, encoding.stop_ids)
+        model = LazyModel(lambda: self._adapted(weights, resources))
+        return EngineActor(self, encoding, model, probed)
 
     def _adapted(self, weights: Path | None, resources: Resources) -> AdaptedModel:
         """The model in memory with `weights`."""

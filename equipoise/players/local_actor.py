@@ -1,23 +1,27 @@
-"""A language model in this process that is ready to move and to score."""
+"""Language models in this process that are ready to move and to score. An engine in another process
+may sample their answers; scoring is done here then, too, by a model that is loaded when it is first
+asked.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import DataError, ModelError
+from equipoise.models.samplers.base import EngineRow, SampledAnswer
+from equipoise.models.samplers.remote_engine import ProbedEngine
 from equipoise.players.base import WordProbabilities
 from equipoise.players.local_settings import LocalSettings
 from equipoise.types import Message, Move, View
 
 if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
-    from equipoise.models.next_token import NextToken
-    from equipoise.models.samplers.answer import SampledAnswer
-    from equipoise.models.sampling_batch import RowAdapters
-    from equipoise.models.shared_base import AdaptedModel, OpenedLater
+    from equipoise.models.sequence_scores import NextToken
+    from equipoise.models.shared_base import AdaptedModel, LazyModel
+    from equipoise.models.token_choice import SamplingSettings
 
 
 class LocalActor:
@@ -27,44 +31,37 @@ class LocalActor:
         self,
         player: LocalSettings,
         encoding: Encoding,
-        model: AdaptedModel | OpenedLater,
+        model: AdaptedModel | LazyModel,
         unit_rows: int | None = None,
     ) -> None:
         """`unit_rows`: how many rows are scored together at most; None: all of them."""
         self._unit_rows = unit_rows
         self.player = player
         self._encoding = encoding
-        self._adapted: AdaptedModel | OpenedLater | None = model
+        self._adapted: AdaptedModel | LazyModel | None = model
 
     @property
     def encoding(self) -> str:
         """Fingerprint of tokenizer, template and truncation."""
         return self._encoding.fingerprint
 
-    def playing_as(self, player: LocalSettings) -> LocalActor:
-        """The model in memory under other settings of sampling."""
-        assert self._adapted is not None, "the actor is closed"
-        encoding, carrying = self._changed(player)
-        return LocalActor(carrying, encoding, self._adapted, self._unit_rows)
-
-    def _changed(self, player: LocalSettings) -> tuple[Encoding, LocalSettings]:
-        """The encoding of other settings, and these settings in this precision."""
-        same = player.max_length == self.player.max_length
-        encoding = self._encoding if same else player.encoding()
-        return encoding, player.model_copy(update={"precision": self.player.precision})
-
     @property
-    def adapted(self) -> AdaptedModel | OpenedLater:
+    def adapted(self) -> AdaptedModel | LazyModel:
         """The model in memory. The actor must be open."""
         assert self._adapted is not None, "the actor is closed"
         return self._adapted
 
-    @property
-    def batching(self) -> Hashable:
-        """Equal for actors whose answers can grow in one batch, if their model allows it."""
-        player = self.player
-        cuts = (player.temperature, player.top_k, player.top_p)
-        return self.encoding, *cuts, player.batch_size, player.precision
+    def with_settings(self, player: LocalSettings) -> LocalActor:
+        """The model in memory under other settings of sampling, in this actor's precision."""
+        encoding, own = self._adjust(player)
+        return LocalActor(own, encoding, self.adapted, self._unit_rows)
+
+    def _adjust(self, player: LocalSettings) -> tuple[Encoding, LocalSettings]:
+        same = player.max_length == self.player.max_length
+        encoding = self._encoding if same else player.encoding()
+        return encoding, player.model_copy(update={"precision": self.player.precision})
+
+    # -- moves
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One sampled answer per view.
@@ -72,13 +69,40 @@ class LocalActor:
         A chat that the template refuses, that leaves no room, or after which the model's logits are
         not numbers gives an error move.
         """
+        from equipoise.models.sampling import sample
+
         prompts, moves = self.read(views)
-        if prompts:
+        rows = list(prompts.values())
+        own_seeds = [seeds[n] for n in prompts]
+        if rows:
             with self._model() as model:
-                own_seeds = [seeds[row] for row in prompts]
-                sampled = self.sampled(model, [*prompts.values()], own_seeds)
-            moves.update(zip(prompts, sampled, strict=True))
-        return [moves[row] for row in range(len(views))]
+                answers = sample(model, rows, own_seeds, self.limits(rows), **self.sampling)
+            for n, prompt, answer in zip(prompts, rows, answers, strict=True):
+                moves[n] = self.move(prompt, answer)
+        return [moves[n] for n in range(len(views))]
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The arguments of `sample` that all answers of this actor share."""
+        return {
+            "settings": self._settings,
+            "stop_ids": self._encoding.stop_ids,
+            "pad_id": self._encoding.pad_id,
+            "batch_size": self.player.batch_size,
+        }
+
+    @property
+    def _settings(self) -> SamplingSettings:
+        from equipoise.models.token_choice import SamplingSettings
+
+        player = self.player
+        return SamplingSettings(player.temperature, player.top_k, player.top_p)
+
+    @property
+    def batch_key(self) -> Hashable:
+        """Equal for actors whose answers can grow in one batch, if their model allows it."""
+        player = self.player
+        return self.encoding, self._settings, player.batch_size, player.precision
 
     def read(self, views: Sequence[View]) -> tuple[dict[int, list[int]], dict[int, Move]]:
         """The views' token ids by row, and an error move for each that has none."""
@@ -94,41 +118,13 @@ class LocalActor:
                 moves[row] = Move("", "error", error=str(error))
         return prompts, moves
 
-    def sampled(
-        self,
-        model: Any,
-        prompts: Sequence[list[int]],
-        seeds: Sequence[int],
-        limits: Sequence[int] | None = None,
-        adapters: RowAdapters | None = None,
-    ) -> list[Move]:
-        """A move for each prompt's token ids, by this actor's settings.
+    def limits(self, prompts: Sequence[list[int]]) -> list[int]:
+        """The most tokens of the answer to each prompt."""
+        longest = self._encoding.max_length
+        return [min(self.player.max_new_tokens, longest - len(ids)) for ids in prompts]
 
-        `limits`: the most tokens of each answer; None: its own. `adapters`: those of the rows,
-        where `model` has several in force.
-        """
-        from equipoise.models.sampling import sample
-        from equipoise.models.token_choice import SamplingSettings
-
-        player, encoding = self.player, self._encoding
-        settings = SamplingSettings(player.temperature, player.top_k, player.top_p)
-        answers = sample(
-            model,
-            prompts,
-            seeds,
-            self.limits(prompts) if limits is None else limits,
-            settings,
-            stop_ids=encoding.stop_ids,
-            pad_id=encoding.pad_id,
-            batch_size=player.batch_size,
-            adapters=adapters,
-        )
-        return [
-            self._answered(ids, answer, settings.cuts)
-            for ids, answer in zip(prompts, answers, strict=True)
-        ]
-
-    def _answered(self, prompt: list[int], answer: SampledAnswer, cuts: bool) -> Move:
+    def move(self, prompt: list[int], answer: SampledAnswer) -> Move:
+        """The move of an answer to these token ids."""
         if any(map(math.isnan, answer.logprobs)):
             return Move("", "error", error="the model's logits are not numbers")
         return Move(
@@ -137,13 +133,10 @@ class LocalActor:
             tuple(answer.token_ids),
             tuple(answer.logprobs),
             len(prompt),
-            uncut=tuple(answer.uncut) if cuts else (),
+            uncut=tuple(answer.uncut) if self._settings.cuts else (),
         )
 
-    def limits(self, prompts: Sequence[list[int]]) -> list[int]:
-        """The most tokens of the answer to each prompt."""
-        longest = self._encoding.max_length
-        return [min(self.player.max_new_tokens, longest - len(ids)) for ids in prompts]
+    # -- scores
 
     def logprobs(
         self,
@@ -159,17 +152,20 @@ class LocalActor:
         Under softmax(logits), whatever the player samples with. Raises DataError for a chat that
         cannot be encoded and, with `whole`, for an answer that does not fit.
         """
-        ended = [not row for row in cut] or [True] * len(texts)
-        joined = [
-            self._encoding.join(chat, text, end)
-            for chat, text, end in zip(chats, texts, ended, strict=True)
-        ]
-        if whole:
-            for (ids, start), text, end in zip(joined, texts, ended, strict=True):
-                needed = start + len(self._encoding.answer_ids(text, end))
-                if needed > len(ids):
-                    raise DataError(self._too_long(needed))
-        return self._scored(joined)
+        encoding = self._encoding
+        rows = []
+        for n, (chat, text) in enumerate(zip(chats, texts, strict=True)):
+            ended = not (cut and cut[n])
+            ids, start = encoding.join(chat, text, ended)
+            needed = start + len(encoding.answer_ids(text, ended)) if whole else 0
+            if needed > len(ids):
+                raise DataError(
+                    f"model '{self.player.model}' needs {needed} tokens for a prompt and answer, "
+                    f"but its max_length is {encoding.max_length}; raise it, for a part of an "
+                    "answer cannot be compared"
+                )
+            rows.append((ids, start))
+        return self._score(rows)
 
     def continuation_logprobs(
         self, contexts: Sequence[str], continuations: Sequence[str]
@@ -178,31 +174,48 @@ class LocalActor:
         no end. Raises DataError for one that does not fit.
         """
         pairs = zip(contexts, continuations, strict=True)
-        return self._scored([self._encoding.continue_text(*pair) for pair in pairs])
+        return self._score([self._encoding.continue_text(*pair) for pair in pairs])
 
-    def _scored(self, joined: Sequence[tuple[list[int], int]]) -> list[tuple[float, int]]:
+    def token_sums(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[float]:
+        """log p(answer | prompt), in nats, of each answer's token ids, uncut."""
+        pairs = zip(prompts, answers, strict=True)
+        rows = [([*prompt, *answer], len(prompt)) for prompt, answer in pairs]
+        return [total for total, _ in self._score(rows)]
+
+    def _score(self, rows: Sequence[tuple[list[int], int]]) -> list[tuple[float, int]]:
         """For each (ids, where the answer starts): its log-probability and tokens."""
         from equipoise.models.logprobs import answer_logprobs
 
-        rows = self._unit_rows or max(1, len(joined))
+        size = self._unit_rows or max(1, len(rows))
         scores: list[tuple[float, int]] = []
         with self._model() as model:
-            for start in range(0, len(joined), rows):
-                unit = joined[start : start + rows]
+            for first in range(0, len(rows), size):
+                unit = rows[first : first + size]
                 scores += answer_logprobs(
                     model,
                     [ids for ids, _ in unit],
-                    [begin for _, begin in unit],
+                    [start for _, start in unit],
                     self._encoding.pad_id,
                     batch_size=self.player.batch_size,
                 )
         return scores
 
-    def token_sums(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[float]:
-        """log p(answer | prompt), in nats, of each answer's token ids, uncut."""
-        pairs = zip(prompts, answers, strict=True)
-        joined = [([*prompt, *answer], len(prompt)) for prompt, answer in pairs]
-        return [total for total, _ in self._scored(joined)]
+    def retrace(
+        self,
+        prompts: Sequence[list[int]],
+        answers: Sequence[list[int]],
+        temperature: float | None = None,
+    ) -> list[list[float]]:
+        """The log-probability, in nats, uncut, that sampling gives each token id of these answers,
+        at this temperature (None: the player's).
+        """
+        from equipoise.models.sampling import retrace
+
+        temperature = temperature or self.player.temperature or 1.0
+        with self._model() as model:
+            return retrace(model, prompts, answers, temperature, self._encoding.pad_id)
+
+    # -- words
 
     @property
     def control_tokens(self) -> tuple[str, ...]:
@@ -212,25 +225,23 @@ class LocalActor:
     def word_probabilities(
         self, views: Sequence[View], words: Sequence[str]
     ) -> list[WordProbabilities | str]:
-        """How likely each view's answer is to begin with each of `words`, in one reading; words of
-        several tokens take one more each.
+        """The probability of each of `words` at the beginning of each view's answer, in one
+        reading; words of several tokens take one more each.
 
         A word that another one continues counts without that one: "1" without "10".
         """
-        prompts: dict[int, list[int]] = {}
-        readings: dict[int, WordProbabilities | str] = {}
-        for row, view in enumerate(views):
-            try:
-                prompts[row] = self._encoding.prompt_ids(view.messages)
-            except DataError as error:
-                readings[row] = str(error)
+        prompts, errors = self.read(views)
         ids = [self._encoding.text_ids(word) for word in words]
+        firsts = {word[0] for word in ids}
+        readings: dict[int, WordProbabilities | str] = {
+            row: str(move.error) for row, move in errors.items()
+        }
         probabilities = self._word_probabilities(list(prompts.values()), ids)
         for row, (of_word, next_token) in zip(prompts, probabilities, strict=True):
             readings[row] = WordProbabilities(
                 of_word,
                 self._encoding.tokenizer.decode([next_token.likeliest]),
-                any(word[0] == next_token.likeliest for word in ids),
+                next_token.likeliest in firsts,
                 len(prompts[row]),
             )
         return [readings[row] for row in range(len(views))]
@@ -239,7 +250,7 @@ class LocalActor:
         self, prompts: list[list[int]], words: Sequence[list[int]]
     ) -> list[tuple[tuple[float, ...], NextToken]]:
         """Of each prompt: the words' probabilities, and its next token."""
-        from equipoise.models.next_token import next_tokens
+        from equipoise.models.sequence_scores import next_tokens
 
         if not prompts:
             return []
@@ -247,53 +258,19 @@ class LocalActor:
         pad, size = self._encoding.pad_id, self.player.batch_size
         with self._model() as model:
             next_of_row = next_tokens(model, prompts, firsts, pad, size)
-        columns = [
-            [math.exp(row.logprobs[k]) for row in next_of_row]
-            if len(word) == 1
-            else list(map(math.exp, self.token_sums(prompts, [word] * len(prompts))))
-            for k, word in enumerate(words)
-        ]
+        columns = []
+        for k, word in enumerate(words):
+            logprobs = [row.logprobs[k] for row in next_of_row]
+            if len(word) > 1:
+                logprobs = self.token_sums(prompts, [word] * len(prompts))
+            columns.append([math.exp(logprob) for logprob in logprobs])
         rows = zip(*columns, strict=True)
         return [
             (without_continuations(row, words), next_token)
             for row, next_token in zip(rows, next_of_row, strict=True)
         ]
 
-    def retraced(
-        self,
-        prompts: Sequence[list[int]],
-        answers: Sequence[list[int]],
-        temperature: float | None = None,
-    ) -> list[list[float]]:
-        """What sampling gives each token id of these answers, in nats, uncut, at this temperature
-        (None: the player's).
-        """
-        from equipoise.models.sampling import retraced
-
-        with self._model() as model:
-            return retraced(
-                model,
-                prompts,
-                answers,
-                temperature or self.player.temperature or 1.0,
-                self._encoding.pad_id,
-            )
-
-    def products(self, model: Any) -> AbstractContextManager[Any]:
-        """The precision of matrix products."""
-        import torch
-
-        if self.player.precision is None:
-            return nullcontext()
-        short = self.player.precision == "bf16"
-        return torch.autocast(model.device.type, torch.bfloat16, enabled=short)
-
-    def _too_long(self, needed: int) -> str:
-        return (
-            f"model '{self.player.model}' needs {needed} tokens for a prompt and "
-            f"answer, but its max_length is {self._encoding.max_length}; raise it, "
-            "for a part of an answer cannot be compared"
-        )
+    # -- memory
 
     def close(self) -> None:
         """Let go of the model; it leaves memory with its last user."""
@@ -302,12 +279,21 @@ class LocalActor:
     @contextmanager
     def _model(self) -> Iterator[Any]:
         adapted = self.adapted
-        with self.in_memory(), adapted.lend() as model, self.products(model):
+        with self.memory_errors(), adapted.lend() as model, self.autocast(model):
             yield model
 
+    def autocast(self, model: Any) -> AbstractContextManager[Any]:
+        """The precision of matrix products."""
+        import torch
+
+        if self.player.precision is None:
+            return nullcontext()
+        short = self.player.precision == "bf16"
+        return torch.autocast(model.device.type, torch.bfloat16, enabled=short)
+
     @contextmanager
-    def in_memory(self) -> Iterator[None]:
-        """Turns want of memory into an error that names the settings."""
+    def memory_errors(self) -> Iterator[None]:
+        """Turn want of memory into an error that names the settings."""
         import torch
 
         try:
@@ -324,15 +310,71 @@ def without_continuations(
     probabilities: Sequence[float], words: Sequence[list[int]]
 ) -> tuple[float, ...]:
     """The probability of each word and nothing that continues it to another word."""
-    return tuple(
-        max(
-            0.0,
-            probability
-            - sum(
-                other_probability
-                for other_probability, other in zip(probabilities, words, strict=True)
-                if len(other) > len(word) and other[: len(word)] == word
-            ),
+    alone = []
+    for probability, word in zip(probabilities, words, strict=True):
+        continued = sum(
+            other_probability
+            for other_probability, other in zip(probabilities, words, strict=True)
+            if len(other) > len(word) and other[: len(word)] == word
         )
-        for probability, word in zip(probabilities, words, strict=True)
-    )
+        alone.append(max(0.0, probability - continued))
+    return tuple(alone)
+
+
+class EngineActor(LocalActor):
+    """A local player that an engine in another process samples, by token ids."""
+
+    def __init__(
+        self,
+        player: LocalSettings,
+        encoding: Encoding,
+        model: AdaptedModel | LazyModel,
+        engine: ProbedEngine,
+    ) -> None:
+        """`model` is the same model here."""
+        super().__init__(player, encoding, model)
+        self._engine = engine
+
+    def with_settings(self, player: LocalSettings) -> EngineActor:
+        """The same weights under other settings of sampling."""
+        encoding, own = self._adjust(player)
+        return EngineActor(own, encoding, self.adapted, self._engine)
+
+    def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
+        """One sampled answer per view.
+
+        A chat that the template refuses or that leaves no room gives an error move. Raises
+        ModelError where the engine is gone, refuses, or does not give what the model here gives.
+        """
+        return self.submit(views, seeds)()
+
+    def submit(self, views: Sequence[View], seeds: Sequence[int]) -> Callable[[], list[Move]]:
+        """Send the rows; the function returned waits for the moves."""
+        prompts, moves = self.read(views)
+        limits = self.limits(list(prompts.values()))
+        rows = {
+            n: EngineRow(prompt, seeds[n], limit, views[n].schema)
+            for (n, prompt), limit in zip(prompts.items(), limits, strict=True)
+        }
+        pending = self._engine.submit(list(rows.values()), self._settings, self.retrace)
+
+        def wait() -> list[Move]:
+            answers = self._engine.engine.wait(pending)
+            for (n, row), answer in zip(rows.items(), answers, strict=True):
+                moves[n] = self.move(row.prompt, answer)
+            return [moves[n] for n in range(len(views))]
+
+        return wait
+
+    def sampler_facts(self) -> dict[str, Any]:
+        """The engine that answered, and its distance from the model here."""
+        return self._engine.facts()
+
+    def sleep(self) -> None:
+        """Let the engine free its memory, where the settings say so, while a learner trains."""
+        self._engine.engine.sleep()
+
+    def close(self) -> None:
+        """Let go of the model here, and put the engine to sleep."""
+        super().close()
+        self.sleep()

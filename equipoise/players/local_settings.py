@@ -14,7 +14,7 @@ from equipoise.models.device import choose_device
 from equipoise.models.loading import Dtype, load_encoding
 from equipoise.models.quiet import quiet
 from equipoise.models.samplers.base import Sampler
-from equipoise.models.samplers.engine import sampler_faults
+from equipoise.models.samplers.remote_engine import sampler_faults
 from equipoise.players.base import Player, Precision
 from equipoise.types import Prompt
 
@@ -86,7 +86,7 @@ class LocalSettings(Player):
     sampler: Sampler = Field(
         default="local",  # type: ignore[assignment]
         description="what samples the answers: this process, or an engine in another "
-        "(vllm, sglang, llama_cpp); weights and learning stay here",
+        "(vllm); weights and learning stay here",
     )
 
     @field_validator("model", mode="before")
@@ -106,7 +106,7 @@ class LocalSettings(Player):
 
     @model_validator(mode="after")
     def _sampler_has_the_weights(self) -> Self:
-        if not self.sampler.elsewhere:
+        if not self.sampler.is_remote:
             return self
         if self.learns and self.lora is None:
             raise ValueError(

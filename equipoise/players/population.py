@@ -7,19 +7,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
+from typing import Any
 
 from equipoise.errors import RunError
 from equipoise.models.resources import Replies, Resources
 from equipoise.players.base import Actor, Adjustable, Player
-from equipoise.players.decoding import with_decoding
 from equipoise.system.files import check_whole
 from equipoise.types import PlayerId
 
-Opened = Callable[[Player, Path | None, Resources], Actor]
-
-
-def _opened(player: Player, weights: Path | None, resources: Resources) -> Actor:
-    return player.open(weights, resources)
+OpenActor = Callable[[Player, Path | None, Resources], Actor]
 
 
 class Population:
@@ -35,19 +31,19 @@ class Population:
         replies: Replies | None = None,
         resources: Resources | None = None,
         live: Callable[[PlayerId], Actor | None] = lambda player: None,
-        opened: Opened | None = None,
+        open_actor: OpenActor | None = None,
     ) -> None:
         """`folder` holds the trained generations; `replies` keeps the replies that were paid for.
 
         `resources`: another population's, to share what it has opened. `live`: the actor of a
-        learner that is in memory, or None for a player that is not. `opened(player, weights,
-        resources)` opens an actor; None: the player does.
+        learner that is in memory, or None for a player that is not. `open_actor(player,
+        weights, resources)` opens an actor; None: the player does.
         """
         self.players = dict(players)
         self.folder = folder
         self.resources = Resources(replies) if resources is None else resources
         self._live = live
-        self._opened = opened or _opened
+        self._open_actor = open_actor or Player.open
         self._open: dict[PlayerId | str, Actor] = {}
         self._whole: set[PlayerId] = set()  # whose files were checked
 
@@ -86,7 +82,7 @@ class Population:
             return self._actor_of_run(player)
         key = player.model_dump_json()
         if key not in self._open:
-            self._open[key] = self._opened(player, player.start, self.resources)
+            self._open[key] = self._open_actor(player, player.start, self.resources)
         return self._open[key]
 
     def _actor_of_run(self, player: PlayerId) -> Actor:
@@ -96,7 +92,7 @@ class Population:
         if player not in self._open:
             settings = self.players[player.name]
             weights = self.weights(player)
-            self._open[player] = self._opened(settings, weights, self.resources)
+            self._open[player] = self._open_actor(settings, weights, self.resources)
         return self._open[player]
 
     def actor_with(
@@ -112,11 +108,11 @@ class Population:
             return self._actor_of_run(player)
         live = self._live(player)
         if isinstance(live, Adjustable):
-            return live.playing_as(changed)
+            return live.with_settings(changed)
         key = f"{player} {changed.model_dump_json()}"
         if key not in self._open:
             weights = self.weights(player)
-            self._open[key] = self._opened(changed, weights, self.resources)
+            self._open[key] = self._open_actor(changed, weights, self.resources)
         return self._open[key]
 
     def release(self, keep: Collection[Hashable] = ()) -> None:
@@ -142,3 +138,25 @@ class Population:
 def home(folder: Path, player: PlayerId) -> Path:
     """Where the weights of a generation lie below a run's folder of players."""
     return folder / player.name / str(player.generation)
+
+
+def with_decoding(
+    player: Player,
+    temperature: float | None = None,
+    max_new_tokens: int | None = None,
+    *,
+    whole_context: bool = False,
+) -> Player:
+    """The player with these settings of sampling, as far as it has them; None leaves its own. With
+    `whole_context` its bound on prompt and answer together, which is made for training, gives way
+    to the model's own.
+    """
+    wanted: dict[str, Any] = {"temperature": temperature, "max_new_tokens": max_new_tokens}
+    change: dict[str, Any] = {
+        name: value
+        for name, value in wanted.items()
+        if value is not None and name in type(player).model_fields
+    }
+    if whole_context and "max_length" in type(player).model_fields:
+        change["max_length"] = None
+    return player.model_copy(update=change) if change else player

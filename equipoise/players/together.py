@@ -4,120 +4,104 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from equipoise.models.shared_base import AdaptedModel
-from equipoise.players.base import Actor, Beginning
+from equipoise.players.base import Actor, AsyncActor
 from equipoise.players.local_actor import LocalActor
 from equipoise.types import Move, View
 
 
 @dataclass(frozen=True)
-class Request:
-    """What one actor is to answer, each view with its own seed."""
+class MoveRequest:
+    """The views that one actor is to answer, each with its own seed."""
 
     actor: Actor
     views: Sequence[View]
     seeds: Sequence[int]
 
 
-class _Member(NamedTuple):
-    """A local actor, its model in memory, and what it is to answer."""
-
-    actor: LocalActor
-    model: AdaptedModel
-    request: Request
-
-
-def act_together(requests: Sequence[Request]) -> list[list[Move]]:
+def act_together(requests: Sequence[MoveRequest]) -> list[list[Move]]:
     """The moves of each request, in order.
 
-    Those whose answers come from elsewhere are sent first, and waited for last. A row's tokens come
-    from its own prompt, adapter and seed; who else is in the batch changes its log-probabilities by
-    no more than rounding.
+    Requests to engines in other processes are sent first, and waited for last. A row's tokens come
+    from its own prompt, adapter and seed; the other rows of the batch change its log-probabilities
+    by no more than rounding.
     """
     moves: list[list[Move]] = [[] for _ in requests]
-    under_way = [
-        (n, request.actor.begin(request.views, request.seeds))
-        for n, request in enumerate(requests)
-        if isinstance(request.actor, Beginning)
-    ]
-    for group in _groups(requests):
-        own = [requests[n] for n in group]
-        for n, of_request in zip(group, _answered(own), strict=True):
-            moves[n] = of_request
-    for n, wait in under_way:
+    pending = []
+    groups: dict[Hashable, list[int]] = {}
+    for n, request in enumerate(requests):
+        if isinstance(request.actor, AsyncActor):
+            pending.append((n, request.actor.submit(request.views, request.seeds)))
+        else:
+            groups.setdefault(batch_key(request.actor) or n, []).append(n)
+    for group in groups.values():
+        in_one_batch = _sample_in_one_batch([requests[n] for n in group])
+        for place, n in enumerate(group):
+            if in_one_batch is None:
+                moves[n] = requests[n].actor.act(requests[n].views, requests[n].seeds)
+            else:
+                moves[n] = in_one_batch[place]
+    for n, wait in pending:
         moves[n] = wait()
     return moves
 
 
-def _groups(requests: Sequence[Request]) -> list[list[int]]:
-    """The places of the requests that are answered here, those together that can grow in one
-    batch.
-    """
-    groups: dict[Hashable, list[int]] = {}
-    for n, request in enumerate(requests):
-        if not isinstance(request.actor, Beginning):
-            groups.setdefault(company(request.actor) or n, []).append(n)
-    return list(groups.values())
-
-
-def company(actor: Actor) -> Hashable:
+def batch_key(actor: Actor) -> Hashable:
     """Equal for actors here whose answers can grow in one batch; None for one whose answers come
-    from elsewhere, or from no model.
+    from another process, or from no model.
     """
-    if isinstance(actor, Beginning) or not isinstance(actor, LocalActor):
+    if isinstance(actor, AsyncActor) or not isinstance(actor, LocalActor):
         return None
     if not isinstance(actor.adapted, AdaptedModel):
         return None
-    return id(actor.adapted.base), actor.batching
+    return id(actor.adapted.base), actor.batch_key
 
 
-def _answered(requests: Sequence[Request]) -> list[list[Move]]:
-    """The moves of a group, in one batch where their model and adapters allow it."""
-    members: list[_Member] = []
-    for request in requests:
-        actor = request.actor
-        if isinstance(actor, LocalActor) and isinstance(actor.adapted, AdaptedModel):
-            members.append(_Member(actor, actor.adapted, request))
-    if len(members) > 1:
-        first, base = members[0].actor, members[0].model.base
-        names = [member.model.adapter for member in members]
-        with first.in_memory(), first.products(base.model):
-            if len(set(names)) == 1 or base.mixes(names):
-                return _sampled(members)
-    return [request.actor.act(request.views, request.seeds) for request in requests]
-
-
-def _sampled(members: Sequence[_Member]) -> list[list[Move]]:
-    """The moves of local actors on one base, all in one batch."""
+def _sample_in_one_batch(requests: Sequence[MoveRequest]) -> list[list[Move]] | None:
+    """The moves of actors with one batch key; None for a single one, and where the base cannot mix
+    their adapters in a batch.
+    """
+    if len(requests) == 1:
+        return None
+    from equipoise.models.sampling import sample
     from equipoise.models.sampling_batch import RowAdapters
 
-    names = list(dict.fromkeys(member.model.adapter for member in members))
-    moves: list[dict[int, Move]] = []
-    places: list[tuple[int, int]] = []
-    of_row: list[int] = []
-    rows: list[list[int]] = []
-    seeds: list[int] = []
-    limits: list[int] = []
-    for n, (actor, model, request) in enumerate(members):
-        prompts, errors = actor.read(request.views)
-        moves.append(errors)
-        places += [(n, row) for row in prompts]
-        of_row += [names.index(model.adapter)] * len(prompts)
-        rows += prompts.values()
-        seeds += [request.seeds[row] for row in prompts]
-        limits += actor.limits([*prompts.values()])
-    if rows:
-        first = members[0]
-        base = first.model.base
-        if len(names) == 1:
+    actors = []
+    models = []
+    for request in requests:
+        assert isinstance(request.actor, LocalActor), "a batch key is a local actor's"
+        assert isinstance(request.actor.adapted, AdaptedModel), "a batch key is of a model here"
+        actors.append(request.actor)
+        models.append(request.actor.adapted)
+    first, base = actors[0], models[0].base
+    names = list(dict.fromkeys(model.adapter for model in models))
+    with first.memory_errors(), first.autocast(base.model):
+        if len(names) > 1 and not base.mixes(names):
+            return None
+        moves: list[dict[int, Move]] = []
+        places: list[tuple[int, int]] = []
+        own_adapter: list[int] = []
+        rows: list[list[int]] = []
+        seeds: list[int] = []
+        limits: list[int] = []
+        for n, (actor, model, request) in enumerate(zip(actors, models, requests, strict=True)):
+            prompts, errors = actor.read(request.views)
+            moves.append(errors)
+            places += [(n, row) for row in prompts]
+            own_adapter += [names.index(model.adapter)] * len(prompts)
+            rows += prompts.values()
+            seeds += [request.seeds[row] for row in prompts]
+            limits += actor.limits([*prompts.values()])
+        if not rows:
+            answers = []
+        elif len(names) == 1:
             with base.lend(names[0]) as model:
-                sampled = first.actor.sampled(model, rows, seeds, limits)
+                answers = sample(model, rows, seeds, limits, **first.sampling)
         else:
-            with base.lend_mixed(names) as lent:
-                own = RowAdapters(lent.adapters, of_row)
-                sampled = first.actor.sampled(lent.model, rows, seeds, limits, own)
-        for (n, row), move in zip(places, sampled, strict=True):
-            moves[n][row] = move
+            with base.lend_mixed(names) as (model, mixed):
+                adapters = RowAdapters(mixed, own_adapter)
+                answers = sample(model, rows, seeds, limits, **first.sampling, adapters=adapters)
+    for (n, row), prompt, answer in zip(places, rows, answers, strict=True):
+        moves[n][row] = first.move(prompt, answer)
     return [[own[row] for row in range(len(own))] for own in moves]

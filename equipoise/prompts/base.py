@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from equipoise.component import Component
-from equipoise.types import Prompt
+from equipoise.types import Prompt, record_id
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Prompts(Component):
     """
 
     KINDS: ClassVar = {
-        "blank": "equipoise.prompts.blank:Blank",
-        "files": "equipoise.prompts.files:Files",
+        "blank": "equipoise.prompts.base:Blank",
+        "files": "equipoise.prompts.prompt_files:Files",
         "hub": "equipoise.prompts.hub:Hub",
     }
     READ: ClassVar = ("names", "hub_ids")
@@ -79,3 +79,27 @@ class Prompts(Component):
 
         Relative paths are relative to `folder`. Raises DataError naming file and line.
         """
+
+
+class Blank(Prompts):
+    """Numbered prompts without a text, for games that need nothing but their rules."""
+
+    kind: Literal["blank"] = "blank"
+    reuse: bool | Literal["same"] = Field(
+        True,
+        description="every generation plays the same blanks; false is an error after the first",
+    )
+
+    def load(self, folder: Path = Path()) -> PromptSource:
+        """`per_generation` blanks, `held_out` and `test` others."""
+        return PromptSource(
+            self._blanks("train", self.per_generation),
+            self._blanks("held_out", self.held_out),
+            self._blanks("test", self.test),
+        )
+
+    def _blanks(self, part: str, count: int) -> list[Prompt]:
+        return [
+            Prompt(record_id("blank", part, number), (), {"number": number}, "blank")
+            for number in range(count)
+        ]

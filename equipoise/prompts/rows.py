@@ -11,11 +11,11 @@
     {"conversations": [{"from": "system" | "human" | "gpt", "value"}, …]}
         ShareGPT's rows, likewise; a list of role and content is read, too
     {"prompt": [messages], "data_source", "reward_model": {"ground_truth"}, "extra_info"}
-        GTAlign's schema, in `gtalign`
+        GTAlign's schema
     task rows: a question, its options and answer, …
         in `tasks`
     {"Story", "Gold Label", "Country", "Value", "Rule-of-Thumb"}
-        NormAd's schema, in `norms`
+        NormAd's schema: is what somebody does in a story acceptable, given some context?
     "text", ["text"]
         a bare text, or a list with a text
     any columns, with `prompt_column` naming one
@@ -28,21 +28,41 @@ text under `dataset` names the row's source.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from pydantic import Field
 
 from equipoise.component import nearest
 from equipoise.errors import DataError
 from equipoise.prompts.base import Prompts
-from equipoise.prompts.gtalign import PromptText, is_gtalign, read_gtalign
-from equipoise.prompts.norms import Norm, is_norm, norm_question
 from equipoise.prompts.tasks import with_prompt
-from equipoise.prompts.values import plain, read_chat, type_name
-from equipoise.types import Message, Prompt, record_id
+from equipoise.types import Message, Prompt, record_id, user
+
+PromptText = Literal["prompt", "chat", "single"]
+Norm = Literal["country", "value", "rule_of_thumb"]
+
+NORM_LABEL = "Gold Label"
+NORM_LABELS = ("Yes", "No", "Neutral")
+NORM_CONTEXTS: Mapping[Norm, tuple[str, ...]] = {
+    "country": ("Country",),
+    "value": ("Country", "Value"),
+    "rule_of_thumb": ("Rule-of-Thumb",),
+}
+"""The columns that a question begins with."""
 
 ENDED = ("messages", "conversations")  # chats with the answers in them
 CHATS = ("prompt", *ENDED)
+ROLES = ("system", "user", "assistant")
+# What ShareGPT's rows call them.
+SHAREGPT = {
+    "system": "system",
+    "human": "user",
+    "user": "user",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "assistant": "assistant",
+}
 
 
 class RowPrompts(Prompts):
@@ -194,3 +214,158 @@ def _common_beginning(
             "and there is no prompt"
         )
     return same
+
+
+# -- values in a row
+
+
+def read_chat(value: Any, where: str) -> tuple[Message, ...]:
+    """The messages of a chat: a text, a list with a text, or a list of messages.
+
+    Raises DataError, beginning with `where`, for anything else.
+    """
+    if isinstance(value, str):
+        return (user(value),)
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+        return (user(value[0]),)
+    if not isinstance(value, list) or not value:
+        raise DataError(
+            f"{where}: needs a text, or a list of messages with role and content; "
+            f"this is {type_name(value)}"
+        )
+    return tuple(_message(item, i, where) for i, item in enumerate(value, 1))
+
+
+def _message(item: Any, number: int, where: str) -> Message:
+    if isinstance(item, Mapping) and "from" in item and "value" in item:
+        item = {"role": SHAREGPT.get(str(item["from"]), item["from"]), "content": item["value"]}
+    if not isinstance(item, Mapping) or not isinstance(item.get("content"), str):
+        raise DataError(f"{where}: message {number} needs a role and a content, both text")
+    if item.get("role") not in ROLES:
+        raise DataError(
+            f"{where}: message {number} has the role {item.get('role')!r}; "
+            f"known: {', '.join(ROLES)}"
+        )
+    return Message(item["role"], item["content"])
+
+
+def plain(value: Any, where: str) -> Any:
+    """`value` as plain data that can be recorded.
+
+    Raises DataError, beginning with `where`, where it cannot be.
+    """
+    try:
+        return msgspec.to_builtins(value)
+    except TypeError as error:
+        raise DataError(
+            f"{where}: holds {type_name(value)}, which cannot be kept as a fact; "
+            "leave the column out"
+        ) from error
+
+
+def type_name(value: Any) -> str:
+    """What a value is, for messages: "a list", "an object" …"""
+    names = {
+        list: "a list",
+        dict: "an object",
+        type(None): "null",
+        int: "a number",
+        float: "a number",
+    }
+    return names.get(type(value), f"a {type(value).__name__}")
+
+
+# -- GTAlign (arXiv 2510.08872), the published data files
+
+
+def is_gtalign(row: Mapping[str, Any]) -> bool:
+    """Whether a row has this schema."""
+    return isinstance(row.get("reward_model"), Mapping) and "data_source" in row
+
+
+def read_gtalign(
+    row: Mapping[str, Any], where: str, text: PromptText
+) -> tuple[tuple[Message, ...], dict[str, Any]]:
+    """(messages, facts) of a row.
+
+    `text`: the `prompt` with all instructions, the bare `chat` that led to it, or the `single`
+    request that the ground truth answers.
+
+    Raises DataError, beginning with `where`, where the row lacks it.
+    """
+    extra = row.get("extra_info") or {}
+    single = extra.get("single_turn_prompt")
+    if text == "prompt":
+        chat, name = row.get("prompt"), "prompt"
+    elif text == "chat" and extra.get("chat_history"):
+        chat, name = list(extra["chat_history"]), "extra_info.chat_history"
+    else:
+        chat, name = single, "extra_info.single_turn_prompt"
+    if chat is None:
+        raise DataError(f"{where}: no {name}")
+    truth = row["reward_model"].get("ground_truth")
+    facts = _ground_truth(str(row["data_source"]), truth, where)
+    if isinstance(single, str) and single.strip():
+        facts["request"] = single
+    return read_chat(chat, f"{where}: {name}"), facts
+
+
+def _ground_truth(task: str, truth: Any, where: str) -> dict[str, Any]:
+    """The facts in a task's ground truth; of an unknown task it is the answer."""
+    if truth is None or (isinstance(truth, str) and not truth.strip()):
+        return {}
+    if task == "wildguard":
+        labels = {"harmful": True, "unharmful": False}
+        return {"harmful": _label(truth, labels, where)}
+    if task == "abg-coqa":
+        labels = {"ambiguous": True, "non_ambiguous": False}
+        return {"ambiguous": _label(truth, labels, where)}
+    if task == "ambig_qa":
+        kind, _, rest = str(truth).partition("###")
+        if _label(kind, {"multipleQAs": True, "singleAnswer": False}, where):
+            return {"ambiguous": True, "meanings": rest}
+        return {"ambiguous": False, "answer": rest}
+    if task == "advbench":
+        return {"harmful": True, "unsafe_answer": truth}
+    if task == "medium":
+        return {"reference": truth}
+    return {"answer": plain(truth, f"{where}: reward_model.ground_truth")}
+
+
+def _label(value: Any, labels: Mapping[str, bool], where: str) -> bool:
+    if value not in labels:
+        raise DataError(
+            f"{where}: reward_model.ground_truth is {value!r}; known: {', '.join(labels)}"
+        )
+    return labels[value]
+
+
+# -- NormAd (arXiv 2404.12464), whose three contexts are three of SPARTA's tasks
+
+
+def is_norm(row: Mapping[str, Any]) -> bool:
+    """Whether a row has NormAd's columns."""
+    return "Story" in row and NORM_LABEL in row
+
+
+def norm_question(row: Mapping[str, Any], where: str, norm: Norm) -> dict[str, Any]:
+    """The row with the question as `prompt` and the label as `answer`, one of `choices`.
+
+    Raises DataError, beginning with `where`, for a column that is no text and a label that there is
+    not.
+    """
+    held = {key: value for key, value in row.items() if value is not None}
+    lines = []
+    for column in (*NORM_CONTEXTS[norm], "Story"):
+        if not isinstance(held.get(column), str):
+            present = type_name(held.get(column))
+            raise DataError(f"{where}: {column}: must be a text, this is {present}")
+        label = "" if column == "Story" else f"{column.replace('-', ' ').capitalize()}: "
+        lines.append(f"{label}{held[column].strip()}")
+    options = ", ".join(f"'{label}'" for label in NORM_LABELS)
+    lines.append(f"Is this socially acceptable?\nChoose from: {options}")
+    answer = str(held.pop(NORM_LABEL)).strip().capitalize()
+    if answer not in NORM_LABELS:
+        raise DataError(f"{where}: {NORM_LABEL}: is {answer!r}, none of {options}")
+    asked = {"prompt": "\n\n".join(lines), "choices": list(NORM_LABELS), "answer": answer}
+    return held | asked

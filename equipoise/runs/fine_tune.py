@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise.errors import DataError, RunError
 from equipoise.learners.sft import SFT, train_sft
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.runs.monitor import Monitor, Silent
 from equipoise.system.files import write_folder
 from equipoise.system.locks import check_writable

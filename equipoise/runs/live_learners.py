@@ -18,7 +18,7 @@ from equipoise.errors import RunError
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.learners.process_group import GroupLostError
 from equipoise.models.resources import Resources
-from equipoise.players.base import Actor, Resting
+from equipoise.players.base import Actor, Sleepable
 from equipoise.players.population import home
 from equipoise.runs.config import RunConfig
 from equipoise.runs.ledger import Ledger
@@ -107,8 +107,8 @@ class LiveLearners:
         matches = self._ledger.matches_of({episode.match for episode in episodes})
         turns = [matches[episode.match].turns[episode.turn] for episode in episodes]
         seed = seeds.child(self._config.seed, "learn", learner)
-        if isinstance(trainer.actor, Resting):
-            trainer.actor.rest()
+        if isinstance(trainer.actor, Sleepable):
+            trainer.actor.sleep()
         return trainer.learn(episodes, turns, seed, log)
 
     def _trainer_at(self, learner: PlayerId) -> SampledPolicy:

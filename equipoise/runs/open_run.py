@@ -97,7 +97,7 @@ class OpenRun:
             self.directory.folder / "players",
             resources=self.resources,
             live=self.live.actor,
-            opened=self.dispatcher.open,
+            open_actor=self.dispatcher.open,
         )
 
     @cached_property

@@ -14,8 +14,8 @@ from typing import TypeVar
 from equipoise import seeds
 from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.play import play as play_together
-from equipoise.players.base import SampledElsewhere
-from equipoise.players.together import Request
+from equipoise.players.base import EngineSampled
+from equipoise.players.together import MoveRequest
 from equipoise.runs.contexts import match_context
 from equipoise.runs.dealt_prompts import MADE
 from equipoise.runs.open_run import OpenRun
@@ -48,7 +48,7 @@ def record_matches(
     if run.ledger.finished(key) is None:
         title = "play" if part == "train" else f"play {part.replace('_', '-')}"
         run.show(title, len(planned), t, player)
-        engines: dict[str, SampledElsewhere] = {}
+        engines: dict[str, EngineSampled] = {}
         act = partial(request_moves, run, engines=engines)
         with run.stage("play", key, t) as facts:
             for chunk in unplayed_chunks(run, planned):
@@ -80,15 +80,15 @@ def unplayed_chunks(run: OpenRun, planned: Sequence[Planned]) -> Iterator[Sequen
 
 
 def request_moves(
-    run: OpenRun, batches: Sequence[Batch], engines: dict[str, SampledElsewhere]
+    run: OpenRun, batches: Sequence[Batch], engines: dict[str, EngineSampled]
 ) -> list[list[Move]]:
     """The moves of several players at once; `engines` notes those that are sampled elsewhere."""
     requests = []
     for player, views, dice in batches:
         actor = run.population.actor(player)
-        if isinstance(actor, SampledElsewhere):
+        if isinstance(actor, EngineSampled):
             engines[str(player)] = actor
-        requests.append(Request(actor, views, dice))
+        requests.append(MoveRequest(actor, views, dice))
     started = time.perf_counter()
     moves = run.dispatcher.act(requests)
     tokens = sum(move.tokens for batch in moves for move in batch)

@@ -11,8 +11,7 @@ from typing import Any
 
 from equipoise.errors import ConfigError, ModelError
 from equipoise.players.endpoint import Endpoint
-from equipoise.players.faults import configuration_fault
-from equipoise.players.requests import Connection, Failure
+from equipoise.players.requests import Connection, Failure, configuration_fault
 from equipoise.serve.engine import CannotContinue, EngineError, EngineRequest, Piece, Refused
 from equipoise.types import Message
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from equipoise.judges.base import Judge
 from equipoise.judges.gold import Gold
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 # file, or files that are judged together -> rows without a right answer

@@ -223,7 +223,7 @@ def test_mathematics_without_its_package(monkeypatch):
 
 @pytest.mark.slow
 def test_real_mathematics_equals_itself(data):
-    from equipoise.prompts.files import Files
+    from equipoise.prompts.prompt_files import Files
 
     training = (
         Files(path=str(data / "gtalign" / "minerva" / "test.parquet"), text="single")

@@ -146,7 +146,7 @@ def chances(policy_trainer, taught):
     """log-probability of each move, in nats."""
     batch = rollout_batch(*taught, policy_trainer.encoding, policy_trainer.device)
     return torch.tensor(
-        [sum(row) for row in policy_trainer.actor.retraced(batch.prompts, batch.answers)]
+        [sum(row) for row in policy_trainer.actor.retrace(batch.prompts, batch.answers)]
     )
 
 
@@ -317,7 +317,7 @@ def test_the_sampler_and_the_learner_give_a_token_one_probability(make, temperat
     policy_trainer = make({"temperature": temperature}, estimator="batch")
     taught = played(policy_trainer)
     batch = batch_of(policy_trainer, taught)
-    told = policy_trainer.actor.retraced(batch.prompts, batch.answers)
+    told = policy_trainer.actor.retrace(batch.prompts, batch.answers)
     for row, said, own in zip(taught[1], told, batch.old_BT.tolist(), strict=True):
         assert list(row.move.logprobs) == pytest.approx(said, abs=1e-5)
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
@@ -336,7 +336,7 @@ def test_the_sampler_and_the_learner_give_a_token_one_probability(make, temperat
 def test_sampler_and_learner_are_compared_before_the_cuts(make, cut):
     policy_trainer = make(cut, estimator="batch")
     episodes, turns = played(policy_trainer)
-    told = policy_trainer.actor.retraced(
+    told = policy_trainer.actor.retrace(
         *[
             getattr(batch_of(policy_trainer, (episodes, turns)), name)
             for name in ("prompts", "answers")
@@ -405,7 +405,7 @@ def test_a_fresh_adapters_reference_is_the_model_without_it(make):
     base = policy_trainer.player.open(None, Resources())
     assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
     for own, said in zip(
-        batch.reference_BT.tolist(), base.retraced(batch.prompts, batch.answers), strict=True
+        batch.reference_BT.tolist(), base.retrace(batch.prompts, batch.answers), strict=True
     ):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
     assert all("lora_" in name for name in policy_trainer.policy.trained_parameters())
@@ -421,7 +421,7 @@ def test_a_given_adapters_reference_is_a_frozen_copy_of_it(make, adapter_folder)
     start = policy_trainer.player.open(policy_trainer.player.start, Resources())
     assert (batch.old_BT - batch.reference_BT).abs().max() > 1e-2
     for own, said in zip(
-        batch.reference_BT.tolist(), start.retraced(batch.prompts, batch.answers), strict=True
+        batch.reference_BT.tolist(), start.retrace(batch.prompts, batch.answers), strict=True
     ):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
 
@@ -448,7 +448,7 @@ def test_two_learners_with_adapters_share_one_base_and_nothing_else(make, adapte
     batch = batch_of(ben, played(ben, seed=1))
     start = ben.player.open(ben.player.start, Resources())
     for own, said in zip(
-        batch.reference_BT.tolist(), start.retraced(batch.prompts, batch.answers), strict=True
+        batch.reference_BT.tolist(), start.retrace(batch.prompts, batch.answers), strict=True
     ):
         assert own[: len(said)] == pytest.approx(said, abs=1e-5)
     for policy_trainer in (ann, ben):

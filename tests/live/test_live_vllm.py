@@ -17,9 +17,8 @@ from equipoise.models.adapters import Lora, add_adapter
 from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
 from equipoise.models.samplers import launcher
-from equipoise.models.samplers.adapter import EngineAdapter
-from equipoise.models.samplers.engine import open_engine
-from equipoise.models.samplers.remote import EngineRow
+from equipoise.models.samplers.base import EngineAdapter, EngineRow
+from equipoise.models.samplers.remote_engine import open_engine
 from equipoise.models.samplers.vllm import Vllm
 from equipoise.models.token_choice import SamplingSettings
 from equipoise.players.base import Player
@@ -79,7 +78,7 @@ def test_vllm_and_the_model_here_give_the_same_logprobs(server, adapters):
         actor = player(server()).open(weights, resources)
         moves = actor.act(VIEWS, SEEDS)
         prompts = [actor._encoding.prompt_ids(view.messages) for view in VIEWS]
-        here = actor.retraced(prompts, [list(move.token_ids) for move in moves])
+        here = actor.retrace(prompts, [list(move.token_ids) for move in moves])
         gaps = [
             abs(a - b)
             for row, move in zip(here, moves, strict=True)
@@ -104,7 +103,7 @@ def test_a_server_that_is_killed_and_started_again_goes_on(server, adapters):
     server()
     actor = player(server()).open(adapters[0], Resources())
     before = actor.act(VIEWS, SEEDS)
-    waiting = actor.begin(VIEWS, SEEDS)
+    waiting = actor.submit(VIEWS, SEEDS)
     os.killpg(launcher.ServerState.read(server.folder).pid, signal.SIGKILL)
     server()
     assert [move.token_ids for move in waiting()] == [move.token_ids for move in before]
@@ -122,7 +121,7 @@ def test_eight_adapters_in_one_batch_answer_as_each_alone(server, tmp_path, caps
     rows = [EngineRow(prompt, n, 16) for n, prompt in enumerate(prompts)]
     asked = [(a, rows[n::ADAPTERS]) for n, a in enumerate(adapters)]
     sampling = SamplingSettings(1.0)
-    work = [engine.begin(adapter, own, sampling, []) for adapter, own in asked]
+    work = [engine.submit(adapter, own, sampling, []) for adapter, own in asked]
     together = [answer.token_ids for part in work for answer in engine.wait(part)]
     alone = [
         answer.token_ids

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from equipoise.models.answer_sheet import AnswerSheet
+from equipoise.models.sampling import AnswerSheet
 from equipoise.models.token_choice import SamplingSettings
 from equipoise.seeds import uniform
 

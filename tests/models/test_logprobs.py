@@ -7,9 +7,8 @@ import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from equipoise.errors import ModelError
-from equipoise.models.chunked_logprob import ChunkedLogprob, Tail
 from equipoise.models.logprobs import answer_logprobs, token_logprobs
-from equipoise.models.output_head import AnswerHead
+from equipoise.models.output_head import AnswerHead, ChunkedLogprob, Tail
 from equipoise.models.packing import PromptAnswers, pack, shares_prompts
 
 V = 97

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from equipoise.cli.new_model import new_model as verb
 from equipoise.environments.clerk import answers, build, world
 from equipoise.errors import ConfigError, DataError
-from equipoise.models.new_model import (
+from equipoise.models.fresh_model import (
     SIZES,
     SMALLEST_VOCABULARY,
     Size,

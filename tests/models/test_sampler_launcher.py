@@ -12,7 +12,7 @@ import pytest
 
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.samplers import launcher
-from equipoise.models.samplers.environment import UNFINISHED, VARIABLE, find_environment, main
+from equipoise.models.samplers.launcher import UNFINISHED, VARIABLE, find_environment, main
 
 SERVER = f"""#!{sys.executable}
 import json, sys

@@ -3,17 +3,15 @@ project's own sampler: same seeds, so the same tokens as in-process.
 """
 
 from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import pytest
 from pydantic import ValidationError
 
 from equipoise.errors import ModelError
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.adapter import EngineAdapter
-from equipoise.models.samplers.engine import sampler_faults
-from equipoise.models.samplers.llama_cpp import LlamaCpp
-from equipoise.models.samplers.remote import EngineRow
-from equipoise.models.samplers.sglang import Sglang
+from equipoise.models.samplers.base import EngineAdapter, EngineRow, RemoteSampler, SampledAnswer
+from equipoise.models.samplers.remote_engine import sampler_faults
 from equipoise.models.samplers.vllm import Vllm
 from equipoise.models.token_choice import SamplingSettings
 from equipoise.players.base import Player
@@ -115,7 +113,7 @@ def test_players_share_the_engine_and_move_at_the_same_time(vllm_server, player,
     server, resources = vllm_server("llama"), Resources()
     settings = player(server, sampler={"probes": 0})
     actors = [settings.open(adapter_folder("llama", n)[1], resources) for n in (1, 2)]
-    waiting = [actor.begin(VIEWS[:2], SEEDS[:2]) for actor in actors]
+    waiting = [actor.submit(VIEWS[:2], SEEDS[:2]) for actor in actors]
     moves = [wait() for wait in waiting]
     alone = [play(player(), adapter_folder("llama", n)[1])[:2] for n in (1, 2)]
     assert list(map(ids, moves)) == list(map(ids, alone))
@@ -137,7 +135,7 @@ def test_what_arrived_before_a_crash_is_not_asked_again(vllm_server, player, ada
     actor = player(server, sampler={"probes": 0, "concurrency": 1}).open(folder, Resources())
     actor.act(VIEWS[:1], SEEDS[:1])
     server.break_after = 2
-    waiting = actor.begin(VIEWS, SEEDS)
+    waiting = actor.submit(VIEWS, SEEDS)
     while server.break_after:
         assert len(server.requests) < 100
     server.restart()
@@ -207,7 +205,7 @@ def test_a_server_sleeps_while_a_learner_needs_the_memory(vllm_server, player):
     server = vllm_server("llama")
     actor = player(server, sampler={"sleep": True}).open(None, Resources())
     first = actor.act(VIEWS, SEEDS)
-    actor.rest()
+    actor.sleep()
     assert server.asleep
     assert actor.act(VIEWS, SEEDS) == first and not server.asleep
     actor.close()
@@ -231,7 +229,7 @@ URL = {"base_url": "http://127.0.0.1:1"}
     ("settings", "message"),
     [
         ({"sampler": {"kind": "vllm", **URL}, "lora": None}, "set lora, or sampler"),
-        ({"sampler": {"kind": "llama_cpp", **URL}}, "takes no adapter while it runs"),
+        ({"sampler": {"kind": f"{__name__}:OwnSampler", **URL}}, "takes no adapter while it runs"),
         ({"sampler": {"kind": "vllm"}}, "base_url"),
         ({"sampler": {"kind": "vllm", "base_url": "127.0.0.1:1"}}, "http://"),
         ({"sampler": {"kind": "vllm", "base_url": "http://k@h"}}, "no key"),
@@ -244,37 +242,40 @@ def test_settings_that_cannot_work_are_refused(player, settings, message):
         player(**settings)
 
 
-# -- the protocols of other engines, in the shapes that they document
+# -- protocols
 
 ROW = EngineRow([1, 2, 3], 7, 5)
 CUT = SamplingSettings(0.7, top_k=5, top_p=0.9)
 
 
-def test_sglang_gives_logprobs_from_before_the_cuts():
-    engine = Sglang.model_validate({"base_url": "http://h:1"})
-    body = engine.body("an adapter", ROW, CUT, [9])
-    assert body["input_ids"] == [1, 2, 3] and body["lora_path"] == "an adapter"
-    assert "lora_path" not in engine.body("", ROW, CUT, [9])
-    assert engine.body("", ROW, SamplingSettings(), [9])["sampling_params"]["top_k"] == -1
-    reply = {"meta_info": {"output_token_logprobs": [[-0.5, 4, None], [-0.1, 9, None]]}}
-    cut = engine.read(reply, CUT, [9])
-    assert (cut.token_ids, cut.logprobs, cut.uncut) == ([4, 9], [], [-0.5, -0.1])
-    assert cut.ended and engine.read(reply, SamplingSettings(), [9]).logprobs
-    with pytest.raises(ValueError, match="no tokens"):
-        engine.read({"meta_info": {}}, CUT, [9])
+class OwnSampler(RemoteSampler):
+    """A sampler of a user's own, with no more than it must have, on vLLM's way of answering."""
+
+    kind: Literal["own"] = "own"
+    answer_path: ClassVar = Vllm.answer_path
+    logprobs_are: ClassVar = Vllm.logprobs_are
+
+    def body(self, model, row, settings, stop_ids) -> dict[str, Any]:
+        return Vllm.body(self, "base", row, settings, stop_ids)
+
+    def read(self, reply, settings, stop_ids) -> SampledAnswer:
+        return Vllm.read(self, reply, settings, stop_ids)
 
 
-def test_llama_cpp_gives_probabilities_of_what_was_sampled_from():
-    engine = LlamaCpp.model_validate({"base_url": "http://h:1"})
-    body = engine.body("", ROW, CUT, [9])
-    assert body["samplers"] == ["temperature", "top_k", "top_p"]
-    tokens = [{"id": 4, "prob": 0.5}, {"id": 9, "prob": 1.0}]
-    answer = engine.read({"completion_probabilities": tokens}, CUT, [9])
-    assert answer.token_ids == [4, 9] and answer.ended and answer.uncut == []
-    assert answer.logprobs == pytest.approx([-0.6931, 0], abs=1e-4)
-    other_end = {"completion_probabilities": tokens, "stop_type": "eos"}
-    with pytest.raises(ValueError, match="no end token here"):
-        engine.read(other_end, CUT, [8])
+@pytest.mark.long
+def test_a_sampler_of_ones_own_needs_two_methods(vllm_server, player, adapter_folder):
+    server = vllm_server("llama")
+    own = {"kind": f"{__name__}:OwnSampler", "patience": 0}
+    frozen = player(server, sampler=own, learns=False)
+    assert ids(play(frozen)) == ids(play(player()))
+    actor = frozen.open(None, Resources())
+    actor.act(VIEWS, SEEDS)
+    assert actor.sampler_facts()["version"] == "unknown"
+    with pytest.raises(ModelError, match="takes no adapter while it runs"):
+        play(frozen, adapter_folder("llama", 1)[1])
+    sleeping = player(server, sampler={**own, "sleep": True}, learns=False)
+    with pytest.raises(ModelError, match="does not sleep; leave out"):
+        sleeping.open(None, Resources()).sleep()
 
 
 def test_vllm_without_token_ids_is_too_old():

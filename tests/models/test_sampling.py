@@ -17,7 +17,8 @@ from transformers.generation.logits_process import (
 )
 
 from equipoise.errors import ModelError
-from equipoise.models import token_choice, waiting_prompts
+from equipoise.models import sampling as waiting_prompts
+from equipoise.models import token_choice
 from equipoise.models.loading import load_model
 from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings, choose

@@ -1,8 +1,7 @@
 """Which generations stay on the disk, and how a player is asked in another way."""
 
 from equipoise.players.base import Player
-from equipoise.players.decoding import with_decoding
-from equipoise.players.population import Population
+from equipoise.players.population import Population, with_decoding
 from equipoise.types import PlayerId
 
 

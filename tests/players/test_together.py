@@ -11,7 +11,7 @@ from equipoise.models.resources import Resources
 from equipoise.models.sampling_batch import SamplingBatch
 from equipoise.players.local import Local
 from equipoise.players.scripted import Scripted
-from equipoise.players.together import Request, act_together
+from equipoise.players.together import MoveRequest, act_together
 from equipoise.types import View, user
 
 LORA = {"r": 2, "alpha": 4}
@@ -46,7 +46,7 @@ def watched(monkeypatch) -> list[int]:
 def test_adapters_in_one_batch_answer_as_they_do_alone(actors, monkeypatch):
     alone = [actor.act(VIEWS, [1, 2, 3]) for actor in actors]
     sizes = watched(monkeypatch)
-    together = act_together([Request(actor, VIEWS, [1, 2, 3]) for actor in actors])
+    together = act_together([MoveRequest(actor, VIEWS, [1, 2, 3]) for actor in actors])
     assert sizes == [9]
     for one, other in zip(alone, together, strict=True):
         for move, mixed in zip(one, other, strict=True):
@@ -66,9 +66,9 @@ def test_one_prompt_is_read_once_for_each_adapter(actors, monkeypatch):
         shapes.append(tuple(input_ids.shape))
         return forward(self, input_ids=input_ids, **more)
 
-    act_together([Request(actor, VIEWS[:1], [1]) for actor in actors])
+    act_together([MoveRequest(actor, VIEWS[:1], [1]) for actor in actors])
     monkeypatch.setattr(type(actors[0].adapted.base.model), "forward", watching)
-    act_together([Request(actor, VIEWS[:1] * 4, range(4)) for actor in actors])
+    act_together([MoveRequest(actor, VIEWS[:1] * 4, range(4)) for actor in actors])
     assert shapes[0][0] == 3
     assert shapes[1] == (12, 1)
 
@@ -76,8 +76,8 @@ def test_one_prompt_is_read_once_for_each_adapter(actors, monkeypatch):
 def test_others_answer_by_themselves_and_failures_stay_in_their_place(actors):
     scripted = Scripted.model_validate({"text": "hello"}).open(None, Resources())
     unanswerable = View(())
-    own = [Request(actor, [unanswerable, VIEWS[0]], [1, 2]) for actor in actors]
-    moves = act_together([own[0], Request(scripted, VIEWS, [1, 2, 3]), *own[1:]])
+    own = [MoveRequest(actor, [unanswerable, VIEWS[0]], [1, 2]) for actor in actors]
+    moves = act_together([own[0], MoveRequest(scripted, VIEWS, [1, 2, 3]), *own[1:]])
     assert [len(of_one) for of_one in moves] == [2, 3, 2, 2]
     assert {move.text for move in moves[1]} == {"hello"}
     for of_one in (moves[0], *moves[2:]):
@@ -87,18 +87,20 @@ def test_others_answer_by_themselves_and_failures_stay_in_their_place(actors):
 
 def test_fresh_players_of_one_base_are_one_batch(actors, monkeypatch):
     alone = actors[0].act(VIEWS, [1, 2, 3])
-    twin = actors[0].playing_as(actors[0].player)
+    twin = actors[0].with_settings(actors[0].player)
     sizes = watched(monkeypatch)
-    moves = act_together([Request(actors[0], VIEWS, [1, 2, 3]), Request(twin, VIEWS, [1, 2, 3])])
+    moves = act_together(
+        [MoveRequest(actors[0], VIEWS, [1, 2, 3]), MoveRequest(twin, VIEWS, [1, 2, 3])]
+    )
     assert sizes == [6]
     for of_one in moves:
         assert [m.token_ids for m in of_one] == [m.token_ids for m in alone]
 
 
 def test_other_settings_of_sampling_are_another_batch(actors, monkeypatch):
-    greedy = actors[1].playing_as(actors[1].player.model_copy(update={"temperature": 0}))
+    greedy = actors[1].with_settings(actors[1].player.model_copy(update={"temperature": 0}))
     sizes = watched(monkeypatch)
-    act_together([Request(actor, VIEWS, [1, 2, 3]) for actor in (*actors, greedy)])
+    act_together([MoveRequest(actor, VIEWS, [1, 2, 3]) for actor in (*actors, greedy)])
     assert Counter(sizes) == {9: 1, 3: 1}
 
 
@@ -107,6 +109,6 @@ def test_a_model_whose_rows_are_mixed_up_is_asked_one_adapter_at_a_time(actors, 
     alone = [actor.act(VIEWS, [1, 2, 3]) for actor in actors]
     monkeypatch.setattr(MixedAdapters, "own", lambda self, ranks, like: torch.ones(1, sum(ranks)))
     monkeypatch.setattr(MixedAdapters, "rows_of", lambda self, adapter: slice(0, 1))
-    together = act_together([Request(actor, VIEWS, [1, 2, 3]) for actor in actors])
+    together = act_together([MoveRequest(actor, VIEWS, [1, 2, 3]) for actor in actors])
     assert together == alone
     assert not actors[0].adapted.base.mixes([None, actors[1].adapted.adapter])

@@ -2,7 +2,7 @@
 
 import json
 
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 
 
 def test_the_last_message_is_cut_and_nothing_else(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import DataError
-from equipoise.prompts.files import Files, read
+from equipoise.prompts.prompt_files import Files, read
 from equipoise.prompts.rows import to_prompt
 from equipoise.types import Message, user
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from equipoise.errors import DataError
-from equipoise.prompts.files import Files
 from equipoise.prompts.hub import Hub
+from equipoise.prompts.prompt_files import Files
 from equipoise.types import user
 
 datasets = pytest.importorskip("datasets")

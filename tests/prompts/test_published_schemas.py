@@ -4,7 +4,7 @@ tests/prompts/test_files.py and test_tasks.py, where they are at hand.
 
 import pytest
 
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.split import split
 from equipoise.types import user
 

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import DataError
-from equipoise.prompts.base import PromptSource
-from equipoise.prompts.blank import Blank
-from equipoise.prompts.files import Files
+from equipoise.prompts.base import Blank, PromptSource
+from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.rows import to_prompt
 from equipoise.prompts.split import PromptSplit, content, load_split, split
 from equipoise.runs import recipes

@@ -9,7 +9,7 @@ import pytest
 
 from equipoise.errors import DataError
 from equipoise.judges.gold import Gold
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.rows import to_prompt
 
 CHOICES = {"A": "Rome", "B": "Paris"}

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from equipoise.judges.base import Judge
 from equipoise.judges.gold import Gold
 from equipoise.prompts.base import Prompts
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.split import split
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()

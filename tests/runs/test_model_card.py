@@ -9,8 +9,8 @@ from huggingface_hub import DatasetCard, ModelCard
 from small import FINITE, SMALL, settings
 
 from equipoise.models.adapters import published_name
-from equipoise.prompts.files import Files
 from equipoise.prompts.hub import Hub
+from equipoise.prompts.prompt_files import Files
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.model_card import model_card, without_folders, write_cards
 from equipoise.types import PlayerId

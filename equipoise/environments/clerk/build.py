@@ -26,7 +26,7 @@ from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.answers import best, wrong
 from equipoise.models.adapters import resolve
-from equipoise.models.new_model import Size, new_model
+from equipoise.models.fresh_model import Size, new_model
 from equipoise.types import Message, Prompt
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from equipoise.environments.clerk.build import (
     pack,
     training,
 )
-from equipoise.models.new_model import new_model
+from equipoise.models.fresh_model import new_model
 from equipoise.types import Message, Prompt, user
 
 PACKAGED = Path(__file__).parent / "assistance_model"

@@ -22,8 +22,7 @@ from equipoise.judges.base import JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
 from equipoise.players.base import Actor
-from equipoise.players.decoding import with_decoding
-from equipoise.players.population import Population
+from equipoise.players.population import Population, with_decoding
 from equipoise.runs.arena import RunArena
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.open_run import OpenRun

@@ -27,7 +27,7 @@ from equipoise import seeds
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.policies import Reading
 from equipoise.environments.text_games.tree import GameTree
-from equipoise.models.new_model import Size, new_model
+from equipoise.models.fresh_model import Size, new_model
 from equipoise.types import Message
 
 PACKAGED = Path(__file__).parent / "model"

@@ -11,7 +11,7 @@ from typing import Any
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.records import Answer, Item
 from equipoise.payoffs.style_control import style
-from equipoise.prompts.files import find, read
+from equipoise.prompts.prompt_files import find, read
 from equipoise.types import record_id
 
 Row = dict[str, Any]

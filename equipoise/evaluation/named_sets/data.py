@@ -12,9 +12,9 @@ from pydantic import Field
 from equipoise.component import nearest
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.prompts.files import find, read
 from equipoise.prompts.hub import Hub
-from equipoise.prompts.values import type_name
+from equipoise.prompts.prompt_files import find, read
+from equipoise.prompts.rows import type_name
 
 Row = Mapping[str, Any]
 PlacedRow = tuple[str, Row]

@@ -19,7 +19,7 @@ from equipoise.evaluation.named_sets.records import (
     Judged,
 )
 from equipoise.judges.rules import Refusal
-from equipoise.prompts.values import read_chat
+from equipoise.prompts.rows import read_chat
 from equipoise.types import Message, Prompt, record_id, user
 
 HARMLESS = ("safe", "benign", "harmless", "0", "false")

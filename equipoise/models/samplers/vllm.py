@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from equipoise.models.samplers.adapter import EngineAdapter
-from equipoise.models.samplers.answer import SampledAnswer
-from equipoise.models.samplers.engine_server import ServerRefused
-from equipoise.models.samplers.remote import EngineRow, JsonServer, RemoteSampler, ServedModels
+from equipoise.models.samplers.base import (
+    EngineAdapter,
+    EngineRow,
+    JsonServer,
+    RemoteSampler,
+    SampledAnswer,
+    ServedModels,
+    ServerRefused,
+)
 
 if TYPE_CHECKING:
     from equipoise.models.token_choice import SamplingSettings
@@ -27,13 +32,14 @@ class Vllm(RemoteSampler):
     """A vLLM server, started by `equipoise sampler start` or by hand."""
 
     kind: Literal["vllm"] = "vllm"
+    takes_adapters: ClassVar[bool] = True
     answer_path: ClassVar = "/v1/completions"
     logprobs_are: ClassVar = MODE
 
     def body(
         self, model: str, row: EngineRow, settings: SamplingSettings, stop_ids: Sequence[int]
     ) -> dict[str, Any]:
-        """All that the model's own generation configuration could set is set here."""
+        """The request, with all that the model's own generation configuration could set."""
         body: dict[str, Any] = {
             "model": model,
             "prompt": row.prompt,
@@ -59,7 +65,7 @@ class Vllm(RemoteSampler):
     def read(
         self, reply: Any, settings: SamplingSettings, stop_ids: Sequence[int]
     ) -> SampledAnswer:
-        """Where top-k or top-p cut, vLLM gives no log-probabilities from before."""
+        """The answer; vLLM gives no log-probabilities from before top-k and top-p."""
         match reply:
             case {
                 "choices": [{"token_ids": [*ids], "logprobs": {"token_logprobs": [*logprobs]}}]
@@ -74,12 +80,12 @@ class Vllm(RemoteSampler):
         return SampledAnswer(list(ids), values, uncut, ids[-1] in stop_ids)
 
     async def version(self, server: JsonServer) -> str:
-        """What `/version` says."""
+        """The version that `/version` gives."""
         reply = await server.get("/version")
         return str(reply["version"]) if isinstance(reply, Mapping) else str(reply)
 
-    async def why_unfit(self, server: JsonServer) -> str | None:
-        """Another form of log-probabilities, where the server tells (in its development mode); the
+    async def fault(self, server: JsonServer) -> str | None:
+        """Another form of log-probabilities, where the server tells (in its development mode). The
         first probe sees it in any case.
         """
         try:
@@ -93,7 +99,7 @@ class Vllm(RemoteSampler):
         return None
 
     async def models(self, server: JsonServer) -> ServedModels:
-        """What `/v1/models` lists; an adapter has a parent there."""
+        """The models that `/v1/models` lists; an adapter has a parent there."""
         cards = (await server.get("/v1/models"))["data"]
         bases = [card["id"] for card in cards if card.get("parent") is None]
         if self.model is not None and self.model not in bases:
@@ -103,7 +109,7 @@ class Vllm(RemoteSampler):
         return ServedModels(self.model or bases[0], tuple(adapters))
 
     async def load(self, server: JsonServer, adapter: EngineAdapter) -> None:
-        """By name and folder; one that is there under this name has these weights."""
+        """Load by name and folder; an adapter that is there under this name has these weights."""
         body = {"lora_name": adapter.name, "lora_path": str(adapter.folder)}
         try:
             await server.post("/v1/load_lora_adapter", body)
@@ -113,8 +119,7 @@ class Vllm(RemoteSampler):
             if error.status == ABSENT and "No adapter found" not in str(error):
                 raise ServerRefused(
                     f"it loads no adapters ({error}); start it with --enable-lora and "
-                    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 (`equipoise sampler start` "
-                    "does)",
+                    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 (`equipoise sampler start` does)",
                     error.status,
                 ) from error
             raise ServerRefused(
@@ -124,22 +129,22 @@ class Vllm(RemoteSampler):
             ) from error
 
     async def unload(self, server: JsonServer, name: str) -> None:
-        """By name."""
+        """Unload by name."""
         await server.post("/v1/unload_lora_adapter", {"lora_name": name})
 
     def lacks_adapter(self, status: int, message: str) -> bool:
-        """404: the name is no model's."""
+        """True for 404: no model has the name."""
         return status == ABSENT
 
-    async def rest(self, server: JsonServer) -> None:
-        """Level 1: weights move to the host's memory, the cache of prompts is dropped."""
-        await self._switched(server, "/sleep?level=1")
+    async def put_to_sleep(self, server: JsonServer) -> None:
+        """Sleep at level 1: weights move to the host's memory, the cache of prompts is dropped."""
+        await self._switch(server, "/sleep?level=1")
 
     async def wake(self, server: JsonServer) -> None:
-        """Weights move back."""
-        await self._switched(server, "/wake_up")
+        """Move the weights back."""
+        await self._switch(server, "/wake_up")
 
-    async def _switched(self, server: JsonServer, path: str) -> None:
+    async def _switch(self, server: JsonServer, path: str) -> None:
         try:
             await server.post(path)
         except ServerRefused as error:

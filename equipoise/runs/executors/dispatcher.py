@@ -20,7 +20,7 @@ from equipoise.models.adapters import holds_adapter
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor
 from equipoise.players.local import Local
-from equipoise.players.together import Request, act_together, company
+from equipoise.players.together import MoveRequest, act_together, batch_key
 from equipoise.runs.executors.units import (
     METRICS,
     Act,
@@ -70,7 +70,7 @@ class RemoteActor:
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One move per view."""
-        return submit([Request(self, views, seeds)], self._rows, self._pool)()[0]
+        return submit([MoveRequest(self, views, seeds)], self._rows, self._pool)()[0]
 
     def logprobs(
         self,
@@ -112,7 +112,7 @@ def concatenate(parts: Iterable[Sequence[Any]]) -> list[Any]:
 
 
 def submit(
-    requests: Sequence[Request], rows: int, pool: WorkerPool
+    requests: Sequence[MoveRequest], rows: int, pool: WorkerPool
 ) -> Callable[[], list[list[Move]]]:
     """Have workers answer requests to models with them, in units of so many rows; what is returned
     waits for the moves of each.
@@ -129,7 +129,7 @@ def submit(
     return moves
 
 
-def answer_here(requests: Sequence[Request], rows: int) -> list[list[Move]]:
+def answer_here(requests: Sequence[MoveRequest], rows: int) -> list[list[Move]]:
     """The moves of each request to models here, in units of so many rows."""
     table = _table(requests)
     actors = [request.actor for request in requests]
@@ -137,7 +137,7 @@ def answer_here(requests: Sequence[Request], rows: int) -> list[list[Move]]:
     return _split_by_request(len(requests), table[0], moves)
 
 
-def _table(requests: Sequence[Request]) -> tuple[list[int], list[View], list[int]]:
+def _table(requests: Sequence[MoveRequest]) -> tuple[list[int], list[View], list[int]]:
     """Of all rows: the number of its request, the view, the seed."""
     by = [n for n, request in enumerate(requests) for _ in request.views]
     views = concatenate(request.views for request in requests)
@@ -172,11 +172,11 @@ class Dispatcher:
         """The actor of a player: its model is with the workers, if there are any and it has one."""
         if self.pool is None or not isinstance(player, Local):
             return player.open(weights, resources)
-        if player.sampler.elsewhere:
+        if player.sampler.is_remote:
             return player.open(weights, resources)
         return RemoteActor(player, weights, resources, self.pool, self.rows)
 
-    def act(self, requests: Sequence[Request]) -> list[list[Move]]:
+    def act(self, requests: Sequence[MoveRequest]) -> list[list[Move]]:
         """The moves of each request, in order.
 
         Rows of models are cut into units, and those of players that can share a batch may be in
@@ -189,9 +189,9 @@ class Dispatcher:
             if isinstance(actor, RemoteActor):
                 remote.setdefault(actor.batch_key, []).append(n)
             else:
-                here.setdefault(company(actor), []).append(n)
+                here.setdefault(batch_key(actor), []).append(n)
 
-        def of(places: Sequence[int]) -> list[Request]:
+        def of(places: Sequence[int]) -> list[MoveRequest]:
             return [requests[n] for n in places]
 
         under_way = [

@@ -23,7 +23,7 @@ from equipoise.models.device import return_unused_memory
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player, Scorer, TextScorer, TokenScorer
-from equipoise.players.together import Request, act_together
+from equipoise.players.together import MoveRequest, act_together
 from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, View
 
 
@@ -119,7 +119,7 @@ def act_by_rows(
     for row, player in enumerate(by):
         rows.setdefault(player, []).append(row)
     requests = [
-        Request(actors[player], [views[row] for row in own], [seeds[row] for row in own])
+        MoveRequest(actors[player], [views[row] for row in own], [seeds[row] for row in own])
         for player, own in rows.items()
     ]
     moves: dict[int, Move] = {}

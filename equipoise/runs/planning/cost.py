@@ -18,9 +18,9 @@ from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning_settings import FineTuningSettings
 from equipoise.learners.launch import Launch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.models.device import machine_memory, program_memory
 from equipoise.models.encoding import NoRoom
 from equipoise.models.loading import LONGEST, Description, describe
-from equipoise.models.machine import machine_memory, program_memory
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.runs.config import RunConfig

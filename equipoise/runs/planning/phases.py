@@ -116,7 +116,7 @@ class _Estimate:
 
     def _playing(self) -> dict[str, float]:
         """Device -> bytes while all players are open."""
-        from equipoise.models.waiting_prompts import MOST_READ
+        from equipoise.models.sampling import MOST_READ
 
         bases: dict[tuple[str, str, str], float] = {}
         batches: dict[str, float] = {}

@@ -7,7 +7,7 @@ import pytest
 from small import FINITE
 
 from equipoise.environments.red_team.seed_prompts import rewritable
-from equipoise.prompts.files import Files
+from equipoise.prompts.prompt_files import Files
 from equipoise.runs.ledger import Ledger
 
 
