@@ -56,11 +56,21 @@ class Sampler(Component):
     takes_adapters: ClassVar[bool] = True
     """Whether generations can reach it as adapters while it runs."""
 
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The place where it samples, for messages."""
+
 
 class InProcess(Sampler):
     """The model in this process, in batches; the same tokens for a seed, always."""
 
     kind: Literal["local"] = "local"
+
+    @property
+    def where(self) -> str:
+        """This process."""
+        return "in this process"
 
 
 # -- engines in another process
@@ -201,7 +211,7 @@ class RemoteSampler(Sampler):
 
     @property
     def where(self) -> str:
-        """The servers' addresses, for messages."""
+        """The servers' addresses."""
         return ", ".join(self.base_url)
 
     def key(self) -> str | None:
