@@ -43,7 +43,7 @@ def load() -> None:
     import equipoise.learners.answer_trainer
     import equipoise.learners.policy_trainer
     import equipoise.runs.api
-    import equipoise.runs.evaluation
+    import equipoise.runs.measure_sets
 
     torch.set_num_threads(1)
     del transformers, equipoise

@@ -60,8 +60,8 @@ def best_response(
     its own, which is resumed like any run.
     """
     from equipoise.cli.trusting import agreed
-    from equipoise.runs.evaluation import is_run
     from equipoise.runs.handle import Run
+    from equipoise.runs.measure_sets import is_run
 
     folder, _, player = target.partition("@")
     if not player:

@@ -116,7 +116,7 @@ def evaluate(
     """
     from equipoise.cli.trusting import agreed
     from equipoise.runs import api
-    from equipoise.runs.evaluation import is_run
+    from equipoise.runs.measure_sets import is_run
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
@@ -156,7 +156,7 @@ def _check_one_way(
 def _by_run(targets: list[str]) -> dict[str, list[str]]:
     """Run, model or address -> the players of it that are named."""
     from equipoise.errors import RunError
-    from equipoise.runs.evaluation import is_run
+    from equipoise.runs.measure_sets import is_run
 
     runs: dict[str, list[str]] = {}
     for target in targets:

@@ -32,8 +32,8 @@ def merge(
 
     The result needs neither PEFT nor the run; tokenizer and model card come along.
     """
-    from equipoise.runs.merging import checked_dtype
-    from equipoise.runs.merging import merge as write
+    from equipoise.runs.merge_adapter import checked_dtype
+    from equipoise.runs.merge_adapter import merge as write
     from equipoise.runs.publishing import hub_repository
 
     kind = checked_dtype(dtype)

@@ -1,4 +1,4 @@
-"""What `import equipoise` offers: play a recipe, open a run, plan one, list the recipes."""
+"""The Python door: play a recipe, open a run, plan one, list the recipes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run_to_measure(
     """The run that `evaluate` measures: the one in the folder, or one that is made for a model or
     an endpoint; arguments as there.
     """
-    from equipoise.runs.evaluation import is_run, run_for_model
+    from equipoise.runs.measure_sets import is_run, run_for_model
 
     if not isinstance(target, Run) and not is_run(target):
         return Run(run_for_model(str(target), out, player_settings))
@@ -104,7 +104,7 @@ def open_run(path: str | Path, *, trust: bool = False) -> Run:
 
 
 def plan(recipe: library.Recipe, settings: library.Overrides | None = None) -> planning.RunPlan:
-    """What a run would do, and an estimate of its memory and time; no model is loaded."""
+    """Plan a run: its counts, and an estimate of its memory and time; no model is loaded."""
     _announce(recipe, settings or ())
     return planning.plan(library.load(recipe, settings or ()))
 

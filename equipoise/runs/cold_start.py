@@ -46,7 +46,7 @@ TEACHER = "teacher"
 
 @dataclass(frozen=True)
 class ColdStart:
-    """What came of it: the file of traces, the prompts that were played on, how many plays there
+    """The result of a cold start: the file of traces, the prompts that were played on, how many plays there
     were, how many traces were kept and their mean pay-off, and the trained model's folder.
     """
 
@@ -91,7 +91,7 @@ def cold_start(
     with (out / "candidates.jsonl").open("w", encoding="utf-8") as lines:
         for row in matches.rows(judged):
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-    traces = matches.kept(judged, least)
+    traces = matches.select_traces(judged, least)
     write_traces(traces, out / "traces.jsonl")
     model = None
     if train is not None:
@@ -158,9 +158,7 @@ def _train(
 
 @dataclass(frozen=True)
 class Trace:
-    """What a learner is to write in reply to `messages`, and the utilities of the match that it is
-    from.
-    """
+    """An answer to learn in reply to `messages`, and the utilities of the match that it is from."""
 
     messages: tuple[Message, ...]
     text: str
@@ -215,7 +213,7 @@ class TeacherMatches:
         self._players = {role: PlayerId(name) for name, role in role_of.items()}
         self._players[self._role] = PlayerId(TEACHER)
 
-    def planned(self) -> list[Planned]:
+    def plan_matches(self) -> list[Planned]:
         """Every match; its identity holds the teacher's settings, so that the matches of another
         teacher are others.
         """
@@ -237,7 +235,7 @@ class TeacherMatches:
         Raises NoSignal where too few could be judged.
         """
         config, teacher = self._config, {TEACHER: self._teacher}
-        planned = self.planned()
+        planned = self.plan_matches()
         ids = [plan.id for plan in planned]
         path = folder / "ledger.sqlite"
         with (
@@ -269,7 +267,7 @@ class TeacherMatches:
             )
         return list(zip(matches, judgements, strict=True))
 
-    def kept(self, judged: Sequence[JudgedMatch], least: float) -> list[Trace]:
+    def select_traces(self, judged: Sequence[JudgedMatch], least: float) -> list[Trace]:
         """The best match on each prompt, of those worth `least` or more; every move of the teacher
         in it is a trace.
 

@@ -92,7 +92,7 @@ class LiveLearners:
         return facts
 
     def _by_trainer(self, learner: PlayerId, act: Callable[[SampledPolicy], T], log: Log) -> T:
-        """What `act` returns for the trainer at this generation."""
+        """Call `act` on the trainer at this generation, again where its processes were lost."""
         trainer = self._trainer_at(learner)
         try:
             return act(trainer)
@@ -116,7 +116,7 @@ class LiveLearners:
         trainer = self._trainers.get(learner.name)
         if trainer is None or trainer.learner.generation > learner.generation:
             self._drop(learner.name)
-            trainer = self._trainers[learner.name] = self._restored(learner)
+            trainer = self._trainers[learner.name] = self._restore(learner)
         while trainer.learner.generation < learner.generation:
             following = trainer.learner.generation + 1
             self.update(PlayerId(learner.name, following), _nowhere)
@@ -133,10 +133,10 @@ class LiveLearners:
         for name in list(self._trainers):
             self._drop(name)
 
-    def _restored(self, learner: PlayerId) -> SampledPolicy:
+    def _restore(self, learner: PlayerId) -> SampledPolicy:
         """A trainer with the newest saved state up to this generation."""
         trainer = self._new(learner.name)
-        for generation in reversed(self._saved(learner.name)):
+        for generation in reversed(self._saved_generations(learner.name)):
             state = self._states(learner.name) / str(generation)
             if generation > learner.generation:
                 continue
@@ -191,7 +191,7 @@ class LiveLearners:
         """Delete all states but the newest; call it when the update that led there is recorded, for
         until then a resumed run needs the one before.
         """
-        for generation in self._saved(name)[:-1]:
+        for generation in self._saved_generations(name)[:-1]:
             shutil.rmtree(self._states(name) / str(generation))
 
     def _save_state(self, learner: PlayerId) -> None:
@@ -204,7 +204,7 @@ class LiveLearners:
     def _states(self, name: str) -> Path:
         return self._players / name / ".state"
 
-    def _saved(self, name: str) -> list[int]:
+    def _saved_generations(self, name: str) -> list[int]:
         """The generations whose state is on disk, oldest first."""
         folders = self._states(name).glob("[0-9]*")
         return sorted(int(folder.name) for folder in folders)

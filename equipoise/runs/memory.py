@@ -1,6 +1,4 @@
-"""What a run remembers of its earlier generations: every text of a role, and the texts that
-succeeded.
-"""
+"""Memory of a run's earlier generations: every text of a role, and the texts that succeeded."""
 
 from __future__ import annotations
 

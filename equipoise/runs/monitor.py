@@ -1,4 +1,4 @@
-"""Who watches a run: a terminal (`report.terminal.Display`), or nobody."""
+"""Monitors that watch a run: a terminal (`report.terminal.Display`), or nobody."""
 
 from __future__ import annotations
 

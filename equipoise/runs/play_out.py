@@ -59,7 +59,7 @@ def play_out(
     started = time.perf_counter()
     report = run.folder / "report.html"
     try:
-        with nullcontext(monitor) if monitor else _shown(run, progress) as watcher:
+        with nullcontext(monitor) if monitor else _display(run, progress) as watcher:
             with workers(run.config.executor) as pool, OpenRun(run, watcher, pool) as opened:
                 opened.open_trackers()
                 league(opened, run.config.generations)
@@ -97,7 +97,7 @@ def play_out(
 
 
 @contextmanager
-def _shown(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
+def _display(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
     """A terminal's display of the run, after the notes that its user should read."""
     from equipoise.report.terminal import Display, show_notes
 
@@ -142,7 +142,7 @@ def _larger_budget(config: RunConfig, error: BudgetSpent) -> str:
 
 
 def _paid_by(values: Any, account: str, path: str = "") -> Iterator[str]:
-    """Where in a configuration the players are that an account pays for."""
+    """Paths in a configuration to the players that an account pays for."""
     if not isinstance(values, dict):
         return
     is_endpoint = values.get("kind") == "endpoint"

@@ -1,4 +1,4 @@
-"""How runs are named on the command line: `RUN` or `RUN@GENERATION`."""
+"""References to runs on the command line: `RUN` or `RUN@GENERATION`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def at_generation(
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
-    """What a table calls the runs: their folders' names, or whole paths where two different ones
-    have the same name.
+    """Names of runs for a table: their folders' names, or whole paths where two different ones have
+    the same name.
     """
     paths = {folder: folder.resolve() for folder in folders}
     names = []

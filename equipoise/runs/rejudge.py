@@ -28,7 +28,7 @@ JudgedPart = Literal["train", "held_out", "test", "people"]
 
 @dataclass(frozen=True)
 class Rejudgement:
-    """What two judges make of the same matches.
+    """Two judges' scores of the same matches, and how far they agree.
 
     `beside` is the run's own judge, None where it judged none of them; `scores` and `scores_beside`
     are each player's mean score by the new judge and by the run's; `report` is on the new judge.

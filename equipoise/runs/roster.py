@@ -1,5 +1,4 @@
-"""Who is there: every player at every generation of the loop, known from the configuration and the
-ledger alone.
+"""The players present at each generation of the loop, known from configuration and ledger alone.
 
 A learner grows older by the turns it takes; whose turn it is, is decided once a generation and
 recorded.
@@ -68,7 +67,7 @@ class Roster:
         return self.learners(t) + self.others()
 
     def turn(self, t: int) -> list[PlayerId]:
-        """Who learns in generation t; every earlier generation has been learned from."""
+        """The players that learn in generation t; every earlier generation has been learned from."""
         self._decide(t)
         return [player for player in self.learners(t) if player.name in self._turns[t]]
 
@@ -77,7 +76,7 @@ class Roster:
         return [PlayerId(player.name, g) for g in range(player.generation, -1, -1)]
 
     def due(self, t: int) -> bool:
-        """Whether generation t is measured."""
+        """Return True if generation t is measured."""
         return self._config.evaluate.due(t, self._config.generations)
 
     def last_measured(self, t: int) -> int:
@@ -127,7 +126,7 @@ class Roster:
             self._ages.append({name: ages[name] + (name in learning) for name in ages})
 
     def _turn_taken(self, t: int) -> TurnTaken:
-        """Who learned in generation t, with their mean rewards where they have any."""
+        """The learners of generation t, with their mean rewards where they have any."""
         names = self._turns[t]
         rewards = {}
         for name in names:

@@ -1,1 +1,1 @@
-"""Where a run's model work is done: in this process, in several, or on a Ray cluster."""
+"""Executors of a run's model work: in this process, in several, or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""What an executor is: it has units of model work done by workers, in parallel.
+"""Executors, which have units of model work done by workers, in parallel.
 
 A unit is a pure function of records and of weights by path (`units`). Work is cut into units in a
 fixed order, whatever the number of workers, so that a unit may be done again elsewhere and every
@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from equipoise.component import Component
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Executor(Component):
-    """Where sampling, log-probabilities, model judges and training are computed."""
+    """Computes samples, log-probabilities, model judges' verdicts and trainings."""
 
     KINDS: ClassVar = {
-        "local": "equipoise.runs.executors.local:Here",
+        "local": "equipoise.runs.executors.base:Local",
         "processes": "equipoise.runs.executors.processes:Processes",
         "ray": "equipoise.runs.executors.ray_cluster:RayCluster",
     }
@@ -34,6 +34,16 @@ class Executor(Component):
 
         Raises ConfigError where they cannot be had.
         """
+
+
+class Local(Executor):
+    """Everything in the process that plays the run."""
+
+    kind: Literal["local"] = "local"
+
+    def open(self) -> None:
+        """Open no workers."""
+        return None
 
 
 @contextmanager

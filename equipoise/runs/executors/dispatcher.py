@@ -102,7 +102,7 @@ class RemoteActor:
         return concatenate(self._pool.results(units))
 
     def close(self) -> None:
-        """Nothing is open here; the workers let go of what they have."""
+        """Have the workers release what they have open; nothing is open here."""
         self._pool.release()
 
 
@@ -161,7 +161,7 @@ def _act(
 
 
 class Dispatcher:
-    """Who does the run's model work."""
+    """Hands the run's model work to the workers, or does it here."""
 
     def __init__(self, pool: WorkerPool | None, rows: int) -> None:
         """`rows` is the size of a unit."""
@@ -228,8 +228,8 @@ class Dispatcher:
         return concatenate(self.pool.results(units))
 
     def trains(self, trainer: Learner) -> bool:
-        """Whether workers train with it: it needs its batch alone, and starts no processes of its
-        own.
+        """Return True if workers train with it: it needs its batch alone, and starts no processes
+        of its own.
         """
         if self.pool is None or not isinstance(trainer, Launchable):
             return False
@@ -254,14 +254,14 @@ class RemoteTraining:
         self._future = future
 
     def result(self, log: Callable[[dict[str, Any]], None]) -> dict[str, float]:
-        """What sums it up, when it has ended; until then its lines of metrics are handed on. Raises
-        what the worker raised.
+        """Wait for its end and return the facts that sum it up, handing on its lines of metrics
+        meanwhile. Raises what the worker raised.
         """
         follow(self._has_ended, Path(self._unit.folder) / METRICS, log)
         return result_of(self._unit, self._future)
 
     def _has_ended(self, seconds: float) -> bool:
-        """Whether it ends within so many seconds."""
+        """Return True if it ends within so many seconds."""
         return bool(wait([self._future], seconds).done)
 
 

@@ -62,9 +62,9 @@ class _Process:
             send(_open(process.stdin), order)
             result = receive(_open(process.stdout))
         except (BrokenPipeError, ConnectionError) as error:
-            raise WorkerLostError(self._ended(process)) from error
+            raise WorkerLostError(self._end(process)) from error
         if result is None:
-            raise WorkerLostError(self._ended(process))
+            raise WorkerLostError(self._end(process))
         return result
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -78,7 +78,7 @@ class _Process:
             )
         return self._process
 
-    def _ended(self, process: subprocess.Popen[bytes]) -> str:
+    def _end(self, process: subprocess.Popen[bytes]) -> str:
         self._process = None
         process.kill()
         return f"worker process {process.pid} ended with exit code {process.wait()}"

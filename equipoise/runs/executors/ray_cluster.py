@@ -40,11 +40,11 @@ class RayCluster(Executor):
             try:
                 ray.init(address=self.address, log_to_driver=False)
             except Exception as error:  # Ray has no class for it
-                raise self._unreached(error) from error
+                raise self._unreachable(error) from error
         self._check_room(ray)
         return WorkerPool(lambda i: _RayWorker(ray, self.cpus, self.gpus), self.workers)
 
-    def _unreached(self, error: Exception) -> EquipoiseError:
+    def _unreachable(self, error: Exception) -> EquipoiseError:
         if self.address is None:
             return EquipoiseError(
                 f"executor: Ray did not start on this machine: {first_line(error)}"
@@ -102,7 +102,7 @@ class _RayWorker:
         """
         if self._actor is None:
             self._actor = self._make.remote()
-            self._started = self._actor.started.remote()
+            self._started = self._actor.is_started.remote()
             self._since = time.monotonic()
         if not self._ray.wait([self._started], timeout=LOOK)[0]:
             if time.monotonic() - self._since > PATIENCE:

@@ -171,8 +171,8 @@ class UnitRunner:
         self._actors: dict[str, Actor] = {}
         self._epoch = 0
 
-    def started(self) -> bool:
-        """That there is such a place."""
+    def is_started(self) -> bool:
+        """Answer at once, so that the driver knows that it has started."""
         return True
 
     def do(self, order: bytes) -> bytes:
@@ -206,9 +206,9 @@ class UnitRunner:
                 scorer = cast(TextScorer, self._actor(unit.by))
                 return scorer.continuation_logprobs(unit.contexts, unit.continuations)
             case Judged():
-                return self._judged(unit)
+                return self._judge(unit)
             case Learn():
-                return self._learned(Path(unit.folder))
+                return self._learn(Path(unit.folder))
             case ReleaseAll():
                 return self._release_all()
 
@@ -219,7 +219,7 @@ class UnitRunner:
             self._actors[by.key] = player.open(weights, self._resources)
         return self._actors[by.key]
 
-    def _judged(self, unit: Judged) -> list[Judgement]:
+    def _judge(self, unit: Judged) -> list[Judgement]:
         judge: Judge = unit.judge.built()
         context = JudgeContext(
             game=cast(Game, unit.game.built()),
@@ -231,7 +231,7 @@ class UnitRunner:
         )
         return judge.at(context).judge_checked(unit.matches, unit.prompts)
 
-    def _learned(self, folder: Path) -> dict[str, float]:
+    def _learn(self, folder: Path) -> dict[str, float]:
         """Learn the batch in `folder`; its lines of metrics go into a file there."""
         with open(folder / METRICS, "w", encoding="utf-8") as metrics:
 
@@ -257,7 +257,7 @@ def _nobody(player: Player | PlayerId) -> Actor:
 
 
 def failure(error: Exception) -> Done:
-    """That the unit failed, and how."""
+    """The answer to a unit that failed."""
     kind, message = sent(error)
     return Done(kind=kind, error=message)
 

@@ -117,7 +117,7 @@ class WorkerPool:
             self._changed.notify()
 
     def _next(self, opened: int | None) -> _Job | None:
-        """What a worker does next that has something of this epoch open; None: no more."""
+        """The next job for a worker that has something of this epoch open; None: no more."""
         with self._changed:
             while not self._closed.is_set():
                 if self._jobs:

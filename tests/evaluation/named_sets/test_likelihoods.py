@@ -11,7 +11,7 @@ import pytest
 from equipoise.errors import ConfigError
 from equipoise.runs import api, recipes
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.evaluation import model_settings
+from equipoise.runs.measure_sets import model_settings
 from equipoise.runs.named_sets.results import results
 from tests.evaluation.named_sets.test_choices import ROWS
 

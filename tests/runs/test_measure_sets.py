@@ -130,7 +130,7 @@ def test_a_game_s_rules_may_ask(run, sums):
 
 def test_further_turns_are_asked_below_the_answers(run):
     from equipoise.evaluation.named_sets.prompt_set import PromptSet
-    from equipoise.runs.evaluation import measure_sets
+    from equipoise.runs.measure_sets import measure_sets
     from equipoise.runs.monitor import Silent
 
     class TwoTurns(PromptSet):

@@ -1,4 +1,4 @@
-"""Measures players on benchmarks: asks, judges and scores, and records every step, so that nothing
+"""Measures players on named sets: asks, judges and scores, and records every step, so that nothing
 is asked twice and a killed measurement goes on where it was.
 """
 
@@ -11,25 +11,34 @@ from dataclasses import replace as with_changes
 import msgspec
 
 from equipoise import seeds
-from equipoise.errors import NoSignal
+from equipoise.errors import ConfigError, NoSignal
 from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.evaluation.named_sets.conversation import Conversation, asked_prompt
 from equipoise.evaluation.named_sets.records import (
     Answer,
     BenchmarkResult,
+    Continuation,
     Item,
     Judged,
     JudgeQuestion,
+    Likelihood,
 )
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.matches.play import play
+from equipoise.players.base import Actor, Scorer, TextScorer
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.database import to_json
 from equipoise.runs.judge_matches import judge_missing, most_common
 from equipoise.runs.ledger import MEETING
-from equipoise.runs.named_sets import asking
-from equipoise.runs.named_sets.answers import PART
+from equipoise.runs.named_sets.answers import (
+    PART,
+    planned_conversations,
+    recorded_answers,
+    recorded_matches,
+)
 from equipoise.runs.named_sets.results import SOURCE, STAGE, log, stage_key
 from equipoise.runs.open_run import OpenRun
+from equipoise.runs.play_matches import Batch, chunks, unplayed_chunks
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, record_id
 
 OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
@@ -38,11 +47,10 @@ OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
 def measure_set(
     run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
 ) -> BenchmarkResult:
-    """What `player` scores on a set that the run calls `name`; recorded, and read from the
-    records where it was measured before.
+    """Score `player` on a set that the run calls `name`; recorded, and read from the records where
+    it was measured before.
 
-    Raises ConfigError for a player that cannot be asked, NoSignal where no answer could be
-    scored.
+    Raises ConfigError for a player that cannot be asked, NoSignal where no answer could be scored.
     """
     key = _result_key(run, benchmark, items)
     stage = stage_key(name, player, key)
@@ -67,7 +75,7 @@ def _measure(
 ) -> BenchmarkResult:
     """Ask, judge and score; what each item scored is recorded."""
     run.ledger.add_prompts([asked_prompt(item) for item in items], PART, player.generation)
-    answers = asking.answers(run, name, benchmark, items, player)
+    answers = _record_answers(run, name, benchmark, items, player)
     if benchmark.judge is None:
         judged = []
     elif isinstance(benchmark.game_played, Conversation):
@@ -108,11 +116,11 @@ def _judge_answers(
     player: PlayerId,
     answers: Mapping[str, Sequence[Answer]],
 ) -> list[Judged]:
-    """What the judge makes of the answers, in the order of `questions`."""
+    """Have the judge score the answers, in the order of `questions`."""
     start = PlayerId(player.name)
     others: Mapping[str, Sequence[Answer]] = {}
     if benchmark.against_start:
-        others = asking.answers(run, name, benchmark, items, start)
+        others = _record_answers(run, name, benchmark, items, start)
     questions = benchmark.questions(items, answers, others)
     opponent = start if benchmark.against_start else OTHER
     matches = [_as_match(run, q, benchmark, player, opponent) for q in questions]
@@ -133,8 +141,8 @@ def _judge_games(
     items: Sequence[Item],
     player: PlayerId,
 ) -> list[Judged]:
-    """What the judge makes of matches of a game, by item, sample and seat."""
-    played = asking.matches(run, name, benchmark, items, player)
+    """Have the judge score matches of a game, by item, sample and seat."""
+    played = _record_games(run, name, benchmark, items, player)
     matches = [match for _, match in played]
     prompts = [item.prompt for item, _ in played]
     judgements = _record_judgements(run, name, benchmark, judge, matches, prompts, player)
@@ -181,7 +189,7 @@ def _as_match(
     player: PlayerId,
     opponent: PlayerId,
 ) -> Match:
-    """What the judge is shown, as a match: the answer in seat 1, the other in seat 2."""
+    """A question to the judge as a match: the answer in seat 1, the other in seat 2."""
     view = View(question.prompt.messages)
     turns = [Turn("1", view, question.answer)]
     seats = {"1": player}
@@ -210,3 +218,124 @@ def _judge_context(run: OpenRun, benchmark: Benchmark) -> JudgeContext:
     context = judge_context(run, 0)
     seed = seeds.child(run.config.seed, PART, "judge", benchmark.seed)
     return with_changes(context, game=benchmark.game_played, seed=seed)
+
+
+# -- asking
+
+
+def _record_answers(
+    run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
+) -> dict[str, list[Answer]]:
+    """Item id -> the player's answers, `samples` of each seat that it takes.
+
+    Raises ConfigError for a player that cannot give what the set asks for.
+    """
+    sampled = [item for item in items if not item.choices]
+    scored = [item for item in items if item.choices]
+    _ask(run, name, benchmark, sampled, player)
+    seed = run.config.seed
+    answers = recorded_answers(run.ledger, seed, benchmark, sampled, player)
+    if scored:
+        answers |= _likelihoods(run, name, scored, player)
+    return answers
+
+
+def _record_games(
+    run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
+) -> list[tuple[Item, Match]]:
+    """Every item with the matches on it, `samples` of each, the player in all seats."""
+    _ask(run, name, benchmark, items, player)
+    seed = run.config.seed
+    return recorded_matches(run.ledger, seed, benchmark, items, player)
+
+
+def _ask(
+    run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
+) -> None:
+    seed = run.config.seed
+    conversations = planned_conversations(seed, benchmark, items, player)
+    known = run.ledger.known("matches", [plan.id for plan in conversations])
+    # What a killed measurement left are whole chunks, so that those that follow are composed as
+    # they would have been.
+    planned = [plan for plan in conversations if plan.id not in known]
+    if not planned:
+        return
+    run.monitor.stage(f"{name}: {player} answers", len(planned), player.generation)
+
+    actor = _actor(run, player, benchmark.temperature, benchmark.max_new_tokens)
+
+    def act(batches: Sequence[Batch]) -> list[list[Move]]:
+        return [actor.act(views, dice) for _, views, dice in batches]
+
+    for chunk in unplayed_chunks(run, planned):
+        run.ledger.add_matches(play(chunk, benchmark.game_played, None, act))
+
+
+def _actor(
+    run: OpenRun,
+    player: PlayerId,
+    temperature: float | None = None,
+    max_new_tokens: int | None = None,
+) -> Actor:
+    """The open actor. Relative paths of players mean what they meant when the run was started,
+    those of sets and their judges what they mean now.
+    """
+    with run.directory.started_in():
+        return run.population.actor_with(player, temperature, max_new_tokens)
+
+
+# -- the likelihood of choices
+
+
+def _likelihoods(
+    run: OpenRun, name: str, items: Sequence[Item], player: PlayerId
+) -> dict[str, list[Answer]]:
+    actor = _actor(run, player)
+    if not isinstance(actor, Scorer):
+        kind = run.config.players[player.name].kind
+        raise ConfigError(
+            f"{name}: players.{player.name}: a player of kind '{kind}' gives no "
+            "likelihoods of given answers; measure a local model, or a set whose "
+            "answers are generated"
+        )
+    rows = [text for item in items for text in item.continuations]
+    run.monitor.stage(f"{name}: {player} scores", len(rows), player.generation)
+    keys = [row.key for row in rows]
+    known = run.ledger.logprobs(player, actor.encoding, keys)
+    for chunk in chunks(rows, run.config.commit_every):
+        missing = {row.key: row for row in chunk if row.key not in known}
+        for plain in (False, True):
+            part = {key: row for key, row in missing.items() if row.plain == plain}
+            if part:
+                texts = list(part)
+                values = _logprobs(name, player, actor, list(part.values()), plain)
+                run.ledger.add_logprobs(player, actor.encoding, texts, values)
+                known |= dict(zip(texts, values, strict=True))
+        run.monitor.advance(len(chunk))
+    return {
+        item.id: [
+            Answer(
+                item=item.id,
+                likelihoods=tuple(Likelihood(*known[text.key]) for text in item.continuations),
+            )
+        ]
+        for item in items
+    }
+
+
+def _logprobs(
+    name: str, player: PlayerId, actor: Actor, rows: Sequence[Continuation], plain: bool
+) -> list[tuple[float, int]]:
+    """(log p of each text after what comes before it, its tokens)."""
+    texts = [row.text for row in rows]
+    if not plain:
+        assert isinstance(actor, Scorer)
+        chats = [row.messages for row in rows]
+        return actor.logprobs(chats, texts, whole=True, cut=[not r.ended for r in rows])
+    if not isinstance(actor, TextScorer):
+        raise ConfigError(
+            f"{name}: {player} cannot score plain texts without a chat template; "
+            "measure a local model"
+        )
+    contexts = [row.messages[-1].content for row in rows]
+    return actor.continuation_logprobs(contexts, texts)

@@ -14,7 +14,7 @@ from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.named_sets.checks import Sets, check_sets
-from equipoise.runs.named_sets.measurement import measure_set
+from equipoise.runs.named_sets.measure_set import measure_set
 from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId
@@ -116,7 +116,7 @@ NAME = "model"  # what a bare model is called in the run that is made for it
 
 
 def is_run(target: str | Path) -> bool:
-    """Whether it is the folder of a run."""
+    """Return True if it is the folder of a run."""
     return (Path(target) / "ledger.sqlite").is_file()
 
 
