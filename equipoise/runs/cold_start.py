@@ -46,8 +46,8 @@ TEACHER = "teacher"
 
 @dataclass(frozen=True)
 class ColdStart:
-    """The result of a cold start: the file of traces, the prompts that were played on, how many plays there
-    were, how many traces were kept and their mean pay-off, and the trained model's folder.
+    """The result of a cold start: the file of traces, the prompts played on, how many plays
+    there were, how many traces were kept and their mean pay-off, and the trained model's folder.
     """
 
     traces: Path

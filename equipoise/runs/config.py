@@ -34,7 +34,9 @@ class RunConfig(RunFields):
     @model_validator(mode="before")
     @classmethod
     def _default_kinds(cls, values: Any) -> Any:
-        """Settings given without a kind are settings of the default kind: `evaluate: {samples: 8}`."""
+        """Settings given without a kind are settings of the default kind: `evaluate: {samples:
+        8}`.
+        """
         filled = dict(values)
         if "executor" in filled:
             filled["executor"] = short_form(filled["executor"])

@@ -67,7 +67,7 @@ class Roster:
         return self.learners(t) + self.others()
 
     def turn(self, t: int) -> list[PlayerId]:
-        """The players that learn in generation t; every earlier generation has been learned from."""
+        """The players that learn in generation t; every earlier generation has learned."""
         self._decide(t)
         return [player for player in self.learners(t) if player.name in self._turns[t]]
 

@@ -28,7 +28,9 @@ class Journal(Generic[T]):
         self._decoder = msgspec.json.Decoder(kind)
 
     def add(self, record: T) -> None:
-        """Put a record at the end. Raises DiskFull, and RunError where the file cannot be written."""
+        """Put a record at the end. Raises DiskFull, and RunError where the file cannot be
+        written.
+        """
         line = msgspec.json.encode(record) + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

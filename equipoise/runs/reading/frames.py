@@ -208,7 +208,9 @@ def _of_seat(match: Match, seat: str, texts: Mapping[str, str]) -> Row:
 
 
 def _margin(match: Match, seat: str, scores: Mapping[str, float]) -> float | None:
-    """The seat's score less the mean score of the seats of other players; None where there is none."""
+    """The seat's score less the mean score of the seats of other players; None where there is
+    none.
+    """
     own = match.seats[seat]
     others: Sequence[float] = [
         score for other, score in scores.items() if match.seats[other] != own

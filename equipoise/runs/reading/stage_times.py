@@ -17,7 +17,9 @@ OUTER = ("measure", "select")
 
 @dataclass
 class StageTime:
-    """The seconds of all stages of one name: those of `parts`, the stages inside it, and its own."""
+    """The seconds of all stages of one name: those of `parts`, the stages inside it, and its
+    own.
+    """
 
     stage: str
     own: float = 0.0
