@@ -16,8 +16,8 @@ from equipoise.evaluation.measures import Estimate
 from equipoise.report.terminal import show_notes
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.evaluation import is_run, players_of
 from equipoise.runs.exploit_recipe import EXPLOITER, exploit_settings
+from equipoise.runs.measure_sets import is_run, players_of
 from equipoise.runs.reading.history import history
 from equipoise.system.files import write_text
 from equipoise.types import PlayerId, record_id

@@ -277,7 +277,7 @@ class Run:
         there or a run that is in use, Stopped on Ctrl-C: the same call goes on.
         """
         from equipoise.report.terminal import Display, show_notes
-        from equipoise.runs.evaluation import measure
+        from equipoise.runs.measure_sets import measure
 
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,
@@ -301,7 +301,7 @@ class Run:
         and for players without weights, DataError where data cannot be had.
         """
         from equipoise.report.terminal import show_notes
-        from equipoise.runs.evaluation import players_of
+        from equipoise.runs.measure_sets import players_of
         from equipoise.runs.named_sets.harness import measure_by_harness
 
         by = recipes.component(Harness, harness, settings, "--harness")

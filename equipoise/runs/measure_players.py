@@ -5,7 +5,7 @@ from __future__ import annotations
 from equipoise.evaluation.measures import Measures
 from equipoise.runs.arena import RunArena
 from equipoise.runs.model_card import write_cards
-from equipoise.runs.named_sets.measurement import measure_set
+from equipoise.runs.named_sets.measure_set import measure_set
 from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.open_run import OpenRun
 
