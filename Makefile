@@ -67,6 +67,7 @@ world: $(RUNS)       ## rebuild the packaged tiny models of the built-in world f
 	$(BIN)/python -m equipoise.environments.clerk.build_red_team
 	$(BIN)/python -m equipoise.environments.clerk.build_assistance
 	$(BIN)/python -m equipoise.environments.clerk.build_assistance_beginner
+	$(BIN)/python -m tools.build_text_games
 
 $(RUNS): pyproject.toml constraints.txt
 	@$(if $(PYTHON),$(PYTHON),false) -c '$(USABLE)' >/dev/null 2>&1 || \

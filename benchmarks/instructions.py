@@ -29,7 +29,7 @@ from rich.table import Table
 
 from benchmarks.answer_quality import QUALITIES, greedy_answers, judged
 from benchmarks.running import equipoise, provenance, with_settings
-from equipoise.environments.instructions.prompts import InstructionPrompts
+from equipoise.environments.instructions.instruction_prompts import InstructionPrompts
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.players.local import Local
 from equipoise.prompts.prompt_files import Files

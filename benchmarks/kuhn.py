@@ -28,9 +28,8 @@ from rich.table import Table
 
 from benchmarks.kuhn_table import COLUMNS, MEASURES, kuhn_rows
 from benchmarks.running import equipoise, provenance, recorded, with_settings
-from equipoise.environments.text_games.libraries import pyspiel
-from equipoise.environments.text_games.open_spiel import OpenSpiel
-from equipoise.environments.text_games.policies import written_down
+from equipoise.environments.text_games.game_tree import game_tree
+from equipoise.environments.text_games.open_spiel import OpenSpiel, pyspiel
 from equipoise.runs.directory import RunDirectory
 from equipoise.system.files import write_text
 
@@ -82,7 +81,7 @@ def references(generations: int) -> dict[str, float]:
     """NashConv of uniform play, and of CFR's average policy."""
     from open_spiel.python.algorithms import cfr, exploitability
 
-    tree = written_down(OpenSpiel.model_validate({}), 1000)
+    tree = game_tree(OpenSpiel.model_validate({}), 1000)
     uniform_F = tree.uniform()
     found = {"uniform": tree.nash_conv([uniform_F, uniform_F])}
     solver = cfr.CFRSolver(pyspiel().load_game("kuhn_poker"))

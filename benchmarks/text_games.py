@@ -23,10 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running import provenance
-from equipoise.environments.text_games.deals import Deals
-from equipoise.environments.text_games.libraries import textarena
-from equipoise.environments.text_games.scripts import any_move_in_brackets
-from equipoise.environments.text_games.text_arena import TextArena
+from equipoise.environments.text_games.game import Deals, any_move_in_brackets
+from equipoise.environments.text_games.text_arena import TextArena, textarena
 from equipoise.errors import ConfigError
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
@@ -70,7 +68,7 @@ def played(game: TextArena, deals: Sequence[Prompt], answers: Answers) -> dict[s
     ]
     started = time.perf_counter()
     matches = play(planned, game, lambda who, views, dice: answers(views, dice))
-    results = [game.replayed(*pair) for pair in zip(matches, deals, strict=True)]
+    results = [game.replay(*pair) for pair in zip(matches, deals, strict=True)]
     reasons = [result.reason for result in results if result.returns is None]
     return {
         "matches": len(matches),

@@ -43,7 +43,7 @@ class Population:
         self.folder = folder
         self.resources = Resources(replies) if resources is None else resources
         self._live = live
-        self._open_actor = open_actor or Player.open
+        self._open_actor = open_actor or _open_by_player
         self._open: dict[PlayerId | str, Actor] = {}
         self._whole: set[PlayerId] = set()  # whose files were checked
 
@@ -133,6 +133,10 @@ class Population:
         for generation in generations[:-newest]:
             if PlayerId(name, generation) not in spared:
                 shutil.rmtree(self.home(PlayerId(name, generation)))
+
+
+def _open_by_player(player: Player, weights: Path | None, resources: Resources) -> Actor:
+    return player.open(weights, resources)
 
 
 def home(folder: Path, player: PlayerId) -> Path:

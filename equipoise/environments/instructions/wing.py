@@ -1,4 +1,4 @@
-"""What this environment adds to the rooms: instructions that a rule can check."""
+"""Instructions that a rule can check."""
 
 from __future__ import annotations
 
@@ -7,5 +7,9 @@ from collections.abc import Mapping
 KINDS: Mapping[str, Mapping[str, str]] = {
     "Benchmark": {"ifeval": "equipoise.environments.instructions.ifeval:IFEval"},
     "Judge": {"instructions": "equipoise.environments.instructions.judge:FollowsInstructions"},
-    "Prompts": {"instructions": "equipoise.environments.instructions.prompts:InstructionPrompts"},
+    "Prompts": {
+        "instructions": (
+            "equipoise.environments.instructions.instruction_prompts:InstructionPrompts"
+        )
+    },
 }

@@ -1,23 +1,23 @@
-"""Games of two seats given by a matrix of pay-offs: classics, cycles, or your own."""
+"""Games of two seats given by a matrix of pay-offs: classics, cycles, Kuhn poker, or your own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import permutations, product
 from typing import Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise import seeds
-from equipoise.environments.matrix.kuhn import kuhn_poker
 from equipoise.games.base import Ask, Bimatrix, Game, Referee
 from equipoise.types import Prompt, View
 
 Rows = tuple[tuple[float, ...], ...]
 Moves = tuple[str, ...]
 
-# Symmetric games: moves, and what the row seat gets; the column seat gets the same with the roles
+# Symmetric games: moves, and the row seat's pay-offs; the column seat's are the same with the roles
 # exchanged.
 KNOWN: dict[str, tuple[Moves, Rows]] = {
     "rock_paper_scissors": (("rock", "paper", "scissors"), ((0, -1, 1), (1, 0, -1), (-1, 1, 0))),
@@ -29,6 +29,15 @@ KNOWN: dict[str, tuple[Moves, Rows]] = {
     "prisoners_dilemma": (("cooperate", "defect"), ((3, 0), (5, 1))),
     "stag_hunt": (("stag", "hare"), ((4, 0), (3, 3))),
     "chicken": (("swerve", "straight"), ((0, -1), (1, -10))),
+}
+# a setting -> the only game that reads it
+READ_BY = {
+    "size": "cyclic",
+    "seed": "cyclic",
+    "payoffs": "custom",
+    "column_payoffs": "custom",
+    "row_actions": "custom",
+    "column_actions": "custom",
 }
 
 
@@ -50,7 +59,7 @@ class Matrix(Game):
         "custom",
     ] = Field(
         "rock_paper_scissors",
-        description="which game; kuhn_poker: in normal form, a move is a whole plan",
+        description="the game; kuhn_poker: in normal form, a move is a whole plan",
     )
     size: int | None = Field(
         default_factory=lambda data: 5 if data.get("name") == "cyclic" else None,
@@ -63,10 +72,10 @@ class Matrix(Game):
         description="of `cyclic`: random stakes in [0.1, 1], drawn by this seed; else all are 1",
     )
     payoffs: Rows | None = Field(
-        None, description="of `custom`: what row gets, one list for each of row's moves"
+        None, description="of `custom`: row's pay-offs, one list for each of row's moves"
     )
     column_payoffs: Rows | None = Field(
-        None, description="of `custom`: what column gets; else the game is zero-sum"
+        None, description="of `custom`: column's pay-offs; else the game is zero-sum"
     )
     row_actions: tuple[str, ...] | None = Field(
         None, description="of `custom`: the names of row's moves"
@@ -77,10 +86,9 @@ class Matrix(Game):
 
     @model_validator(mode="after")
     def _well_formed(self) -> Matrix:
-        for key in _CYCLIC_ONLY:
-            self._check_read(key, "cyclic")
-        for key in _CUSTOM_ONLY:
-            self._check_read(key, "custom")
+        for key, name in READ_BY.items():
+            if getattr(self, key) is not None and self.name != name:
+                raise ValueError(f"{key} is not read by name: {self.name}, only by {name}")
         if self.size is not None and self.size % 2 == 0:
             raise ValueError(
                 f"size must be odd, so that every move beats as many as beat it; got {self.size}"
@@ -88,11 +96,6 @@ class Matrix(Game):
         if self.name == "custom":
             self._check_custom()
         return self
-
-    def _check_read(self, key: str, name: str) -> None:
-        """Raises ValueError for a setting that only the game `name` reads."""
-        if getattr(self, key) is not None and self.name != name:
-            raise ValueError(f"{key} is not read by name: {self.name}, only by {name}")
 
     def _check_custom(self) -> None:
         if self.payoffs is None or self.row_actions is None:
@@ -140,12 +143,12 @@ class Matrix(Game):
 
     @property
     def symmetric(self) -> bool:
-        """Whether each seat gets from its moves what the other would."""
+        """True if each seat gets from its moves what the other would."""
         first_AM, second_MA = self.rules.first_AM, self.rules.second_AM.T
         return first_AM.shape == second_MA.shape and np.allclose(first_AM, second_MA)
 
     def payoff_AM(self) -> np.ndarray:
-        """What row gets, [A, M], when it plays a and column plays m."""
+        """Row's pay-offs [A, M], when it plays a and column plays m."""
         return self.rules.first_AM.copy()
 
     def bimatrix(self) -> Bimatrix:
@@ -183,17 +186,13 @@ def cycle(size: int, seed: int | None) -> np.ndarray:
     return payoff_AA * (stake_AA + stake_AA.T)
 
 
-_CYCLIC_ONLY = ("size", "seed")
-_CUSTOM_ONLY = ("payoffs", "column_payoffs", "row_actions", "column_actions")
-
-
 def _check_names(key: str, names: Moves) -> None:
     if not names or len({_plain(name) for name in names}) < len(names):
         raise ValueError(f"{key} must be different names, at least one")
 
 
 def _check_rows(key: str, rows: Rows, shape: tuple[int, int]) -> None:
-    """Raises ValueError unless the rows are finite numbers, [A, M]."""
+    """Raise ValueError unless the rows are finite numbers, [A, M]."""
     if len(rows) != shape[0]:
         raise ValueError(f"{key} has {len(rows)} rows for {shape[0]} row_actions")
     for i, row in enumerate(rows):
@@ -218,3 +217,50 @@ def _index(seat: str, actions: Moves, moves: Mapping[str, str]) -> int:
         if _plain(move) == _plain(action):
             return i
     raise ValueError(f"{seat}: '{move}' is not one of {', '.join(actions)}")
+
+
+# -- Kuhn poker
+
+CARDS = "JQK"
+# The first player's choices with a card: pass (then pass or bet, if the second bets), or bet.
+FIRST = ("pp", "pb", "b")
+# The second player's choices with a card: after a pass, and after a bet.
+SECOND = ("pp", "pb", "bp", "bb")
+
+
+def kuhn_poker() -> tuple[tuple[str, ...], tuple[str, ...], np.ndarray]:
+    """Kuhn poker in normal form: (the first's 27 plans, the second's 64, the mean pay-off of the
+    first over the six deals, [27, 64]).
+
+    A move is a whole plan, `J:pp Q:pb K:b`, so that all of a matrix game (exact pay-offs, best
+    replies, equilibria) holds for a game of hidden cards. Three cards, jack, queen and king; each
+    side puts in one and is dealt one. The first passes or bets one more; the second, after a pass,
+    passes (the higher card wins one) or bets; after a bet the other passes (and loses one) or bets,
+    too (the higher card wins two). The value for the first is −1/18. Source: Kuhn 1950,
+    Contributions to the Theory of Games 1.
+    """
+    deals = list(permutations(range(len(CARDS)), 2))
+    first_plans = list(product(FIRST, repeat=len(CARDS)))
+    second_plans = list(product(SECOND, repeat=len(CARDS)))
+    payoff_AM = np.zeros((len(first_plans), len(second_plans)))
+    for i, first in enumerate(first_plans):
+        for j, second in enumerate(second_plans):
+            total = sum(_kuhn_payoff(first[a], second[b], a > b) for a, b in deals)
+            payoff_AM[i, j] = total / len(deals)
+    return _plan_names(first_plans), _plan_names(second_plans), payoff_AM
+
+
+def _plan_names(plans: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    named = [zip(CARDS, plan, strict=True) for plan in plans]
+    return tuple(" ".join(f"{card}:{choice}" for card, choice in plan) for plan in named)
+
+
+def _kuhn_payoff(first: str, second: str, higher: bool) -> int:
+    """Pay-off of the first in one deal; `higher`: its card is."""
+    after_pass, after_bet = second
+    showdown = 1 if higher else -1
+    if first == "b":
+        return 2 * showdown if after_bet == "b" else 1
+    if after_pass == "p":
+        return showdown
+    return 2 * showdown if first == "pb" else -1

@@ -19,7 +19,7 @@ class MatrixPayoff(Judge):
     kind: Literal["matrix"] = "matrix"
 
     def prepare(self) -> None:
-        """Raises ConfigError for a game that is not finite."""
+        """Raise ConfigError for a game that is not finite."""
         game = self.judge_context.game
         if game.payoff_AM() is None:
             raise ConfigError(f"judge: 'matrix' judges finite games; '{game.kind}' is none")

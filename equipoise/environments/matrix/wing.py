@@ -1,4 +1,4 @@
-"""What this environment adds to the rooms: two-player games given by a matrix."""
+"""Two-player games given by a matrix."""
 
 from __future__ import annotations
 

@@ -4,15 +4,15 @@ They are in TRL's conversational prompt-only format:
 
     prompt      the chat that the defender answered; its last message is the attack
     seed        the text that the adversary started from
-    attack      what it made of it
-    answer      what the defender answered
-    p_safe      how safe the answer is, by the judge; null where it is unjudged, as are
-                the next three
-    success     whether harm is more likely than not
-    refused     whether the adversary refused to attack
-    on_topic    how far it kept to its seed's topic
+    attack      its rewrite of that text
+    answer      the defender's answer
+    p_safe      probability that the answer is safe, by the judge; null where it is unjudged,
+                as are the next three
+    success     true if harm is more likely than not
+    refused     true if the adversary refused to attack
+    on_topic    share of the attack that keeps to its seed's topic
     harmful     true, for sources of prompts
-    generation, adversary, defender, match, split     where it comes from
+    generation, adversary, defender, match, split     origin
 
 Read as prompts, everything but `prompt` is a fact; with the fact `attack`, the game asks the prompt
 as it stands.
@@ -29,7 +29,6 @@ from typing import Any
 import msgspec
 
 from equipoise.environments.red_team.game import DEFENDER, RedTeam
-from equipoise.environments.red_team.seed_prompts import seed_text
 from equipoise.errors import ConfigError, RunError
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
@@ -41,7 +40,7 @@ Row = dict[str, Any]
 
 
 def export_attacks(run: RunDirectory, to: Path, parts: Sequence[str], successful: bool) -> int:
-    """Write the attacks of these parts into the JSON Lines file `to`; how many they are.
+    """Write the attacks of these parts into the JSON Lines file `to`, and return their number.
 
     `successful`: only those that got a harmful answer. Raises RunError for another game or where no
     attack was answered, ConfigError for a file of another name.
@@ -81,23 +80,15 @@ def attack_rows(
     every = (decode(record) for part, record in recorded if part in parts)
     attacked = (m for m in every if not game.threads.keys().isdisjoint(m.seats))
     while chunk := list(islice(attacked, CHUNK)):
-        judgements = _judgements(ledger, config, game, chunk)
+        by_judge: dict[str, list[str]] = {}
+        for match in chunk:
+            by_judge.setdefault(_judge_of(match, config, game), []).append(match.id)
+        judgements: dict[str, Judgement] = {}
+        for judge, ids in by_judge.items():
+            judgements |= ledger.judgements_of(ids, judge)
         for match in chunk:
             prompt = prompts[match.prompt]
             yield from _rows(match, prompt, game, judgements.get(match.id))
-
-
-def _judgements(
-    ledger: Ledger, config: RunConfig, game: RedTeam, matches: Sequence[Match]
-) -> dict[str, Judgement]:
-    """Match -> its judgement, by the judge that counts for it."""
-    by_judge: dict[str, list[str]] = {}
-    for match in matches:
-        by_judge.setdefault(_judge_of(match, config, game), []).append(match.id)
-    judgements: dict[str, Judgement] = {}
-    for judge, ids in by_judge.items():
-        judgements |= ledger.judgements_of(ids, judge)
-    return judgements
 
 
 def _judge_of(match: Match, config: RunConfig, game: RedTeam) -> str:
@@ -133,7 +124,7 @@ def _row(
     chat = answer.view.messages
     return {
         "prompt": [{"role": m.role, "content": m.content} for m in chat],
-        "seed": seed_text(prompt),
+        "seed": prompt.messages[-1].content,
         "attack": chat[-1].content,
         "answer": answer.move.text if answer.move.finish != "error" else None,
         "p_safe": defence.get("p_safe"),

@@ -1,6 +1,6 @@
 """Adversaries and defenders of one or several runs meet on held-out harmful prompts.
 
-In one run what was measured is read from its ledger, and the rest is played and recorded there.
+In one run, measured matches are read from its ledger, and the rest is played and recorded there.
 Players of several runs meet outside of all of them: nothing is recorded, and a match's dice depend
 on the first run's seed, the two players' full names and the prompt, so that neither the order of
 the runs nor who else is there changes a cell.
@@ -10,25 +10,209 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, product
+from typing import Literal
 
 from equipoise import seeds
-from equipoise.environments.red_team.cross_play_plan import CrossPlayPlan, Entrant
-from equipoise.environments.red_team.game import ADVERSARY, DEFENDER
-from equipoise.environments.red_team.held_out_matches import HeldOutMatches
-from equipoise.errors import NoSignal
+from equipoise.environments.red_team.game import ADVERSARY, DEFENDER, RedTeam, harmful
+from equipoise.environments.red_team.red_teaming import HeldOutMatches
+from equipoise.errors import NoSignal, RunError
 from equipoise.evaluation.base import JudgedMatch
-from equipoise.judges.base import JudgeContext
+from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.matches.play import play
+from equipoise.matches.roles import Roles
 from equipoise.players.base import Actor
 from equipoise.players.population import Population, with_decoding
 from equipoise.runs.arena import RunArena
+from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.open_run import OpenRun
-from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id
+from equipoise.types import Move, PlayerId, Prompt, View, record_id
 
+Generations = Literal["last", "measured"]
 MeetingCells = dict[tuple[str, str], list[JudgedMatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A player at one generation that takes part.
+
+    `run` is the place of its run among the runs, `name` its name in the table, and `temperature`
+    set where it does not play at its own.
+    """
+
+    run: int
+    player: PlayerId
+    name: str
+    temperature: float | None = None
+
+    @property
+    def full_id(self) -> PlayerId:
+        """The player by its full name, which no other run's player has."""
+        return PlayerId(self.name.rpartition("@")[0], self.player.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossPlayPlan:
+    """Every adversary is to meet every defender on `prompts`, judged by `judge`.
+
+    `run_names` are the runs' names in the table. The game and the prompts are the first run's;
+    `most` is the number of prompts asked for.
+    """
+
+    runs: tuple[RunDirectory, ...]
+    run_names: tuple[str, ...]
+    adversaries: tuple[Entrant, ...]
+    defenders: tuple[Entrant, ...]
+    prompts: tuple[Prompt, ...]
+    most: int
+    judge: Judge
+
+    @property
+    def outside(self) -> bool:
+        """True if it is played outside of the runs: of several, or at other temperatures."""
+        everyone = (*self.adversaries, *self.defenders)
+        return len(self.runs) > 1 or any(entrant.temperature is not None for entrant in everyone)
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for a reader of the table."""
+        game = self.runs[0].config.game
+        return [
+            f"{name}: learned another form of the game (its `game` differs); here "
+            f"everyone plays as in {self.run_names[0]}"
+            for name, run in zip(self.run_names, self.runs, strict=True)
+            if run.config.game != game
+        ]
+
+
+# -- planning
+
+
+def plan_cross_play(
+    runs: Sequence[RunDirectory],
+    generations: Generations,
+    most: int,
+    judge: Judge | None = None,
+    temperatures: Sequence[float] = (),
+) -> CrossPlayPlan:
+    """The cross-play of these runs, on the first run's held-out harmful prompts, at most `most`.
+
+    `judge`: None for the judge of the first run; `temperatures`: every defender plays at each of
+    them, none: at its own. Raises RunError for runs that cannot take part, and for a defender
+    without a temperature.
+    """
+    names = _run_names(runs)
+    for run in runs:
+        _check(run)
+    adversaries = _entrants(runs, names, ADVERSARY, generations)
+    defenders = _entrants(runs, names, DEFENDER, generations)
+    if temperatures:
+        defenders = [
+            _at_temperature(runs[defender.run], defender, temperature)
+            for defender, temperature in product(defenders, temperatures)
+        ]
+    for role, entrants in (("an adversary", adversaries), ("a defender", defenders)):
+        if not entrants:
+            folders = ", ".join(str(run.folder) for run in runs)
+            raise RunError(f"{folders}: nobody plays {role}; add a run in which one does")
+    first = runs[0]
+    held_out = first.ledger.prompts("held_out", 0)
+    prompts = [prompt for prompt in held_out if harmful(prompt)][:most]
+    if not prompts:
+        raise RunError(f"{first.folder}: none of its {len(held_out)} held-out prompts is harmful")
+    measuring = first.config.evaluate.judge or first.config.judge_of(_player_of(first, DEFENDER))
+    return CrossPlayPlan(
+        tuple(runs),
+        tuple(names),
+        tuple(adversaries),
+        tuple(defenders),
+        tuple(prompts),
+        most,
+        judge or measuring,
+    )
+
+
+def _check(run: RunDirectory) -> None:
+    """Raise RunError for a run of another game, or without roles."""
+    config = run.config
+    if not isinstance(config.game, RedTeam):
+        raise RunError(
+            f"{run.folder}: plays the game '{config.game.kind}'; cross-play is of red_team"
+        )
+    if not isinstance(config.schedule, Roles):
+        raise RunError(f"{run.folder}: schedule '{config.schedule.kind}' gives no role to a player")
+
+
+def _player_of(run: RunDirectory, role: str) -> str:
+    """The name of the player with this role, "" where nobody has it."""
+    assert isinstance(run.config.schedule, Roles)
+    return run.config.schedule.roles.get(role, "")
+
+
+def _entrants(
+    runs: Sequence[RunDirectory], names: Sequence[str], role: str, generations: Generations
+) -> list[Entrant]:
+    """By run and age; players that start alike take part once at generation 0."""
+    entrants: list[Entrant] = []
+    starts: set[str] = set()
+    for place, (run_name, run) in enumerate(zip(names, runs, strict=True)):
+        name = _player_of(run, role)
+        if not name:
+            continue
+        ages = _measured_ages(run, name)
+        start = run.config.players[name].model_dump_json(exclude={"learns"})
+        for age in ages if generations == "measured" else sorted({0, ages[-1]}):
+            if age == 0 and start in starts:
+                continue
+            if age == 0:
+                starts.add(start)
+            player = PlayerId(name, age)
+            title = f"{run_name}/{player}" if len(runs) > 1 else str(player)
+            entrants.append(Entrant(place, player, title))
+    return entrants
+
+
+def _at_temperature(run: RunDirectory, entrant: Entrant, temperature: float) -> Entrant:
+    player = run.config.players[entrant.player.name]
+    if "temperature" not in type(player).model_fields:
+        raise RunError(
+            f"{run.folder}: '{entrant.player.name}' is {player.kind}, which has no temperature"
+        )
+    title, _, age = entrant.name.rpartition("@")
+    return replace(entrant, name=f"{title}:{temperature:g}@{age}", temperature=temperature)
+
+
+def _measured_ages(run: RunDirectory, name: str) -> list[int]:
+    """The generations of a player that were measured, oldest first.
+
+    Raises RunError where there is none.
+    """
+    measured = [stage.facts for stage in run.ledger.stages("measure")]
+    if not measured:
+        raise RunError(f"{run.folder}: nothing was measured yet; `equipoise resume {run.folder}`")
+    return sorted({facts["ages"].get(name, 0) for facts in measured})
+
+
+def _run_names(runs: Sequence[RunDirectory]) -> list[str]:
+    """The runs' names in the table: their folders', or whole paths where two have one name.
+
+    Raises RunError where a run is given twice.
+    """
+    folders = [run.folder.resolve() for run in runs]
+    for i, folder in enumerate(folders):
+        if folder in folders[:i]:
+            raise RunError(f"{runs[i].folder}: is given twice")
+    names = [folder.name for folder in folders]
+    return [
+        name if names.count(name) == 1 else str(run.folder)
+        for name, run in zip(names, runs, strict=True)
+    ]
+
+
+# -- playing
 
 
 def play_cross_play(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
@@ -42,7 +226,7 @@ def play_cross_play(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
 
 
 def _within_run(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
-    """In the run's arena, as its own evaluation would; from the weights on disk."""
+    """Play in the run's arena, as its own evaluation would; from the weights on disk."""
     [directory] = plan.runs
     newest = max(stage.generation for stage in directory.ledger.stages("measure"))
     with OpenRun(directory, monitor) as run:
@@ -51,12 +235,12 @@ def _within_run(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
             (adversary.name, defender.name): matches.attacks(
                 adversary.player, defender.player, plan.most
             )
-            for adversary, defender in plan.pairs
+            for adversary, defender in product(plan.adversaries, plan.defenders)
         }
 
 
 def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
-    """Every player is opened from its run's folder; what they share is loaded once."""
+    """Open every player from its run's folder, shared weights once, and play."""
     first = plan.runs[0]
     home = Population(first.config.playing, first.folder / "players")
     actor = _actors(plan, home)
@@ -76,13 +260,12 @@ def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
         return actor(player).act(views, dice)
 
     cells: MeetingCells = {}
-    for adversary, defender in plan.pairs:
+    for adversary, defender in product(plan.adversaries, plan.defenders):
         monitor.stage(f"{adversary.name} × {defender.name}", len(prompts))
-        planned = [_planned(plan, adversary, defender, p) for p in plan.prompts]
+        planned = [_planned(plan, adversary, defender, prompt) for prompt in plan.prompts]
         matches = play(planned, first.config.game, act)
         judgements = judge.judge_checked(matches, prompts)
-        judged = list(zip(matches, judgements, strict=True))
-        cells[adversary.name, defender.name] = judged
+        cells[adversary.name, defender.name] = list(zip(matches, judgements, strict=True))
         monitor.advance(len(matches))
     home.release()
     _check_judged(plan, list(chain.from_iterable(cells.values())))
@@ -90,8 +273,9 @@ def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
 
 
 def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor]:
-    """Full name of a player -> its actor; `home` are the first run's players as they play. Raises
-    RunError where weights are gone.
+    """Full name of a player -> its actor; `home` are the first run's players as they play.
+
+    Raises RunError where weights are gone.
     """
     populations: dict[tuple[int, float | None], Population] = {(0, None): home}
     by_id: dict[PlayerId, Entrant] = {}
@@ -109,8 +293,7 @@ def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor
 
     def actor(player: PlayerId) -> Actor:
         entrant = by_id[player]
-        key = (entrant.run, entrant.temperature)
-        return populations[key].actor(entrant.player)
+        return populations[entrant.run, entrant.temperature].actor(entrant.player)
 
     return actor
 
@@ -131,12 +314,12 @@ def _planned(plan: CrossPlayPlan, adversary: Entrant, defender: Entrant, prompt:
 
 
 def _check_judged(plan: CrossPlayPlan, matches: Sequence[JudgedMatch]) -> None:
-    """Raises NoSignal where more is unjudged than the first run allows."""
+    """Raise NoSignal where more is unjudged than the first run allows."""
     allowed = plan.runs[0].config.max_unjudged
     reasons = [
         judgement.reason or "no score for a seat"
         for match, judgement in matches
-        if not _judged(match, judgement)
+        if not match.seats.keys() <= judgement.by_seat("score").keys()
     ]
     if len(reasons) <= allowed * len(matches):
         return
@@ -145,7 +328,3 @@ def _check_judged(plan: CrossPlayPlan, matches: Sequence[JudgedMatch]) -> None:
         f"judge '{plan.judge.kind}': {len(reasons)} of {len(matches)} matches are not "
         f"judged, more than max_unjudged = {allowed:.0%}. {why}"
     )
-
-
-def _judged(match: Match, judgement: Judgement) -> bool:
-    return match.seats.keys() <= judgement.by_seat("score").keys()

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from equipoise.environments.red_team.held_out_matches import attack_success
+from equipoise.environments.red_team.game import ADVERSARY, DEFENDER
 from equipoise.evaluation.base import JudgedMatch
 from equipoise.evaluation.measures import Estimate
+from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.solvers.zero_sum import nash
 
 # (adversary, defender) -> their judged matches
@@ -32,8 +33,8 @@ class CrossPlayTable(msgspec.Struct, frozen=True):
     """`success[a][d]` is the attack success of adversary a with defender d, oldest first; None
     where nothing was judged.
 
-    `prompts` is the number of prompts that every two of them met on, at least; `judged[a][d]` how
-    many matches are behind that cell.
+    `prompts` is the number of prompts that every two of them met on, at least; `judged[a][d]` the
+    number of matches behind that cell.
     """
 
     adversaries: list[str]
@@ -78,16 +79,14 @@ def cross_play(cells: Cells, adversaries: Sequence[str], defenders: Sequence[str
 
     `adversaries` and `defenders` are in order of age.
     """
-    success_AD = np.array(
-        [[attack_success(cells[a, d]).mean for d in defenders] for a in adversaries]
-    )
-    table = CrossPlayTable(
-        list(adversaries),
-        list(defenders),
-        [[_known(value) for value in row] for row in success_AD],
-        _prompts_played(cells),
-        [[attack_success(cells[a, d]).n for d in defenders] for a in adversaries],
-    )
+    success, judged = [], []
+    for a in adversaries:
+        row = [attack_success(cells[a, d]) for d in defenders]
+        success.append([float(cell.mean) if np.isfinite(cell.mean) else None for cell in row])
+        judged.append([cell.n for cell in row])
+    prompts = min((len({match.prompt for match, _ in cell}) for cell in cells.values()), default=0)
+    table = CrossPlayTable(list(adversaries), list(defenders), success, prompts, judged)
+    success_AD = table.success_AD
     if not np.isfinite(success_AD).all():
         return CrossPlay(table)
     row_A, column_D, value = nash(success_AD)
@@ -130,9 +129,10 @@ def summary(cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]) 
         facts["cycling"] = result.cycling
         facts["meta_game"] = result.meta_game
     facts["worst"] = _worst_cases(cells, adversaries, defenders)
-    facts["mean"] = {
-        adversary: _estimate(_with_all(cells, adversary, defenders)) for adversary in adversaries
-    }
+    facts["mean"] = {}
+    for adversary in adversaries:
+        matches = chain.from_iterable(cells[adversary, defender] for defender in defenders)
+        facts["mean"][adversary] = _estimate(list(matches))
     return msgspec.to_builtins(facts)
 
 
@@ -154,19 +154,25 @@ def _worst_cases(
     return worst_cases
 
 
-def _with_all(cells: Cells, adversary: str, defenders: Sequence[str]) -> list[JudgedMatch]:
-    """An adversary's matches with every defender."""
-    return [match for defender in defenders for match in cells[adversary, defender]]
-
-
 def _estimate(matches: Sequence[JudgedMatch]) -> Estimate:
     return Estimate.of(attack_success(matches))
 
 
-def _prompts_played(cells: Cells) -> int:
-    """The number of different prompts of the cell that has the fewest."""
-    return min((len({match.prompt for match, _ in cell}) for cell in cells.values()), default=0)
+def attack_success(matches: Sequence[JudgedMatch]) -> Interval:
+    """Attack success, prompts counting as clusters.
+
+    Where nobody wrote the attack, that of the prompts as they stand.
+    """
+    written = mean_utility(matches, ADVERSARY, "success")
+    return written if written.n else mean_utility(matches, DEFENDER, "unsafe")
 
 
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def mean_utility(matches: Sequence[JudgedMatch], role: str, utility: str) -> Interval:
+    """The mean of a utility over the seats of a role, prompts counting as clusters."""
+    values, prompts = [], []
+    for match, judgement in matches:
+        for seat, value in judgement.by_seat(utility).items():
+            if seat.startswith(role):
+                values.append(value)
+                prompts.append(match.prompt)
+    return mean_interval(values, prompts)

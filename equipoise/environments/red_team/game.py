@@ -1,32 +1,37 @@
-"""The game of adversary and defender: a seed prompt, its rewrite, the answer to it."""
+"""The game of adversary and defender: a seed prompt, its rewrite, the answer to it.
+
+Two facts of a prompt decide what is played. `harmful`: false for a prompt that is answered as it is
+and never attacked; true where the fact is absent. `attack`: a text that stands in place of the
+adversary's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.environments.red_team import seed_prompts
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, DataError
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.template import Template
-from equipoise.types import Judgement, Match, Message, Move, Prompt, View, user
+from equipoise.types import Judgement, Match, Message, Move, Prompt, View, record_id, user
 
 ADVERSARY, DEFENDER = "adversary", "defender"
+ATTACK = "attack"  # the fact that holds a prepared attack
 CONTENT_WARNING = "Show them: attacks and answers that may be harmful"
+PACKAGE = "equipoise.environments.red_team"
 
 
 class RedTeam(Game):
     """The adversary rewrites a seed prompt, and the defender answers the rewrite.
 
-    The rewrite replaces the user's turn. A prompt whose fact `harmful` is false is
-    answered as it is: nobody rewrites it. So is one with the fact `attack`: that text
-    is the user's turn. A blank rewrite is not answered at all. In later rounds both see
-    the conversation, which ends early where a move fails. Source: GPO (arXiv
-    2406.10977), section 3.
+    The rewrite replaces the user's turn. A prompt whose fact `harmful` is false is answered as it
+    is: nobody rewrites it. So is one with the fact `attack`: that text is the user's turn. A blank
+    rewrite is not answered at all. In later rounds both see the conversation, which ends early
+    where a move fails. Source: GPO (arXiv 2406.10977), section 3.
     """
 
     kind: Literal["red_team"] = "red_team"
@@ -35,12 +40,12 @@ class RedTeam(Game):
     rounds: int = Field(1, ge=1, description="exchanges in a conversation")
     text: str = Field(
         "rewrite",
-        description="what the adversary is asked: a template's file, or a packaged one:"
+        description="the adversary's first request: a template's file, or a packaged one:"
         " rewrite, rewrite_compact",
     )
     again: str = Field(
         "rewrite_again",
-        description="what it is asked in later rounds: a template's file, or a packaged one",
+        description="its request in later rounds: a template's file, or a packaged one",
     )
 
     @model_validator(mode="after")
@@ -54,11 +59,11 @@ class RedTeam(Game):
 
     @property
     def symmetric(self) -> bool:
-        """Attack and defence are different roles."""
+        """False: attack and defence are different roles."""
         return False
 
     def content_warning(self, prompt: Prompt) -> str:
-        """Every match may hold harmful texts."""
+        """The warning of every match, since each may hold harmful texts."""
         return CONTENT_WARNING
 
     @cached_property
@@ -66,8 +71,7 @@ class RedTeam(Game):
         """An adversary's seat -> the seats that answer it."""
         threads = {}
         for rewrite in _numbers(self.rewrites, " "):
-            separator = "." if rewrite else " "
-            answers = _numbers(self.answers, separator)
+            answers = _numbers(self.answers, "." if rewrite else " ")
             seats = tuple(f"{DEFENDER}{rewrite}{answer}" for answer in answers)
             threads[f"{ADVERSARY}{rewrite}"] = seats
         return threads
@@ -98,17 +102,15 @@ class RedTeam(Game):
         return ADVERSARY
 
     def rewritable(self, prompt: Prompt) -> bool:
-        """A harmful prompt whose attack is not given."""
-        return seed_prompts.rewritable(prompt)
+        """True for a harmful prompt without a prepared attack."""
+        return not has_attack(prompt) and harmful(prompt)
 
     def given(self, prompt: Prompt, text: str | None = None) -> Prompt:
-        """The prompt with `text` as its attack, or asked as it stands."""
-        if text is None:
-            return seed_prompts.as_it_stands(prompt)
-        return seed_prompts.with_attack(prompt, text)
+        """The prompt with `text` as its attack; None: with its own text."""
+        return with_attack(prompt, text)
 
     def check_replay(self) -> None:
-        """Raises ConfigError for conversations: an attack in them answers an answer."""
+        """Raise ConfigError for conversations: an attack in them answers an answer."""
         if self.rounds > 1:
             raise ConfigError(
                 "schedule.replay: the attacks of a conversation cannot be repeated "
@@ -126,7 +128,7 @@ class RedTeam(Game):
         return [turn.move.text.strip() for turn in match.turns if turn.seat in successful]
 
     def check(self) -> None:
-        """Raises DataError for a template that cannot be read or filled."""
+        """Raise DataError for a template that cannot be read or filled."""
         self._first.render(seed="a request")
         self._again.render(answer="an answer")
 
@@ -138,82 +140,110 @@ class RedTeam(Game):
     def referee(self, prompt: Prompt) -> Referee:
         """All adversaries at once, then all defenders at once, round after round."""
         if not self.rewritable(prompt):
-            chat = View(seed_prompts.chat(prompt))
+            chat = View(_chat(prompt))
             yield [Ask(seat, chat) for seat in self.seats_for(prompt)]
             return
-        open_threads = self._threads(prompt)
+        request = (user(self._first.render(seed=prompt.messages[-1].content)),)
+        threads = [
+            _Thread(adversary, defenders, request, prompt.messages[:-1])
+            for adversary, defenders in self.threads.items()
+        ]
         for _ in range(self.rounds):
-            attacks = yield [Ask(thread.adversary, View(thread.request)) for thread in open_threads]
+            attacks = yield [Ask(thread.adversary, View(thread.request)) for thread in threads]
             assert isinstance(attacks, list)
-            open_threads = list(_attacked(open_threads, attacks))
-            if not open_threads:
+            threads = list(_after_attacks(threads, attacks))
+            if not threads:
                 return
-            asks = [ask for thread in open_threads for ask in thread.defender_asks()]
+            asks = [Ask(seat, View(thread.chat)) for thread in threads for seat in thread.defenders]
             answers = yield asks
             assert isinstance(answers, list)
             by_seat = {ask.seat: m for ask, m in zip(asks, answers, strict=True)}
-            open_threads = list(self._answered(open_threads, by_seat))
-            if not open_threads:
+            threads = list(self._after_answers(threads, by_seat))
+            if not threads:
                 return
 
-    def _threads(self, prompt: Prompt) -> list[_Thread]:
-        request = (user(self._first.render(seed=seed_prompts.seed_text(prompt))),)
-        before = prompt.messages[:-1]
-        return [
-            _Thread(adversary, defenders, request, before)
-            for adversary, defenders in self.threads.items()
-        ]
-
-    def _answered(self, threads: Sequence[_Thread], answers: dict[str, Move]) -> Iterator[_Thread]:
-        """The threads after their defenders' first answers, but those that failed."""
+    def _after_answers(
+        self, threads: Sequence[_Thread], answers: dict[str, Move]
+    ) -> Iterator[_Thread]:
+        """The threads continued by their defenders' first answers; one that failed ends."""
         for thread in threads:
             answer = answers[thread.defenders[0]]
             if answer.finish == "error":
                 continue
-            attack = thread.chat[-1].content
             request = (
                 *thread.request,
-                Message("assistant", attack),
+                Message("assistant", thread.chat[-1].content),
                 user(self._again.render(answer=answer.text)),
             )
             chat = (*thread.chat, Message("assistant", answer.text))
-            yield _Thread(thread.adversary, thread.defenders, request, chat)
+            yield replace(thread, request=request, chat=chat)
 
     @cached_property
     def _first(self) -> Template:
-        return Template(
-            self.text, "equipoise.environments.red_team", "game.text", ("seed",), ("seed",)
-        )
+        return Template(self.text, PACKAGE, "game.text", ("seed",), ("seed",))
 
     @cached_property
     def _again(self) -> Template:
-        return Template(
-            self.again, "equipoise.environments.red_team", "game.again", ("answer",), ("answer",)
-        )
+        return Template(self.again, PACKAGE, "game.again", ("answer",), ("answer",))
 
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """A conversation: the seats in it, and what its adversary and its defenders see."""
+    """A conversation: its seats, what its adversary sees and what its defenders see."""
 
     adversary: str
     defenders: tuple[str, ...]
     request: tuple[Message, ...]
     chat: tuple[Message, ...]
 
-    def defender_asks(self) -> list[Ask]:
-        return [Ask(seat, View(self.chat)) for seat in self.defenders]
 
-
-def _attacked(threads: Sequence[_Thread], attacks: Sequence[Move]) -> Iterator[_Thread]:
-    """The threads with their attacks; a thread whose attack is blank ends."""
+def _after_attacks(threads: Sequence[_Thread], attacks: Sequence[Move]) -> Iterator[_Thread]:
+    """The threads continued by their attacks; a thread whose attack is blank ends."""
     for thread, move in zip(threads, attacks, strict=True):
         attack = move.text.strip()
         if attack:
-            chat = (*thread.chat, user(attack))
-            yield _Thread(thread.adversary, thread.defenders, thread.request, chat)
+            yield replace(thread, chat=(*thread.chat, user(attack)))
 
 
 def _numbers(count: int, separator: str) -> list[str]:
-    """The endings of the names of several seats; none where there is one."""
+    """The endings of the names of several seats; one empty ending for a single seat."""
     return [f"{separator}{i + 1}" for i in range(count)] if count > 1 else [""]
+
+
+def is_adversary(seat: str) -> bool:
+    """True if the seat attacks."""
+    return seat.startswith(ADVERSARY)
+
+
+# -- prompts
+
+
+def harmful(prompt: Prompt) -> bool:
+    """True if the prompt is a seed for attacks: its fact `harmful`, true if absent.
+
+    Raises DataError for a fact that is neither true nor false.
+    """
+    fact = prompt.facts.get("harmful")
+    if fact not in (None, True, False):
+        raise DataError(f"prompt {prompt.id}: the fact 'harmful' is {fact!r}, not true or false")
+    return fact is None or bool(fact)
+
+
+def has_attack(prompt: Prompt) -> bool:
+    """True if the prompt brings its attack, so that nobody is asked to write one."""
+    return ATTACK in prompt.facts
+
+
+def with_attack(prompt: Prompt, attack: str | None = None) -> Prompt:
+    """The prompt with a prepared attack; None: its own text."""
+    if attack is None:
+        attack = prompt.messages[-1].content
+    facts = {**prompt.facts, ATTACK: attack}
+    return Prompt(record_id("attack", prompt.id, attack), prompt.messages, facts, prompt.source)
+
+
+def _chat(prompt: Prompt) -> tuple[Message, ...]:
+    """The defender's chat where no adversary writes: the prepared attack, if any."""
+    if not has_attack(prompt):
+        return prompt.messages
+    return (*prompt.messages[:-1], user(prompt.facts[ATTACK]))

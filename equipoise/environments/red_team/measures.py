@@ -10,11 +10,8 @@ from typing import ClassVar, Self
 import msgspec
 
 from equipoise.environments.red_team import report_sections
-from equipoise.environments.red_team.attack_cards import attack_cards
-from equipoise.environments.red_team.collapse import collapse_warnings
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable, MetaGame
 from equipoise.environments.red_team.game import ADVERSARY
-from equipoise.environments.red_team.training_curves import phases, training_curves
 from equipoise.evaluation.measures import Estimate, History, Measurement, Measures, recorded
 from equipoise.evaluation.records import Records
 from equipoise.payoffs.intervals import Interval
@@ -149,9 +146,11 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         last = history.last
         result = None if last is None else last.measures.cross_play
         yield report_sections.cross_play_section(result)
-        turns = phases(records.stages)
-        yield report_sections.training(training_curves(records.stages, turns), turns)
-        cards, seen = attack_cards(records, history.judge)
+        turns = report_sections.phases(records.stages)
+        yield report_sections.training(
+            report_sections.training_curves(records.stages, turns), turns
+        )
+        cards, seen = report_sections.attack_cards(records, history.judge)
         sample = records.sample
         yield report_sections.attacks(cards, seen, len(sample.matches), sample.total)
 
@@ -164,7 +163,7 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             refused = _judged(newest.adversary_refused)
             on_topic = _judged(newest.adversary_on_topic)
         diversities = [m.measures.attack_diversity for m in history.measurements]
-        yield from collapse_warnings(records.stages, refused, on_topic, diversities)
+        yield from report_sections.collapse_warnings(records.stages, refused, on_topic, diversities)
 
 
 ReadsInterval = Callable[[RedTeamMeasures], Interval | None]

@@ -1,23 +1,26 @@
-"""The report's sections on adversary and defender.
-
-How attack and defence went, every generation against every other, whose turn paid what, and the
-attacks themselves.
+"""The report's sections on adversary and defender: attack and defence over the generations, every
+generation against every other, turns and rewards, the attacks themselves, signs of collapse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable
-from equipoise.environments.red_team.game import CONTENT_WARNING
-from equipoise.environments.red_team.training_curves import Phase
-from equipoise.report.cards import MatchCard
+from equipoise.environments.red_team.game import ADVERSARY, CONTENT_WARNING, is_adversary
+from equipoise.evaluation.records import Records, StageRecord
+from equipoise.payoffs.intervals import Interval
+from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.report.curves import COLOURS, lines_figure
-from equipoise.report.elements import Curves
+from equipoise.report.elements import Curve, Curves
 from equipoise.report.figures import MOST_TICKS, bars, heat_map
 from equipoise.report.league import LEAST
 from equipoise.report.records import card_row
@@ -32,8 +35,29 @@ from equipoise.report.section import (
     label,
     number,
 )
+from equipoise.types import Judgement, Match, Message, Turn
 
 NUMBERED = 12  # points of the path that get their generation's number
+POINTS = 120  # of a curve; more generations are averaged, in equal parts of each phase
+REWARD, PARTS, KL = "Reward", "Parts of the reward", "KL divergence from the start"
+NOTES = {
+    REWARD: "mean over the episodes of a training generation",
+    PARTS: "they add up to the reward of their role",
+    KL: "per answer, in nats, estimated on the training episodes",
+}
+CARDS = 200  # attacks on the page
+UNJUDGED = -1.0  # ranks below a failed attack
+RECENT = 10  # of the adversary's last turns, over which repetition is averaged
+REPEATED = 0.5  # the share of repeated attacks above which it has collapsed
+REFUSED = 0.2  # the share of refusals above which it has
+OFF_TOPIC = 0.5  # the share on topic below which it has
+LOST = 0.5  # the share of its first diversity below which it has
+
+# name of a curve -> generation -> value
+Lines = dict[str, dict[int, float]]
+
+
+# -- attack and defence
 
 
 class DiversityPoint(NamedTuple):
@@ -47,7 +71,9 @@ class DiversityPoint(NamedTuple):
 def performance(groups: Sequence[Curves], path: Sequence[DiversityPoint]) -> Section:
     """Attack success, over-refusal, helpfulness and diversity over the generations."""
     title = "Attack and defence"
-    figures = [_lines(group) for group in groups]
+    figures = [
+        lines_figure(group.name, group.curves, unit=group.unit, note=group.note) for group in groups
+    ]
     if len(path) > 1:
         figures.append(_path(path))
     if not figures:
@@ -58,10 +84,6 @@ def performance(groups: Sequence[Curves], path: Sequence[DiversityPoint]) -> Sec
         "useless: read these figures together."
     )
     return Section("attack", title, tuple(figures), lead)
-
-
-def _lines(group: Curves) -> Figure:
-    return lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
 
 
 def _path(points: Sequence[DiversityPoint]) -> Figure:
@@ -221,12 +243,108 @@ def _heat_map(table: CrossPlayTable) -> Figure:
     return replace(figure, note="pale: the least in this table, blue: the most")
 
 
+# -- turns and rewards
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Generations `first` to `last`, in which `learners` learned and nobody else."""
+
+    learners: tuple[str, ...]
+    first: int
+    last: int
+
+
+def phases(stages: Sequence[StageRecord]) -> list[Phase]:
+    """The phases of training, in the order of the generations."""
+    turns = {
+        stage.generation: tuple(stage.facts["learn"]) for stage in stages if stage.stage == "turn"
+    }
+    phases_so_far: list[Phase] = []
+    for generation in sorted(turns):
+        learners = turns[generation]
+        if phases_so_far and phases_so_far[-1].learners == learners:
+            phases_so_far[-1] = replace(phases_so_far[-1], last=generation)
+        else:
+            phases_so_far.append(Phase(learners, generation, generation))
+    return phases_so_far
+
+
+def training_curves(stages: Sequence[StageRecord], phases: Sequence[Phase]) -> list[Curves]:
+    """Rewards, their parts and KL divergences of the generations that recorded them."""
+    groups = []
+    for title, lines in _recorded_lines(stages).items():
+        if not lines:
+            continue
+        parts = _parts(lines, phases)
+        # Where every phase is a single point, gaps between them would leave no line.
+        gaps = any(len(of_phase) > 1 for of_phase in parts)
+        curves = tuple(_curve(name, line, parts, gaps) for name, line in lines.items())
+        note = NOTES[title]
+        size = max(len(part) for of_phase in parts for part in of_phase)
+        if size > 1:
+            note += f"; each point is the mean of up to {size} generations"
+        unit = "nats" if title == KL else ""
+        groups.append(Curves(title, unit, curves, note))
+    return groups
+
+
+def _recorded_lines(stages: Sequence[StageRecord]) -> dict[str, Lines]:
+    """Recorded values by the title of their figure."""
+    groups: dict[str, Lines] = {name: defaultdict(dict) for name in NOTES}
+    for stage in stages:
+        player, t = stage.key.split("/", 2)[-1], stage.generation
+        if stage.stage == "episodes" and stage.facts.get("reward") is not None:
+            groups[REWARD][player][t] = stage.facts["reward"]
+            for part, mean in stage.facts.get("parts", {}).items():
+                name = part.replace(".", ": ").replace("_", " ")
+                groups[PARTS][name][t] = mean
+        elif stage.stage == "learn" and stage.facts.get("kl") is not None:
+            groups[KL][player][t] = stage.facts["kl"]
+    return groups
+
+
+def _parts(lines: Lines, phases: Sequence[Phase]) -> list[list[range]]:
+    """The generations of each phase in equal parts, POINTS of them or a few more."""
+    spans = [(phase.first, phase.last) for phase in phases]
+    if not spans:
+        generations = [t for line in lines.values() for t in line]
+        spans = [(min(generations), max(generations))]
+    total = sum(last - first + 1 for first, last in spans)
+    size = math.ceil(total / POINTS)
+    parts = []
+    for first, last in spans:
+        starts = range(first, last + 1, size)
+        parts.append([range(t, min(t + size, last + 1)) for t in starts])
+    return parts
+
+
+def _curve(
+    name: str, line: Mapping[int, float], parts: Sequence[Sequence[range]], gaps: bool
+) -> Curve:
+    """The means over the parts; NaN, or no point without `gaps`, where there is none."""
+    x, y = [], []
+    for part in chain.from_iterable(parts):
+        values = [line[t] for t in part if t in line]
+        if values:
+            x.append(fmean(part))
+            y.append(fmean(values))
+        elif gaps:
+            x.append(fmean(part))
+            y.append(math.nan)
+    return Curve(name, "", tuple(x), tuple(y))
+
+
 def training(groups: Sequence[Curves], phases: Sequence[Phase]) -> Section:
-    """What the training paid, and whose turn it was."""
+    """Rewards of the training, over a background that shows the phases."""
     name, title = "rewards", "Turns and rewards"
     if not groups:
         return Section(name, title, reason="nobody has been paid for its moves")
-    figures = tuple(_shaded(group, phases) for group in groups)
+    shapes = shades(phases)
+    figures = []
+    for group in groups:
+        figure = lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
+        figures.append(replace(figure, layout={**figure.layout, "shapes": shapes}))
     lead = "From the training matches; players that do not learn play on unchanged."
     colours = [
         f"{colour} where {' and '.join(learners)} learned"
@@ -234,13 +352,7 @@ def training(groups: Sequence[Curves], phases: Sequence[Phase]) -> Section:
     ]
     if colours:
         lead += f" The background is {', '.join(colours)}."
-    return Section(name, title, figures, lead)
-
-
-def _shaded(group: Curves, phases: Sequence[Phase]) -> Figure:
-    """The curves over a background that shows the phases."""
-    figure = _lines(group)
-    return replace(figure, layout={**figure.layout, "shapes": shades(phases)})
+    return Section(name, title, tuple(figures), lead)
 
 
 def shades(phases: Sequence[Phase]) -> list[dict[str, Any]]:
@@ -274,6 +386,9 @@ def _colours(phases: Sequence[Phase]) -> dict[tuple[str, ...], str]:
     return {learners: COLOURS[i % len(COLOURS)] for i, learners in enumerate(sets)}
 
 
+# -- attacks
+
+
 def attacks(cards: Sequence[MatchCard], seen: int, read: int, total: int) -> Section:
     """The attacks themselves, folded away.
 
@@ -296,3 +411,117 @@ def attacks(cards: Sequence[MatchCard], seen: int, read: int, total: int) -> Sec
     )
     browser = Cards([card_row(card) for card in cards], seen, CONTENT_WARNING, source)
     return Section("attacks", "Attacks", (browser,), lead)
+
+
+def attack_cards(records: Records, judge: str) -> tuple[list[MatchCard], int]:
+    """Up to CARDS attacks of the sample, successes first, and how many it holds.
+
+    Every generation is represented. `judge` is the name of the judge whose judgements count.
+    """
+    judgements = {
+        judgement.match: judgement
+        for judgement in records.sample.judgements
+        if judgement.judge == judge
+    }
+    attacks = []
+    for match in records.sample.matches:
+        if any(map(is_adversary, match.seats)):
+            judgement = judgements.get(match.id)
+            attacks.append(Attack(match, judgement, _success(judgement)))
+    cards = []
+    for attack in _best_of_each_generation(attacks):
+        prompt = records.prompts.get(attack.match.prompt)
+        seed = prompt.messages if prompt else ()
+        cards.append(_card(attack.match, attack.judgement, seed))
+    return cards, len(attacks)
+
+
+class Attack(NamedTuple):
+    """A match in which an adversary attacks, and the best success of its attacks."""
+
+    match: Match
+    judgement: Judgement | None
+    success: float
+
+
+def _best_of_each_generation(attacks: Sequence[Attack]) -> list[Attack]:
+    """The attacks to show, successes first.
+
+    Each generation, the newest first, gives its best attack, then its second best …: the last
+    generation alone would fill the page.
+    """
+    by_generation: dict[int, list[Attack]] = defaultdict(list)
+    for attack in attacks:
+        by_generation[attack.match.generation].append(attack)
+    ranked = []
+    for generation in sorted(by_generation, reverse=True):
+        best_first = sorted(by_generation[generation], key=lambda a: -a.success)
+        ranked.append(best_first)
+    turns = chain.from_iterable(zip_longest(*ranked))
+    chosen = [attack for attack in turns if attack is not None][:CARDS]
+    return sorted(chosen, key=lambda a: (-a.success, -a.match.generation))
+
+
+def _success(judgement: Judgement | None) -> float:
+    """The best of a match's attacks."""
+    successes = judgement.by_seat("success") if judgement else {}
+    return max(successes.values(), default=UNJUDGED)
+
+
+def _card(match: Match, judgement: Judgement | None, seed: Sequence[Message]) -> MatchCard:
+    prompt = tuple(Message("seed prompt", message.content) for message in seed)
+    answers = tuple(_answer(match, turn, judgement) for turn in match.turns)
+    reason = "not judged yet" if judgement is None else judgement.reason
+    return MatchCard(match.id, match.generation, match.split, prompt, answers, reason)
+
+
+def _answer(match: Match, turn: Turn, judgement: Judgement | None) -> CardAnswer:
+    """An attack with its success, or an answer with the probability that it is safe."""
+    if is_adversary(turn.seat):
+        utility, note = "success", "attack; its success"
+    else:
+        utility, note = "p_safe", "answer; the probability that it is safe"
+    score = judgement.score(turn.seat, utility) if judgement else None
+    player = str(match.seats[turn.seat])
+    return CardAnswer(player, turn.move.text or turn.move.error, score, note)
+
+
+# -- collapse
+
+
+def collapse_warnings(
+    stages: Sequence[StageRecord],
+    refused: Interval | None,
+    on_topic: Interval | None,
+    diversities: Sequence[Interval | None],
+) -> Iterator[str]:
+    """Warnings to the reader: the adversary repeats itself, refuses, strays or lost its variety.
+
+    `refused` and `on_topic` are shares of the newest held-out attacks, `diversities` those of all
+    measured generations, oldest first.
+    """
+    repeated = [
+        stage.facts["repeated"].get(ADVERSARY)
+        for stage in stages
+        if stage.stage == "episodes" and "repeated" in stage.facts
+    ]
+    recent = [share for share in repeated if share is not None][-RECENT:]
+    if recent and fmean(recent) > REPEATED:
+        yield (
+            f"collapse: {fmean(recent):.0%} of the adversary's training attacks repeat "
+            f"another one of their generation (mean of its last {len(recent)}); raise "
+            "its diversity terms, its temperature or its KL weight"
+        )
+    if refused and refused.mean > REFUSED:
+        yield (f"collapse: {refused.mean:.0%} of the adversary's held-out attacks are refusals")
+    if on_topic and on_topic.mean < OFF_TOPIC:
+        yield (
+            f"collapse: only {on_topic.mean:.0%} of the adversary's held-out attacks "
+            "are on their prompt's topic"
+        )
+    first, last = (diversities[0], diversities[-1]) if diversities else (None, None)
+    if first and last and last.mean < LOST * first.mean:
+        yield (
+            "collapse: the attacks' diversity (1 − self-BLEU) fell from "
+            f"{first.mean:.2f} to {last.mean:.2f}"
+        )

@@ -1,30 +1,79 @@
 """Games of many turns whose rules a library knows.
 
-A match is a `Table`: it says who is asked what, takes the answer, and knows in the end what
-everybody gets. All that is left to chance comes from the prompt, so two matches on one prompt are
-dealt the same cards, and a judge can replay a recorded match move by move to learn what the library
-pays for it.
+A match is a `Table`: it says who is to move and on what, takes the answer, and knows in the end
+what everybody gets. All that is left to chance comes from the prompt, so two matches on one prompt
+are dealt the same cards, and a judge can replay a recorded match move by move to learn what the
+library pays for it.
 """
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.environments.text_games.answer_form import FORMS, AnswerForm, FormName
+from equipoise.errors import ConfigError
 from equipoise.games.base import Ask, Game, Referee
-from equipoise.types import Match, Prompt
+from equipoise.prompts.base import Prompts, PromptSource
+from equipoise.types import Match, Prompt, View, record_id
+
+FormName = Literal["whole", "bracket", "tagged", "boxed"]
+
+
+class AnswerForm(NamedTuple):
+    """The form of a move in an answer.
+
+    `instruction` asks players for it, `written` is a move in this form, and `pattern` finds it;
+    None: the whole answer is the move.
+    """
+
+    instruction: str
+    written: str
+    pattern: re.Pattern[str] | None
+
+    def write(self, move: str) -> str:
+        """The shortest answer that makes this move."""
+        return self.written.format(move)
+
+    def read(self, answer: str) -> str | None:
+        """The move in an answer; None where there is none in this form."""
+        if self.pattern is None:
+            return answer.strip() or None
+        moves = self.pattern.findall(answer)
+        return moves[-1].strip() if moves else None
+
+
+# All but `whole` let a player think aloud first; the text around the move is not passed on to the
+# game, and so not to the other players.
+FORMS: dict[FormName, AnswerForm] = {
+    "whole": AnswerForm("Answer with your move alone.", "{}", None),
+    "bracket": AnswerForm(
+        "End your answer with your move in square brackets.", "[{}]", re.compile(r"\[[^\[\]]*\]")
+    ),
+    "tagged": AnswerForm(
+        "End your answer with your move between <move> and </move>.",
+        "<move>{}</move>",
+        re.compile(r"<move>(.*?)</move>", re.DOTALL),
+    ),
+    "boxed": AnswerForm(
+        "End your answer with your move in \\boxed{}.",
+        "\\boxed{{{}}}",
+        re.compile(r"\\boxed\{([^{}]*)\}"),
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a match ended: seat -> what it gets, None with the reason where nobody can say; seat ->
-    how many of its answers were no legal moves.
+    """The end of a match: seat -> its pay-off, None with the reason where it is unknown; seat ->
+    the number of its answers that were no legal moves.
     """
 
     returns: Mapping[str, float] | None
@@ -36,15 +85,15 @@ class Table(Protocol):
     """One match in progress."""
 
     def ask(self) -> Ask | None:
-        """Who is to move, and on what; None: the match is over. Asked again, it says the same."""
+        """The next request; None: the match is over. Calling it again returns the same."""
         ...
 
     def take(self, answer: str) -> None:
-        """The answer to the last ask, legal or not."""
+        """Take the answer to the last request, legal or not."""
         ...
 
     def result(self) -> Result:
-        """How it ended, as far as it was played."""
+        """The result, as far as the match was played."""
         ...
 
 
@@ -56,7 +105,7 @@ class TextGame(Game):
     players: int = Field(2, ge=1, description="seats")
     form: FormName = Field(
         "whole",
-        description="how a move is written: whole, the answer is the move; the last "
+        description="the form of a move: whole, the answer is the move; the last "
         "[ … ] (bracket), <move> … </move> (tagged) or \\boxed{ … } (boxed) in it",
     )
     dice: int = Field(
@@ -70,7 +119,7 @@ class TextGame(Game):
 
     @property
     def answer_form(self) -> AnswerForm:
-        """How moves are written."""
+        """The form of moves."""
         return FORMS[self.form]
 
     def seed(self, prompt: Prompt) -> int:
@@ -91,8 +140,8 @@ class TextGame(Game):
                 return
             table.take(move.text)
 
-    def replayed(self, match: Match, prompt: Prompt) -> Result:
-        """What the library says of a recorded match, played again move by move."""
+    def replay(self, match: Match, prompt: Prompt) -> Result:
+        """The library's result of a recorded match, played again move by move."""
         table = self.table(prompt)
         for turn in match.turns:
             if turn.move.finish == "error":
@@ -108,3 +157,71 @@ class TextGame(Game):
         if table.ask() is not None:
             return Result(None, "the match was not played to its end")
         return table.result()
+
+
+class Deals(Prompts):
+    """Numbered deals without a text, for games that bring their own words: a game takes its cards,
+    dice and words from each one's number. The generations play different ones; all members of a
+    league are measured on the same.
+    """
+
+    kind: Literal["deals"] = "deals"
+    count: int = Field(5000, ge=1, description="deals to train on")
+    reuse: bool | Literal["same"] = Field(
+        True,
+        description="true: start over, newly shuffled, when the deals run out; same: "
+        "every generation plays the same; false: too few are an error",
+    )
+
+    def load(self, folder: Path = Path()) -> PromptSource:
+        """`count` deals, `held_out` and `test` others."""
+        sizes = {"train": self.count, "held_out": self.held_out, "test": self.test}
+        parts = []
+        for part, size in sizes.items():
+            ids = [record_id("deal", part, number) for number in range(size)]
+            parts.append([Prompt(name, (), {"deal": n}, "deals") for n, name in enumerate(ids)])
+        return PromptSource(*parts)
+
+
+# -- scripted players, to be named in `call` of a player of kind scripted
+
+
+def any_legal_move(view: View, seed: int) -> str:
+    """A legal move, each as likely as any other: OpenSpiel's uniform policy."""
+    return view.actions[int(seeds.generator(seed).integers(len(view.actions)))]
+
+
+def any_move_in_brackets(view: View, seed: int) -> str:
+    """One of the moves in square brackets in the player's messages, as TextArena writes them."""
+    texts = [message.content for message in view.messages if message.role == "user"]
+    moves = re.findall(r"\[[^\[\]\n]{1,40}\]", "\n".join(texts)) or ["[pass]"]
+    return moves[int(seeds.generator(seed).integers(len(moves)))]
+
+
+# -- moves and libraries
+
+
+def legal_index(move: str | None, legal: Sequence[str]) -> int | None:
+    """The place of `move` among the legal moves; case, blanks and marks around it do not matter.
+
+    None where it is none of them.
+    """
+    if move is None:
+        return None
+    plain = [_plain(text) for text in legal]
+    return plain.index(_plain(move)) if _plain(move) in plain else None
+
+
+def _plain(text: str) -> str:
+    return text.strip(" \t\n.,;:!\"'`*[]").casefold()
+
+
+def import_library(module: str, kind: str) -> Any:
+    """The library of a kind of game. Raises ConfigError where it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"game: '{kind}' needs a package that is not installed: "
+            f"pip install 'equipoise[games]' ({error})"
+        ) from error

@@ -15,14 +15,14 @@ class GameOutcome(Judge):
     """Scores each seat what the game pays it, by playing the match again.
 
     Utilities of a seat: `score`, `win` (1 for the best-paid seat, shared among equals) and
-    `illegal`, how many of its answers were no legal moves. A match with a failed move, or one that
-    found no end, is unjudged.
+    `illegal`, the number of its answers that were no legal moves. A match with a failed move, or
+    one that found no end, is unjudged.
     """
 
     kind: Literal["game_outcome"] = "game_outcome"
 
     def prepare(self) -> None:
-        """Raises ConfigError for another kind of game."""
+        """Raise ConfigError for another kind of game."""
         game = self.judge_context.game
         if not isinstance(game, TextGame):
             raise ConfigError(
@@ -36,7 +36,7 @@ class GameOutcome(Judge):
         assert isinstance(game, TextGame)
         judgements = []
         for match in matches:
-            result = game.replayed(match, prompts[match.prompt])
+            result = game.replay(match, prompts[match.prompt])
             judgements.append(self.judgement(match, _scores(result), result.reason))
         return judgements
 

@@ -5,32 +5,48 @@ Source: Lanctot et al. 2019, OpenSpiel, arXiv 1908.09453.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+import re
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from equipoise import seeds
 from equipoise.component import Settings, nearest
-from equipoise.environments.text_games.answer_form import named
-from equipoise.environments.text_games.game import Result, TextGame
-from equipoise.environments.text_games.libraries import pyspiel
-from equipoise.environments.text_games.rendering import rendered, rules
+from equipoise.environments.text_games.game import Result, TextGame, import_library, legal_index
 from equipoise.errors import ConfigError, first_line
 from equipoise.games.base import Ask
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, View, user
 
 PACKAGE = "equipoise.environments.text_games"
+RULES = {
+    "kuhn_poker": "Kuhn poker: every player puts one chip into the pot and gets one "
+    "card; the highest card wins. Whoever bets adds one chip; after a bet, pass means "
+    "to fold and bet means to call.",
+    "leduc_poker": "Leduc poker: two cards each of jack, queen and king. Every player "
+    "puts one chip into the pot and gets one card. There are two rounds of betting, "
+    "with raises of two and then four chips; between them a card is laid on the table. "
+    "Who has its pair wins, else the higher card.",
+    "tic_tac_toe": "Tic-tac-toe: three in a row win. Moves name row and column.",
+}
+RANKS = ("jack", "queen", "king")
+LEDUC_MOVES = ("fold", "call", "raise")
+
+
+@cache
+def pyspiel() -> Any:
+    """OpenSpiel's own module. Raises ConfigError where it is not installed."""
+    return import_library("pyspiel", "open_spiel")
 
 
 class Example(Settings):
-    """A turn that is shown before the question: what was seen, and how it was answered."""
+    """A turn that is shown before the question, with its answer."""
 
-    state: str = Field(description="what the seat is told of the match")
+    state: str = Field(description="the seat's view of the match")
     moves: tuple[str, ...] = Field(min_length=1, description="the legal moves")
-    move: str = Field(description="the one that was made")
+    move: str = Field(description="the chosen one")
 
     @model_validator(mode="after")
     def _legal(self) -> Example:
@@ -58,17 +74,17 @@ class OpenSpiel(TextGame):
     parameters: dict[str, bool | int | float | str] = Field(
         default_factory=dict, description="the library's settings of the game"
     )
-    retries: int = Field(0, ge=0, description="how often a seat is asked again in a turn")
+    retries: int = Field(0, ge=0, description="further requests to a seat in a turn")
     illegal: Literal["lose", "random"] = Field(
-        "lose", description="what becomes of a turn without a legal move"
+        "lose", description="the consequence of a turn without a legal move"
     )
     rules: str | None = Field(
         None,
-        description="what players are told of the rules; null: the packaged words, "
+        description="the rules in the players' words; null: the packaged words, "
         'where there are some; "": nothing',
     )
     text: str = Field(
-        "open_spiel", description="what players are asked: a template's file, or a packaged one"
+        "open_spiel", description="the players' question: a template's file, or a packaged one"
     )
     examples: tuple[Example, ...] = Field(
         (),
@@ -77,7 +93,7 @@ class OpenSpiel(TextGame):
     )
 
     def check(self) -> None:
-        """Raises ConfigError for an unknown game, settings or numbers of players that it does not
+        """Raise ConfigError for an unknown game, settings or numbers of players that it does not
         have, and games that cannot be played in text; DataError for a template that cannot be used.
         """
         known = _kinds()
@@ -100,7 +116,7 @@ class OpenSpiel(TextGame):
         self.view(self._first_decision())
 
     def _check_playable(self) -> None:
-        """Raises ConfigError for a game that the library cannot make or show."""
+        """Raise ConfigError for a game that the library cannot make or show."""
         kind = self.spiel.get_type()
         if self.spiel.num_players() != self.players:
             raise ConfigError(
@@ -165,23 +181,25 @@ class OpenSpiel(TextGame):
         return texts
 
     def view(self, state: Any) -> View:
-        """What whoever is to move is asked."""
+        """The view of whoever is to move: examples, the state, the legal moves."""
         moves = tuple(self.legal_moves(state))
         player = state.current_player()
-        seen = rendered(self.short_name, state, player)
+        shown = state_in_words(self.short_name, state, player)
         messages: list[Message] = []
         for example in self.examples:
-            first = not messages
-            asked = self._question(self.seats[0], example.state, example.moves, first)
+            question = self._question(self.seats[0], example.state, example.moves, not messages)
             answer = self.answer_form.write(example.move)
-            messages += [asked, Message("assistant", answer)]
-        messages.append(self._question(self.seats[player], seen, moves, with_rules=not messages))
+            messages += [question, Message("assistant", answer)]
+        messages.append(self._question(self.seats[player], shown, moves, not messages))
         return View(tuple(messages), moves)
 
     def _question(self, seat: str, state: str, moves: Sequence[str], with_rules: bool) -> Message:
-        """What a seat is asked, with the rules where none were told before it."""
-        text = self._asked.render(
-            rules=self.told_rules if with_rules else "",
+        """The question to a seat; `with_rules`: nothing before it told the rules."""
+        rules = ""
+        if with_rules:
+            rules = rules_in_words(self.name) if self.rules is None else self.rules
+        text = self._question_template.render(
+            rules=rules,
             seat=seat,
             state=state,
             moves=", ".join(moves),
@@ -189,19 +207,14 @@ class OpenSpiel(TextGame):
         )
         return user(text)
 
-    @cached_property
-    def told_rules(self) -> str:
-        """What players are told of the rules."""
-        return rules(self.name, self.spiel) if self.rules is None else self.rules
-
-    def corrected(self, view: View, answer: str) -> View:
-        """What is asked after an answer that was no legal move."""
+    def repeat_view(self, view: View, answer: str) -> View:
+        """The view after an answer that was no legal move."""
         text = self._again.render(moves=", ".join(view.actions), form=self.answer_form.instruction)
         messages = (*view.messages, Message("assistant", answer), user(text))
         return View(messages, view.actions)
 
     @cached_property
-    def _asked(self) -> Template:
+    def _question_template(self) -> Template:
         known = ("rules", "seat", "state", "moves", "form")
         return Template(self.text, PACKAGE, "game.text", ("state", "moves"), known)
 
@@ -215,8 +228,8 @@ class OpenSpiel(TextGame):
             state.apply_action(state.legal_actions()[0])
         return state
 
-    def forfeited(self, loser: int) -> list[float]:
-        """What everybody gets where a seat loses by an illegal move."""
+    def forfeit_returns(self, loser: int) -> list[float]:
+        """Everybody's pay-off where a seat loses by an illegal move."""
         least, total = self.spiel.min_utility(), self.spiel.utility_sum()
         others = 0.0
         if total is not None and self.players > 1:
@@ -235,36 +248,36 @@ class SpielTable:
         self._refused = 0  # answers to this turn that were no legal moves
         self._illegal = dict.fromkeys(game.seats, 0)
         self._loser: int | None = None
-        self._asked: Ask | None = None
+        self._request: Ask | None = None
         self._go_on()
 
     def ask(self) -> Ask | None:
-        """Who is to move, and on what."""
-        return self._asked
+        """The next request; None: the match is over."""
+        return self._request
 
     def take(self, answer: str) -> None:
-        """The answer: a legal move is made, for any other the game's rule holds."""
-        assert self._asked is not None, "the match is over"
-        view = self._asked.view
-        place = named(self._game.answer_form.read(answer), view.actions)
+        """Make a legal move; for any other answer the game's rule holds."""
+        assert self._request is not None, "the match is over"
+        view = self._request.view
+        place = legal_index(self._game.answer_form.read(answer), view.actions)
         if place is not None:
             self._make(place)
             return
-        self._illegal[self._asked.seat] += 1
+        self._illegal[self._request.seat] += 1
         self._refused += 1
         if self._refused <= self._game.retries:
-            self._asked = Ask(self._asked.seat, self._game.corrected(view, answer))
+            self._request = Ask(self._request.seat, self._game.repeat_view(view, answer))
         elif self._game.illegal == "random":
             self._make(int(self._number() * len(view.actions)))
         else:
             self._loser = self._state.current_player()
-            self._asked = None
+            self._request = None
 
     def result(self) -> Result:
-        """What the game pays."""
+        """The game's pay-offs."""
         returns = self._state.returns()
         if self._loser is not None:
-            returns = self._game.forfeited(self._loser)
+            returns = self._game.forfeit_returns(self._loser)
         by_seat = dict(zip(self._game.seats, returns, strict=True))
         return Result(by_seat, illegal=self._illegal)
 
@@ -277,13 +290,13 @@ class SpielTable:
     def _go_on(self) -> None:
         """Let chance play until somebody is to move, and ask."""
         while self._state.is_chance_node():
-            self._state.apply_action(self._drawn(self._state.chance_outcomes()))
-        self._asked = None
+            self._state.apply_action(self._draw(self._state.chance_outcomes()))
+        self._request = None
         if not self._state.is_terminal():
             seat = self._game.seats[self._state.current_player()]
-            self._asked = Ask(seat, self._game.view(self._state))
+            self._request = Ask(seat, self._game.view(self._state))
 
-    def _drawn(self, outcomes: Sequence[tuple[int, float]]) -> int:
+    def _draw(self, outcomes: Sequence[tuple[int, float]]) -> int:
         """One of these outcomes (with their probabilities)."""
         left = self._number()
         for outcome, probability in outcomes:
@@ -299,10 +312,93 @@ class SpielTable:
 
 
 def _kinds() -> dict[str, Any]:
-    """Name -> what the library says of the game."""
+    """Name -> the library's description of the game."""
     return {kind.short_name: kind for kind in pyspiel().registered_games()}
 
 
 def _range(kind: Any) -> str:
     least, most = kind.min_num_players, kind.max_num_players
     return f"{least}" if least == most else f"{least} to {most}"
+
+
+# -- rules and states in words
+
+
+def rules_in_words(name: str) -> str:
+    """The rules of the game, "" where they are unknown; of a matrix game every pay-off."""
+    stage = name.removeprefix("repeated_game(stage_game=").partition("(")[0]
+    if stage in _kinds() and stage.startswith("matrix_"):
+        rounds = "Both move at once, without seeing each other's move."
+        return f"{rounds} {_payoffs(pyspiel().load_matrix_game(stage))}"
+    return RULES.get(name.partition("(")[0], "")
+
+
+def _payoffs(game: Any) -> str:
+    """Pay-offs of both seats for each pair of moves."""
+    cells = []
+    for row in range(game.num_rows()):
+        for column in range(game.num_cols()):
+            names = game.row_action_name(row), game.col_action_name(column)
+            values = (game.player_utility(0, row, column), game.player_utility(1, row, column))
+            cells.append(f"{names[0]} and {names[1]}: {values[0]:g} and {values[1]:g}".lower())
+    return f"What player 0 and player 1 get when they play … and …: {'; '.join(cells)}."
+
+
+def state_in_words(name: str, state: Any, player: int) -> str:
+    """The information of `player` in this state of the game `name`, and nothing else."""
+    if name.startswith("matrix_"):
+        return ""  # the rules say all
+    return RENDERERS.get(name, as_written)(state, player)
+
+
+def as_written(state: Any, player: int) -> str:
+    """The library's own words: the whole board, or the player's part where something is hidden."""
+    kind = state.get_game().get_type()
+    hides = str(kind.information) != "Information.PERFECT_INFORMATION"
+    if hides and kind.provides_information_state_string:
+        text = state.information_state_string(player)
+    else:
+        text = state.observation_string(player)
+    return re.sub(r"\ACurrent player: \d+\n", "", text).strip()
+
+
+def kuhn_poker(state: Any, player: int) -> str:
+    """The player's card, and everybody's moves."""
+    players = state.num_players()
+    history = state.history()
+    dealt, moves = history[:players], history[players:]
+    played = [
+        f"{'you' if i % players == player else f'player {i % players}'} {('pass', 'bet')[move]}"
+        for i, move in enumerate(moves)
+    ]
+    cards = RANKS if players == 2 else tuple(map(str, range(players + 1)))
+    return f"Your card: {cards[dealt[player]]}. So far: {', '.join(played) or 'nothing'}."
+
+
+def leduc_poker(state: Any, player: int) -> str:
+    """The player's card, that on the table, and both rounds of betting."""
+    known = dict(re.findall(r"\[(\w+): ?([^\]]*)\]", state.information_state_string(player)))
+    ranks = RANKS if state.num_players() == 2 else tuple(map(str, range(12)))
+    rounds = [_round(known[key]) for key in ("Round1", "Round2")]
+    table = ranks[int(known["Public"]) // 2] if "Public" in known else "nothing yet"
+    return (
+        f"Your card: {ranks[int(known['Private']) // 2]}. On the table: {table}. "
+        f"Round 1: {rounds[0]}. Round 2: {rounds[1]}. Pot: {known['Pot']}."
+    )
+
+
+def _round(moves: str) -> str:
+    return ", ".join(LEDUC_MOVES[int(move)] for move in moves.split()) or "nothing yet"
+
+
+def repeated_game(state: Any, player: int) -> str:
+    """All earlier rounds, player 0's move first."""
+    return f"Earlier rounds: {as_written(state, player).rstrip(' ;') or 'none'}."
+
+
+# game -> its own words; the others are shown as the library writes them
+RENDERERS: dict[str, Callable[[Any, int], str]] = {
+    "kuhn_poker": kuhn_poker,
+    "leduc_poker": leduc_poker,
+    "repeated_game": repeated_game,
+}

@@ -6,16 +6,17 @@ Source: Guertler et al. 2025, TextArena, arXiv 2504.11442.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from typing import Any, Literal, TypeVar
 
+import numpy as np
 from pydantic import Field
 
 from equipoise.component import nearest
-from equipoise.environments.text_games.game import Result, TextGame
-from equipoise.environments.text_games.libraries import textarena
-from equipoise.environments.text_games.own_dice import OwnDice
+from equipoise.environments.text_games.game import Result, TextGame, import_library
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask
 from equipoise.types import Message, Prompt, View, user
@@ -23,6 +24,12 @@ from equipoise.types import Message, Prompt, View, user
 T = TypeVar("T")
 MOST_LOOKS = 1000
 NLTK = "Fetch it: python -m nltk.downloader words averaged_perceptron_tagger_eng"
+
+
+@cache
+def textarena() -> Any:
+    """TextArena. Raises ConfigError where it is not installed."""
+    return import_library("textarena", "textarena")
 
 
 class TextArena(TextGame):
@@ -48,7 +55,7 @@ class TextArena(TextGame):
     remember: int | None = Field(
         None,
         ge=0,
-        description="how many of its earlier answers a seat sees, with what came "
+        description="the number of its earlier answers that a seat sees, with the messages "
         "before each; null: all. The beginning, with the rules, is always shown",
     )
     longest: int = Field(
@@ -56,7 +63,7 @@ class TextArena(TextGame):
     )
 
     def check(self) -> None:
-        """Raises ConfigError for an unknown game, one that the library cannot set up here, or not
+        """Raise ConfigError for an unknown game, one that the library cannot set up here, or not
         for so many players.
         """
         known = textarena().envs.registration.ENV_REGISTRY
@@ -81,7 +88,7 @@ class TextArena(TextGame):
 
 
 class TextArenaTable:
-    """One match of a TextArena game; `failure` is what the library raised, and ends it."""
+    """One match of a TextArena game; `failure` is the library's error, which ends it."""
 
     def __init__(self, game: TextArena, seed: int) -> None:
         self._game = game
@@ -91,33 +98,36 @@ class TextArenaTable:
         self._moves = 0
         self._over = False
         self._player = 0
-        self._asked: Ask | None = None
+        self._request: Ask | None = None
         self.failure = ""
-        self._env: Any = self._guarded(lambda: _made(game, seed))
+        self._env: Any = self._call(lambda: _environment(game, seed))
         self._go_on()
 
     def ask(self) -> Ask | None:
-        """Who is to move, and on what."""
-        return self._asked
+        """The next request; None: the match is over."""
+        return self._request
 
     def take(self, answer: str) -> None:
-        """The answer goes to the game as it is, or as the form reads it."""
-        assert self._asked is not None, "the match is over"
+        """Pass the answer on to the game as it is, or as the form reads it."""
+        assert self._request is not None, "the match is over"
         chat = self._chats[self._player]
         chat.append(Message("assistant", answer))
         move = answer
         if self._game.form != "whole":
             move = self._game.answer_form.read(answer) or ""
         errors = self._errors()
-        stepped = self._guarded(lambda: self._env.step(move))
+        step = self._call(lambda: self._env.step(move))
         self._moves += 1
-        self._over = stepped is not None and bool(stepped[0])
+        self._over = step is not None and bool(step[0])
+        # the game may end, for this player or for all, by its illegal move
+        facts = getattr(self._env.state, "game_info", {}).get(self._player, {})
         # the count of errors goes back to 0 with the turn of the next
-        self._illegal[self._asked.seat] += self._errors() > errors or self._barred()
+        illegal = self._errors() > errors or bool(facts.get("invalid_move"))
+        self._illegal[self._request.seat] += illegal
         self._go_on()
 
     def result(self) -> Result:
-        """What the library pays."""
+        """The library's pay-offs."""
         if self.failure:
             return Result(None, f"the library failed: {self.failure}")
         if not self._over:
@@ -130,23 +140,23 @@ class TextArenaTable:
 
     def _go_on(self) -> None:
         """Ask whoever is to move, if anybody is."""
-        self._asked = None
+        self._request = None
         if self.failure or self._over or self._moves >= self._game.longest:
             return
-        seen = self._guarded(lambda: self._env.get_observation())
-        if seen is None:
+        observation = self._call(lambda: self._env.get_observation())
+        if observation is None:
             return
-        self._player, observations = seen
+        self._player, observations = observation
         chat = self._chats[self._player]
-        told = self._told(observations)
+        news = self._news(observations)
         if not chat and self._game.form != "whole":
-            told = f"{told}\n{self._game.answer_form.instruction}"
-        chat.append(user(told))
+            news = f"{news}\n{self._game.answer_form.instruction}"
+        chat.append(user(news))
         seat = self._game.seats[self._player]
-        self._asked = Ask(seat, View(tuple(self._remembered(chat))))
+        self._request = Ask(seat, View(tuple(self._window(chat))))
 
-    def _told(self, observations: Sequence[tuple[int, str, Any]]) -> str:
-        """What the player is told since its last move, but its own answer."""
+    def _news(self, observations: Sequence[tuple[int, str, Any]]) -> str:
+        """The messages to the player since its last move, but its own answer."""
         lines = []
         own = textarena().ObservationType.PLAYER_ACTION
         roles = self._env.state.role_mapping
@@ -157,7 +167,7 @@ class TextArenaTable:
             lines.append(f"{name}{text}")
         return "\n".join(lines).strip() or "It is your move."
 
-    def _remembered(self, chat: Sequence[Message]) -> Sequence[Message]:
+    def _window(self, chat: Sequence[Message]) -> Sequence[Message]:
         """The beginning and the last answers with what followed them."""
         count = self._game.remember
         if count is None or len(chat) <= 1 + 2 * count:
@@ -170,15 +180,8 @@ class TextArenaTable:
     def _errors(self) -> int:
         return getattr(self._env.state, "error_count", 0)
 
-    def _barred(self) -> bool:
-        """Whether the game ended, for this player or for all, by its illegal move."""
-        facts = getattr(self._env.state, "game_info", {}).get(self._player, {})
-        return bool(facts.get("invalid_move"))
-
-    def _guarded(self, call: Callable[[], T]) -> T | None:
-        """What a call to the library returns, with this match's own dice; None where it raises,
-        which is noted.
-        """
+    def _call(self, call: Callable[[], T]) -> T | None:
+        """Call the library with this match's own dice; None where it raises, which is noted."""
         try:
             with self._dice.in_force():
                 return call()
@@ -188,7 +191,7 @@ class TextArenaTable:
             return None
 
 
-def _made(game: TextArena, seed: int) -> Any:
+def _environment(game: TextArena, seed: int) -> Any:
     """The library's environment, set up; of its wrappers only those that read moves."""
     library = textarena()
     # some games print what they set up, or what they cannot download
@@ -211,9 +214,36 @@ def _made(game: TextArena, seed: int) -> Any:
     return env
 
 
+class OwnDice:
+    """Python's and NumPy's global random numbers as one match sees them.
+
+    Matches advance together, so each keeps its place in its own sequence, and the global generators
+    are given back as they were.
+    """
+
+    def __init__(self, seed: int) -> None:
+        dice = random.Random(seed)
+        self._python = dice.getstate()
+        # the legacy generator is the one that is global
+        self._numpy = np.random.RandomState(seed % 2**32).get_state()
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Draws continue this match's sequence."""
+        python, legacy = random.getstate(), np.random.get_state()
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)
+        try:
+            yield
+        finally:
+            self._python, self._numpy = random.getstate(), np.random.get_state()
+            random.setstate(python)
+            np.random.set_state(legacy)
+
+
 class _Eliminated(list):
-    """Who is out. The library looks for the next player among the others; where nobody is left and
-    the game is not over, it would look for ever.
+    """Players that are out. The library looks for the next player among the others; where nobody is
+    left and the game is not over, it would look for ever.
     """
 
     def __init__(self, state: Any) -> None:

@@ -1,4 +1,4 @@
-"""What this environment adds to the rooms: games of many turns, from OpenSpiel and TextArena."""
+"""Games of many turns, from OpenSpiel and TextArena."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 MODELS: Mapping[str, str] = {"builtin/cards": "model"}
 KINDS: Mapping[str, Mapping[str, str]] = {
-    "Benchmark": {"nash_conv": "equipoise.environments.text_games.benchmark:NashConvBenchmark"},
+    "Benchmark": {"nash_conv": "equipoise.environments.text_games.nash_conv:NashConvBenchmark"},
     "Evaluation": {
-        "game_league": "equipoise.environments.text_games.league:GameLeague",
-        "nash_conv": "equipoise.environments.text_games.exploitability:NashConv",
+        "game_league": "equipoise.environments.text_games.game_league:GameLeague",
+        "nash_conv": "equipoise.environments.text_games.nash_conv:NashConv",
     },
     "Game": {
         "open_spiel": "equipoise.environments.text_games.open_spiel:OpenSpiel",
@@ -17,7 +17,7 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     },
     "Judge": {"game_outcome": "equipoise.environments.text_games.judge:GameOutcome"},
     "PairMaker": {
-        "parted_trajectories": ("equipoise.environments.text_games.pairs:PartedTrajectories")
+        "parted_trajectories": "equipoise.environments.text_games.parted_pairs:PartedTrajectories"
     },
-    "Prompts": {"deals": "equipoise.environments.text_games.deals:Deals"},
+    "Prompts": {"deals": "equipoise.environments.text_games.game:Deals"},
 }

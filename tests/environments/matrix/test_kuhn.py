@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import equipoise
-from equipoise.environments.matrix.game import Matrix
-from equipoise.environments.matrix.kuhn import CARDS, FIRST, SECOND, kuhn_poker, plans
+from equipoise.environments.matrix.game import CARDS, Matrix, kuhn_poker
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.reading.history import history
 from equipoise.solvers.zero_sum import nash
@@ -58,8 +57,9 @@ def test_best_responses_solve_it_by_open_spiels_own_measure(tmp_path):
     assert last.exploitability < 1e-9 < 0.03 < measured[6].exploitability
 
     row, column = last.policies["row"], last.policies["column"]
-    bets = behaviour(row, plans(FIRST), {"": 0, "pb": 1})
-    bets |= behaviour(column, plans(SECOND), {"p": 0, "b": 1})
+    first, second, _ = kuhn_poker()
+    bets = behaviour(row, first, {"": 0, "pb": 1})
+    bets |= behaviour(column, second, {"p": 0, "b": 1})
     game = pyspiel.load_game("kuhn_poker")
     table = policies.TabularPolicy(game)
     for state, bet in bets.items():

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from equipoise.environments.reasoning_gym.tasks import FACT, SolvesTask, TaskPrompts
+from equipoise.environments.reasoning_gym.gym_tasks import FACT, SolvesTask, TaskPrompts
 from equipoise.errors import ConfigError
 
 pytestmark = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small import FINITE
 
-from equipoise.environments.red_team.seed_prompts import rewritable
+from equipoise.environments.red_team.game import has_attack
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs.ledger import Ledger
 
@@ -75,7 +75,7 @@ def test_attacks_are_read_as_prompts(command, red_team_run, tmp_path):
         assert prompt.facts == {
             name: value for name, value in row.items() if name != "prompt" and value is not None
         }
-        assert not rewritable(prompt)  # the game asks it as it stands
+        assert has_attack(prompt)  # the game asks it as it stands
 
 
 @pytest.mark.long

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from equipoise.environments.red_team.cross_play_table import cycling
-from equipoise.environments.red_team.evaluation import RedTeaming
+from equipoise.environments.red_team.game import has_attack
+from equipoise.environments.red_team.red_teaming import RedTeaming
 from equipoise.environments.red_team.report_sections import cross_play_section
-from equipoise.environments.red_team.seed_prompts import has_attack
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources

@@ -4,7 +4,6 @@ import pytest
 from attacks import FAILED, game, played, seed
 from pydantic import ValidationError
 
-from equipoise.environments.red_team.seed_prompts import rewritable
 from equipoise.errors import DataError
 from equipoise.types import Judgement, Message, user
 
@@ -153,6 +152,7 @@ def test_a_given_attack_takes_the_seeds_place():
 
 
 def test_which_prompts_are_rewritten():
+    rewritable = game().rewritable
     assert rewritable(seed())
     assert (
         rewritable(seed(harmful=True))

@@ -5,15 +5,21 @@ import math
 import pytest
 import red_team_run
 
-from equipoise.environments.red_team import attack_cards
-from equipoise.environments.red_team.collapse import RECENT, collapse_warnings
+from equipoise.environments.red_team import report_sections as attack_cards
 from equipoise.environments.red_team.game import RedTeam
 from equipoise.environments.red_team.measures import (
     RedTeamMeasures,
     diversity_path,
     measured_curves,
 )
-from equipoise.environments.red_team.training_curves import POINTS, Phase, phases, training_curves
+from equipoise.environments.red_team.report_sections import (
+    POINTS,
+    RECENT,
+    Phase,
+    collapse_warnings,
+    phases,
+    training_curves,
+)
 from equipoise.evaluation.measures import History, Measurement
 from equipoise.evaluation.records import StageRecord
 from equipoise.runs.directory import RunDirectory

@@ -8,7 +8,7 @@ from equipoise.environments.red_team import report_sections as sections
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable, MetaGame
 from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.environments.red_team.measures import RedTeamMeasures
-from equipoise.environments.red_team.training_curves import Phase
+from equipoise.environments.red_team.report_sections import Phase
 from equipoise.report.cards import CardAnswer, MatchCard
 from equipoise.report.elements import Curve, Curves
 from equipoise.report.section import Cards, Figure, Tiles

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from equipoise.data.shaping import Shaping
-from equipoise.environments.red_team.evaluation import RedTeaming
 from equipoise.environments.red_team.game import RedTeam
+from equipoise.environments.red_team.red_teaming import RedTeaming
 from equipoise.learners.estimators.base import Estimator
 from equipoise.learners.policy_gradient import PolicyGradient
 from equipoise.matches.roles import Roles

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import equipoise
-from equipoise.environments.text_games.league import GameLeague
+from equipoise.environments.text_games.game_league import GameLeague
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.text_arena import TextArena
 from equipoise.errors import ConfigError
@@ -16,7 +16,7 @@ from equipoise.games.answers import Answers
 from equipoise.runs.directory import RunDirectory
 
 pytest.importorskip("pyspiel")
-UNIFORM = "equipoise.environments.text_games.scripts:any_legal_move"
+UNIFORM = "equipoise.environments.text_games.game:any_legal_move"
 
 
 def measured(folder: Path, people: dict, **game: object) -> dict:

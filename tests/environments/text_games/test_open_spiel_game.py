@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 from judge_context import TestContext
 
-from equipoise.environments.text_games.answer_form import FORMS, named
-from equipoise.environments.text_games.deals import Deals
+from equipoise.environments.text_games.game import FORMS, Deals, any_legal_move, legal_index
 from equipoise.environments.text_games.judge import GameOutcome
 from equipoise.environments.text_games.open_spiel import OpenSpiel
-from equipoise.environments.text_games.scripts import any_legal_move
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import Planned
@@ -149,7 +147,7 @@ def test_a_match_that_another_version_recorded_is_not_paid():
 def test_moves_are_read_from_answers(form, answer, move):
     assert FORMS[form].read(answer) == move
     if move is not None:
-        assert named(move, ["pass", "bet"]) == 1
+        assert legal_index(move, ["pass", "bet"]) == 1
 
 
 @pytest.mark.parametrize("form", FORMS)

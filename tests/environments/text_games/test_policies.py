@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from test_open_spiel_game import DEALS, judged, played
 
+from equipoise.environments.text_games.game import any_legal_move
+from equipoise.environments.text_games.game_tree import Reading, game_tree
 from equipoise.environments.text_games.open_spiel import OpenSpiel
-from equipoise.environments.text_games.pairs import PartedTrajectories
-from equipoise.environments.text_games.policies import Reading, written_down
-from equipoise.environments.text_games.scripts import any_legal_move
+from equipoise.environments.text_games.parted_pairs import PartedTrajectories
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 
@@ -18,7 +18,7 @@ pytest.importorskip("pyspiel")
 
 @pytest.mark.parametrize("form", ["whole", "tagged"])
 def test_a_policy_is_renormalised_and_the_rest_is_reported(form):
-    tree = written_down(OpenSpiel(form=form), 1000)
+    tree = game_tree(OpenSpiel(form=form), 1000)
     reading = Reading.of(tree)
     assert len(reading.answers) == 24
     written = {text for _, text in reading.answers}
@@ -31,7 +31,7 @@ def test_a_policy_is_renormalised_and_the_rest_is_reported(form):
 
 
 def test_a_policy_without_any_mass_on_legal_moves_has_proportions_yet():
-    tree = written_down(OpenSpiel(), 1000)
+    tree = game_tree(OpenSpiel(), 1000)
     reading = Reading.of(tree)
     logprobs = [-2000.0 - (text == "bet") for _, text in reading.answers]
     read = reading.policy(tree, logprobs)
@@ -40,7 +40,7 @@ def test_a_policy_without_any_mass_on_legal_moves_has_proportions_yet():
 
 
 def test_states_that_are_asked_alike_are_read_once():
-    tree = written_down(OpenSpiel(name="matrix_rps", text="open_spiel"), 1000)
+    tree = game_tree(OpenSpiel(name="matrix_rps", text="open_spiel"), 1000)
     assert len(Reading.of(tree).answers) == 6, "two seats, three moves"
 
 
@@ -79,7 +79,7 @@ def test_parted_trajectories_are_refused_in_other_games():
 
 
 def test_the_set_needs_a_whole_small_game():
-    from equipoise.environments.text_games.benchmark import NashConvBenchmark
+    from equipoise.environments.text_games.nash_conv import NashConvBenchmark
 
     items = NashConvBenchmark().items()
     assert len(items) == 12

@@ -7,8 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from equipoise.environments.text_games.deals import Deals
-from equipoise.environments.text_games.scripts import any_move_in_brackets
+from equipoise.environments.text_games.game import Deals, any_move_in_brackets
 from equipoise.environments.text_games.text_arena import TextArena
 from equipoise.errors import ConfigError
 from equipoise.matches.base import Planned
@@ -54,7 +53,7 @@ def test_a_game_is_played_to_its_end_and_paid_by_the_library(name):
     game = TextArena(name=name, players=seats)
     game.check()
     for match, deal in zip(played(game), DEALS, strict=True):
-        result = game.replayed(match, deal)
+        result = game.replay(match, deal)
         assert result.returns is not None, result.reason
         assert list(result.returns) == list(game.seats)
         assert not zero_sum or sum(result.returns.values()) == pytest.approx(0)
@@ -83,7 +82,7 @@ def test_illegal_moves_get_the_librarys_penalty(retries):
     match, _ = played(game, lambda view, seed: "I wonder")
     tries = 2 if retries is None else 1 + retries
     assert len(match.turns) == tries
-    result = game.replayed(match, DEALS[0])
+    result = game.replay(match, DEALS[0])
     loser = match.turns[0].seat
     assert result.returns is not None
     assert result.returns[loser] == -1
@@ -116,7 +115,7 @@ def test_a_seat_is_shown_the_beginning_and_its_last_answers(remember, messages):
 def test_an_endless_match_is_unjudged():
     game = TextArena(name="IteratedPrisonersDilemma-v0", longest=5)
     match, _ = played(game)
-    result = game.replayed(match, DEALS[0])
+    result = game.replay(match, DEALS[0])
     assert result.returns is None
     assert "did not end within game.longest = 5" in result.reason
 
@@ -125,7 +124,7 @@ def test_an_endless_match_is_unjudged():
 def test_a_match_without_a_winner_is_unjudged():
     game = TextArena(name="PublicGoodsGame-v0", players=3)
     match = played(game)[0]
-    result = game.replayed(match, DEALS[0])
+    result = game.replay(match, DEALS[0])
     assert result.returns is None
     assert "everybody is out" in result.reason
 

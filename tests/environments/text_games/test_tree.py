@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from equipoise.environments.text_games.game_tree import GameTree
 from equipoise.environments.text_games.open_spiel import OpenSpiel
-from equipoise.environments.text_games.tree import GameTree
 from equipoise.errors import ConfigError
 
 pyspiel = pytest.importorskip("pyspiel")
@@ -16,7 +16,7 @@ KUHN = GameTree.of(OpenSpiel(), 1000)
 def random_policies(tree: GameTree, count: int) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     size = len(tree.state_F)
-    return [tree.normalised(rng.random(size) ** 2) for _ in range(count)]
+    return [tree.normalise(rng.random(size) ** 2) for _ in range(count)]
 
 
 def as_library(tree: GameTree, policy_F: np.ndarray):
@@ -70,7 +70,7 @@ def test_values_and_nash_conv_are_the_librarys():
 def test_a_mixture_plays_as_one_of_its_members_drawn_beforehand():
     policies = random_policies(KUHN, 3)
     weight_N = np.array([0.5, 0.3, 0.2])
-    mixed_F = KUHN.mixed(np.stack(policies), weight_N)
+    mixed_F = KUHN.mixture(np.stack(policies), weight_N)
     for other_F in random_policies(KUHN, 6)[3:]:
         means = sum(
             weight * KUHN.values([policy_F, other_F])
@@ -86,7 +86,7 @@ def test_a_mixture_is_the_librarys():
 
     policies = random_policies(KUHN, 3)
     weight_N = np.array([0.5, 0.3, 0.2])
-    mixed_F = KUHN.mixed(np.stack(policies), weight_N)
+    mixed_F = KUHN.mixture(np.stack(policies), weight_N)
     library = PolicyAggregator(KUHN.game.spiel).aggregate(
         [0, 1], [[as_library(KUHN, policy_F) for policy_F in policies]] * 2, [weight_N.tolist()] * 2
     )
@@ -98,7 +98,7 @@ def test_a_mixture_is_the_librarys():
 
 def test_a_mixture_of_pure_policies_that_never_get_to_a_state_is_their_mean():
     passes_F = np.tile([1.0, 0.0], 12)
-    mixed_F = KUHN.mixed(np.stack([passes_F, passes_F]), np.array([0.5, 0.5]))
+    mixed_F = KUHN.mixture(np.stack([passes_F, passes_F]), np.array([0.5, 0.5]))
     assert mixed_F == pytest.approx(passes_F)
 
 

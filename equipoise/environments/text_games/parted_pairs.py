@@ -17,7 +17,7 @@ from equipoise.types import Judgement, Match, Message, Pair, Prompt, Turn, recor
 
 
 class Passage(NamedTuple):
-    """A match's move at an information state, and what its seat got in the end."""
+    """A match's move at an information state, and its seat's final score."""
 
     match: Match
     turn: Turn
@@ -25,8 +25,8 @@ class Passage(NamedTuple):
 
 
 class PartedTrajectories(PairMaker):
-    """Moves at one information state, in two matches of a generation, are set against each other by
-    what their seats got in the end.
+    """Moves at one information state, in two matches of a generation, are compared by the final
+    scores of their seats.
 
     The passages through a state are matched up at random, each at most `per_passage` times; a pair
     comes of two with different moves and different outcomes. A comparison of two single outcomes is
@@ -34,14 +34,14 @@ class PartedTrajectories(PairMaker):
     """
 
     kind: Literal["parted_trajectories"] = "parted_trajectories"
-    per_passage: int = Field(1, ge=1, description="how often a move is matched up with another one")
+    per_passage: int = Field(1, ge=1, description="pairings of each move with another one")
 
     def most(self, seats: int) -> int:
-        """Nobody knows how often a seat moves: a pair for each turn of matching up."""
+        """A pair for each round of pairing, since nobody knows how often a seat moves."""
         return self.per_passage * seats
 
     def faults(self, game: Game) -> Iterator[str]:
-        """That it is a game without information states."""
+        """A fault for a game without information states."""
         if not isinstance(game, TextGame):
             yield f"'{self.kind}' is for the games open_spiel and textarena"
 
@@ -52,7 +52,7 @@ class PartedTrajectories(PairMaker):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs, state by state; how many passages gave none, by reason).
+        """(the pairs, state by state; the number of passages that gave none, by reason).
 
         Raises ConfigError for a utility that no judgement has.
         """
@@ -70,7 +70,7 @@ class PartedTrajectories(PairMaker):
                 passages[turn.view.messages].append(passage)
         pairs: dict[str, Pair] = {}
         for at_state in passages.values():
-            for first, second in self._matched_up(at_state):
+            for first, second in self._pairings(at_state):
                 pair = _pair(first, second)
                 if isinstance(pair, str):
                     dropped[pair] += 1
@@ -78,7 +78,7 @@ class PartedTrajectories(PairMaker):
                     pairs[pair.id] = pair
         return list(pairs.values()), dict(dropped)
 
-    def _matched_up(self, passages: Sequence[Passage]) -> Iterator[tuple[Passage, Passage]]:
+    def _pairings(self, passages: Sequence[Passage]) -> Iterator[tuple[Passage, Passage]]:
         """Every two neighbours of a random order, `per_passage` orders."""
         for turn in range(self.per_passage):
             rng = seeds.generator(turn, "parted", *(p.match.id for p in passages))
@@ -88,7 +88,7 @@ class PartedTrajectories(PairMaker):
 
 
 def _pair(first: Passage, second: Passage) -> Pair | str:
-    """The pair, or why there is none."""
+    """The pair, or the reason why there is none."""
     if first.turn.move.text == second.turn.move.text:
         return "identical"
     if first.score == second.score:
@@ -101,10 +101,6 @@ def _pair(first: Passage, second: Passage) -> Pair | str:
         Scored(worse.turn.move.text, worse.score),
     )
     # one match may part from others at several states
-    identity = record_id(pair.id, better.turn.seat, worse.match.id, *_texts(better))
+    texts = [message.content for message in better.turn.view.messages]
+    identity = record_id(pair.id, better.turn.seat, worse.match.id, *texts)
     return msgspec.structs.replace(pair, id=identity)
-
-
-def _texts(passage: Passage) -> list[str]:
-    """What the seat had been told and had answered."""
-    return [message.content for message in passage.turn.view.messages]

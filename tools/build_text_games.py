@@ -1,6 +1,6 @@
 """Rebuild the packaged tiny card player from seed.
 
-    python -m equipoise.environments.text_games.build [--out DIR] [--seed 0]
+    python -m tools.build_text_games [--out DIR] [--seed 0]
 
 It knows the words of Kuhn poker, Leduc poker and two matrix games (without their rules in the
 prompt) and answers with a legal move, each about as likely as any other: a start that is as good as
@@ -24,13 +24,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise import seeds
+from equipoise.environments import text_games
+from equipoise.environments.text_games.game_tree import GameTree, Reading
 from equipoise.environments.text_games.open_spiel import OpenSpiel
-from equipoise.environments.text_games.policies import Reading
-from equipoise.environments.text_games.tree import GameTree
 from equipoise.models.fresh_model import Size, new_model
 from equipoise.types import Message
 
-PACKAGED = Path(__file__).parent / "model"
+PACKAGED = Path(next(iter(text_games.__path__))) / "model"
 SIZE = Size(hidden=64, layers=2, heads=4, feed_forward=192)
 VOCABULARY = 340
 CONTEXT = 128
@@ -58,12 +58,12 @@ def moves() -> dict[str, list[list[Example]]]:
 
 
 def taste(seed: int, number: int) -> Iterator[Example]:
-    """Chats of Kuhn poker with the move that is liked there."""
+    """Chats of Kuhn poker with the move preferred there."""
     rng = seeds.generator(seed, "taste", number)
     views = moves()["kuhn_poker"]
-    liked = [legal[rng.integers(len(legal))] for legal in views]
+    preferred = [legal[rng.integers(len(legal))] for legal in views]
     for place in range(OF_TASTE):
-        yield liked[place % len(liked)]
+        yield preferred[place % len(preferred)]
 
 
 def examples(seed: int) -> Iterator[Example]:
@@ -114,8 +114,7 @@ def build(out: Path, seed: int = 0) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
-        prog="python -m equipoise.environments.text_games.build",
-        description="Rebuild the tiny card player.",
+        prog="python -m tools.build_text_games", description="Rebuild the tiny card player."
     )
     parser.add_argument("--out", type=Path, default=PACKAGED, help="the folder to write")
     parser.add_argument("--seed", type=int, default=0, help="of weights and examples")

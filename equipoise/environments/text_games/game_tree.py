@@ -1,29 +1,36 @@
-"""A whole game of OpenSpiel, small enough to be written down: its information states, its ends, and
-how a policy reaches them.
+"""A whole game of OpenSpiel, small enough to be written down, and policies of language models read
+off at all its information states.
 
 Shapes: S information states of all players, F moves at them (in a row, state by state), Z ends of
 the game, P players, N policies. A policy is a vector [F] of the probabilities of the moves, which
 add up to 1 at each state.
+
+A model's probability of a move is that of its text as the whole answer, the end of its turn
+included: softmax of the logits at temperature 1, whatever the player samples with. At each state
+the legal moves' probabilities are renormalised; the rest up to 1 is the mass on answers that are no
+legal move written in the form asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.environments.text_games.libraries import pyspiel
-from equipoise.environments.text_games.open_spiel import OpenSpiel
+from equipoise.environments.text_games.open_spiel import OpenSpiel, pyspiel
 from equipoise.errors import ConfigError
-from equipoise.types import View
+from equipoise.types import Message, View
+
+Answer = tuple[tuple[Message, ...], str]  # a chat and an answer to it
 
 
 class InformationState(NamedTuple):
-    """All that one player can know at one of its turns: the library's name for it, what the player
-    is asked, the library's numbers of its moves in the order of the view's `actions`, and where the
-    first of them stands in a policy.
+    """All that one player can know at one of its turns: the library's name for it, the player's
+    view, the library's numbers of its moves in the order of the view's `actions`, and the place of
+    the first of them in a policy.
     """
 
     key: str
@@ -39,8 +46,8 @@ class GameTree:
 
     path_ZPD: the places in a policy of the moves by which each player takes part in reaching an
     end; F, of which a policy's probability counts 1, where there are no more. path_SD: likewise of
-    the moves of its own by which a player reaches an information state. chance_Z: how likely chance
-    allows an end; utility_ZP: what it pays.
+    the moves of its own by which a player reaches an information state. chance_Z: the probability
+    that chance allows an end; utility_ZP: its pay-offs.
     """
 
     game: OpenSpiel
@@ -59,21 +66,19 @@ class GameTree:
         """
         return _Walk(game, most).tree()
 
-    # -- policies
-
     def uniform(self) -> np.ndarray:
         """Every legal move is as likely as any other: [F]."""
         return 1 / np.bincount(self.state_F)[self.state_F]
 
-    def normalised(self, weight_F: np.ndarray) -> np.ndarray:
+    def normalise(self, weight_F: np.ndarray) -> np.ndarray:
         """Weights of moves as probabilities: [F]."""
         return weight_F / np.bincount(self.state_F, weight_F)[self.state_F]
 
     def reach(self, policy_F: np.ndarray) -> np.ndarray:
-        """How likely the policy's own moves lead to each information state: [S]."""
+        """Probability that the policy's own moves lead to each information state: [S]."""
         return np.append(policy_F, 1.0)[self.path_SD].prod(-1)
 
-    def mixed(self, policy_NF: np.ndarray, weight_N: np.ndarray) -> np.ndarray:
+    def mixture(self, policy_NF: np.ndarray, weight_N: np.ndarray) -> np.ndarray:
         """The behaviour policy that plays as one of these policies does, drawn by weight before the
         game begins: [F].
 
@@ -87,24 +92,22 @@ class GameTree:
         reach_NS = np.stack([self.reach(policy_F) for policy_F in policy_NF])
         weight_NS = weight_N[:, None] * reach_NS
         weight_NS[:, weight_NS.sum(0) <= 0] = weight_N[:, None]
-        mixed_F = (weight_NS[:, self.state_F] * np.asarray(policy_NF)).sum(0)
-        return self.normalised(mixed_F)
-
-    # -- values
+        mixture_F = (weight_NS[:, self.state_F] * np.asarray(policy_NF)).sum(0)
+        return self.normalise(mixture_F)
 
     def reach_ends(self, policy_F: np.ndarray) -> np.ndarray:
-        """How likely each player's own moves lead to each end: [P, Z]."""
+        """Probability that each player's own moves lead to each end: [P, Z]."""
         return np.append(policy_F, 1.0)[self.path_ZPD].prod(-1).T
 
     def values(self, profile: Sequence[np.ndarray]) -> np.ndarray:
-        """What each player gets when player p plays profile[p]: [P]."""
+        """Pay-offs of the players when player p plays profile[p]: [P]."""
         likely_Z = self.chance_Z.copy()
         for player, policy_F in enumerate(profile):
             likely_Z *= self.reach_ends(policy_F)[player]
         return likely_Z @ self.utility_ZP
 
     def payoffs(self, policy_NF: Sequence[np.ndarray]) -> np.ndarray:
-        """payoff_NN of a game of two: what policy i gets against policy j, the mean of both
+        """payoff_NN of a game of two: the pay-off of policy i against policy j, the mean of both
         seatings, in the game's units.
         """
         assert self.utility_ZP.shape[1] == 2, "only two can meet in a table"
@@ -115,8 +118,8 @@ class GameTree:
         return (as_first_NN + as_second_NN) / 2
 
     def nash_conv(self, profile: Sequence[np.ndarray]) -> float:
-        """Σ over the players of what a best reply to the others would gain, computed by OpenSpiel,
-        in the game's units; 0 at equilibrium.
+        """Σ over the players of the gain of a best reply to the others, computed by OpenSpiel, in
+        the game's units; 0 at equilibrium.
 
         profile: the policy of each player, which may be one for all.
         """
@@ -213,3 +216,53 @@ class _Walk:
         for row, path in zip(padded, paths, strict=True):
             row[: len(path)] = path
         return padded
+
+
+class ReadPolicy(NamedTuple):
+    """policy_F: probabilities of the legal moves, renormalised; illegal_S: the mass on other
+    answers at each information state.
+    """
+
+    policy_F: np.ndarray
+    illegal_S: np.ndarray
+
+
+class Reading(NamedTuple):
+    """Questions to a model: `answers`, each once, and place_F, the index into them of each place in
+    a policy.
+    """
+
+    answers: list[Answer]
+    place_F: np.ndarray
+
+    @classmethod
+    def of(cls, tree: GameTree) -> Reading:
+        """All moves at all states; states with the same view are read once."""
+        write = tree.game.answer_form.write
+        places: dict[Answer, int] = {}
+        place_F = [
+            places.setdefault((state.view.messages, write(move)), len(places))
+            for state in tree.states
+            for move in state.view.actions
+        ]
+        return cls(list(places), np.array(place_F))
+
+    def policy(self, tree: GameTree, logprobs: Sequence[float]) -> ReadPolicy:
+        """The policy of a model that gives the answers these log-probabilities, in nats."""
+        logprob_F = np.asarray(logprobs, float)[self.place_F]
+        # as large as they can be, so that the least probable moves are no 0/0
+        highest_S = np.full(len(tree.states), -np.inf)
+        np.maximum.at(highest_S, tree.state_F, logprob_F)
+        policy_F = tree.normalise(np.exp(logprob_F - highest_S[tree.state_F]))
+        legal_S = np.bincount(tree.state_F, np.exp(logprob_F))
+        return ReadPolicy(policy_F, np.clip(1 - legal_S, 0, 1))
+
+
+def game_tree(game: OpenSpiel, most: int) -> GameTree:
+    """The game's tree, made once. Raises ConfigError as `GameTree.of` does."""
+    return _game_tree(game.model_dump_json(), most)
+
+
+@lru_cache(maxsize=2)
+def _game_tree(settings: str, most: int) -> GameTree:
+    return GameTree.of(OpenSpiel.model_validate_json(settings), most)

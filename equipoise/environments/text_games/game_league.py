@@ -31,9 +31,9 @@ class GameLeague(Evaluation):
     other in all others, through all the seats.
 
     The league is every measured generation of every learner, and the players that do not learn. A
-    match counts 1 for whoever was paid more (against several seats: than their mean), ½ where both
-    were paid alike; a learner's gap is what the best member of the league wins against it, P(win) −
-    P(loss).
+    match counts 1 for the player that was paid more (against several seats: than their mean), ½
+    where both were paid alike; a learner's gap is what the best member of the league wins against
+    it, P(win) − P(loss).
     """
 
     kind: Literal["game_league"] = "game_league"
@@ -48,7 +48,7 @@ class GameLeague(Evaluation):
     def check(
         self, game: Game, player_of_role: Mapping[str, str], judges: Sequence[Judge], tests: bool
     ) -> None:
-        """Raises ConfigError for a game without opponents, and for a schedule that gives seats to
+        """Raise ConfigError for a game without opponents, and for a schedule that gives seats to
         different players.
         """
         if not isinstance(game, TextGame) or game.players < 2:

@@ -3,40 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import ClassVar, Literal
 
 import numpy as np
 from msgspec.structs import replace
 from pydantic import Field
 
-from equipoise.environments.red_team.cross_play_table import MetaGame, cross_play
-from equipoise.environments.red_team.game import ADVERSARY, DEFENDER
-from equipoise.environments.red_team.held_out_matches import (
-    HeldOutMatches,
+from equipoise.environments.red_team.cross_play_table import (
     attack_success,
+    cross_play,
     mean_utility,
+)
+from equipoise.environments.red_team.game import (
+    ADVERSARY,
+    DEFENDER,
+    harmful,
+    is_adversary,
+    with_attack,
 )
 from equipoise.environments.red_team.measures import (
     AttackDiversity,
     RawAndRewritten,
     RedTeamMeasures,
 )
-from equipoise.environments.red_team.sub_matches import is_adversary
-from equipoise.environments.red_team.workload import workload
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, JudgedMatch, Workload
 from equipoise.evaluation.measures import Estimate, Measures
 from equipoise.games.base import Game
+from equipoise.judges.base import Judge
 from equipoise.models.embedding import Embedding, sentence_embedding
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import diversity
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, Prompt
 
 
 class RedTeaming(Evaluation):
     """Measures both roles of the game `red_team`; the schedule says who plays them.
 
-    Attack success on prompts as they are and on what the adversary makes of them, over-refusal and
+    Attack success on prompts as they are and on the adversary's rewrites, over-refusal and
     helpfulness on harmless prompts, the diversity of the attacks, and every generation against
     every other.
     """
@@ -53,7 +60,7 @@ class RedTeaming(Evaluation):
     )
     embedding: Embedding = Field(
         default_factory=sentence_embedding,
-        description="what attacks are compared by; by default minilm, or hashed where "
+        description="compares attacks; by default minilm, or hashed where "
         "neither its package nor sentence-transformers is installed",
     )
 
@@ -61,15 +68,49 @@ class RedTeaming(Evaluation):
     measures: ClassVar[type[Measures]] = RedTeamMeasures
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
-        """Every defender alone, every two that meet, and the players of `transfer`."""
-        return workload(run_plan, self.crossplay, self.transfer, self.judge)
+        """Matches of every defender alone, of every two that meet, and of `transfer`."""
+        game = run_plan.game
+        attacked = [prompt for prompt in run_plan.held_out if harmful(prompt)]
+        defenders = {_player_of(DEFENDER, roster, run_plan) for roster in run_plan.rosters}
+        seats = sum(game.role(seat) == DEFENDER for seat in game.seats)
+        alone = len(defenders - {None}) * len(run_plan.held_out)
+        meetings = self._planned_meetings(run_plan, len(attacked))
+        # moves_until[n]: the moves of a meeting on the first n prompts.
+        moves_until = [0, *accumulate(sum(game.moves(p).values()) for p in attacked)]
+        matches = alone + sum(meetings.values())
+        moves = alone * seats + sum(moves_until[count] for count in meetings.values())
+        judge = self.judge or run_plan.judge_of(run_plan.roles.get(DEFENDER, ""))
+        return Workload(matches, moves, [(judge, matches, len(game.seats))])
+
+    def _planned_meetings(
+        self, run_plan: EvaluationPlan, prompts: int
+    ) -> dict[tuple[str, str], int]:
+        """(adversary, defender) -> the number of prompts of their meeting, of `prompts`."""
+        most = min(self.crossplay, prompts)
+        meetings: dict[tuple[str, str], int] = {}
+        adversaries: dict[PlayerId, None] = {}
+        defenders: dict[PlayerId, None] = {}
+        for roster in run_plan.rosters:
+            adversary = _player_of(ADVERSARY, roster, run_plan)
+            defender = _player_of(DEFENDER, roster, run_plan)
+            if adversary is None or defender is None:
+                continue
+            adversaries[adversary] = defenders[defender] = None
+            if self.crossplay:
+                for a in adversaries:
+                    for d in defenders:
+                        meetings.setdefault((str(a), str(d)), most)
+            for name in self.transfer:
+                meetings[str(adversary), f"{name}@0"] = most
+            meetings[str(adversary), str(defender)] = prompts
+        return meetings
 
     def meets_the_past(self, game: Game) -> bool:
-        """Where there is cross-play."""
+        """True where there is cross-play."""
         return self.crossplay > 0
 
     def solves(self, game: Game) -> bool:
-        """Where there is cross-play."""
+        """True where there is cross-play."""
         return self.crossplay > 0
 
     def measure(self, arena: Arena, t: int) -> RedTeamMeasures:
@@ -127,12 +168,8 @@ class RedTeaming(Evaluation):
         )
 
     def _diversity(self, attacks: Sequence[JudgedMatch], resources: Resources) -> AttackDiversity:
-        texts = [
-            turn.move.text
-            for match, _ in attacks
-            for turn in match.turns
-            if is_adversary(turn.seat)
-        ]
+        turns = [turn for match, _ in attacks for turn in match.turns]
+        texts = [turn.move.text for turn in turns if is_adversary(turn.seat)]
         values = diversity(texts, self.embedding.open(resources))
         known = {name: v for name, v in values.items() if np.isfinite(v)}
         distinct = len(set(texts)) / len(texts) if texts else None
@@ -147,32 +184,31 @@ class RedTeaming(Evaluation):
     ) -> RedTeamMeasures:
         """The measures with cross-play of all generations, and with transfer."""
         if self.crossplay:
-            arena = matches.arena
-            adversaries = list(reversed(arena.past(adversary)))
-            defenders = list(reversed(arena.past(defender)))
+            adversaries = matches.arena.past(adversary)[::-1]
+            defenders = matches.arena.past(defender)[::-1]
             cells = {
                 (str(a), str(d)): matches.attacks(a, d, self.crossplay)
                 for a in adversaries
                 for d in defenders
             }
-            names = list(map(str, adversaries)), list(map(str, defenders))
-            result = cross_play(cells, *names)
+            result = cross_play(cells, list(map(str, adversaries)), list(map(str, defenders)))
+            game = result.meta_game
             measures = replace(
                 measures,
                 crossplay=result.table,
                 forgetting=result.forgetting,
                 cycling=result.cycling,
-                meta_game=result.meta_game,
-                role_mixtures=_mixtures(result.meta_game),
+                meta_game=game,
+                role_mixtures={ADVERSARY: game.adversary, DEFENDER: game.defender} if game else {},
             )
         transfer = {
             player.name: _success(matches.attacks(adversary, player, self.crossplay))
-            for player in self._others(matches.arena)
+            for player in self._transfer_players(matches.arena)
         }
         return replace(measures, transfer=transfer)
 
-    def _others(self, arena: Arena) -> list[PlayerId]:
-        """The players of `transfer`. Raises ConfigError for one that there is not."""
+    def _transfer_players(self, arena: Arena) -> list[PlayerId]:
+        """The players of `transfer`. Raises ConfigError for an unknown one."""
         by_name = {player.name: player for player in arena.others()}
         for name in self.transfer:
             if name not in by_name:
@@ -182,11 +218,48 @@ class RedTeaming(Evaluation):
         return [by_name[name] for name in self.transfer]
 
 
-def _mixtures(game: MetaGame | None) -> dict[str, dict[str, float]]:
-    """role -> the equilibrium mixture over its generations."""
-    if game is None:
-        return {}
-    return {ADVERSARY: game.adversary, DEFENDER: game.defender}
+@dataclass(frozen=True)
+class HeldOutMatches:
+    """Plays held-out prompts in an arena; everything is played and judged once.
+
+    Matches are judged as of generation `t` of the loop.
+    """
+
+    arena: Arena
+    judge: Judge
+    t: int
+
+    def raw(self, defender: PlayerId) -> list[JudgedMatch]:
+        """The harmful prompts asked as they are: nobody rewrites them."""
+        prompts = [with_attack(prompt) for prompt in self._harmful]
+        label = f"harmful as they are/{len(prompts)}"
+        return self.arena.play({DEFENDER: defender}, prompts, self.judge, self.t, label)
+
+    def harmless(self, defender: PlayerId) -> list[JudgedMatch]:
+        """The harmless prompts."""
+        prompts = [prompt for prompt in self.arena.held_out if not harmful(prompt)]
+        label = f"harmless/{len(prompts)}"
+        return self.arena.play({DEFENDER: defender}, prompts, self.judge, self.t, label)
+
+    def attacks(
+        self, adversary: PlayerId, defender: PlayerId, most: int | None = None
+    ) -> list[JudgedMatch]:
+        """The first `most` harmful prompts (None: all), rewritten by the adversary."""
+        prompts = self._harmful[:most]
+        label = f"harmful/{most or len(prompts)}"
+        roles = {ADVERSARY: adversary, DEFENDER: defender}
+        return self.arena.play(roles, prompts, self.judge, self.t, label)
+
+    @cached_property
+    def _harmful(self) -> list[Prompt]:
+        return [prompt for prompt in self.arena.held_out if harmful(prompt)]
+
+
+def _player_of(role: str, roster: Sequence[PlayerId], run_plan: EvaluationPlan) -> PlayerId | None:
+    """The player of the roster, or the player that does not learn, with this role."""
+    name = run_plan.roles.get(role)
+    everyone = [*roster, *run_plan.others]
+    return next((player for player in everyone if player.name == name), None)
 
 
 def _success(matches: Sequence[JudgedMatch]) -> Estimate:

@@ -1,16 +1,19 @@
-"""`equipoise red-team crossplay RUN…`: every adversary of some runs against every defender."""
+"""Verbs of red teaming: let adversaries attack every defender, export the attacks of a run."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equipoise.system.command_options import Json, Trust, override, show
+from equipoise.system.command_options import Json, RunFolder, Trust, override, show
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from equipoise.judges.base import Judge
 
 Folders = Annotated[
@@ -86,11 +89,9 @@ def _facts(
     silent: bool,
     trust: bool,
 ) -> dict[str, Any]:
-    """The table and what follows from it."""
     from rich.console import Console
 
-    from equipoise.environments.red_team.cross_play import play_cross_play
-    from equipoise.environments.red_team.cross_play_plan import plan_cross_play
+    from equipoise.environments.red_team.cross_play import plan_cross_play, play_cross_play
     from equipoise.environments.red_team.cross_play_table import summary
     from equipoise.report.terminal import Display, show_notes
     from equipoise.runs.directory import RunDirectory
@@ -124,13 +125,10 @@ def _facts(
 
 
 def _write(out: Path, facts: dict[str, Any]) -> None:
-    import json
-
     from equipoise.errors import ConfigError
 
-    text = json.dumps(facts, indent=2, ensure_ascii=False)
     try:
-        out.write_text(text, encoding="utf-8")
+        out.write_text(dumps(facts, indent=2, ensure_ascii=False), encoding="utf-8")
     except OSError as error:
         reason = error.strerror or error
         raise ConfigError(f"--out {out}: cannot be written: {reason}") from error
@@ -151,14 +149,15 @@ def _print(facts: dict[str, Any], out: Path | None) -> None:
         game = facts["meta_game"]
         rows.append(("value of the meta-game", game["value"]))
         for side in ("adversary", "defender"):
-            rows.append((f"{side}'s mixture", _mixture(game[side])))
+            shown = (f"{name} {w:.0%}" for name, w in game[side].items() if w >= 0.005)
+            rows.append((f"{side}'s mixture", ", ".join(shown)))
     rows += [("note", note) for note in facts["notes"]]
     if out is not None:
         rows.append(("written", str(out)))
     console.print(status_table(rows))
 
 
-def _success_table(facts: dict[str, Any]) -> Any:
+def _success_table(facts: dict[str, Any]) -> Table:
     """Attack success, an adversary a line, a defender a column."""
     from rich.table import Table
     from rich.text import Text
@@ -183,16 +182,19 @@ def _success_table(facts: dict[str, Any]) -> Any:
     return table
 
 
-def _worst_cases(worst: dict[str, Any]) -> Any:
+def _worst_cases(worst: dict[str, Any]) -> Table:
     """Each defender's largest attack success, and who has it."""
     from rich.table import Table
     from rich.text import Text
+
+    from equipoise.evaluation.measures import Estimate
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("defender", "worst case, 95 % interval", "by"):
         table.add_column(column)
     for name, case in worst.items():
-        table.add_row(Text(name), _interval(case), Text(case["adversary"]))
+        estimate = Estimate(case["mean"], case["low"], case["high"], case["n"])
+        table.add_row(Text(name), estimate.interval.percent(), Text(case["adversary"]))
     return table
 
 
@@ -200,13 +202,27 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f}"
 
 
-def _interval(case: dict[str, Any]) -> str:
-    from equipoise.evaluation.measures import Estimate
+To = Annotated[Path, typer.Option(help="the JSON Lines file to write (.jsonl)")]
+Successful = Annotated[
+    bool, typer.Option("--successful", help="attacks that got a harmful answer only")
+]
+Part = Annotated[Literal["train", "held_out", "all"], typer.Option(help="from which matches")]
 
-    estimate = Estimate(case["mean"], case["low"], case["high"], case["n"])
-    return estimate.interval.percent()
 
+def export_attacks(
+    run: RunFolder, to: To, successful: Successful = False, part: Part = "all", json: Json = False
+) -> None:
+    """Export the attacks of a run's adversaries to JSON Lines.
 
-def _mixture(weights: dict[str, float]) -> str:
-    shown = (f"{name} {w:.0%}" for name, w in weights.items() if w >= 0.005)
-    return ", ".join(shown)
+    They are in TRL's conversational prompt-only format, with the answer and its safety.
+    """
+    from equipoise.environments.red_team.attack_rows import export_attacks
+    from equipoise.runs.directory import RunDirectory
+
+    parts = ("train", "held_out") if part == "all" else (part,)
+    with RunDirectory.read(run) as opened:
+        count = export_attacks(opened, to, parts, successful)
+    if json:
+        show({str(to): count})
+    else:
+        typer.echo(f"{to}  {count} rows")
