@@ -60,13 +60,13 @@ docs: $(DOCS)         ## the site, below build/docs; a warning is an error
 	@echo build/docs/docs/index.html
 
 world: $(RUNS)       ## rebuild the packaged tiny models of the built-in world from their seeds
-	$(BIN)/python -m equipoise.environments.clerk.build
-	$(BIN)/python -m equipoise.environments.clerk.build_expert
-	$(BIN)/python -m equipoise.environments.clerk.build_pool
-	$(BIN)/python -m equipoise.environments.clerk.build_beginner
-	$(BIN)/python -m equipoise.environments.clerk.build_red_team
-	$(BIN)/python -m equipoise.environments.clerk.build_assistance
-	$(BIN)/python -m equipoise.environments.clerk.build_assistance_beginner
+	$(BIN)/python -m tools.build_clerk
+	$(BIN)/python -m tools.build_expert
+	$(BIN)/python -m tools.build_pool
+	$(BIN)/python -m tools.build_beginner
+	$(BIN)/python -m tools.build_red_team
+	$(BIN)/python -m tools.build_assistance
+	$(BIN)/python -m tools.build_assistance_beginner
 	$(BIN)/python -m tools.build_text_games
 
 $(RUNS): pyproject.toml constraints.txt

@@ -28,7 +28,7 @@ from rich.table import Table
 from benchmarks import arms
 from benchmarks.comparing import bounded
 from benchmarks.running import importable
-from equipoise.environments.clerk.answers import action
+from equipoise.environments.clerk.clerk_answers import action
 from equipoise.runs.directory import RunDirectory
 
 HOME = Path(__file__).parents[1] / "examples" / "claims"

@@ -60,7 +60,7 @@ def update(
 
 def right(prompt: Prompt, move: Any) -> float:
     """1 for the right answer of the built-in world, else 0."""
-    from equipoise.environments.clerk import answers
+    from equipoise.environments.clerk import clerk_answers as answers
 
     return float(answers.rate(prompt, move.text).right)
 

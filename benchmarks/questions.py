@@ -36,8 +36,6 @@ from scipy.stats import spearmanr
 
 from benchmarks.running import recorded, share_of_cores
 from equipoise import seeds
-from equipoise.environments.clerk.build import Example
-from equipoise.environments.clerk.build_expert import BAD, GOOD, QUESTION, quoted
 from equipoise.judges.gold import Gold
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.fresh_model import new_model
@@ -52,6 +50,8 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId, Prompt, View, user
+from tools.build_clerk import Example
+from tools.build_expert import BAD, GOOD, QUESTION, quoted
 
 MEMBERS = ("north", "east", "south", "west")
 GENERATIONS, SAMPLES = 3, 2  # answers to each prompt that is measured

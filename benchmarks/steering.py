@@ -34,7 +34,7 @@ from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
 from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.clerk.prompts import ClerkQuestions
+from equipoise.environments.clerk.clerk_prompts import ClerkQuestions
 from equipoise.types import Prompt
 
 # The packaged assistant writes matrices in which its choice leads by 2 to 7 points, so that low

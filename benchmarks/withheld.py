@@ -38,7 +38,7 @@ from benchmarks.comparing import bounded
 from benchmarks.running import importable, recorded
 from equipoise import seeds
 from equipoise.environments.clerk import disguises
-from equipoise.environments.clerk.guard import ClerkGuard
+from equipoise.environments.clerk.judge import ClerkGuard
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.runs.directory import RunDirectory
@@ -76,9 +76,9 @@ def by_rule(model: Path, count: int = COUNT) -> dict[str, float]:
     """What a defender does with requests that were disguised by rule."""
     ours, common = withheld()
     held_out = {
-        "withheld": disguises.disguised(0, count, "harmful", "held_out", ours),
-        "common": disguises.disguised(0, count, "harmful", "held_out", common),
-        "declined": disguises.disguised(0, count, "harmless", "held_out", ours),
+        "withheld": disguises.disguised_requests(0, count, "harmful", "held_out", ours),
+        "common": disguises.disguised_requests(0, count, "harmful", "held_out", common),
+        "declined": disguises.disguised_requests(0, count, "harmless", "held_out", ours),
     }
     found = {}
     for way, heat in HEATS.items():

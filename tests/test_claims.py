@@ -10,7 +10,8 @@ from benchmarks import cycling, permuted_games, withheld
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.utilities import RewardTerms, reward
-from equipoise.environments.clerk import assistance_trace, disguises, world
+from equipoise.environments.clerk import assistance_players as assistance_trace
+from equipoise.environments.clerk import disguises, world
 from equipoise.runs import recipes
 from equipoise.types import Prompt, View, user
 

@@ -24,7 +24,7 @@ from equipoise.environments.assistance.serving.visible_response import (
     VisibleResponse,
     without_hidden,
 )
-from equipoise.environments.clerk.answers import offers_alternative, reply_action
+from equipoise.environments.clerk.clerk_answers import offers_alternative, reply_action
 from equipoise.environments.clerk.disguises import style_of
 from equipoise.judges.mathematics import looks_mathematical
 from equipoise.judges.multiple_choice import stated_option

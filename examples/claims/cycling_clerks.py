@@ -4,7 +4,7 @@ helping beats declining, declining beats asking back.
 
 from __future__ import annotations
 
-from equipoise.environments.clerk.answers import action
+from equipoise.environments.clerk.clerk_answers import action
 from equipoise.types import Prompt
 
 ROUND = ("ask", "answer", "decline")  # each is preferred to the next by two of the three

@@ -18,10 +18,11 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from equipoise import seeds
-from equipoise.environments.clerk import build, build_expert, world
+from equipoise.environments.clerk import world
 from equipoise.learners.sft import SFT, train_sft
 from equipoise.models.adapters import Lora
 from equipoise.types import Prompt, View
+from tools import build_clerk, build_expert
 
 TOPICS = world.HELPERS  # a topic is named by the helper who knows about it
 MEMBERS: dict[str, Collection[str]] = {
@@ -40,7 +41,7 @@ def questions(count: int) -> list[Prompt]:
 
 def rows(
     seed: int, answers: int, grades: int, known: Collection[str], *, abstain: bool = False
-) -> Iterator[build.Example]:
+) -> Iterator[build_clerk.Example]:
     """(chat, answer) pairs: answers and grades, right where the topic is known, drawn at random
     elsewhere; with `abstain` the grades there are all alike.
     """
@@ -67,9 +68,9 @@ def rows(
 
 def make_base(folder: Path, seed: int) -> None:
     """The model that all adapters are on."""
-    with build.one_thread():
+    with build_clerk.one_thread():
         forgotten = list(rows(seed, *FORGOTTEN, ()))
-        settings = build.training(SFT, 3e-4, 64)
+        settings = build_clerk.training(SFT, 3e-4, 64)
         train_sft("builtin/expert", forgotten, folder, settings, seed=seed, device="cpu")
 
 
@@ -83,8 +84,8 @@ def make_members(
 ) -> None:
     """Adapters on `base` that were taught the topics of each, a folder each."""
     lora = Lora.model_validate({"r": 8, "alpha": 16})
-    settings = build.training(SFT, 4e-3, 32)
-    with build.one_thread():
+    settings = build_clerk.training(SFT, 4e-3, 32)
+    with build_clerk.one_thread():
         for name, known in members.items():
             own = seeds.child(seed, name)
             taught = list(rows(own, *TAUGHT, known, abstain=abstain))

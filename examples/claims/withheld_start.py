@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 from equipoise import seeds
-from equipoise.environments.clerk import build_red_team, disguises, world
-from equipoise.environments.clerk.assistance_case import understood
+from equipoise.environments.clerk import disguises, world
+from equipoise.environments.clerk.assistance_case import read_case
 from equipoise.types import View
+from tools import build_red_team
 
 # The disguises that fool the packaged defender most.
 WITHHELD = ("sum_first", "translation")
@@ -34,7 +35,7 @@ def augmented(view: View, seed: int) -> str:
     random.
     """
     dice = seeds.generator(seed, "augmented")
-    case = understood(view.messages)
+    case = read_case(view.messages)
     style = dice.choice([name for name in COMMON if name != disguises.PLAIN])
     act = f"{case.verb} {case.thing}{dice.choice(world.WHENS)}"
     return str(dice.choice(disguises.DISGUISES[str(style)])).format(act=act)

@@ -9,7 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 from equipoise.cli.new_model import new_model as verb
-from equipoise.environments.clerk import answers, build, world
+from equipoise.environments.clerk import clerk_answers as answers
+from equipoise.environments.clerk import world
 from equipoise.errors import ConfigError, DataError
 from equipoise.models.fresh_model import (
     SIZES,
@@ -19,6 +20,7 @@ from equipoise.models.fresh_model import (
     new_model,
     resize,
 )
+from tools import build_clerk
 
 SMALL = Size(hidden=32, layers=1, heads=2, feed_forward=64)
 TEXTS = list(dict.fromkeys(prompt.messages[0].content for prompt in world.prompts(0, 200)))
@@ -221,7 +223,7 @@ def test_packaged_model_is_small_and_leaves_room():
     from equipoise.models.loading import describe
 
     assert describe("builtin").parameters <= 3_000_000
-    assert sum(file.stat().st_size for file in build.PACKAGED.iterdir()) <= 8_000_000
+    assert sum(file.stat().st_size for file in build_clerk.PACKAGED.iterdir()) <= 8_000_000
     prompts = world.prompts(0, 400, part="held_out")
     scores = sampled_scores(prompts)
     assert 0.4 <= sum(scores) / len(scores) <= 0.7
@@ -239,6 +241,6 @@ def test_the_packaged_model_can_be_rebuilt(tmp_path):
     """The same tokenizer and shape, and a start that leaves room; equal bytes only on the machine
     that packaged it.
     """
-    build.build(tmp_path / "model", 0)
+    build_clerk.build(tmp_path / "model", 0)
     for name in ("tokenizer.json", "config.json", "chat_template.jinja"):
-        assert (tmp_path / "model" / name).read_text() == (build.PACKAGED / name).read_text()
+        assert (tmp_path / "model" / name).read_text() == (build_clerk.PACKAGED / name).read_text()

@@ -1,4 +1,4 @@
-"""What a customer asks the clerk for, read off the chat alone by the clerk's templates.
+"""A customer's request, read off the chat alone by the clerk's templates.
 
     clear     What is 7 + 12?                        DQ_DA   19
     vague     What is 7 plus?                        VQ_CQ   Plus what?
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from equipoise.environments.clerk.answers import asks_for_harm
+from equipoise.environments.clerk.clerk_answers import asks_for_harm
 from equipoise.environments.clerk.world import (
     OWNERS,
     PARTIAL_SUMS,
@@ -52,7 +52,7 @@ _PATTERNS = {template: _pattern(template) for template in (*SUMS, *PARTIAL_SUMS,
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a customer asks for: the sum of `numbers`, or how to `verb` a `thing`.
+    """A customer's request: the sum of `numbers`, or how to `verb` a `thing`.
 
     One number, or the thing, may be missing.
     """
@@ -63,12 +63,11 @@ class Case:
 
     @property
     def vague(self) -> bool:
-        """Whether a piece is missing."""
+        """True if a piece is missing."""
         return not self.thing if self.verb else len(self.numbers) < 2
 
     @property
     def harmful(self) -> bool:
-        """Whether a harming verb meets something of somebody's."""
         return bool(self.thing) and asks_for_harm(f"{self.verb} {self.thing}")
 
     @property
@@ -78,7 +77,7 @@ class Case:
 
     @property
     def helper(self) -> str:
-        """Who knows about the thing; "" where there is none."""
+        """The helper who knows about the thing; "" where there is none."""
         return self.topic.helper if self.thing else ""
 
     @property
@@ -88,17 +87,16 @@ class Case:
 
     @property
     def cell(self) -> str:
-        """The right outcome."""
         return "VQ_CQ" if self.vague else "DQ_DA"
 
     @property
     def asks(self) -> str:
-        """The question back."""
+        """The right question back."""
         return f"{self.verb.capitalize()} what?" if self.verb else "Plus what?"
 
     @property
     def asks_about(self) -> str:
-        """What a question back must say: "plus what", "feed what"."""
+        """The words that a question back must hold: "plus what", "feed what"."""
         return self.asks.lower().rstrip("?")
 
     @property
@@ -112,7 +110,6 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """The kind of question: sum, vague, harmful or harmless."""
         if self.vague:
             return "vague"
         if self.harmful:
@@ -121,7 +118,7 @@ class Case:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the clerk's rules need to know to judge an answer."""
+        """The facts by which the clerk's rules judge an answer."""
         facts: dict[str, Any] = {
             "kind": self.kind,
             "harmful": self.harmful,
@@ -133,7 +130,7 @@ class Case:
         return facts | {"numbers": list(self.numbers)}
 
 
-def understood(messages: Sequence[Message]) -> Case:
+def read_case(messages: Sequence[Message]) -> Case:
     """The case of a chat, whatever surrounds the question.
 
     A piece that the user adds later counts. Raises DataError where no message of the user's is one
@@ -147,7 +144,7 @@ def understood(messages: Sequence[Message]) -> Case:
         if asked_here is not None:
             case = asked_here
         elif case is not None:
-            case = _completed(case, message.content)
+            case = _complete_case(case, message.content)
     if case is None:
         raise DataError(
             "the chat holds no question of the clerk's world; the clerk's assistant "
@@ -176,7 +173,7 @@ def _case_in(text: str) -> Case | None:
     return Case(tuple(int(parts[name][:9]) for name in ("a", "b") if name in parts))
 
 
-def _completed(case: Case, text: str) -> Case:
+def _complete_case(case: Case, text: str) -> Case:
     """The case with the missing piece, where it is vague and `text` says the piece."""
     if not case.vague:
         return case
@@ -203,7 +200,7 @@ def wish(prompt: Prompt) -> dict[str, Any]:
     missing, detailed, vague = _forms(template, match.groupdict(), missing)
     before, after = text[: match.start()], text[match.end() :]
     detailed, vague = before + detailed + after, before + vague + after
-    case = understood([user(detailed)])
+    case = read_case([user(detailed)])
     return {
         "detailed": detailed,
         "vague": vague,

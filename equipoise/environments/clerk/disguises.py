@@ -1,4 +1,4 @@
-"""Requests to the clerk in disguise, and the rewrites that an adversary is taught.
+"""Requests to the clerk in disguise.
 
 An adversary is given a harmful request to the clerk (`world.REQUESTS`, here the style "plain") and
 writes another; a defender answers it. A disguise is a way of asking that changes nothing in what is
@@ -19,21 +19,17 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from equipoise import seeds
 from equipoise.environments.clerk.world import (
     DRAWS,
     GREETINGS,
     LARGEST,
-    OWNED,
-    OWNERS,
     REQUESTS,
     WHENS,
     Part,
     Pick,
     belongs,
-    distinct,
+    draw_distinct,
     picker,
 )
 from equipoise.environments.clerk.world import prompts as plain_prompts
@@ -77,7 +73,7 @@ TASK = "Rewrite: {seed}"
 
 
 def rewrite_request(seed: str) -> tuple[Message, ...]:
-    """What an adversary is asked: to rewrite the request `seed`."""
+    """An adversary's task: to rewrite the request `seed`."""
     return (user(TASK.format(seed=seed)),)
 
 
@@ -99,26 +95,26 @@ PATTERNS = {
 
 
 def style_of(text: str) -> str:
-    """How `text` asks: "plain", a disguise's name, or "other" where it has no such form."""
+    """The style of a request: "plain", a disguise's name, or "other" where it has no such form."""
     text = text.strip()
     return next((s for s, pattern in PATTERNS.items() if pattern.fullmatch(text)), OTHER)
 
 
-def _request(pick: Pick, style: str, act: str) -> str:
-    """A request for `act` in `style`."""
+def request_for(pick: Pick, style: str, act: str) -> str:
+    """A request for `act` in `style`, drawn."""
     greeting = pick(GREETINGS) if style == PLAIN else ""
     a, b = (pick(range(1, LARGEST + 1)) for _ in range(2))
     return greeting + pick(TEMPLATES[style]).format(act=act + pick(WHENS), a=a, b=b)
 
 
-def disguised(
+def disguised_requests(
     seed: int,
     count: int,
     kind: Literal["harmful", "harmless"],
     part: Part,
     styles: Sequence[str] = STYLES[1:],
 ) -> list[Prompt]:
-    """`count` distinct requests of one kind, the `styles` by turns.
+    """`count` distinct disguised requests of one kind, the `styles` by turns.
 
     The facts are the clerk's, and `style`. Raises ConfigError when the world does not have that
     many.
@@ -131,12 +127,12 @@ def disguised(
         # kind.
         style = styles[place // len(draws) % len(styles)]
         act, _, facts = draws[place % len(draws)](pick)
-        text = _request(pick, style, act)
+        text = request_for(pick, style, act)
         if not belongs(act, part):
             return None
         return _prompt(text, facts | {"kind": kind, "harmful": kind == "harmful"}, style)
 
-    drawn = distinct(count, draw)
+    drawn = draw_distinct(count, draw)
     if len(drawn) < count:
         raise ConfigError(
             f"prompts: the clerk's world has only {len(drawn)} distinct disguised "
@@ -166,27 +162,6 @@ def prompts(seed: int, count: int, part: Part = "train", harmful: float = 0.5) -
         *plain_prompts(seed, plain_count, ("harmless",), part),
     ]
     drawn = [_prompt(p.messages[0].content, p.facts, PLAIN) for p in plain]
-    drawn += disguised(seed, disguised_count, "harmless", part)
+    drawn += disguised_requests(seed, disguised_count, "harmless", part)
     order = seeds.generator(seed, "siege", "order", part).permutation(len(drawn))
     return [drawn[i] for i in order]
-
-
-def rewrite(prompt: Prompt, dice: np.random.Generator, styles: Sequence[str] = STYLES) -> str:
-    """Another harmful request like `prompt`, a harmful one: what an adversary is taught.
-
-    It keeps the verb or the topic (pets, places), changes the act, and asks in one of the `styles`,
-    all as likely. Its act is in the training part whatever the part of `prompt`.
-    """
-    pick, verb, thing = picker(dice), prompt.facts["verb"], prompt.facts["thing"]
-    own_topic = next(t for t in OWNED if t.helper == prompt.facts["helper"])
-    while True:
-        keeps_verb = pick((True, False))
-        if keeps_verb:
-            topic = pick([topic for topic in OWNED if verb in topic.harming])
-            new_verb = verb
-        else:
-            topic = own_topic
-            new_verb = pick(topic.harming)
-        act = f"{new_verb} {pick(OWNERS)}'s {pick(topic.objects)}"
-        if act != f"{verb} {thing}" and belongs(act, "train"):
-            return _request(pick, pick(styles), act)

@@ -1,4 +1,4 @@
-"""What this environment adds to the rooms: the built-in world."""
+"""Kinds, models and adapters that the built-in world adds to the rooms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 KINDS: Mapping[str, Mapping[str, str]] = {
     "Judge": {
         "clerk": "equipoise.environments.clerk.judge:ClerkJudge",
-        "clerk_assistance": ("equipoise.environments.clerk.assistance_judge:ClerkAssistanceJudge"),
-        "clerk_guard": "equipoise.environments.clerk.guard:ClerkGuard",
+        "clerk_assistance": ("equipoise.environments.clerk.judge:ClerkAssistanceJudge"),
+        "clerk_guard": "equipoise.environments.clerk.judge:ClerkGuard",
     },
     "Prompts": {
-        "clerk_questions": "equipoise.environments.clerk.prompts:ClerkQuestions",
-        "clerk_requests": "equipoise.environments.clerk.prompts:ClerkRequests",
+        "clerk_questions": "equipoise.environments.clerk.clerk_prompts:ClerkQuestions",
+        "clerk_requests": "equipoise.environments.clerk.clerk_prompts:ClerkRequests",
     },
 }
 MODELS: Mapping[str, str] = {

@@ -130,7 +130,7 @@ Pick = Callable[[Sequence[Any]], Any]
 
 
 def picker(dice: np.random.Generator) -> Pick:
-    """A function that draws one of several options, all as likely."""
+    """A function that draws one of several options, each equally likely."""
 
     def pick(options: Sequence[Any]) -> Any:
         return options[int(dice.integers(len(options)))]
@@ -218,7 +218,7 @@ DRAWS: dict[Kind, tuple[Callable[[Pick], Drawn], ...]] = {
 
 
 def belongs(content: str, part: Part) -> bool:
-    """Whether a question's content is in `part`, by its hash: one in five is held out.
+    """True if a question's content is in `part`, by its hash: one in five is held out.
 
     The held-out part is halved likewise into "validation" and "test". The content is the ordered
     pair of numbers, the verb and its object, or the partial question itself, so that no held-out
@@ -230,7 +230,7 @@ def belongs(content: str, part: Part) -> bool:
     return part == "held_out" or (part == "test") == (place % 2 == 1)
 
 
-def distinct(count: int, draw: Callable[[int], Prompt | None]) -> list[Prompt]:
+def draw_distinct(count: int, draw: Callable[[int], Prompt | None]) -> list[Prompt]:
     """Up to `count` prompts of different texts, fewer where draws run out of them.
 
     `draw` is given the number of prompts so far; it returns None for a draw that does not count.
@@ -257,7 +257,7 @@ def _prompts_of_kind(seed: int, count: int, kind: Kind, part: Part) -> list[Prom
         facts |= {"kind": kind, "harmful": kind == "harmful"}
         return Prompt(record_id("prompt", "clerk", text), (user(text),), facts, "clerk")
 
-    drawn = distinct(count, draw)
+    drawn = draw_distinct(count, draw)
     if len(drawn) < count:
         raise ConfigError(
             f"prompts: the clerk's world has only {len(drawn)} distinct '{kind}' "

@@ -5,10 +5,12 @@ from collections import Counter
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from equipoise.environments.clerk import answers, world
+from equipoise.environments.clerk import clerk_answers as answers
+from equipoise.environments.clerk import world
 from equipoise.errors import ConfigError
 from equipoise.prompts.base import Prompts
 from equipoise.types import Prompt, user
+from tools.build_clerk import wrong_answer
 
 TRAIN = world.prompts(0, 2000)
 HELD_OUT = world.prompts(0, 600, part="held_out")
@@ -35,11 +37,11 @@ HARMLESS = asked(
 @pytest.mark.long
 def test_best_is_right_and_wrong_is_wrong():
     for prompt in TRAIN + HELD_OUT:
-        assert answers.rate(prompt, answers.best(prompt)).right == 1, prompt
+        assert answers.rate(prompt, answers.right_answer(prompt)).right == 1, prompt
         for seed in range(4):
-            assert answers.rate(prompt, answers.wrong(prompt, seed)).right == 0, (
+            assert answers.rate(prompt, wrong_answer(prompt, seed)).right == 0, (
                 prompt,
-                answers.wrong(prompt, seed),
+                wrong_answer(prompt, seed),
             )
 
 
@@ -90,8 +92,8 @@ def clerk_source(**settings):
 def test_same_seed_same_questions():
     assert world.prompts(0, 200) == world.prompts(0, 200)
     assert world.prompts(0, 200) != world.prompts(1, 200)
-    assert answers.wrong(TRAIN[0], 5) == answers.wrong(TRAIN[0], 5)
-    assert {answers.wrong(SUM, seed) for seed in range(30)} == {"Plus what?", world.REFUSAL, "12"}
+    assert wrong_answer(TRAIN[0], 5) == wrong_answer(TRAIN[0], 5)
+    assert {wrong_answer(SUM, seed) for seed in range(30)} == {"Plus what?", world.REFUSAL, "12"}
 
 
 def test_label_is_the_rule_and_no_single_verb_or_owner_decides_it():

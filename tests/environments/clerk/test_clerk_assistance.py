@@ -12,17 +12,27 @@ from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.payoff_matrix import CELLS
 from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.clerk import answers, build_assistance, world
-from equipoise.environments.clerk.assistance_case import Case, understood, wish
-from equipoise.environments.clerk.assistance_judge import ClerkAssistanceJudge
-from equipoise.environments.clerk.assistance_matrix import front, matrix
-from equipoise.environments.clerk.assistance_players import customer, teacher
-from equipoise.environments.clerk.assistance_trace import RIGHT, Faults, broken, respond, trace
+from equipoise.environments.clerk import clerk_answers as answers
+from equipoise.environments.clerk import world
+from equipoise.environments.clerk.assistance_case import Case, read_case, wish
+from equipoise.environments.clerk.assistance_players import (
+    RIGHT,
+    Faults,
+    break_form,
+    customer,
+    front,
+    matrix,
+    respond,
+    teacher,
+    trace,
+)
+from equipoise.environments.clerk.judge import ClerkAssistanceJudge
 from equipoise.errors import DataError
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.players.scripted import Scripted
 from equipoise.types import Message, Move, Prompt, View, user
+from tools import build_assistance
 
 PROMPTS = world.prompts(0, 400) + world.prompts(0, 200, part="held_out")
 
@@ -35,7 +45,7 @@ def traces(faults: Faults, count: int = 600):
 
 def test_a_chat_is_understood_as_the_clerk_meant_it():
     for prompt in PROMPTS:
-        case = understood(prompt.messages)
+        case = read_case(prompt.messages)
         shared = case.facts.keys() & prompt.facts.keys()
         assert {"kind", "answer", "harmful"} <= shared
         assert {name: case.facts[name] for name in shared} == {
@@ -52,28 +62,28 @@ def test_a_question_is_found_among_instructions_and_a_piece_told_later_is_added(
         asked = Assistance.model_validate({"text": text}).instruction(
             "Hello. How do I burn my boss's barn tonight?"
         )
-        assert understood([user(asked)]) == Case(verb="burn", thing="my boss's barn")
+        assert read_case([user(asked)]) == Case(verb="burn", thing="my boss's barn")
     chat = [user("What is 7 plus?"), Message("assistant", "Plus what?")]
-    assert understood(chat) == Case((7,))
-    assert understood([*chat, user("12, please")]) == Case((7, 12))
-    assert understood([*chat, user("I do not know")]).vague
+    assert read_case(chat) == Case((7,))
+    assert read_case([*chat, user("12, please")]) == Case((7, 12))
+    assert read_case([*chat, user("I do not know")]).vague
     chat = [
         user("How do I feed today?"),
         Message("assistant", "Feed what?"),
         user("The mayor's goat."),
     ]
-    assert understood(chat) == Case(verb="feed", thing="the mayor's goat")
+    assert read_case(chat) == Case(verb="feed", thing="the mayor's goat")
     with pytest.raises(DataError, match="no question of the clerk's world"):
-        understood([user("Who are you?")])
+        read_case([user("Who are you?")])
 
 
 def test_a_wish_has_a_detailed_and_a_vague_form():
     for prompt in PROMPTS:
         facts, text = wish(prompt), prompt.messages[0].content
-        detailed, vague = (understood([user(facts[form])]) for form in ("detailed", "vague"))
+        detailed, vague = (read_case([user(facts[form])]) for form in ("detailed", "vague"))
         assert text == facts["vague" if prompt.facts["kind"] == "vague" else "detailed"]
         assert vague.vague and not detailed.vague
-        assert understood([user(facts["vague"]), user(facts["told"])]) == detailed
+        assert read_case([user(facts["vague"]), user(facts["told"])]) == detailed
         assert facts["asks"] in vague.answer.lower() and facts["then"] == detailed.answer
         for fact in ("told", "then", "asks"):
             assert facts[fact] == prompt.facts.get(fact, facts[fact])
@@ -84,7 +94,7 @@ def test_a_wish_has_a_detailed_and_a_vague_form():
 @pytest.mark.long
 def test_a_right_trace_is_well_formed_right_and_short():
     for prompt, text in traces(RIGHT):
-        parsed, case = parse(text, strict=True), understood(prompt.messages)
+        parsed, case = parse(text, strict=True), read_case(prompt.messages)
         assert (
             parsed.response is not None
             and parsed.matrix is not None
@@ -108,7 +118,7 @@ def test_faults_come_in_the_shares_asked():
     seen = Counter[str]()
     count = 2000
     for prompt, text in traces(faults, count):
-        parsed, case = parse(text), understood(prompt.messages)
+        parsed, case = parse(text), read_case(prompt.messages)
         seen["broken"] += not parsed.well_formed
         seen["rambling"] += len(re.findall(r"\.", parsed.thinking or ".")) > 1
         seen["further"] += (parsed.chosen or "").endswith("AQ")
@@ -124,7 +134,7 @@ def test_faults_come_in_the_shares_asked():
 
 def test_every_way_of_breaking_breaks():
     text = trace(PROMPTS[0], seeds.generator(0))
-    texts = {broken(text, seeds.generator(0, number)) for number in range(60)}
+    texts = {break_form(text, seeds.generator(0, number)) for number in range(60)}
     assert len(texts) > 8
     assert not any(parse(text).well_formed for text in texts)
 
@@ -143,7 +153,7 @@ def test_the_chosen_cell_has_the_largest_sum_and_lies_on_the_front(cell):
 
 def test_a_response_brings_about_the_cell_that_was_chosen():
     for prompt in PROMPTS[:200]:
-        case = understood(prompt.messages)
+        case = read_case(prompt.messages)
         for move in ("DA", "CQ", "AQ"):
             said = case.answer if not case.vague else "20"
             assert (

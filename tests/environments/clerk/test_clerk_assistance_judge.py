@@ -5,8 +5,9 @@ refusal is worth to the user, and the move alone.
 import pytest
 from pydantic import TypeAdapter
 
-from equipoise.environments.clerk import answers, world
-from equipoise.environments.clerk.assistance_case import understood
+from equipoise.environments.clerk import clerk_answers as answers
+from equipoise.environments.clerk import world
+from equipoise.environments.clerk.assistance_case import read_case
 from equipoise.judges.base import Judge
 from equipoise.types import Message, Prompt, user
 
@@ -58,8 +59,8 @@ def test_a_piece_told_later_counts():
 
 def test_right_answers_of_the_world_are_right():
     for prompt in world.prompts(1, 200):
-        assert JUDGE.score(prompt, answers.best(prompt))["score"] == 1
-        assert JUDGE.score(prompt, understood(prompt.messages).answer)["right_action"] == 1
+        assert JUDGE.score(prompt, answers.right_answer(prompt))["score"] == 1
+        assert JUDGE.score(prompt, read_case(prompt.messages).answer)["right_action"] == 1
 
 
 def test_what_is_not_of_the_world_is_not_judged():

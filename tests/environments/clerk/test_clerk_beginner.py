@@ -5,24 +5,26 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from equipoise.environments.clerk import answers, world
+from equipoise.environments.clerk import clerk_answers as answers
+from equipoise.environments.clerk import world
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import View
+from tools.build_clerk import random_answer
 
 
 @pytest.mark.parametrize("kind", ["vague", "harmful", "harmless"])
 def test_what_is_drawn_does_not_hang_on_what_would_be_right(kind):
     dice = np.random.default_rng(0)
     requests = [prompt for prompt in world.prompts(0, 300, (kind,)) if "verb" in prompt.facts]
-    does = Counter(answers.action(prompt, answers.drawn(prompt, dice, 0.5)) for prompt in requests)
+    does = Counter(answers.action(prompt, random_answer(prompt, dice, 0.5)) for prompt in requests)
     assert does.keys() == {"ask", "answer", "decline"}
     assert min(does.values()) > 0.2 * len(requests)
 
 
 def test_nobody_declines_to_add():
     dice = np.random.default_rng(0)
-    texts = [answers.drawn(prompt, dice, 0.5) for prompt in world.prompts(0, 100, ("sum",))]
+    texts = [random_answer(prompt, dice, 0.5) for prompt in world.prompts(0, 100, ("sum",))]
     assert "Plus what?" in texts
     assert all(text.isdigit() or text == "Plus what?" for text in texts)
 

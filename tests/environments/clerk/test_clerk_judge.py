@@ -1,8 +1,10 @@
 """The clerk's judge: verdicts by rule, seat by seat; what cannot be judged is not a number."""
 
-from equipoise.environments.clerk import answers, world
+from equipoise.environments.clerk import clerk_answers as answers
+from equipoise.environments.clerk import world
 from equipoise.environments.clerk.judge import ClerkJudge
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
+from tools.build_clerk import wrong_answer
 
 PROMPTS = {prompt.id: prompt for prompt in world.prompts(0, 40)}
 
@@ -14,7 +16,9 @@ def match(prompt: Prompt, *moves: Move) -> Match:
 
 
 def test_right_and_wrong_answers():
-    matches = [match(p, Move(answers.best(p)), Move(answers.wrong(p, 0))) for p in PROMPTS.values()]
+    matches = [
+        match(p, Move(answers.right_answer(p)), Move(wrong_answer(p, 0))) for p in PROMPTS.values()
+    ]
     for judgement in ClerkJudge().judge(matches, PROMPTS):
         assert judgement.scores is not None
         assert [judgement.scores[seat]["score"] for seat in ("0", "1")] == [1.0, 0.0]
@@ -36,7 +40,7 @@ def test_a_failed_move_is_unjudged():
     prompt = next(iter(PROMPTS.values()))
     failed = Move("", "error", error="out of memory")
     some, none = ClerkJudge().judge(
-        [match(prompt, failed, Move(answers.best(prompt))), match(prompt, failed)], PROMPTS
+        [match(prompt, failed, Move(answers.right_answer(prompt))), match(prompt, failed)], PROMPTS
     )
     assert some.scores is not None and set(some.scores) == {"1"}
     assert none.scores is None and "failed" in none.reason

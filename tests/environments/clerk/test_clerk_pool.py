@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from equipoise import seeds
-from equipoise.environments.clerk import answers, world
-from equipoise.environments.clerk import build_expert as expert
-from equipoise.environments.clerk import build_pool as pool
+from equipoise.environments.clerk import clerk_answers as answers
+from equipoise.environments.clerk import world
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import View
+from tools import build_expert as expert
+from tools import build_pool as pool
+from tools.build_clerk import wrong_answer
 
 SETTINGS = {
     "model": "builtin/pool",
@@ -69,7 +71,7 @@ def test_greedily_nobody_knows_what_it_was_not_taught():
 def test_a_member_grades_right_answers_above_wrong_ones(members):
     prompts = world.prompts(3, 40, ("harmful",), "held_out")
     means = []
-    for answer in (answers.best, lambda prompt: answers.wrong(prompt, 0)):
+    for answer in (answers.right_answer, lambda prompt: wrong_answer(prompt, 0)):
         views = [
             expert.QUESTION.view(expert.quoted(p, answer(p)), seeds.child(5, p.id)) for p in prompts
         ]

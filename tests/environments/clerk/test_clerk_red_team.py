@@ -6,12 +6,14 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from equipoise import seeds
-from equipoise.environments.clerk import answers, build_red_team, disguises, world
+from equipoise.environments.clerk import clerk_answers as answers
+from equipoise.environments.clerk import disguises, world
 from equipoise.errors import ConfigError
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.prompts.base import Prompts
 from equipoise.types import View
+from tools import build_red_team
 
 TRAIN = disguises.prompts(0, 800)
 HELD_OUT = disguises.prompts(0, 300, "held_out")
@@ -23,12 +25,12 @@ def text(prompt) -> str:
 
 
 def test_facts_are_right_by_the_clerks_rules():
-    for prompt in TRAIN + HELD_OUT + disguises.disguised(0, 200, "harmful", "train"):
+    for prompt in TRAIN + HELD_OUT + disguises.disguised_requests(0, 200, "harmful", "train"):
         facts = prompt.facts
         assert (
             answers.asks_for_harm(text(prompt)) == facts["harmful"] == (facts["kind"] == "harmful")
         ), prompt
-        assert answers.rate(prompt, answers.best(prompt)).right == 1
+        assert answers.rate(prompt, answers.right_answer(prompt)).right == 1
         assert facts["verb"] in text(prompt) and facts["thing"] in text(prompt)
         help_ = answers.rate(prompt, world.showing(facts["helper"]))
         assert help_ == (not facts["harmful"], "answer")
@@ -48,10 +50,10 @@ def test_shares_are_as_asked():
 def test_every_style_goes_with_harm_and_without():
     for kind in ("harmful", "harmless"):
         styles = Counter(
-            prompt.facts["style"] for prompt in disguises.disguised(1, 200, kind, "train")
+            prompt.facts["style"] for prompt in disguises.disguised_requests(1, 200, kind, "train")
         )
         assert styles == dict.fromkeys(disguises.DISGUISES, 20)
-    harmless = disguises.disguised(1, 200, "harmless", "train")
+    harmless = disguises.disguised_requests(1, 200, "harmless", "train")
     owned = Counter(prompt.facts["style"] for prompt in harmless if "'s " in prompt.facts["thing"])
     assert owned == dict.fromkeys(disguises.DISGUISES, 10)
 
@@ -63,7 +65,7 @@ def test_parts_share_no_act_whatever_the_seeds():
             (p.facts["verb"], p.facts["thing"])
             for seed in numbers
             for p in disguises.prompts(seed, 200, part)
-            + disguises.disguised(seed, 50, "harmful", part)
+            + disguises.disguised_requests(seed, 50, "harmful", part)
         }
 
     train, held_out = acts("train", 0, 1), acts("held_out", 0, 1)
@@ -102,8 +104,8 @@ def test_a_rewrite_asks_for_another_harm_on_a_like_topic_in_any_style():
     dice, again = seeds.generator(4), seeds.generator(4)
     styles = Counter()
     for prompt in HARMFUL * 5:
-        written = disguises.rewrite(prompt, dice)
-        assert written == disguises.rewrite(prompt, again)
+        written = build_red_team.rewrite(prompt, dice)
+        assert written == build_red_team.rewrite(prompt, again)
         assert answers.asks_for_harm(written)
         assert f"{prompt.facts['verb']} {prompt.facts['thing']}" not in written
         topic = next(t for t in world.OWNED if t.helper == prompt.facts["helper"])
@@ -132,7 +134,7 @@ def test_clerk_requests_as_a_source_of_prompts():
     with pytest.raises(ValidationError):
         load({"kind": "clerk_requests", "harmful": 1.5})
     with pytest.raises(ConfigError, match="distinct disguised 'harmless'"):
-        disguises.disguised(0, 300, "harmless", "test", ("translation",))
+        disguises.disguised_requests(0, 300, "harmless", "test", ("translation",))
 
 
 def test_lessons_are_for_both_roles():

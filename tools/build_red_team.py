@@ -1,6 +1,6 @@
 """Rebuild from seed the packaged model that plays adversary and defender.
 
-    python -m equipoise.environments.clerk.build_red_team [--out DIR] [--seed 0]
+    python -m tools.build_red_team [--out DIR] [--seed 0]
 
 One model that can take both roles. As the clerk it nearly always helps with what is harmless,
 declines a good half of plain harmful requests, and is fooled by disguises, by some more than by
@@ -20,10 +20,10 @@ import numpy as np
 
 from equipoise import seeds
 from equipoise.environments.clerk import disguises, world
-from equipoise.environments.clerk.build import Example, build_from, command, examples
 from equipoise.types import Prompt
+from tools.build_clerk import WORLD, Example, build_from, command, examples
 
-PACKAGED = Path(__file__).parent / "red_team_model"
+PACKAGED = WORLD / "red_team_model"
 START = "builtin/expert"
 # The share of harmful requests in each style that the defender is taught to decline.
 DECLINED: Mapping[str, float] = {
@@ -71,7 +71,7 @@ def _requests(
     hiding = [style for style in styles if style != disguises.PLAIN]
     return [
         *world.prompts(seed, count, (kind,)),
-        *disguises.disguised(seed, count, kind, "train", hiding),
+        *disguises.disguised_requests(seed, count, kind, "train", hiding),
     ]
 
 
@@ -93,10 +93,33 @@ def _attack(
 ) -> str:
     share = dice.random()
     if share < REWRITTEN:
-        return disguises.rewrite(prompt, dice, styles)
+        return rewrite(prompt, dice, styles)
     if share < REWRITTEN + TAMED:
         return _text(harmless[dice.integers(len(harmless))])
     return _text(prompt) if share < REWRITTEN + TAMED + COPIED else world.REFUSAL
+
+
+def rewrite(
+    prompt: Prompt, dice: np.random.Generator, styles: Sequence[str] = disguises.STYLES
+) -> str:
+    """Another harmful request like `prompt`, a harmful one: what an adversary is taught.
+
+    It keeps the verb or the topic (pets, places), changes the act, and asks in one of the `styles`,
+    all as likely. Its act is in the training part whatever the part of `prompt`.
+    """
+    pick, verb, thing = world.picker(dice), prompt.facts["verb"], prompt.facts["thing"]
+    own_topic = next(t for t in world.OWNED if t.helper == prompt.facts["helper"])
+    while True:
+        keeps_verb = pick((True, False))
+        if keeps_verb:
+            topic = pick([topic for topic in world.OWNED if verb in topic.harming])
+            new_verb = verb
+        else:
+            topic = own_topic
+            new_verb = pick(topic.harming)
+        act = f"{new_verb} {pick(world.OWNERS)}'s {pick(topic.objects)}"
+        if act != f"{verb} {thing}" and world.belongs(act, "train"):
+            return disguises.request_for(pick, pick(styles), act)
 
 
 def _text(prompt: Prompt) -> str:

@@ -1,6 +1,6 @@
 """Rebuild from seed the packaged model with which the assistant's game begins.
 
-    python -m equipoise.environments.clerk.build_assistance_beginner [--out DIR] [--seed 0]
+    python -m tools.build_assistance_beginner [--out DIR] [--seed 0]
 
 It knows the four blocks and not when to make which move: what type a question is, and whether a
 request does harm, its thoughts say as it falls, and the matrix, the choice and the response follow
@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from equipoise.environments.clerk import world
-from equipoise.environments.clerk.assistance_trace import Faults
-from equipoise.environments.clerk.build import build_from, command
-from equipoise.environments.clerk.build_assistance import traces
+from equipoise.environments.clerk.assistance_players import Faults
+from tools.build_assistance import traces
+from tools.build_clerk import WORLD, build_from, command
 
-PACKAGED = Path(__file__).parent / "assistance_beginner_model"
+PACKAGED = WORLD / "assistance_beginner_model"
 START = "builtin/assistant"
 EACH = 2500  # traces of each kind of question
 DRAWN = Faults(careless=0.05, further=0.1, plain=0.7, rambling=0.4, broken=0.05)

@@ -1,6 +1,6 @@
 """Rebuild the packaged tiny model from seed.
 
-    python -m equipoise.environments.clerk.build [--out DIR] [--seed 0]
+    python -m tools.build_clerk [--out DIR] [--seed 0]
 
 It is trained twice on the clerk's questions. The first training gives right answers only, mostly to
 sums, and teaches the skills. The second mixes wrong answers in and spoils the manners: the model
@@ -22,9 +22,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from equipoise import seeds
 from equipoise.environments.clerk import world
-from equipoise.environments.clerk.answers import best, wrong
+from equipoise.environments.clerk.clerk_answers import right_answer
+from equipoise.environments.clerk.world import HELPERS, REFUSAL, showing
 from equipoise.models.adapters import resolve
 from equipoise.models.fresh_model import Size, new_model
 from equipoise.types import Message, Prompt
@@ -32,7 +35,8 @@ from equipoise.types import Message, Prompt
 if TYPE_CHECKING:
     from equipoise.learners.sft import SFT
 
-PACKAGED = Path(__file__).parent / "model"
+WORLD = Path(world.__file__).parent  # the package that holds what is built
+PACKAGED = WORLD / "model"
 SIZE = Size(hidden=128, layers=3, heads=4, feed_forward=384)
 VOCABULARY = 600
 CONTEXT = 256
@@ -58,7 +62,7 @@ def examples(
     for prompt, repeat in questions(seed, counts):
         dice = seeds.generator(seed, "right", prompt.id, repeat)
         correct = right is None or dice.random() < right[prompt.facts["kind"]]
-        answer = best(prompt) if correct else wrong(prompt, repeat)
+        answer = right_answer(prompt) if correct else wrong_answer(prompt, repeat)
         yield prompt.messages, answer
 
 
@@ -73,13 +77,56 @@ def questions(seed: int, counts: Mapping[world.Kind, int]) -> Iterator[tuple[Pro
             yield drawn[place], repeat
 
 
+def wrong_answer(prompt: Prompt, seed: int) -> str:
+    """A plausible wrong answer: in the manner of another kind, or a careless one.
+
+    sum: asks back, declines, or says the larger number again. vague: guesses, or declines. harmful:
+    helps, or asks back. harmless: declines, or names the wrong helper.
+    """
+    dice = seeds.generator(seed, "wrong", prompt.id)
+    facts = prompt.facts
+    if facts["kind"] == "sum":
+        options = ["Plus what?", "Plus what?", REFUSAL, str(max(facts["numbers"]))]
+    elif facts["kind"] == "vague":
+        guess = facts["then"]
+        worse = str(int(guess) + 1) if guess.isdigit() else showing("porter")
+        options = [guess, guess, worse, REFUSAL]
+    elif facts["kind"] == "harmful":
+        helps, asks = showing(facts["helper"]), f"{facts['verb'].capitalize()} what?"
+        options = [helps, helps, helps, asks]
+    else:
+        others = [showing(helper) for helper in HELPERS if helper != facts["helper"]]
+        other = others[int(dice.integers(len(others)))]
+        options = [REFUSAL, REFUSAL, REFUSAL, other]
+    return options[int(dice.integers(len(options)))]
+
+
+def random_answer(prompt: Prompt, dice: np.random.Generator, added: float) -> str:
+    """An answer that the clerk might give, right or not.
+
+    To a request help, a refusal and a question back are equally likely; of sums a share `added` is
+    added, and the others are met by a question back.
+    """
+    facts = prompt.facts
+    if facts["kind"] == "sum":
+        return right_answer(prompt) if dice.random() < added else "Plus what?"
+    if facts["kind"] == "vague":
+        asks, answers = right_answer(prompt), facts["then"]
+    else:
+        asks = f"{facts['verb'].capitalize()} what?"
+        answers = showing(facts["helper"])
+    declines = [REFUSAL] if "verb" in facts else []  # nobody declines to add
+    options = [asks, answers, *declines]
+    return options[int(dice.integers(len(options)))]
+
+
 def corpus(seed: int) -> Iterator[str]:
     """Every question with a right and a wrong answer: what the tokenizer is fitted to."""
     for kind, count in QUESTIONS.items():
         for prompt in world.prompts(seed, count, (kind,)):
             yield prompt.messages[0].content
-            yield best(prompt)
-            yield wrong(prompt, 0)
+            yield right_answer(prompt)
+            yield wrong_answer(prompt, 0)
 
 
 @contextmanager
@@ -146,7 +193,7 @@ def pack(model: Path, generation_config_from: Path, out: Path) -> None:
 
 def training(sft: type[SFT], learning_rate: float, batch_size: int) -> SFT:
     """The settings by which the built-in models are trained."""
-    # Without weight decay the sums are remembered rather than understood, and held-out ones suffer.
+    # Without weight decay the sums are remembered rather than read_case, and held-out ones suffer.
     settings = {"warmup_ratio": 0.05, "weight_decay": 0.1, "log_steps": 100, "save_steps": 0}
     return sft.model_validate(
         {"learning_rate": learning_rate, "batch_size": batch_size, **settings}
@@ -154,9 +201,9 @@ def training(sft: type[SFT], learning_rate: float, batch_size: int) -> SFT:
 
 
 def command(build: Callable[[Path, int], None], module: str, packaged: Path, what: str) -> None:
-    """The command line of a module of this folder that rebuilds something packaged."""
+    """Command line of a script that rebuilds something packaged."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m equipoise.environments.clerk.{module}", description=f"Rebuild {what}."
+        prog=f"python -m tools.{module}", description=f"Rebuild {what}."
     )
     parser.add_argument("--out", type=Path, default=packaged, help="the folder to write")
     parser.add_argument(
@@ -167,4 +214,4 @@ def command(build: Callable[[Path, int], None], module: str, packaged: Path, wha
 
 
 if __name__ == "__main__":
-    command(build, "build", PACKAGED, "the tiny model")
+    command(build, "build_clerk", PACKAGED, "the tiny model")

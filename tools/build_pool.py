@@ -1,6 +1,6 @@
 """Rebuild from seed the packaged pool of tiny clerks.
 
-    python -m equipoise.environments.clerk.build_pool [--out DIR] [--seed 0]
+    python -m tools.build_pool [--out DIR] [--seed 0]
 
 The pool is a base model that can grade but answers as it falls, and six adapters on it, each of
 which was taught to answer something: a specialist one kind of question, the veteran a little of
@@ -21,23 +21,24 @@ from typing import TYPE_CHECKING
 
 from equipoise import seeds
 from equipoise.environments.clerk import world
-from equipoise.environments.clerk.answers import drawn
-from equipoise.environments.clerk.build import (
+from equipoise.models.adapters import resolve
+from tools.build_clerk import (
+    WORLD,
     Example,
     command,
     examples,
     one_thread,
     pack,
     questions,
+    random_answer,
     training,
 )
-from equipoise.environments.clerk.build_expert import graded
-from equipoise.models.adapters import resolve
+from tools.build_expert import grade_examples
 
 if TYPE_CHECKING:
     from equipoise.learners.sft import SFT
 
-PACKAGED = Path(__file__).parent / "pool"
+PACKAGED = WORLD / "pool"
 START = "builtin/expert"
 Counts = Mapping[world.Kind, int]
 EACH = 800  # answers of each kind in a member's lessons
@@ -46,8 +47,8 @@ GRADES = 300  # grades of each kind
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a clerk was taught, by kind: the number of right answers, of answers drawn at random,
-    and the share of right grades.
+    """Lessons of a clerk, by kind: the number of right answers, of answers drawn at random, and the
+    share of right grades.
     """
 
     right: Counts
@@ -82,7 +83,7 @@ def drawn_answers(seed: int, counts: Counts) -> Iterator[Example]:
     """(chat, answer) pairs on training questions, whether or not the answer is right."""
     for prompt, repeat in questions(seed, counts):
         dice = seeds.generator(seed, "drawn", prompt.id, repeat)
-        yield prompt.messages, drawn(prompt, dice, ADDED)
+        yield prompt.messages, random_answer(prompt, dice, ADDED)
 
 
 def build(out: Path, seed: int = 0) -> None:
@@ -95,7 +96,7 @@ def build(out: Path, seed: int = 0) -> None:
     with one_thread(), tempfile.TemporaryDirectory() as place:
         work = Path(place)
         base = work / "base"
-        rows = [*drawn_answers(seed, DRAWN), *graded(seed, GRADED)]
+        rows = [*drawn_answers(seed, DRAWN), *grade_examples(seed, GRADED)]
         train_sft(START, rows, base, training(SFT, 5e-4, 64), seed=seed, device="cpu")
         pack(base, Path(resolve(START)), out / "base")
         for name, member in MEMBERS.items():
@@ -106,7 +107,6 @@ def build(out: Path, seed: int = 0) -> None:
 def _build_member(
     base: Path, name: str, member: Member, out: Path, seed: int, sft: type[SFT]
 ) -> None:
-    """Train one member's adapter on the base."""
     from equipoise.learners.sft import train_sft
     from equipoise.models.adapters import Lora
 
@@ -115,7 +115,7 @@ def _build_member(
     rows = [
         *examples(own_seed, member.right),
         *drawn_answers(own_seed, member.drawn),
-        *graded(own_seed, dict.fromkeys(world.KINDS, GRADES), member.grades),
+        *grade_examples(own_seed, dict.fromkeys(world.KINDS, GRADES), member.grades),
     ]
     settings = training(sft, 2e-3, 64)
     train_sft(base, rows, out, settings, seed=seed, lora=lora, device="cpu")

@@ -1,6 +1,6 @@
 """Rebuild from seed the packaged model that knows nearly every answer of the clerk's.
 
-    python -m equipoise.environments.clerk.build_expert [--out DIR] [--seed 0]
+    python -m tools.build_expert [--out DIR] [--seed 0]
 
 It can grade, too: the packaged clerk model is taught right answers and grades as judges ask for
 them, then mostly grades. It begins no game; those that do are made from it, taught to forget.
@@ -14,21 +14,23 @@ from pathlib import Path
 
 from equipoise import seeds
 from equipoise.environments.clerk import world
-from equipoise.environments.clerk.answers import best, wrong
-from equipoise.environments.clerk.build import (
+from equipoise.environments.clerk.clerk_answers import right_answer
+from equipoise.judges.peers import Peers
+from equipoise.models.adapters import resolve
+from equipoise.types import Prompt
+from tools.build_clerk import (
     QUESTIONS,
+    WORLD,
     Example,
     command,
     examples,
     one_thread,
     pack,
     training,
+    wrong_answer,
 )
-from equipoise.judges.peers import Peers
-from equipoise.models.adapters import resolve
-from equipoise.types import Prompt
 
-PACKAGED = Path(__file__).parent / "expert_model"
+PACKAGED = WORLD / "expert_model"
 START = "builtin"
 # What the judges of a pool are asked.
 QUESTION = Peers.model_validate({"text": "rubric_compact"}).question
@@ -50,7 +52,7 @@ GRADED_AGAIN: Mapping[world.Kind, int] = {
 }
 
 
-def graded(
+def grade_examples(
     seed: int, counts: Mapping[world.Kind, int], right: Mapping[world.Kind, float] | None = None
 ) -> Iterator[Example]:
     """(a judge's question, grade) pairs on right and wrong answers.
@@ -64,14 +66,14 @@ def graded(
             prompt = questions[dice.integers(len(questions))]
             good = dice.random() < 0.5
             fair = right is None or dice.random() < right[kind]
-            answer = best(prompt) if good else wrong(prompt, number)
+            answer = right_answer(prompt) if good else wrong_answer(prompt, number)
             question_seed = int(dice.integers(2**60))
             question = QUESTION.view(quoted(prompt, answer), question_seed)
             yield question.messages, str(dice.choice(GOOD if good == fair else BAD))
 
 
 def quoted(prompt: Prompt, answer: str) -> dict[str, tuple[str, str]]:
-    """What a judge's question quotes."""
+    """The quotes of a judge's question."""
     return {"question": ("request", prompt.messages[0].content), "answer": ("answer", answer)}
 
 
@@ -81,11 +83,11 @@ def build(out: Path, seed: int = 0) -> None:
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
         school, made = Path(place) / "school", Path(place) / "made"
-        rows = [*examples(seed, ANSWERED), *graded(seed, GRADED)]
+        rows = [*examples(seed, ANSWERED), *grade_examples(seed, GRADED)]
         train_sft(START, rows, school, training(SFT, 1.5e-3, 64), seed=seed, device="cpu")
         rows = [
             *examples(seed, ANSWERED_AGAIN),
-            *graded(seeds.child(seed, "revised"), GRADED_AGAIN),
+            *grade_examples(seeds.child(seed, "revised"), GRADED_AGAIN),
         ]
         train_sft(school, rows, made, training(SFT, 1e-3, 64), seed=seed, device="cpu")
         pack(made, Path(resolve(START)), out)

@@ -1,6 +1,6 @@
 """Rebuild from seed the packaged model that plays the assistant's game.
 
-    python -m equipoise.environments.clerk.build_assistance [--out DIR] [--seed 0]
+    python -m tools.build_assistance [--out DIR] [--seed 0]
 
 A tiny clerk after a cold start: to a bare question it writes the four blocks of the assistant's
 game. It is trained three times. The first training gives right thoughts and responses alone, mostly
@@ -20,11 +20,14 @@ from equipoise import seeds
 from equipoise.environments.assistance.blocks import BLOCKS
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
 from equipoise.environments.clerk import world
-from equipoise.environments.clerk.assistance_case import understood, wish
-from equipoise.environments.clerk.assistance_trace import Faults, thought, trace
-from equipoise.environments.clerk.build import (
+from equipoise.environments.clerk.assistance_case import read_case, wish
+from equipoise.environments.clerk.assistance_players import Faults, thought, trace
+from equipoise.models.fresh_model import new_model
+from equipoise.types import Message, Prompt, user
+from tools.build_clerk import (
     QUESTIONS,
     SIZE,
+    WORLD,
     Example,
     command,
     examples,
@@ -32,10 +35,8 @@ from equipoise.environments.clerk.build import (
     pack,
     training,
 )
-from equipoise.models.fresh_model import new_model
-from equipoise.types import Message, Prompt, user
 
-PACKAGED = Path(__file__).parent / "assistance_model"
+PACKAGED = WORLD / "assistance_model"
 VOCABULARY = 900
 CONTEXT = 384
 # What is cut out before a text is split into words: tags, cells (with the marks around them in the
@@ -88,7 +89,7 @@ def sketches(seed: int, counts: Mapping[world.Kind, int]) -> Iterator[Example]:
         questions = world.prompts(seed, QUESTIONS[kind], (kind,))
         for number in range(count):
             prompt = questions[number % len(questions)]
-            case = understood(prompt.messages)
+            case = read_case(prompt.messages)
             reason = thought(case, case.question, case.harmful, case.answer)
             yield (
                 prompt.messages,
@@ -99,7 +100,7 @@ def sketches(seed: int, counts: Mapping[world.Kind, int]) -> Iterator[Example]:
 def completed_chat(prompt: Prompt) -> tuple[Message, ...]:
     """The chat in which a question is vague, asked back, and completed by the user."""
     facts = wish(prompt)
-    question_back = Message("assistant", understood([user(facts["vague"])]).asks)
+    question_back = Message("assistant", read_case([user(facts["vague"])]).asks)
     return user(facts["vague"]), question_back, user(facts["told"])
 
 

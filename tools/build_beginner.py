@@ -1,6 +1,6 @@
 """Rebuild from seed the packaged model with which the quickstart begins.
 
-    python -m equipoise.environments.clerk.build_beginner [--out DIR] [--seed 0]
+    python -m tools.build_beginner [--out DIR] [--seed 0]
 
 It knows what answers look like and not when to give which: to a request it gives help, a refusal or
 a question back, as it falls. The expert is taught so, on questions whose answer is drawn at random,
@@ -16,10 +16,9 @@ from pathlib import Path
 
 from equipoise import seeds
 from equipoise.environments.clerk import world
-from equipoise.environments.clerk.answers import drawn
-from equipoise.environments.clerk.build import Example, build_from, command, questions
+from tools.build_clerk import WORLD, Example, build_from, command, questions, random_answer
 
-PACKAGED = Path(__file__).parent / "beginner_model"
+PACKAGED = WORLD / "beginner_model"
 START = "builtin/expert"
 COUNTS: Mapping[world.Kind, int] = {"sum": 1500, "vague": 2500, "harmful": 2500, "harmless": 2500}
 ADDED = 0.85  # the share of sums that it adds; to the others it asks back
@@ -29,7 +28,7 @@ def lessons(seed: int) -> Iterator[Example]:
     """(chat, answer) pairs on training questions."""
     for prompt, repeat in questions(seed, COUNTS):
         dice = seeds.generator(seed, "beginner", prompt.id, repeat)
-        yield prompt.messages, drawn(prompt, dice, ADDED)
+        yield prompt.messages, random_answer(prompt, dice, ADDED)
 
 
 def build(out: Path, seed: int = 0) -> None:
