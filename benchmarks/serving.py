@@ -109,17 +109,7 @@ def sums(count: int) -> list[str]:
 @contextmanager
 def serving(log: IO[str] | None = None) -> Iterator[tuple[str, str, int]]:
     """(address, token, process id) of a server in its own process, which writes its log to `log`."""
-    command = [
-        sys.executable,
-        "-m",
-        "equipoise",
-        "serve",
-        "--model",
-        "builtin",
-        "--port",
-        "0",
-        "--json",
-    ]
+    command = [sys.executable, "-m", "equipoise", "serve", "builtin", "--port", "0", "--json"]
     environment = os.environ | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment

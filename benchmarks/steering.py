@@ -119,17 +119,7 @@ def shares(actions: Sequence[str]) -> dict[str, float]:
 @contextmanager
 def served(model: str) -> Iterator[tuple[str, str, str]]:
     """(address, token, the model's name there) of a server process for `model`."""
-    command = [
-        sys.executable,
-        "-m",
-        "equipoise",
-        "serve",
-        "--model",
-        model,
-        "--port",
-        "0",
-        "--json",
-    ]
+    command = [sys.executable, "-m", "equipoise", "serve", model, "--port", "0", "--json"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )

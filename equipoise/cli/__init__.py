@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -178,6 +179,27 @@ def main() -> None:
         if error.errno in FORBIDDEN and error.filename:
             _fail(f"{place}: cannot be read or written ({error.strerror})", UserError.exit_code)
         raise
+
+
+def ask_for_trust(folder: Path | str, trust: bool) -> bool:
+    """True if the user trusts a run: by --trust, or asked on a terminal.
+
+    Where there is nobody to ask, opening the run says what it needs --trust for.
+    """
+    from equipoise.runs.consent import is_agreed
+    from equipoise.runs.directory import RunDirectory
+    from equipoise.runs.measure_sets import is_run
+
+    if trust or not is_run(folder) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return trust
+    with RunDirectory.read(Path(folder)) as run:
+        reached = run.reach()
+        if is_agreed(run.ledger, reached):
+            return False
+    typer.echo(f"{folder} was not begun here by you. It", err=True)
+    for note in reached.notes():
+        typer.echo(f"  {note}", err=True)
+    return typer.confirm("Do you trust it?", err=True)
 
 
 def _extra_with(package: str | None) -> str | None:

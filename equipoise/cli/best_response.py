@@ -59,7 +59,7 @@ def best_response(
     as the run had unless `-s generations=…` says otherwise. The exploiter has a run directory of
     its own, which is resumed like any run.
     """
-    from equipoise.cli.trusting import agreed
+    from equipoise.cli import ask_for_trust
     from equipoise.runs.handle import Run
     from equipoise.runs.measure_sets import is_run
 
@@ -68,7 +68,7 @@ def best_response(
         raise RunError(f"{target}: name a player, as in {folder}@NAME@GENERATION")
     if not is_run(folder):
         raise RunError(f"{target}: there is no run in {folder}")
-    run = Run(folder, trust=agreed(Path(folder), trust))
+    run = Run(folder, trust=ask_for_trust(Path(folder), trust))
     exploiters = run.best_response(
         player, start, set, role=role, out=out, overwrite=overwrite, progress=not json
     )

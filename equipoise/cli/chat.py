@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import json as js
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.serving_options import (
-    Adapter,
-    ExtensionChoice,
-    Model,
-    PlayerSettings,
-    ServedRun,
-    Upstream,
-    UpstreamKey,
-    UpstreamModel,
-    option_texts,
-    with_extensions,
-)
 from equipoise.errors import ConfigError
 from equipoise.serve.extension import offered
+from equipoise.serve.settings import ChatSettings, with_extensions
 from equipoise.system import interrupts
-from equipoise.system.command_options import Trust
+from equipoise.system.command_options import Served, Trust, settings_option
 
 if TYPE_CHECKING:
     import asyncio
 
     from equipoise.serve.catalogue import Catalogue, ServedModel
-    from equipoise.serve.conversation import Conversation, Exchange
+    from equipoise.serve.chat_session import ChatSession, Exchange
     from equipoise.serve.engine import EngineRequest
 
+SETTINGS = with_extensions(ChatSettings)
 PlayerName = Annotated[
     str,
     typer.Option(
@@ -41,16 +31,6 @@ PlayerName = Annotated[
     ),
 ]
 System = Annotated[str, typer.Option(help="the system message")]
-Seed = Annotated[int, typer.Option(min=0, help="seed of the answers")]
-Temperature = Annotated[
-    float | None, typer.Option(min=0, help="sampling temperature", show_default="the player's")
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="most tokens of an answer, hidden ones included", show_default="the player's"
-    ),
-]
 JsonLines = Annotated[
     bool, typer.Option("--json", help="print one JSON object per answer, one per line")
 ]
@@ -60,10 +40,10 @@ class Terminal:
     """Reads questions and commands, has them answered, and prints the answers."""
 
     def __init__(
-        self, conversation: Conversation, runner: asyncio.Runner, *, json: bool, show_hidden: bool
+        self, session: ChatSession, runner: asyncio.Runner, *, json: bool, show_hidden: bool
     ) -> None:
         """`runner` has the event loop that the engine lives in."""
-        self._conversation, self._runner = conversation, runner
+        self._session, self._runner = session, runner
         self._json, self._show_hidden = json, show_hidden
         self._live = sys.stdin.isatty() and not json
         self._wishes = {f"/{o.wish}": o.field for o in offered().values()}
@@ -115,7 +95,7 @@ class Terminal:
             state = "shown" if self._show_hidden else "not shown"
             self._note(f"hidden {self._reports[name]} are {state}")
         elif name == "/reset":
-            self._conversation.reset()
+            self._session.reset()
             self._note("the conversation starts afresh")
         elif name == "/help":
             self._note(self._help())
@@ -127,10 +107,10 @@ class Terminal:
         from equipoise.serve.engine import Refused
 
         if not value:
-            self._note(f"{field}: {self._conversation.describe(field)}")
+            self._note(f"{field}: {self._session.describe(field)}")
             return
         try:
-            self._conversation.wish(field, value)
+            self._session.wish(field, value)
         except Refused as error:
             self._fail(str(error))
         else:
@@ -138,7 +118,7 @@ class Terminal:
 
     def _answer(self, question: str) -> None:
         try:
-            exchange = self._runner.run(self._conversation.ask(question, self._show))
+            exchange = self._runner.run(self._session.ask(question, self._show))
         except KeyboardInterrupt:
             if not self._live:
                 raise
@@ -174,7 +154,7 @@ class Terminal:
                     is_data = isinstance(value, dict | list)
                     self._note(f"{name}: {js.dumps(value) if is_data else value}")
         if exchange.finish == "length":
-            self._note("cut off by --max-tokens, which counts hidden tokens too")
+            self._note("cut off by max_tokens, which counts hidden tokens too")
 
     def _note(self, text: str) -> None:
         """A remark; where answers are read by a program, it does not stand among them."""
@@ -188,21 +168,11 @@ class Terminal:
         typer.echo(f"error: {text}", err=True)
 
 
-@with_extensions(conversation=True)
 def chat(
-    choices: Mapping[str, ExtensionChoice],
-    folder: ServedRun = None,
+    target: Served,
     player: PlayerName = "",
-    model: Model = "",
-    adapter: Adapter = "",
-    upstream: Upstream = "",
-    upstream_model: UpstreamModel = "",
-    upstream_key_env: UpstreamKey = "",
-    set: PlayerSettings = [],  # noqa: B006
+    set: Annotated[list[str], settings_option(SETTINGS)] = [],  # noqa: B006
     system: System = "",
-    seed: Seed = 0,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
     trust: Trust = False,
     json: JsonLines = False,
 ) -> None:
@@ -213,35 +183,30 @@ def chat(
     """
     import asyncio
 
-    from equipoise.cli.trusting import agreed
-    from equipoise.serve.conversation import Conversation
+    from equipoise.cli import ask_for_trust
+    from equipoise.runs import recipes
+    from equipoise.serve.chat_session import ChatSession
     from equipoise.serve.extension import extensions
-    from equipoise.serve.source import Source
+    from equipoise.serve.settings import catalogue_of, game_of
 
-    source = Source(
-        folder,
-        model,
-        adapter,
-        upstream,
-        upstream_model,
-        upstream_key_env,
-        set,
-        trust=folder is not None and agreed(folder, trust),
-    )
-    extended = extensions(option_texts(choices), source.game())
-    catalogue = source.catalogue()
+    settings = recipes.settings(SETTINGS, set)
+    trusted = ask_for_trust(target, trust)
+    extended = extensions(settings, game_of(target, trusted))
+    catalogue = catalogue_of(target, settings.player, trust=trusted)
     for note in catalogue.notes:
         typer.echo(f"note: {note}", err=True)
     with asyncio.Runner() as runner:
         try:
-            served = runner.run(_served(catalogue, player or catalogue.default, seed))
-            defaults = _defaults(served.defaults, system, seed, temperature, max_tokens)
-            conversation = Conversation(served.engine, extended, defaults)
-            for field, choice in choices.items():
-                if choice.wish:
-                    conversation.wish(field, choice.wish)
-            show_hidden = any(choice.report for choice in choices.values())
-            terminal = Terminal(conversation, runner, json=json, show_hidden=show_hidden)
+            served = runner.run(_served(catalogue, player or catalogue.default, settings.seed))
+            session = ChatSession(
+                served.engine, extended, _defaults(served.defaults, system, settings)
+            )
+            for field, offer in offered().items():
+                wish = getattr(settings, offer.wish)
+                if wish is not None:
+                    session.wish(field, wish)
+            show_hidden = any(getattr(settings, offer.report) for offer in offered().values())
+            terminal = Terminal(session, runner, json=json, show_hidden=show_hidden)
             terminal.talk()
         finally:
             runner.run(catalogue.close())
@@ -259,18 +224,15 @@ async def _served(catalogue: Catalogue, player: str, seed: int) -> ServedModel:
         raise ConfigError(f"--player {player}: {problem}") from problem
 
 
-def _defaults(
-    player: EngineRequest, system: str, seed: int, temperature: float | None, max_tokens: int | None
-) -> EngineRequest:
-    """What every question begins with: the player's sampling, where the command says nothing
-    else.
-    """
+def _defaults(player: EngineRequest, system: str, settings: Any) -> EngineRequest:
+    """The start of every question: the player's sampling, where the settings leave it open."""
     from equipoise.types import Message
 
+    temperature = settings.temperature
     return replace(
         player,
-        seed=seed,
+        seed=settings.seed,
         messages=(Message("system", system),) if system else (),
         temperature=player.temperature if temperature is None else temperature,
-        max_tokens=max_tokens or player.max_tokens,
+        max_tokens=settings.max_tokens or player.max_tokens,
     )

@@ -114,9 +114,8 @@ def evaluate(
     Nothing is trained, and what is recorded is not asked again. Of a run, the start and the newest
     generation of everyone who learns are measured where no player is named.
     """
-    from equipoise.cli.trusting import agreed
+    from equipoise.cli import ask_for_trust
     from equipoise.runs import api
-    from equipoise.runs.measure_sets import is_run
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
@@ -124,7 +123,7 @@ def evaluate(
     _check_one_way(by, on, [judge, as_trained, *of_sets, *sweep])
     rows: list[tuple[Path, AgainstStart]] = []
     for target, players in _by_run(targets).items():
-        trusted = is_run(target) and agreed(Path(target), trust)
+        trusted = ask_for_trust(target, trust)
         run = api.run_to_measure(target, out, of_player, trust=trusted)
         shown, wanted = not json, judge or None
         if by:

@@ -47,13 +47,13 @@ def import_scores(
 
     `status`, `report` and `export` show them with their source.
     """
-    from equipoise.cli.trusting import agreed
+    from equipoise.cli import ask_for_trust
     from equipoise.runs.handle import Run
 
     folder, at, player = target.partition("@")
     if not at or not player:
         raise ConfigError(f"{target}: name whose scores they are: {folder}@PLAYER@GENERATION")
-    run = Run(folder, trust=agreed(Path(folder), trust))
+    run = Run(folder, trust=ask_for_trust(Path(folder), trust))
     results = run.import_scores(player, files, source, model=model, name=name)
     if json:
         show([result.facts() for result in results])

@@ -38,10 +38,10 @@ def judge(
 
     Nothing is played; its judgements are recorded beside the run's.
     """
-    from equipoise.cli.trusting import agreed
+    from equipoise.cli import ask_for_trust
     from equipoise.runs.handle import Run
 
-    rejudgement = Run(folder, trust=agreed(folder, trust)).rejudge(
+    rejudgement = Run(folder, trust=ask_for_trust(folder, trust)).rejudge(
         by, set, part=part, generation=generation, progress=not json
     )
     if json:

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.cli.page_options import Host, NoToken, Port, TokenEnv, opened_at
-from equipoise.system.command_options import Json, RunFolder, Trust, show
+from equipoise.system.command_options import (
+    Host,
+    Json,
+    NoToken,
+    Port,
+    RunFolder,
+    TokenEnv,
+    Trust,
+    announce_page,
+    show,
+)
 
 if TYPE_CHECKING:
     from equipoise.runs.people.played import PlayedMatch
@@ -72,7 +81,7 @@ def play(
     In the terminal, or with --page on a page. A match that is played to its end is recorded under
     your name.
     """
-    from equipoise.cli.trusting import agreed
+    from equipoise.cli import ask_for_trust
     from equipoise.serve import people_server
     from equipoise.serve.server import choose_token
 
@@ -82,7 +91,7 @@ def play(
         "against": against,
         "prompt": prompt,
         "judge": judge or None,
-        "trust": agreed(folder, trust),
+        "trust": ask_for_trust(folder, trust),
     }
     if page:
         people_server.play(
@@ -91,7 +100,7 @@ def play(
             host=host,
             port=port,
             token=choose_token(token_env, no_token, host),
-            announce=lambda address: opened_at(address, token_env, json),
+            announce=lambda address: announce_page(address, token_env, json),
         )
         return
     with people_server.arcade(folder, **options) as arcade:

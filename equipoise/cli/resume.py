@@ -35,9 +35,9 @@ def resume(
     config.yaml may not be edited. A run that somebody else began and that names code or keys of
     theirs is resumed only with --trust.
     """
+    from equipoise.cli import ask_for_trust
     from equipoise.cli.playing import print_played
-    from equipoise.cli.trusting import agreed
     from equipoise.runs.handle import Run
 
-    run = Run(folder, trust=agreed(folder, trust))
+    run = Run(folder, trust=ask_for_trust(folder, trust))
     print_played(run.resume(set, directory=directory, progress=not json), json)

@@ -6,8 +6,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from equipoise.cli.page_options import Host, NoToken, Port, TokenEnv, opened_at
-from equipoise.system.command_options import Json, RunFolder, Trust
+from equipoise.system.command_options import (
+    Host,
+    Json,
+    NoToken,
+    Port,
+    RunFolder,
+    TokenEnv,
+    Trust,
+    announce_page,
+)
 
 
 def vote(
@@ -48,5 +56,5 @@ def vote(
         port=port,
         token=choose_token(token_env, no_token, host),
         trust=trust,
-        announce=lambda address: opened_at(address, token_env, json),
+        announce=lambda address: announce_page(address, token_env, json),
     )

@@ -8,8 +8,15 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.page_options import Host, NoToken, Port, TokenEnv, opened_at
-from equipoise.system.command_options import Json, Trust
+from equipoise.system.command_options import (
+    Host,
+    Json,
+    NoToken,
+    Port,
+    TokenEnv,
+    Trust,
+    announce_page,
+)
 
 
 def watch(
@@ -36,5 +43,5 @@ def watch(
         port=port,
         token=choose_token(token_env, no_token, host),
         trust=trust,
-        announce=lambda address: opened_at(address, token_env, json),
+        announce=lambda address: announce_page(address, token_env, json),
     )

@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from equipoise.component import Component, import_path, nearest
+from equipoise.component import Component, Settings, import_path, nearest
 from equipoise.errors import ConfigError
 from equipoise.runs.config import RunConfig
 from equipoise.runs.config_errors import config_error
 from equipoise.system.packaged_recipes import packaged, recipe_folder
 
 C = TypeVar("C", bound=Component)
+S = TypeVar("S", bound=Settings)
 Recipe = str | Path | Mapping[str, Any]
 Overrides = Mapping[str, Any] | Sequence[str]
 
@@ -74,6 +75,16 @@ def component(
         return TypeAdapter(room).validate_python(values)
     except ValidationError as error:
         raise config_error(error, option, origins) from error
+
+
+def settings(kind: type[S], overrides: Overrides) -> S:
+    """A group of settings by their defaults and overrides. Raises ConfigError."""
+    values: dict[str, Any] = {}
+    origins = override(values, overrides)
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise config_error(error, "-s", origins) from error
 
 
 def parsed(text: str, option: str) -> dict[str, Any]:

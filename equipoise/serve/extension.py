@@ -1,14 +1,13 @@
 """What an environment adds to serving: an engine in front of the model's own, as a client wishes.
 
 An environment's `wing.py` lists its extensions under `SERVING`, by the field of a request that
-carries the wish: field -> the other settings of an `ExtensionOffer`. The option `--FIELD` of
-`serve` and `chat` sets what holds where a client wishes nothing.
+carries the wish: field -> the other settings of an `ExtensionOffer`. `-s FIELD=…` of `serve` and
+`chat` sets what holds where a client wishes nothing.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from equipoise.component import imported
 from equipoise.system.wings import added
 
 if TYPE_CHECKING:
+    from equipoise.component import Settings
     from equipoise.games.base import Game
     from equipoise.serve.engine import Engine
 
@@ -41,10 +41,11 @@ class Extension(ABC):
 class ExtensionOffer:
     """How an extension appears to clients and on the command line.
 
-    `extension` is the import path of what makes it, `field` a request's field, `option` the help of
-    the option `--FIELD`, `default` what holds without it. `wish` and `report` name options and
-    commands of a conversation (`--WISH` and `/WISH`, `--REPORT` and `/REPORT`); `report` is also
-    the key of a request's object `equipoise` that asks for what is hidden.
+    `extension` is the import path of what makes it, `field` a request's field and a setting of
+    `serve` and `chat`, `option` that setting's help, its default included. `wish` and `report` name
+    settings and commands of a conversation (`-s WISH=…` and `/WISH`, `-s REPORT=true` and
+    `/REPORT`); `report` is also the key of a request's object `equipoise` that asks for what is
+    hidden.
     """
 
     field: str
@@ -54,7 +55,6 @@ class ExtensionOffer:
     wish_help: str
     report: str
     report_help: str
-    default: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,18 +74,18 @@ def offered() -> dict[str, ExtensionOffer]:
     }
 
 
-def extension(field: str, option: str, game: Game | None) -> Extension:
+def extension(field: str, option: Any, game: Game | None) -> Extension:
     """The extension for this field of requests.
 
-    Args: option: the text of the command's option `--FIELD`, "" where it is not given. game: of the
-    run that is served, None for a model alone. Raises ConfigError for an option that cannot be
-    read, DataError for a template that cannot be used.
+    Args: option: the value of the setting FIELD, None where it is not given. game: of the run that
+    is served, None for a model alone. Raises ConfigError for an option that cannot be read,
+    DataError for a template that cannot be used.
     """
     made = imported(offered()[field].extension)(option, game)
     assert isinstance(made, Extension), made
     return made
 
 
-def extensions(options: Mapping[str, str], game: Game | None) -> dict[str, Extension]:
-    """Every extension, by field; `options` are the texts of their options, as for `extension`."""
-    return {field: extension(field, options.get(field, ""), game) for field in offered()}
+def extensions(settings: Settings, game: Game | None) -> dict[str, Extension]:
+    """Every extension, by field, as the settings of a verb have it (`with_extensions`)."""
+    return {field: extension(field, getattr(settings, field), game) for field in offered()}

@@ -16,6 +16,17 @@ def override(what: str) -> Any:
     return typer.Option("-s", "--set", metavar="KEY=VALUE", help=f"override {what}")
 
 
+def settings_option(kind: Any) -> Any:
+    """The option `-s KEY=VALUE` of a verb with settings of its own, described by the fields of
+    their class `kind`.
+    """
+    lines = ["a setting; may be given again"]
+    for name, field in kind.model_fields.items():
+        default = f" (default {field.default})" if field.default else ""
+        lines.append(f"{name}: {field.description}{default}")
+    return typer.Option("-s", "--set", metavar="KEY=VALUE", help="\n\n".join(lines))
+
+
 def recipe_names(incomplete: str) -> list[tuple[str, str]]:
     """(name, description) of the packaged recipes that a shell may complete to."""
     return [
@@ -30,6 +41,14 @@ Recipe = Annotated[
     typer.Argument(
         help="a packaged recipe's name (see `equipoise recipes`) or a YAML file",
         autocompletion=recipe_names,
+    ),
+]
+Served = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="a run's directory; a model's folder, GGUF file, hub id or packaged name; or the "
+        "address of another server",
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run directory")]
@@ -51,7 +70,30 @@ Trust = Annotated[
         "though somebody else began it",
     ),
 ]
+Host = Annotated[
+    str, typer.Option(help="the address to listen on; 0.0.0.0: every one of this machine")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")]
+TokenEnv = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="the variable that holds the token which clients must send",
+        show_default="a fresh token",
+    ),
+]
+NoToken = Annotated[bool, typer.Option("--no-token", help="ask for no token; on this machine only")]
 Json = Annotated[bool, typer.Option("--json", help="print facts as JSON, and nothing else")]
+
+
+def announce_page(address: str, token_env: str, json: bool) -> None:
+    """Print a page's address; a token from a variable is not printed."""
+    shown = address.partition("#")[0] if token_env else address
+    if json:
+        show({"url": shown})
+        return
+    note = f" (and the token in ${token_env})" if token_env else ""
+    typer.echo(f"open {shown}{note}\nCtrl-C ends it; nothing is lost")
 
 
 def show(facts: Any) -> None:

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from openai_server import Fail, OpenAIServer, Stream
+from small import settings
 
 from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
@@ -47,9 +48,7 @@ def chat(command, monkeypatch, openai_server: OpenAIServer):
 
     def talk(lines: str, *options: str):
         monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
-        return command(
-            "chat", "--upstream", openai_server.url, "--upstream-model", "tiny", *options
-        )
+        return command("chat", openai_server.url, "-s", "player.model=tiny", *options)
 
     return talk
 
@@ -68,8 +67,8 @@ def test_lines_are_answered_in_one_conversation(chat, openai_server: OpenAIServe
 
 def test_the_same_seed_asks_the_same(chat, openai_server: OpenAIServer):
     openai_server.answer = echo
-    chat("one\ntwo\n", "--seed", "7", "--temperature", "0.25", "--max-tokens", "9")
-    chat("one\ntwo\n", "--seed", "7", "--temperature", "0.25", "--max-tokens", "9")
+    chat("one\ntwo\n", *settings(seed=7, temperature=0.25, max_tokens=9))
+    chat("one\ntwo\n", *settings(seed=7, temperature=0.25, max_tokens=9))
     bodies = openai_server.bodies()
     assert (
         bodies[:2] == bodies[2:]
@@ -80,7 +79,7 @@ def test_the_same_seed_asks_the_same(chat, openai_server: OpenAIServer):
 
 def test_an_answer_is_one_json_object_a_line(chat, openai_server: OpenAIServer):
     openai_server.answer = blocks
-    result = chat("What is 7 + 12?\n", "--json", "--blocks", "--steer", "none")
+    result = chat("What is 7 + 12?\n", "--json", *settings(blocks="true", steer="none"))
     (found,) = map(json.loads, result.out.splitlines())
     assert (
         found["question"] == "What is 7 + 12?"
@@ -96,7 +95,7 @@ def test_an_answer_is_one_json_object_a_line(chat, openai_server: OpenAIServer):
 
 def test_steering_is_changed_on_the_way(chat, openai_server: OpenAIServer):
     openai_server.answer = blocks
-    result = chat("a\n/steer strip\na\n/steer\n/blocks\na\n/steer nonsens\n", "--steering", "off")
+    result = chat("a\n/steer strip\na\n/steer\n/blocks\na\n/steer nonsens\n", "-s", "steering=off")
     assert result.out.splitlines()[0].startswith("<thinking>") and result.out.splitlines()[1:] == [
         "19",
         "19",
@@ -116,8 +115,8 @@ def test_a_failure_is_told_and_the_rest_is_answered(chat, openai_server: OpenAIS
 
 
 def test_mistakes_are_said_in_one_line(command, chat):
-    assert "name what" in command("chat").err
-    result = chat("", "--steer", "subscripton")
+    assert "TARGET" in command("chat").err
+    result = chat("", "-s", "steer=subscripton")
     assert result.code == 2 and "did you mean 'subscription'" in result.err
     assert "no model 'nobody'" in chat("", "--player", "nobody").err
 
@@ -130,7 +129,7 @@ def test_ctrl_c_stops_the_answer_and_ctrl_d_ends(openai_server: OpenAIServer):
     openai_server.script(Stream(("word ",) * 4000, gap=0.002), echo)
     outer, inner = pty.openpty()
     code = "from equipoise.cli import main; main()"
-    options = ["chat", "--upstream", openai_server.url, "--upstream-model", "tiny"]
+    options = ["chat", openai_server.url, "-s", "player.model=tiny"]
     program = subprocess.Popen(
         [sys.executable, "-c", code, *options], stdin=inner, stdout=inner, stderr=inner
     )
@@ -182,5 +181,5 @@ class Seen:
 
 
 def test_a_player_that_is_not_there(command):
-    done = command("chat", "--model", "builtin", "--player", "nobody")
+    done = command("chat", "builtin", "--player", "nobody")
     assert done.code == 2 and "there is no model 'nobody'" in done.err, done.err

@@ -8,34 +8,29 @@ import socket
 
 import httpx
 import pytest
-from small import SMALL, start
+from small import SMALL, settings, start
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "name what to serve"),
-        (["run", "--model", "builtin"], "name what to serve"),
-        (["nowhere"], "no run here"),
-        (["--model", "./nowhere"], "nowhere"),
-        (["--upstream", "http://127.0.0.1:1/v1"], "--upstream-model"),
+        ([], "TARGET"),
+        (["nowhere"], "no folder 'nowhere'"),
+        (["./nowhere"], "nowhere"),
+        (["http://127.0.0.1:1/v1"], "-s player.model=NAME"),
         (
-            [
-                "--upstream",
-                "http://127.0.0.1:1/v1",
-                "--upstream-model",
-                "a",
-                "--upstream-key-env",
-                "NO_KEY",
-            ],
+            ["http://127.0.0.1:1/v1", *settings(player__model="a", player__api_key_env="NO_KEY")],
             "NO_KEY",
         ),
-        (["--model", "builtin", "--no-token", "--host", "0.0.0.0"], "use a token"),
-        (["--model", "builtin", "--no-token", "--token-env", "A"], "exclude each other"),
-        (["--model", "builtin", "--token-env", "NO_SUCH_TOKEN"], "NO_SUCH_TOKEN"),
-        (["--model", "builtin", "-s", "tempurature=1"], "temperature"),
-        (["--model", "builtin", "--host", "no.such.host.invalid"], "cannot listen"),
+        (["builtin", "--no-token", "--host", "0.0.0.0"], "use a token"),
+        (["builtin", "--no-token", "--token-env", "A"], "exclude each other"),
+        (["builtin", "--token-env", "NO_SUCH_TOKEN"], "NO_SUCH_TOKEN"),
+        (["builtin", "-s", "player.tempurature=1"], "did you mean 'temperature'"),
+        (["builtin", "-s", "concurency=1"], "did you mean 'concurrency'"),
+        (["builtin", "-s", "concurrency=0"], "concurrency: Input should be greater"),
+        (["builtin", "-s", "steering=subscripton"], "did you mean 'subscription'"),
+        (["builtin", "--host", "no.such.host.invalid"], "cannot listen"),
     ],
 )
 def test_what_cannot_be_served_is_said(command, arguments, words):
@@ -46,7 +41,7 @@ def test_what_cannot_be_served_is_said(command, arguments, words):
 def test_a_port_that_is_taken_is_named(command):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        result = command("serve", "--model", "builtin", "--port", port)
+        result = command("serve", "builtin", "--port", port)
     assert result.code == 2 and str(port) in result.err
 
 
@@ -63,7 +58,7 @@ def _facts(process) -> dict:
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_until_it_is_told_to_stop_and_finishes_what_is_under_way(tmp_path, stop):
-    process = start("serve", "--model", "builtin", "--port", "0", "--json", cwd=tmp_path)
+    process = start("serve", "builtin", "--port", "0", "--json", cwd=tmp_path)
     facts = _facts(process)
     body = {
         "model": "builtin",

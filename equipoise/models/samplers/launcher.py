@@ -52,7 +52,7 @@ def find_environment(folder: Path | None) -> Path:
         )
     if not python.is_file() or not (python.parent / "vllm").is_file():
         raise ConfigError(
-            f"{home} holds no environment with vLLM; name one with --environment or "
+            f"{home} holds no environment with vLLM; name one with -s environment=… or "
             f"the variable {VARIABLE}, or let --install make it"
         )
     return python
@@ -150,9 +150,9 @@ class ServerOptions:
         """
         rank = next((rank for rank in RANKS if rank >= self.rank), None)
         if rank is None:
-            raise ConfigError(f"--rank {self.rank}: vLLM takes at most {RANKS[-1]}")
+            raise ConfigError(f"rank {self.rank}: vLLM takes at most {RANKS[-1]}")
         if self.cpu and self.sleep:
-            raise ConfigError("--sleep: vLLM on CPUs does not sleep")
+            raise ConfigError("sleep: vLLM on CPUs does not sleep")
         settings: dict[str, Any] = {
             "host": self.host,
             "port": self.port,

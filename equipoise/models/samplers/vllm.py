@@ -152,7 +152,7 @@ class Vllm(RemoteSampler):
                 raise
             raise ServerRefused(
                 f"it cannot sleep ({error}); start it with --enable-sleep-mode and "
-                "VLLM_SERVER_DEV_MODE=1 (`equipoise sampler start --sleep` does), or "
+                "VLLM_SERVER_DEV_MODE=1 (`equipoise sampler start -s sleep=true` does), or "
                 "leave out sampler.sleep",
                 error.status,
             ) from error

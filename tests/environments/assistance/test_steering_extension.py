@@ -13,7 +13,7 @@ from equipoise.serve.extension import extension, offered
 from equipoise.serve.upstream import UpstreamEngine
 
 
-def steering(option: str = "", game: Game | None = None) -> SteeringExtension:
+def steering(option: str | None = None, game: Game | None = None) -> SteeringExtension:
     found = extension("steering", option, game)
     assert isinstance(found, SteeringExtension)
     return found
@@ -35,7 +35,7 @@ def test_without_an_option_nothing_is_steered(engine: UpstreamEngine) -> None:
 
 def test_a_run_of_the_game_hides_its_blocks(engine: UpstreamEngine) -> None:
     game = Assistance.model_validate({"kind": "assistance"})
-    found = steering("", game)
+    found = steering(None, game)
     assert found.describe() == "strip"
     assert found.base.text == game.text
     assert found.wrap(engine) is not engine
@@ -50,5 +50,5 @@ def test_a_wish_stands_over_the_option(engine: UpstreamEngine) -> None:
 
 
 def test_an_unknown_option_is_the_configuration_s_fault() -> None:
-    with pytest.raises(ConfigError, match="--steering nothing"):
+    with pytest.raises(ConfigError, match="-s steering=nothing"):
         steering("nothing")

@@ -1,4 +1,4 @@
-"""The steering that a client asks for, or that the option --steering sets."""
+"""The steering that a client asks for, or that the setting `-s steering=…` sets."""
 
 from __future__ import annotations
 
@@ -84,28 +84,27 @@ def _refused(message: str) -> Refused:
     return Refused(f"{FIELD}: {message}", param=FIELD)
 
 
-def option_steering(text: str, base: Steering) -> Steering:
-    """The steering of the option --steering: a name, a YAML file or YAML text.
+def option_steering(option: Any, base: Steering) -> Steering:
+    """The steering of `-s steering=…`: a name, a YAML file or a mapping of settings.
 
     Raises ConfigError.
     """
+    values = option
     try:
-        if text.endswith((".yaml", ".yml")):
-            values = yaml.safe_load(Path(text).read_text(encoding="utf-8"))
-        elif "{" in text:
-            values = yaml.safe_load(text)
-        else:
-            return client_steering(text, base)
+        if isinstance(option, str):
+            if not option.endswith((".yaml", ".yml")):
+                return client_steering(option, base)
+            values = yaml.safe_load(Path(option).read_text(encoding="utf-8"))
         if not isinstance(values, dict):
             raise ConfigError(
-                f"--steering {text}: must be a mapping of settings, such as "
+                f"-s steering={option}: must be a mapping of settings, such as "
                 "{pricing: subscription}"
             )
         return Steering.model_validate({**dict(base), "mode": "prefix", **values})
     except (OSError, UnicodeDecodeError, yaml.YAMLError, Refused) as error:
-        raise ConfigError(f"--steering {text}: {error}") from error
+        raise ConfigError(f"-s steering={option}: {error}") from error
     except ValidationError as error:
-        raise ConfigError(f"--steering {text}: {_first_fault(error)}") from error
+        raise ConfigError(f"-s steering={option}: {_first_fault(error)}") from error
 
 
 def _first_fault(error: ValidationError) -> str:

@@ -36,8 +36,8 @@ class SteeringExtension(Extension):
         return self.base if wish is None else client_steering(wish, self.base)
 
 
-def extension(option: str, game: Game | None) -> SteeringExtension:
-    """What `equipoise serve` and `equipoise chat` steer with: their option --steering.
+def extension(option: Any, game: Game | None) -> SteeringExtension:
+    """The steering of `equipoise serve` and `equipoise chat`: their setting `-s steering=…`.
 
     Without it, a run of the assistant's game asks as its game does and hides the blocks; else
     nothing is steered. Raises ConfigError for an option that cannot be read, DataError for a
@@ -46,4 +46,4 @@ def extension(option: str, game: Game | None) -> SteeringExtension:
     base = Steering.model_validate({"mode": "off"})
     if isinstance(game, Assistance) and game.blocks:
         base = Steering.model_validate({"mode": "strip", "text": game.text})
-    return SteeringExtension(option_steering(option, base) if option else base)
+    return SteeringExtension(base if option is None else option_steering(option, base))

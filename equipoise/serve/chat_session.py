@@ -1,5 +1,5 @@
-"""One conversation with an engine: what was said so far, what is wished of the extensions, and the
-next answer.
+"""One conversation with an engine: its messages so far, the wishes of the extensions, and the next
+answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Exchange:
         return asdict(self)
 
 
-class Conversation:
+class ChatSession:
     """Questions and answers in turn. An answer's seed depends on its place in the conversation."""
 
     def __init__(
