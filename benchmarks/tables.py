@@ -1,4 +1,4 @@
-"""The tables of docs/results.md, docs/games.md, docs/planted_bugs.md and the README, made from the
+"""The tables of docs/results.md, docs/games.md and the README, made from the
 raw results.
 
     python -m benchmarks.tables            write them
@@ -14,12 +14,12 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import table_rows, table_speeds
 from benchmarks.kuhn_table import COLUMNS, kuhn_rows
-from benchmarks.table_rows import RESULTS, ROOT, Results, Row, percent
+from benchmarks.table_rows import RESULTS, ROOT, Results, Row
 
 # Everything between a page's two marks is this command's.
 MARKS = re.compile(
@@ -60,22 +60,6 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def planted_bugs() -> str:
-    """How many planted bugs the tests notice, by room."""
-    results = json.loads((RESULTS / "mutants.json").read_text())
-    verdicts = ("killed", "equivalent", "alive", "not run")
-    rooms: dict[str, Mapping[str, int]] = results["rooms"]
-    totals = {v: sum(counts.get(v, 0) for counts in rooms.values()) for v in verdicts}
-    rows = []
-    for room, counts in {**rooms, "all": totals}.items():
-        cells = [str(counts.get(verdict, 0)) for verdict in verdicts]
-        real = counts.get("killed", 0) + counts.get("alive", 0)
-        rate = percent(counts.get("killed", 0) / real) if real else "–"
-        rows.append((room, str(sum(counts.values())), *cells, rate))
-    table = markdown(("room", "planted", *verdicts, "rate"), rows)
-    return f"Measured on {results['date']} at {results['commit']}.\n\n{table}"
-
-
 def pages() -> dict[Path, str]:
     """Page -> what it should say, from the results as they are.
 
@@ -89,7 +73,6 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "results.md": markdown(columns, [row.cells() for row in rows]),
         ROOT / "README.md": markdown(("what", "figure", "command"), short),
         ROOT / "docs" / "games.md": markdown(COLUMNS, kuhn_rows(poker)),
-        ROOT / "docs" / "planted_bugs.md": planted_bugs(),
     }
     made = {}
     for page, table in tables.items():

@@ -1,0 +1,101 @@
+"""The drawing of planted bugs: operators, seeds, and which tests are picked."""
+
+import ast
+import sqlite3
+
+import pytest
+
+from tools import mutants
+from tools.mutants import Coverage, Mutation, Operators, draw, rates
+
+
+def changes(source: str) -> dict[str, list[str]]:
+    """operator -> the sources that it makes."""
+    operators = Operators("room/file.py", source)
+    operators.visit(ast.parse(source))
+    made: dict[str, list[str]] = {}
+    for mutation in operators.found:
+        made.setdefault(mutation.operator, []).append(mutation.planted(source.encode()).decode())
+    return made
+
+
+@pytest.mark.parametrize(
+    ("source", "operator", "changed"),
+    [
+        ("a < b", "a comparison turned", "a <= b"),
+        ("a + b", "arithmetic", "a - b"),
+        ("a and b", "and for or", "(a or b)"),
+        ("not a", "a sign or not dropped", "a"),
+        ("x = 3", "off by one", "x = 4"),
+        ("x = True", "a constant", "x = False"),
+        ("f(a, b)", "arguments exchanged", "f(b, a)"),
+        ("f(a, axis=1)", "an axis", "f(a, axis=0)"),
+        ("x_KB[k, b]", "an index", "x_KB[0, b]"),
+        ("seeds.child(s, 'x', t)", "a seed's part dropped", "seeds.child(s, 'x')"),
+        ("loss * mask_BT", "a mask dropped", "loss"),
+        ("if a:\n    raise E", "a guard left out", "if False:\n    raise E"),
+        ("write(a)", "a statement dropped", "pass"),
+        ("é = a < b", "a comparison turned", "é = a <= b"),
+        (
+            "def f(a: int, b: int):\n    return a",
+            "names exchanged",
+            "def f(a: int, b: int):\n    return b",
+        ),
+    ],
+)
+def test_an_operator_changes_what_it_says(source, operator, changed):
+    assert changed in changes(source)[operator]
+
+
+def test_prose_annotations_and_messages_are_left_alone():
+    source = 'x: Literal[1] = Field(2, description="3")\nraise E(f"{a < b}", 4)'
+    assert changes(source) == {"off by one": [source.replace("Field(2", "Field(3")]}
+
+
+def test_a_seed_draws_two_bugs_in_every_module():
+    first = draw(1, 2)
+    assert first == draw(1, 2) != draw(2, 2)
+    modules = [
+        path
+        for path in mutants.PACKAGE.rglob("*.py")
+        if path.read_bytes().count(b"\n") >= mutants.LEAST_LINES
+    ]
+    per_module = {str(path.relative_to(mutants.PACKAGE)): 0 for path in modules}
+    for mutation in first:
+        per_module[mutation.file] += 1
+    few = {file: count for file, count in per_module.items() if count < 2}
+    assert len(few) < 0.05 * len(modules), "files of names alone have none"
+    assert len({mutation.digest for mutation in first}) == len(first)
+
+
+def test_the_tests_of_a_line_come_quickest_first(tmp_path):
+    with sqlite3.connect(tmp_path / "coverage") as db:
+        db.execute("CREATE TABLE file (id INTEGER, path TEXT)")
+        db.execute("CREATE TABLE context (id INTEGER, context TEXT)")
+        db.execute("CREATE TABLE line_bits (file_id INTEGER, context_id INTEGER, numbits BLOB)")
+        db.execute("INSERT INTO file VALUES (1, ?)", (str(mutants.PACKAGE / "room/file.py"),))
+        names = ["tests/a.py::slow|run", "tests/a.py::quick|run", "tests/b.py::shared|setup"]
+        for n, name in enumerate(names):
+            db.execute("INSERT INTO context VALUES (?, ?)", (n, name))
+            lines = bytes([0b1000 if n < 2 else 0b10000])  # line 3, line 4
+            db.execute("INSERT INTO line_bits VALUES (1, ?, ?)", (n, lines))
+    (tmp_path / "durations.txt").write_text(
+        "2.00s call     tests/a.py::slow\n0.10s call     tests/a.py::quick\n"
+        "0.50s setup    tests/b.py::shared\n0.20s call     tests/b.py::other\n"
+        "0.30s call     tests/c.py::red\nFAILED tests/c.py::red - because\n"
+    )
+    coverage = Coverage(tmp_path)
+
+    def at(line):
+        return coverage.tests(Mutation("room/file.py", "", line, 0, 0, "", ""))
+
+    assert at(3) == ["tests/a.py::quick", "tests/a.py::slow"]
+    assert at(4) == ["tests/b.py::other", "tests/b.py::shared"], "a fixture may be shared"
+    assert at(5) == []
+
+
+def test_a_bug_that_no_test_runs_counts_as_unnoticed():
+    row = {"file": "a/b.py", "line": 1, "operator": "o", "old": "x", "new": "y", "digest": "d"}
+    verdicts = ("killed", "alive", "uncovered", "equivalent")
+    table = rates([{**row, "room": "a", "verdict": verdict} for verdict in verdicts])
+    assert "33.3%" in table and "uncovered: d a/b.py:1 o: 'x' -> 'y'" in table

@@ -1,0 +1,642 @@
+"""Planted bugs, drawn by a seed: which of them do the tests notice?
+
+    python tools/mutants.py --seed 1 [--per-module 2] [--room runs] [--jobs 2] [--no-long]
+
+Operators on the syntax tree (a comparison turned, arguments exchanged, a statement or a seed
+dropped, …) draw bugs in every module of 20 lines or more; another seed draws others. Each is
+planted in a copy of the checkout, where the tests that run through its line are run, the quick ones
+first, then the long ones, until one fails. Which test runs through which line is measured once for
+the state of the checkout (`--coverage` measures it anew).
+
+The raw results, one row a bug, go to `benchmarks/results/mutants_SEED.json`: a run that was stopped
+goes on from there. A bug that lives and changes nothing that is promised is argued for in
+`tests/equivalent_mutants.yaml`, by its digest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import datetime
+import gc
+import hashlib
+import importlib
+import json
+import os
+import platform
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "equipoise"
+STATE = ROOT / ".venv" / "mutants"
+EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yaml"
+LEAST_LINES = 20
+FAST = "not long and not slow and not gpu and not live"
+LONG = "long and not slow and not gpu and not live"
+# What may be imported before the fork: modules of others that start no thread.
+PRELOADED = {
+    *("numpy", "scipy", "pandas", "evalica", "openskill", "pyarrow", "nltk", "msgspec"),
+    *("pydantic", "pydantic_core", "jinja2", "rich", "typer", "plotly", "yaml"),
+    *("torch", "transformers", "tokenizers", "safetensors", "peft", "accelerate"),
+    *("datasets", "huggingface_hub", "openai", "httpx", "starlette", "uvicorn"),
+    *("hypothesis", "_pytest", "pytest", "sympy", "math_verify", "trl", "gguf"),
+    *("nashpy", "krippendorff", "sklearn"),
+}
+
+# -- drawing
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One bug: in `file` (below the package), at `line`, the text from `start` to `end` (offsets in
+    bytes) becomes `new`.
+    """
+
+    file: str
+    operator: str
+    line: int
+    start: int
+    end: int
+    old: str
+    new: str
+
+    @property
+    def digest(self) -> str:
+        """Stays while the line and the change do."""
+        parts = (self.file, self.operator, self.old, self.new)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+    @property
+    def room(self) -> str:
+        """The folder of the package, `foundation` for loose files."""
+        return self.file.partition("/")[0] if "/" in self.file else "foundation"
+
+    def row(self) -> dict[str, Any]:
+        """The bug as it stands in the raw results."""
+        places = ("file", "line", "operator", "old", "new", "room", "digest")
+        return {name: getattr(self, name) for name in places}
+
+    def planted(self, source: bytes) -> bytes:
+        """The source with the bug."""
+        return source[: self.start] + self.new.encode() + source[self.end :]
+
+
+TURNED: dict[type, str] = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+}
+ARITHMETIC: dict[type, str] = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.FloorDiv: "/",
+    ast.Pow: "*",
+}
+AXES = ("axis", "dim", "keepdims")
+NOT_CODE = ("description", "title", "help", "examples", "metavar")  # keywords that hold prose
+
+
+class Operators(ast.NodeVisitor):
+    """Collects the mutations of one file."""
+
+    def __init__(self, file: str, source: str) -> None:
+        self.file = file
+        self.bytes = source.encode()
+        self.starts = [0]
+        for line in source.splitlines(keepends=True):
+            self.starts.append(self.starts[-1] + len(line.encode()))
+        self.found: list[Mutation] = []
+        self.parameters: list[dict[str, list[str]]] = []  # annotation -> names, by function
+
+    def text(self, node: ast.AST) -> str:
+        start, end = self.span(node)
+        return self.bytes[start:end].decode()
+
+    def span(self, node: Any) -> tuple[int, int]:
+        start = self.starts[node.lineno - 1] + node.col_offset
+        return start, self.starts[node.end_lineno - 1] + node.end_col_offset
+
+    def add(self, operator: str, node: Any, new: str) -> None:
+        start, end = self.span(node)
+        old = self.bytes[start:end].decode()
+        if old != new:
+            mutation = Mutation(self.file, operator, node.lineno, start, end, old, new)
+            self.found.append(mutation)
+
+    # prose, annotations and messages are no code
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        return
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        return
+
+    def visit_If(self, node: ast.If) -> None:
+        if "TYPE_CHECKING" in self.text(node.test):
+            return
+        if len(node.body) == 1 and isinstance(node.body[0], ast.Raise):
+            self.add("a guard left out", node.test, "False")
+        self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        by_type: dict[str, list[str]] = defaultdict(list)
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            if argument.annotation is not None:
+                by_type[self.text(argument.annotation)].append(argument.arg)
+        self.parameters.append(by_type)
+        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+            self.visit(default)
+        for statement in node.body:
+            self.visit(statement)
+        self.parameters.pop()
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if len(node.ops) == 1 and (turned := TURNED.get(type(node.ops[0]))):
+            left, right = self.text(node.left), self.text(node.comparators[0])
+            self.add("a comparison turned", node, f"{left} {turned} {right}")
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        texts = (self.text(node.left), self.text(node.right))
+        prose = any(t.lstrip("rbf")[:1] in ("'", '"', "(") for t in texts)
+        if not prose and (other := ARITHMETIC.get(type(node.op))):
+            self.add("arithmetic", node, f"{texts[0]} {other} {texts[1]}")
+        if isinstance(node.op, ast.Mult) and "mask" in texts[1]:
+            self.add("a mask dropped", node, texts[0])
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        word = " or " if isinstance(node.op, ast.And) else " and "
+        self.add("and for or", node, "(" + word.join(map(self.text, node.values)) + ")")
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not | ast.USub):
+            self.add("a sign or not dropped", node, self.text(node.operand))
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        value = node.value
+        if isinstance(value, bool):
+            self.add("a constant", node, str(not value))
+        elif isinstance(value, int):
+            self.add("off by one", node, str(value + 1))
+        elif isinstance(value, float) and value:
+            self.add("a constant", node, repr(value * 2))
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        value, index = self.text(node.value), node.slice
+        if isinstance(node.ctx, ast.Load):
+            if isinstance(index, ast.Tuple) and all(isinstance(e, ast.Name) for e in index.elts):
+                texts = [self.text(element) for element in index.elts]
+                self.add("an index", node, f"{value}[{', '.join(['0', *texts[1:]])}]")
+            elif isinstance(index, ast.Slice) and index.upper is not None:
+                lower = self.text(index.lower) if index.lower else ""
+                self.add("an index", node, f"{value}[{lower}:{self.text(index.upper)} + 1]")
+            elif isinstance(index, ast.Name) and "mask" in index.id:
+                self.add("a mask dropped", node, value)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = self.text(node.func)
+        texts = [self.text(argument) for argument in node.args]
+        plain = not any(isinstance(a, ast.Starred) for a in node.args)
+        if name == "seeds.child" and len(texts) > 2 and plain:
+            self.add("a seed's part dropped", node, f"{name}({', '.join(texts[:-1])})")
+        names = [isinstance(a, ast.Name | ast.Attribute) for a in node.args]
+        if plain and name not in ("isinstance", "issubclass", "cast"):
+            for i, (one, two) in enumerate(pairwise(names)):
+                if one and two and texts[i] != texts[i + 1]:
+                    first, second = node.args[i], node.args[i + 1]
+                    start, end = self.span(first)[0], self.span(second)[1]
+                    old = self.bytes[start:end].decode()
+                    new = f"{texts[i + 1]}, {texts[i]}"
+                    self.found.append(
+                        Mutation(
+                            self.file, "arguments exchanged", first.lineno, start, end, old, new
+                        )
+                    )
+        for keyword in node.keywords:
+            if keyword.arg in AXES and isinstance(keyword.value, ast.Constant):
+                value = keyword.value.value
+                if isinstance(value, int) and not isinstance(value, bool):
+                    self.add("an axis", keyword.value, str(0 if value else 1))
+            elif keyword.arg == "mask" and not isinstance(keyword.value, ast.Constant):
+                self.add("a mask dropped", keyword.value, "None")
+        self.visit(node.func)
+        for argument in node.args:
+            self.visit(argument)
+        for keyword in node.keywords:
+            if keyword.arg not in NOT_CODE:
+                self.visit(keyword.value)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load) and self.parameters:
+            for annotation, names in self.parameters[-1].items():
+                if node.id in names and len(names) > 1 and annotation != "Any":
+                    other = names[(names.index(node.id) + 1) % len(names)]
+                    self.add("names exchanged", node, other)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Constant):
+            return
+        if isinstance(node.value, ast.Call):
+            self.add("a statement dropped", node, "pass")
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.add("a statement dropped", node, "pass")
+        self.generic_visit(node)
+
+    def visit_Continue(self, node: ast.Continue) -> None:
+        self.add("a statement dropped", node, "pass")
+
+
+def candidates(path: Path) -> list[Mutation]:
+    """Every mutation that the operators find in a file, that compiles."""
+    source = path.read_text()
+    operators = Operators(str(path.relative_to(PACKAGE)), source)
+    operators.visit(ast.parse(source))
+    return operators.found
+
+
+def draw(seed: int, per_module: int, rooms: Sequence[str] = ()) -> list[Mutation]:
+    """Draw `per_module` mutations of each module of 20 lines or more: an operator, then a place."""
+    drawn = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        source = path.read_bytes()
+        file = str(path.relative_to(PACKAGE))
+        if source.count(b"\n") < LEAST_LINES:
+            continue
+        rng = random.Random(f"{seed} {file}")
+        by_operator: dict[str, list[Mutation]] = defaultdict(list)
+        for mutation in candidates(path):
+            by_operator[mutation.operator].append(mutation)
+        lines: set[int] = set()
+        while len(lines) < per_module and by_operator:
+            operator = rng.choice(sorted(by_operator))
+            mutation = by_operator[operator].pop(rng.randrange(len(by_operator[operator])))
+            if not by_operator[operator]:
+                del by_operator[operator]
+            if mutation.line not in lines and _compiles(mutation, source):
+                lines.add(mutation.line)
+                if not rooms or mutation.room in rooms:
+                    drawn.append(mutation)
+    return drawn
+
+
+def _compiles(mutation: Mutation, source: bytes) -> bool:
+    try:
+        compile(mutation.planted(source), mutation.file, "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+# -- which tests run through a line
+
+
+def measure_coverage(folder: Path) -> None:
+    """Run the fast and the long tests once, noting for each test the lines that it ran."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "coveragerc"
+    config.write_text(
+        f"[run]\nsource = {PACKAGE}\ndata_file = {folder / 'coverage'}\ncore = ctrace\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-p", "no:xdist", "-q"]
+    command += ["-m", "not slow and not gpu and not live", "--durations=0", "--durations-min=0"]
+    command += ["--cov", f"--cov-config={config}", "--cov-context=test", "--cov-report="]
+    with (folder / "durations.txt").open("w") as output:
+        subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False)
+
+
+class Coverage:
+    """Tests by the lines that they run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lines: dict[tuple[str, int], set[str]] = defaultdict(set)
+        with contextlib.closing(sqlite3.connect(folder / "coverage")) as db:
+            rows = db.execute(
+                "SELECT path, context, numbits FROM line_bits "
+                "JOIN file ON file.id = file_id JOIN context ON context.id = context_id"
+            )
+            for path, context, bits in rows:
+                if context:
+                    file = str(Path(path).relative_to(PACKAGE))
+                    for line in _numbers(bits):
+                        self._lines[file, line].add(context)
+        self._seconds = _durations((folder / "durations.txt").read_text())
+
+    def tests(self, mutation: Mutation) -> list[str]:
+        """Test ids, the quickest first: those that run the line, and where it is run by a fixture
+        that several share, all tests of that file.
+        """
+        chosen: set[str] = set()
+        last = mutation.line + mutation.old.count("\n")
+        for line in range(mutation.line, last + 1):
+            for context in self._lines.get((mutation.file, line), ()):
+                test, _, phase = context.partition("|")
+                chosen.add(test)
+                if phase == "setup":
+                    file = test.partition("::")[0]
+                    chosen |= {t for t in self._seconds if t.startswith(f"{file}::")}
+        return sorted(chosen & self._seconds.keys(), key=lambda test: self._seconds[test])
+
+    def seconds(self, test: str) -> float:
+        return self._seconds.get(test, 1.0)
+
+
+def _numbers(bits: bytes) -> Iterator[int]:
+    for i, byte in enumerate(bits):
+        for bit in range(8):
+            if byte & (1 << bit):
+                yield i * 8 + bit
+
+
+def _durations(text: str) -> dict[str, float]:
+    """Test -> its seconds, of the tests that passed, from pytest's own list."""
+    seconds: dict[str, float] = defaultdict(float)
+    failed = {line.split()[1] for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))}
+    for line in text.splitlines():
+        parts = line.split(maxsplit=2)
+        if len(parts) == 3 and parts[0].endswith("s") and parts[1] in ("call", "setup"):
+            with contextlib.suppress(ValueError):
+                seconds[parts[2]] += float(parts[0][:-1])
+    return {test: value for test, value in seconds.items() if test not in failed}
+
+
+# -- trying
+
+
+@dataclass
+class Outcome:
+    """`killed` (by which test), `alive`, `equivalent`, or `uncovered`, where no test runs it."""
+
+    verdict: str
+    by: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class Trial:
+    """A fork that runs tests in a copy of the checkout."""
+
+    pid: int
+    report: Path
+    started: float
+    limit: float
+
+    def poll(self) -> dict[str, Any] | None:
+        """Its report, once it has ended; it is ended when its time is over."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        late = time.monotonic() - self.started > self.limit
+        if not pid and not late:
+            return None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)  # and what the tests have started
+        if not pid:
+            os.waitpid(self.pid, 0)
+            return {"code": 1, "failed": ["the time limit"]}
+        if not self.report.exists():
+            return {"code": 1, "failed": [f"a crash, status {status}"]}
+        return json.loads(self.report.read_text())
+
+
+@dataclass(eq=False)  # pytest keeps its plugins in a set
+class Watcher:
+    """A plugin of pytest: keeps an order of tests, and notes which failed."""
+
+    order: Mapping[str, int]
+    failed: list[str] = field(default_factory=list)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = [item for item in items if item.nodeid in self.order]
+        items.sort(key=lambda item: self.order[item.nodeid])
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+
+@dataclass
+class Tree:
+    """A copy of the checkout, where one mutation at a time is planted."""
+
+    folder: Path
+
+    @classmethod
+    def copied(cls, folder: Path) -> Tree:
+        """All files that git knows or would add, and what is compiled of them."""
+        command = ["git", "ls-files", "-coz", "--exclude-standard"]
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        for path in (ROOT / name for name in listed.stdout.split("\0") if name):
+            if path.is_file():
+                target = folder / path.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)
+        return cls(folder)
+
+    def write(self, mutation: Mutation, *, planted: bool) -> None:
+        """The mutation's file, with the bug or without it; nothing compiled of the one before."""
+        path = self.folder / "equipoise" / mutation.file
+        source = (PACKAGE / mutation.file).read_bytes()
+        path.write_bytes(mutation.planted(source) if planted else source)
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+            compiled.unlink()
+
+    def start(self, tests: Sequence[str], limit: float) -> Trial:
+        """Run the tests in a fork, in this order, until one fails."""
+        report = self.folder / "report.json"
+        report.unlink(missing_ok=True)
+        sys.stdout.flush()
+        pid = os.fork()
+        if not pid:
+            os.setsid()
+            try:
+                self._test(tests, report)
+            finally:
+                os._exit(0)
+        return Trial(pid, report, time.monotonic(), limit)
+
+    def _test(self, tests: Sequence[str], report: Path) -> None:
+        import pytest
+
+        with (self.folder / "output.txt").open("w") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        os.chdir(self.folder)
+        checkout = {str(ROOT), str(ROOT / "tests"), str(ROOT / "tools"), ""}
+        sys.path[:] = [place for place in sys.path if place not in checkout]
+        sys.path.insert(0, str(self.folder))
+        os.environ["PYTHONPATH"] = str(self.folder)
+        watcher = Watcher({test: n for n, test in enumerate(tests)})
+        options = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-x"]
+        files = sorted({test.partition("::")[0] for test in tests})
+        code = pytest.main([*options, "--tb=short", "--rootdir=.", *files], plugins=[watcher])
+        report.with_suffix(".part").write_text(
+            json.dumps({"code": int(code), "failed": watcher.failed})
+        )
+        report.with_suffix(".part").rename(report)
+
+
+def preload() -> None:
+    """Import what the tests need of others, once for all forks."""
+    for name in sorted(PRELOADED):
+        with contextlib.suppress(Exception):  # a fork imports it anew
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+def attempt(
+    mutations: Sequence[Mutation], coverage: Coverage, jobs: int, most: float
+) -> Iterator[tuple[Mutation, Outcome]]:
+    """Each mutation with its outcome, `jobs` at a time; at most so many seconds of tests each."""
+    preload()
+    with tempfile.TemporaryDirectory(prefix="mutants.") as home:
+        idle = [Tree.copied(Path(home, str(job))) for job in range(jobs)]
+        waiting = list(mutations)
+        running: dict[int, tuple[Tree, Mutation, Trial]] = {}
+        while waiting or running:
+            while waiting and idle:
+                mutation = waiting.pop(0)
+                tests = _within(coverage, mutation, most)
+                if not tests:
+                    yield mutation, Outcome("uncovered")
+                    continue
+                tree = idle.pop()
+                tree.write(mutation, planted=True)
+                trial = tree.start(tests, 60 + 3 * most)
+                running[trial.pid] = (tree, mutation, trial)
+            for pid, (tree, mutation, trial) in list(running.items()):
+                facts = trial.poll()
+                if facts is not None:
+                    del running[pid]
+                    tree.write(mutation, planted=False)
+                    idle.append(tree)
+                    seconds = round(time.monotonic() - trial.started, 1)
+                    by = facts["failed"][0] if facts["failed"] else ""
+                    verdict = "killed" if facts["code"] else "alive"
+                    yield mutation, Outcome(verdict, by, seconds)
+            time.sleep(0.02)
+
+
+def _within(coverage: Coverage, mutation: Mutation, most: float) -> list[str]:
+    """The quickest of the tests that run through the mutation, up to so many seconds in all."""
+    tests, total = [], 0.0
+    for test in coverage.tests(mutation):
+        total += coverage.seconds(test)
+        if tests and total > most:
+            break
+        tests.append(test)
+    return tests
+
+
+# -- what is said of them
+
+
+def rates(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table by room: killed, equivalent, alive, uncovered, and the rate of those noticed."""
+    rooms: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        for room in (row["room"], "all"):
+            rooms[room][row["verdict"]] += 1
+    verdicts = ("killed", "equivalent", "alive", "uncovered")
+    lines = [f"{'room':14}" + "".join(f"{v:>11}" for v in verdicts) + f"{'noticed':>9}"]
+    for room in sorted(rooms, key=lambda name: (name == "all", name)):
+        counts = rooms[room]
+        real = counts.total() - counts["equivalent"]
+        rate = f"{counts['killed'] / real:9.1%}" if real else "        –"
+        lines.append(f"{room:14}" + "".join(f"{counts[v]:11}" for v in verdicts) + rate)
+    unnoticed = [row for row in rows if row["verdict"] in ("alive", "uncovered")]
+    return "\n".join([*lines, *(f"{row['verdict']}: {described(row)}" for row in unnoticed)])
+
+
+def described(row: Mapping[str, Any]) -> str:
+    """A mutation in one line."""
+    place = f"{row['file']}:{row['line']}"
+    return f"{row['digest']} {place} {row['operator']}: {row['old']!r} -> {row['new']!r}"
+
+
+def main() -> int:
+    """Draw, try what is not tried yet, and print the table; 1 where bugs live."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--per-module", type=int, default=2)
+    parser.add_argument("--room", action="append", default=[], help="may be repeated")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--most", type=float, default=90, help="seconds of tests a bug")
+    parser.add_argument("--coverage", action="store_true", help="measure it anew")
+    parser.add_argument("--list", action="store_true", help="print what is drawn, and try nothing")
+    options = parser.parse_args()
+    drawn = draw(options.seed, options.per_module, options.room)
+    if options.list:
+        for each in drawn:
+            print(described(each.row()))
+        return 0
+    if options.coverage or not (STATE / "coverage").is_file():
+        measure_coverage(STATE)
+    results = ROOT / "benchmarks" / "results" / f"mutants_{options.seed}.json"
+    kept = json.loads(results.read_text()) if results.is_file() else {"rows": []}
+    outcomes = {row["digest"]: row for row in kept["rows"]}
+    equivalent = yaml.safe_load(EQUIVALENT.read_text()) or {} if EQUIVALENT.is_file() else {}
+    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    origin = {
+        "commit": done.stdout.strip(),
+        "command": " ".join(["python", "tools/mutants.py", *sys.argv[1:]]),
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}",
+        "python": platform.python_version(),
+    }
+    left = [each for each in drawn if each.digest not in outcomes]
+    for mutation, outcome in attempt(left, Coverage(STATE), options.jobs, options.most):
+        if outcome.verdict != "killed" and mutation.digest in equivalent:
+            outcome = Outcome("equivalent", equivalent[mutation.digest], outcome.seconds)
+        outcomes[mutation.digest] = mutation.row() | asdict(outcome)
+        rows = [outcomes[each.digest] for each in drawn if each.digest in outcomes]
+        results.write_text(json.dumps(origin | {"rows": rows}, indent=1) + "\n")
+        place = f"{mutation.file}:{mutation.line}"
+        print(f"{outcome.verdict:10} {outcome.seconds:6.1f} s  {place} {outcome.by}", flush=True)
+    rows = [outcomes[each.digest] for each in drawn]
+    print(rates(rows))
+    return 1 if any(row["verdict"] in ("alive", "uncovered") for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
