@@ -75,17 +75,18 @@ class Mutation:
     end: int
     old: str
     new: str
+    around: str = ""
 
     @property
     def digest(self) -> str:
-        """Stays while the line and the change do."""
-        parts = (self.file, self.operator, self.old, self.new)
+        """Stays while the change, its line and the lines beside it do."""
+        parts = (self.file, self.operator, self.old, self.new, self.around)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
     @property
     def room(self) -> str:
         """The folder of the package, `foundation` for loose files."""
-        return self.file.partition("/")[0] if "/" in self.file else "foundation"
+        return room_of(self.file)
 
     def row(self) -> dict[str, Any]:
         """The bug as it stands in the raw results."""
@@ -95,6 +96,11 @@ class Mutation:
     def planted(self, source: bytes) -> bytes:
         """The source with the bug."""
         return source[: self.start] + self.new.encode() + source[self.end :]
+
+
+def room_of(file: str) -> str:
+    """The folder of the package that a file lies in, `foundation` for loose files."""
+    return file.partition("/")[0] if "/" in file else "foundation"
 
 
 TURNED: dict[type, str] = {
@@ -130,6 +136,7 @@ class Operators(ast.NodeVisitor):
         self.starts = [0]
         for line in source.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line.encode()))
+        self.lines = ["", *source.splitlines(), ""]
         self.found: list[Mutation] = []
         self.parameters: list[dict[str, list[str]]] = []  # annotation -> names, by function
 
@@ -143,10 +150,13 @@ class Operators(ast.NodeVisitor):
 
     def add(self, operator: str, node: Any, new: str) -> None:
         start, end = self.span(node)
+        self.change(operator, node.lineno, start, end, new)
+
+    def change(self, operator: str, line: int, start: int, end: int, new: str) -> None:
         old = self.bytes[start:end].decode()
         if old != new:
-            mutation = Mutation(self.file, operator, node.lineno, start, end, old, new)
-            self.found.append(mutation)
+            around = "\n".join(self.lines[line - 1 : line + 2])
+            self.found.append(Mutation(self.file, operator, line, start, end, old, new, around))
 
     # prose, annotations and messages are no code
 
@@ -240,13 +250,8 @@ class Operators(ast.NodeVisitor):
                 if one and two and texts[i] != texts[i + 1]:
                     first, second = node.args[i], node.args[i + 1]
                     start, end = self.span(first)[0], self.span(second)[1]
-                    old = self.bytes[start:end].decode()
                     new = f"{texts[i + 1]}, {texts[i]}"
-                    self.found.append(
-                        Mutation(
-                            self.file, "arguments exchanged", first.lineno, start, end, old, new
-                        )
-                    )
+                    self.change("arguments exchanged", first.lineno, start, end, new)
         for keyword in node.keywords:
             if keyword.arg in AXES and isinstance(keyword.value, ast.Constant):
                 value = keyword.value.value
@@ -297,7 +302,7 @@ def draw(seed: int, per_module: int, rooms: Sequence[str] = ()) -> list[Mutation
     for path in sorted(PACKAGE.rglob("*.py")):
         source = path.read_bytes()
         file = str(path.relative_to(PACKAGE))
-        if source.count(b"\n") < LEAST_LINES:
+        if source.count(b"\n") < LEAST_LINES or (rooms and room_of(file) not in rooms):
             continue
         rng = random.Random(f"{seed} {file}")
         by_operator: dict[str, list[Mutation]] = defaultdict(list)
@@ -311,8 +316,7 @@ def draw(seed: int, per_module: int, rooms: Sequence[str] = ()) -> list[Mutation
                 del by_operator[operator]
             if mutation.line not in lines and _compiles(mutation, source):
                 lines.add(mutation.line)
-                if not rooms or mutation.room in rooms:
-                    drawn.append(mutation)
+                drawn.append(mutation)
     return drawn
 
 
