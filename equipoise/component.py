@@ -99,9 +99,6 @@ def essence(values: Any) -> Any:
 class Settings(BaseModel):
     """A frozen group of settings; an unknown key is an error that suggests a known one."""
 
-    RENAMED: ClassVar[Mapping[str, str]] = {}
-    """Keys of an earlier version -> their names in this one."""
-
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, protected_namespaces=()
     )
@@ -113,14 +110,8 @@ class Settings(BaseModel):
         if isinstance(value, Mapping) and not takes_any:
             for key in value:
                 if key not in cls.model_fields:
-                    hint = nearest(str(key), list(cls.model_fields))
-                    if key in cls.RENAMED:
-                        hint = f"it is called '{cls.RENAMED[key]}' now"
-                    raise PydanticCustomError(
-                        "unknown_key",
-                        "unknown key '{key}'; {hint}",
-                        {"key": str(key), "hint": hint},
-                    )
+                    context = {"key": str(key), "hint": nearest(str(key), list(cls.model_fields))}
+                    raise PydanticCustomError("unknown_key", "unknown key '{key}'; {hint}", context)
         return value
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -22,7 +21,6 @@ from equipoise.players.base import Player
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
 from equipoise.runs.executors.base import Executor
-from equipoise.runs.renamed import KEYS
 from equipoise.runs.schedules import Schedule as GenerationSchedule
 from equipoise.runs.schedules import at
 from equipoise.runs.turns import Turns
@@ -31,8 +29,6 @@ from equipoise.solvers.base import Solver
 
 class RunFields(Settings):
     """The settings of a run, and what they say of its players."""
-
-    RENAMED: ClassVar[Mapping[str, str]] = KEYS
 
     name: str = Field("run", min_length=1, description="the run's title, in reports and trackers")
     seed: int = Field(0, ge=0, description="the one seed; every choice derives its own from it")

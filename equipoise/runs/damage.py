@@ -23,8 +23,7 @@ from equipoise.runs.config import yaml_text
 from equipoise.runs.database import connect_to_read
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import COUNTED, Ledger
-from equipoise.runs.renamed import renamed
-from equipoise.runs.row_checksums import CHECKSUM, columns_of, damaged_rows
+from equipoise.runs.row_checksums import damaged_rows
 from equipoise.runs.unchanged import SETTINGS
 from equipoise.system.files import CHECKSUMS, faults, set_aside, write_text
 from equipoise.system.locks import check_writable
@@ -105,10 +104,10 @@ def _configuration(folder: Path) -> Finding:
     if not path.is_file():
         return Finding(path.name, "missing", again)
     try:
-        values = renamed(recipes.read(path))
+        values = recipes.read(path)
     except ConfigError as error:
         return Finding(path.name, "damaged", f"{error}; {again}".strip("; "))
-    if begun_with and essence(renamed(json.loads(begun_with))) != essence(values):
+    if begun_with and essence(json.loads(begun_with)) != essence(values):
         note = "differs from what the run began with; resume says where, if it matters"
         return Finding(path.name, "unchecked", note)
     return Finding(path.name, "whole")
@@ -134,10 +133,7 @@ def _ledger(folder: Path) -> Iterator[Finding]:
         except sqlite3.DatabaseError as error:
             verdict = [(str(error),)]
         messages = "; ".join(str(row[0]).splitlines()[-1] for row in verdict)
-        if messages == "ok" and columns_of(db, "meta")[-1:] != [CHECKSUM]:
-            note = "its rows have no checksums (of an earlier version)"
-            yield Finding(path.name, "whole", note)
-        elif messages == "ok":
+        if messages == "ok":
             yield Finding(path.name, "whole")
         else:
             note = f"{messages}; rows that can still be read are counted below"
@@ -166,8 +162,6 @@ def _table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
             except msgspec.DecodeError as fault:
                 unreadable, error = unreadable + 1, str(fault)
     except sqlite3.DatabaseError as fault:
-        if "no such table" in str(fault):  # of a later version
-            return
         error = str(fault)
     if error:
         note = f"{whole:,} rows can be read, {unreadable:,} cannot ({error})"
@@ -196,7 +190,7 @@ def _weights(folder: Path) -> Iterator[Finding]:
             again = "check --mend sets it aside, and resume makes it again"
             yield Finding(part, "damaged", f"{names}. {again}")
         elif not (place / CHECKSUMS).is_file():
-            yield Finding(part, "unchecked", "has no checksums (of an earlier version)")
+            yield Finding(part, "unchecked", "has no checksums")
         else:
             yield Finding(part, "whole")
     with RunDirectory.read(folder) as run:

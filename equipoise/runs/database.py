@@ -13,7 +13,7 @@
     metrics     the lines of metrics that a stage logged, written with its row
     stages      what is finished; the last line written for a stage
     benchmark_scores  what each answer to a benchmark's items scored, by the stage that
-                measured it; made with the first of them
+                measured it
 
 `record` and `facts` are JSON: the msgspec form of the types in `equipoise.types`. Ids are hashes of
 what made the record, so writing a record again inserts nothing. Rows keep the order of writing
@@ -34,11 +34,10 @@ from urllib.parse import quote
 import msgspec
 
 from equipoise.errors import DiskFull, RunError
-from equipoise.runs.row_checksums import CHECKSUM, checksum, columns_of, damaged_rows
+from equipoise.runs.row_checksums import checksum, damaged_rows
 from equipoise.system.machines import network_disk
 
-SCHEMA = 4
-READABLE = ("3", "4")  # without checksums, with them
+SCHEMA = 5
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER);
@@ -77,12 +76,9 @@ CREATE TABLE metrics (
 CREATE TABLE stages (
     key TEXT PRIMARY KEY, generation INTEGER NOT NULL, stage TEXT NOT NULL,
     facts TEXT NOT NULL, seconds REAL NOT NULL, checksum INTEGER);
-"""
-
-BENCHMARK_SCORES = """
-CREATE TABLE IF NOT EXISTS benchmark_scores (
+CREATE TABLE benchmark_scores (
     stage TEXT, item TEXT, sample INTEGER, record TEXT NOT NULL,
-    checksum INTEGER, UNIQUE (stage, item, sample))
+    checksum INTEGER, UNIQUE (stage, item, sample));
 """
 
 AT_ONCE = 500  # values that fit one statement
@@ -131,11 +127,11 @@ class Database:
         except sqlite3.DatabaseError as error:
             database.close()
             raise RunError(f"{path}: not an Equipoise ledger ({error})") from error
-        if schema not in READABLE:
+        if schema != str(SCHEMA):
+            database.close()
             raise RunError(
-                f"{path}: written by another version of Equipoise (ledger schema "
-                f"{schema}, this one reads {' and '.join(READABLE)}); "
-                "use that version, or start a new run"
+                f"{path}: written by another version of Equipoise (ledger schema {schema}, this "
+                f"one reads {SCHEMA}); use that version, or start a new run"
             )
         return database
 
@@ -154,10 +150,6 @@ class Database:
         query = "SELECT value FROM meta WHERE key = ?"
         row = self._db.execute(query, (key,)).fetchone()
         return row[0] if row else absent
-
-    def has_table(self, name: str) -> bool:
-        """Whether there is such a table; earlier versions had fewer."""
-        return name in self._tables()
 
     # -- writing
 
@@ -195,8 +187,6 @@ class Database:
         column `replacing` says which row it is, it gets the new values.
         """
         columns = self._columns_of(table)
-        if columns[-1] == CHECKSUM:
-            rows = ((*row, checksum(row)) for row in rows)
         marks = ",".join("?" * len(columns))
         how = "INSERT OR IGNORE" if replacing is None else "INSERT"
         query = f"{how} INTO {table} VALUES ({marks})"
@@ -204,12 +194,12 @@ class Database:
             values = ", ".join(f"{name} = excluded.{name}" for name in columns)
             query += f" ON CONFLICT ({replacing}) DO UPDATE SET {values}"
         with self.transaction() as db:
-            db.executemany(query, rows)
+            db.executemany(query, ((*row, checksum(row)) for row in rows))
 
     def _columns_of(self, table: str) -> list[str]:
-        """A table's columns; earlier versions had none for checksums."""
         if table not in self._columns:
-            self._columns[table] = columns_of(self._db, table)
+            query = "SELECT name FROM pragma_table_info(?) ORDER BY cid"
+            self._columns[table] = [name for (name,) in self._db.execute(query, (table,))]
         return self._columns[table]
 
     # -- reading

@@ -35,7 +35,6 @@ from equipoise.runs.ledger import Ledger
 from equipoise.runs.ledger_place import LEDGER, delete, ledger_elsewhere
 from equipoise.runs.people.adopting import adopt
 from equipoise.runs.planning.checks import check_run
-from equipoise.runs.renamed import renamed
 from equipoise.runs.unchanged import SETTINGS, check_unchanged
 from equipoise.system.files import make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, held, lock
@@ -53,9 +52,7 @@ class RunDirectory:
     def __init__(
         self, folder: Path, settings: Mapping[str, Any], ledger: Ledger, notes: tuple[str, ...] = ()
     ) -> None:
-        """`settings` are what config.yaml holds, under this version's names; `notes` what its user
-        should know before it begins.
-        """
+        """`settings`: the contents of config.yaml; `notes`: warnings for whoever begins the run."""
         self.folder = folder
         self.settings = settings
         self.ledger = ledger
@@ -263,7 +260,7 @@ class RunDirectory:
         if not path.is_file():
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
         with damaged_records(folder), Ledger.open(folder / LEDGER, reading=reading) as ledger:
-            yield cls(folder, renamed(recipes.read(path)), ledger)
+            yield cls(folder, recipes.read(path), ledger)
 
     def started_in(self) -> AbstractContextManager[Any]:
         """Relative paths in the configuration mean what they meant at the start; where that folder
@@ -279,7 +276,7 @@ class RunDirectory:
         Raises ConfigError for any other setting: the records made so far would not belong to it.
         """
         path = self.folder / "config.yaml"
-        values = renamed(recipes.read(path))
+        values = recipes.read(path)
         origins = recipes.override(values, overrides)
         for key, origin in origins.items():
             if not set(key.split(".")) & FREE:
@@ -309,8 +306,6 @@ class RunDirectory:
 
         A last line cut short by a crash is left out. Raises RunError for a damaged one.
         """
-        if not self.ledger.has_table("metrics"):  # an earlier version's run
-            return self.watched_metrics()
         done = {key for key, *_ in self.ledger.stages()}
         recorded = [{"stage": key, **line} for key, line in self.ledger.metrics()]
         if f"{self.settings.get('generations')}/measure" in done:
@@ -340,10 +335,6 @@ class RunDirectory:
         """Have metrics.jsonl hold what the ledger holds: without what an interrupted stage had
         logged, for the stage will log it again.
         """
-        if not self.ledger.has_table("metrics"):
-            done = {key for key, *_ in self.ledger.stages()}
-            lines = [(line.pop("stage"), line) for line in self.watched_metrics()]
-            self.ledger.adopt_metrics((key, line) for key, line in lines if key in done)
         text = "".join(
             json.dumps({"stage": key, **line}) + "\n" for key, line in self.ledger.metrics()
         )

@@ -16,7 +16,7 @@ import msgspec
 
 from equipoise.evaluation.named_sets.records import ItemScores
 from equipoise.models.resources import Spending
-from equipoise.runs.database import BENCHMARK_SCORES, Database, to_json
+from equipoise.runs.database import Database, to_json
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
 COUNTED = (
@@ -135,10 +135,8 @@ class Ledger(Database):
 
     def add_benchmark_scores(self, stage: str, scores: Iterable[ItemScores]) -> None:
         """Record what each answer scored in the stage of this key."""
-        with self.transaction() as db:
-            db.execute(BENCHMARK_SCORES)
-            rows = ((stage, s.item, s.sample, to_json(s)) for s in scores)
-            self._insert("benchmark_scores", rows)
+        rows = ((stage, s.item, s.sample, to_json(s)) for s in scores)
+        self._insert("benchmark_scores", rows)
 
     def add_player(
         self, player: PlayerId, parent: PlayerId | None, learner: str, facts: dict[str, Any]
@@ -163,22 +161,6 @@ class Ledger(Database):
     def log(self, stage: str, line: dict[str, Any]) -> None:
         """A line of metrics of a stage under way, to be recorded when it is finished."""
         self._logged.setdefault(stage, []).append(line)
-
-    def adopt_metrics(self, lines: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        """Record the (stage, line of metrics) of finished stages, for a run of a version that had
-        them in a file alone.
-        """
-        by_stage: dict[str, list[dict[str, Any]]] = {}
-        for stage, line in lines:
-            by_stage.setdefault(stage, []).append(line)
-        with self.transaction() as db:
-            db.execute(
-                "CREATE TABLE metrics (stage TEXT, line INTEGER, record TEXT NOT NULL, "
-                "checksum INTEGER, UNIQUE (stage, line))"
-            )
-            for stage, logged in by_stage.items():
-                rows = ((stage, n, json.dumps(line)) for n, line in enumerate(logged))
-                self._insert("metrics", rows)
 
     # -- stages and players
 
@@ -333,8 +315,6 @@ class Ledger(Database):
 
     def benchmark_scores(self, stage: str) -> list[ItemScores]:
         """What each answer scored in the stage of this key; empty where none is recorded."""
-        if not self.has_table("benchmark_scores"):
-            return []
         query = "SELECT record FROM benchmark_scores WHERE stage = ? ORDER BY rowid"
         return list(self._records(ItemScores, query, (stage,)))
 

@@ -2,7 +2,7 @@
 leaves a row that can still be read.
 
 The last column of a table, `checksum`, is the CRC-32 of the row's other values. It is against
-accidents: who edits a row can write its checksum, too. Ledgers of schema 3 have none.
+accidents: who edits a row can write its checksum, too.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from zlib import crc32
-
-CHECKSUM = "checksum"
 
 
 def checksum(values: Iterable[str | bytes | float | None]) -> int:
@@ -29,18 +27,8 @@ def _as_bytes(value: bytes | float | None) -> bytes:
     return b"" if value is None else repr(float(value)).encode()
 
 
-def columns_of(db: sqlite3.Connection, table: str) -> list[str]:
-    """The names of a table's columns; the last one is `checksum` where it has them."""
-    query = "SELECT name FROM pragma_table_info(?) ORDER BY cid"
-    return [name for (name,) in db.execute(query, (table,))]
-
-
 def damaged_rows(db: sqlite3.Connection, table: str) -> list[int]:
-    """The numbers (rowid) of a table's rows whose checksum is another; none where the table has no
-    checksums.
-    """
-    if columns_of(db, table)[-1:] != [CHECKSUM]:
-        return []
+    """The numbers (rowid) of a table's rows whose checksum is another."""
     query = f"SELECT rowid, * FROM {table} ORDER BY rowid"
     with _text_as_bytes(db):
         rows = db.execute(query)

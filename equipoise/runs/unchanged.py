@@ -11,7 +11,6 @@ from equipoise.component import FREE, essence
 from equipoise.errors import ConfigError
 from equipoise.runs import recipes
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.renamed import renamed
 from equipoise.system.user_parts import only_reading
 
 SETTINGS = "settings"  # under which the ledger keeps what config.yaml said at the start
@@ -21,11 +20,7 @@ def check_unchanged(path: Path, settings: Mapping[str, Any], ledger: Ledger) -> 
     """Raises ConfigError, which names what changed, where the settings in the file `path` were
     edited since the run began: its records would be of two configurations.
     """
-    begun_with = ledger.meta(SETTINGS)
-    if not begun_with:  # by an earlier version
-        ledger.note(SETTINGS, json.dumps(recipes.read(path)))
-        return
-    recorded = renamed(json.loads(begun_with))
+    recorded = json.loads(ledger.meta(SETTINGS))
     if essence(recorded) == essence(settings):
         return
     with only_reading():

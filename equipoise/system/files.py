@@ -105,9 +105,7 @@ def set_aside(folder: Path) -> Path:
 
 
 def faults(folder: Path) -> list[str]:
-    """What differs from the folder's checksums, one message a file; nothing where it has none, as
-    in runs of version 0.1.0.
-    """
+    """Differences from the folder's checksums, one message a file; none where it has none."""
     listed = folder / CHECKSUMS
     if not listed.is_file():
         return []

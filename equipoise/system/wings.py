@@ -7,8 +7,6 @@ those of these that it adds to, and imports nothing:
     COMMANDS  the command's name of a game -> {verb: "module:function"}
     MODELS    name of a packaged model -> its folder, below the environment's own
     ADAPTERS  name of a packaged adapter -> its folder, likewise
-    RENAMED   import path or model of an earlier version -> its name in this one
-    RENAMED_KINDS  kind of an earlier version -> its name in this one
     SERVING   field of a chat request -> {"extension": "module:function", …}, what
               serving gains (`equipoise.serve.extension`)
     TEACHERS  name of a packaged teacher -> the settings of its player

@@ -110,11 +110,6 @@ def test_an_answer_that_failed_beats_nobody():
     assert taken.win("p", CHAT, "fair", 30.0, [(NOW, 1.0)], "counted") == 0.0
 
 
-def test_pairs_of_earlier_runs_are_read():
-    old = msgspec.json.encode(PAIR).replace(b'"match":"m"', b'"match":"m"')
-    assert msgspec.json.decode(old, type=Pair).chosen_win is None
-
-
 def test_the_best_of_many_wins_by_choice_and_independent_answers_do_not():
     """Why `best_worst` with `counted` is the constant target."""
     dice = np.random.default_rng(0)

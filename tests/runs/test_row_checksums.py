@@ -1,6 +1,4 @@
-"""Rows of the ledger that are not as they were written are noticed; ledgers of earlier versions,
-which have no checksums, are read and written as they are.
-"""
+"""Rows of the ledger that are not as they were written are noticed."""
 
 import sqlite3
 from contextlib import closing
@@ -106,21 +104,3 @@ def changed(value: str | float | None) -> str | bytes | float:
         content = value.encode()
         return content[:-1] + bytes([content[-1] ^ 0x80])  # is no UTF-8 any more
     return 1 if value is None else value + 1
-
-
-def test_a_ledger_of_an_earlier_version_has_no_checksums_and_goes_on(path):
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("DROP TABLE benchmark_scores")
-        names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        for (table,) in names.fetchall():
-            db.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
-        db.execute("UPDATE meta SET value = '3' WHERE key = 'schema'")
-        db.commit()
-    with Ledger.open(path) as ledger:
-        fill(ledger)
-        ledger.add_matches([MATCH])
-        ledger.add_prompts([PROMPT], "test", 0)
-        ledger.grow_judgements([(MATCH, UNREAD)])
-        ledger.check_rows()
-        assert ledger.prompts("test") == [PROMPT] and ledger.meta("schema") == "3"
-        assert ledger.benchmark_scores("0/sets")

@@ -6,7 +6,6 @@ import pytest
 
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.ledger import FinishedStage
 from equipoise.runs.play_out import play_out
 from equipoise.runs.reading.counts import counts
 from equipoise.runs.reading.history import stage_records
@@ -86,20 +85,3 @@ def test_status_and_report_say_the_same(played, command):
     assert all(line["label"] in shown for line in facts["headlines"])
     rows = sections["cost"].blocks[-1].rows
     assert "play, inside measure" in [row[0] for row in rows]
-
-
-def test_runs_of_earlier_versions_counted_the_inner_stages_twice():
-    def stage(key, t, name, seconds):
-        return FinishedStage(key, t, name, {}, seconds)
-
-    times = stage_times(
-        [
-            stage("0/held_out/policy/play", 0, "play", 30.0),
-            stage("0/held_out/policy/judge/clerk", 0, "judge", 10.0),
-            stage("0/measure", 0, "measure", 45.0),
-            stage("0/play", 0, "play", 20.0),
-            stage("0/judge/clerk", 0, "judge", 5.0),
-        ]
-    )
-    assert total_seconds(times) == 70.0
-    assert (times["measure"].own, times["measure"].parts) == (5.0, {"play": 30.0, "judge": 10.0})

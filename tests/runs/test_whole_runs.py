@@ -98,18 +98,6 @@ def test_metrics_are_written_anew_from_the_ledger(run, finished):
     assert (run / "metrics.jsonl").read_bytes() == whole
 
 
-def test_the_lines_of_a_run_of_an_earlier_version_are_taken_over(run, finished):
-    with closing(sqlite3.connect(run / "ledger.sqlite")) as db:
-        db.execute("DROP TABLE metrics")
-        db.execute("DELETE FROM meta WHERE key = 'settings'")
-        db.commit()
-    with RunDirectory.read(run) as read, RunDirectory.read(finished) as other:
-        assert read.metrics() == other.metrics()
-    with RunDirectory.open(run) as opened, RunDirectory.read(finished) as other:
-        assert opened.metrics() == other.metrics()
-        assert opened.ledger.meta("settings")
-
-
 # -- an edited configuration
 
 

@@ -32,17 +32,6 @@ ADAPTERS: Mapping[str, str] = {
     "builtin/sums": "pool/sums",
     "builtin/veteran": "pool/veteran",
 }
-RENAMED: Mapping[str, str] = {
-    "builtin/desk": "builtin/assistant",
-    "builtin/siege": "builtin/red_team",
-    "equipoise.worlds.desk:customer": ("equipoise.environments.clerk.assistance_players:customer"),
-    "equipoise.worlds.desk:teacher": ("equipoise.environments.clerk.assistance_players:teacher"),
-}
-RENAMED_KINDS: Mapping[str, str] = {
-    "desk": "clerk_assistance",
-    "siege": "clerk_requests",
-    "world": "clerk_questions",
-}
 TEACHERS: Mapping[str, Mapping[str, str]] = {
     "clerk": {"kind": "scripted", "call": "equipoise.environments.clerk.assistance_players:teacher"}
 }
