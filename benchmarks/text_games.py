@@ -127,8 +127,8 @@ def _texts(games: dict[str, TextArena | str], deals: Sequence[Prompt]) -> list[s
     texts = []
     for game in games.values():
         if not isinstance(game, str):
-            ask = game.table(deals[0]).ask()
-            texts += [message.content for message in ask.view.messages] if ask else []
+            ask = next(game.play(deals[0]))
+            texts += [message.content for message in ask.view.messages]
     return texts
 
 

@@ -1,6 +1,6 @@
-"""Whether an answer follows an instruction, by the checkers of IFEval and IFBench.
+"""Checks that an answer follows an instruction, by the checkers of IFEval and IFBench.
 
-The checkers are those of the library `if-verifiable`; instructions have their names in the two
+They are those of the library `if-verifiable`; instructions have their names in the two
 benchmarks, such as `punctuation:no_comma`. Some count sentences with NLTK's Punkt, whose data most
 machines lack: where it is missing, Punkt runs on a list of abbreviations (`payoffs/words.py`).
 """
@@ -24,7 +24,7 @@ MISSING = (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one checker says of one answer.
+    """The verdict of one checker on one answer.
 
     `strict` is of the answer as it stands; `loose` also forgives a first or last line that does not
     belong to it, and Markdown's asterisks. Both are None where the checker failed, and `problem`
@@ -93,8 +93,10 @@ def check(
     instructions: Sequence[str], arguments: Sequence[Mapping[str, Any]], prompt: str, answer: str
 ) -> list[Check]:
     """One check for each instruction, in order; an empty answer follows none."""
-    pairs = zip(instructions, arguments, strict=True)
-    return [_check(name, given, prompt, answer) for name, given in pairs]
+    return [
+        _check(name, settings, prompt, answer)
+        for name, settings in zip(instructions, arguments, strict=True)
+    ]
 
 
 def _check(instruction: str, arguments: Mapping[str, Any], prompt: str, answer: str) -> Check:
@@ -105,11 +107,15 @@ def _check(instruction: str, arguments: Mapping[str, Any], prompt: str, answer: 
     try:
         random.seed(f"{instruction}\n{prompt}")
         checker = checker_class(instruction)
-        given = {name: value for name, value in arguments.items() if value is not None}
-        checker.build_description(**given)
+        settings = {name: value for name, value in arguments.items() if value is not None}
+        checker.build_description(**settings)
         if "prompt" in (checker.get_instruction_args() or {}):
             checker.build_description(prompt=prompt)
-        _count_marks_too(checker, given)
+        # the instruction may name a mark ("six exclamation marks"): where it is no letter, the
+        # published checker would count a letter that it draws
+        mark = settings.get("letter")
+        if isinstance(mark, str) and len(mark) == 1 and not mark.isalpha():
+            checker._letter = mark
         strict = bool(checker.check_following(answer))
         loose = strict or any(map(checker.check_following, _forgiving(answer)))
     except Exception as error:  # noqa: BLE001  a checker may fail on any text; it is reported
@@ -118,15 +124,6 @@ def _check(instruction: str, arguments: Mapping[str, Any], prompt: str, answer: 
     finally:
         random.setstate(state)
     return Check(instruction, strict, bool(loose))
-
-
-def _count_marks_too(checker: Any, given: Mapping[str, Any]) -> None:
-    """Count the mark that an instruction names ("six exclamation marks"): where it is no letter,
-    the published checker would count a letter that it draws.
-    """
-    mark = given.get("letter")
-    if isinstance(mark, str) and len(mark) == 1 and not mark.isalpha():
-        checker._letter = mark
 
 
 def _forgiving(answer: str) -> list[str]:

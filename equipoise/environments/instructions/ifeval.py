@@ -49,11 +49,9 @@ class IFEval(Published):
 
     @property
     def headline(self) -> str:
-        """Prompts all of whose instructions are followed, strictly read."""
         return "prompt_strict"
 
     def load(self) -> list[Item]:
-        """The prompts, with their instructions as facts."""
         return [_item(place) for place in self.rows()]
 
     def score(

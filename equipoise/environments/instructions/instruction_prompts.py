@@ -1,4 +1,4 @@
-"""Questions with instructions put on them, drawn by seed from the checkers' own parameters."""
+"""Questions with checkable instructions added, drawn by seed from the checkers' own parameters."""
 
 from __future__ import annotations
 
@@ -34,16 +34,8 @@ ENDINGS = (
 )
 
 
-def _two(dice: random.Random, pool: Sequence[str]) -> list[str]:
-    return sorted(dice.sample(pool, 2))
-
-
-def _relation(dice: random.Random) -> str:
-    return dice.choice(("less than", "at least"))
-
-
 Draw = Callable[[random.Random], dict[str, Any]]
-# instruction -> its parameters, within what an answer of a few sentences can follow
+# instruction -> its parameters, such that an answer of a few sentences can follow it
 DRAWS: Mapping[str, Draw] = {
     "change_case:english_lowercase": lambda dice: {},
     "change_case:english_capital": lambda dice: {},
@@ -68,7 +60,7 @@ DRAWS: Mapping[str, Draw] = {
     },
     "detectable_content:number_placeholders": lambda dice: {"num_placeholders": dice.randint(1, 3)},
     "length_constraints:number_sentences": lambda dice: {
-        "relation": _relation(dice),
+        "relation": dice.choice(("less than", "at least")),
         "num_sentences": dice.randint(3, 5),
     },
     "length_constraints:number_words": lambda dice: {
@@ -76,13 +68,13 @@ DRAWS: Mapping[str, Draw] = {
         "num_words": dice.choice((20, 30, 40, 50)),
     },
     "length_constraints:number_paragraphs": lambda dice: {"num_paragraphs": 2},
-    "keywords:existence": lambda dice: {"keywords": _two(dice, WANTED)},
+    "keywords:existence": lambda dice: {"keywords": sorted(dice.sample(WANTED, 2))},
     "keywords:frequency": lambda dice: {
         "keyword": dice.choice(WANTED),
         "relation": "at least",
         "frequency": 2,
     },
-    "keywords:forbidden_words": lambda dice: {"forbidden_words": _two(dice, FORBIDDEN)},
+    "keywords:forbidden_words": lambda dice: {"forbidden_words": sorted(dice.sample(FORBIDDEN, 2))},
     "keywords:letter_frequency": lambda dice: {
         "letter": dice.choice("bgkpvy"),
         "let_relation": "at least",
@@ -106,16 +98,16 @@ class InstructionPrompts(Prompts):
         (1, 3), description="fewest and most instructions on one question"
     )
     instructions: tuple[str, ...] = Field(
-        tuple(DRAWS), min_length=1, description="which instructions are drawn"
+        tuple(DRAWS), min_length=1, description="instructions to draw from"
     )
     questions: Path | None = Field(
         None, description="a text file with one question a line, in place of ours"
     )
-    seed: int = Field(0, ge=0, description="which prompts are drawn")
+    seed: int = Field(0, ge=0, description="seed of the drawn prompts")
 
     @field_validator("instructions")
     @classmethod
-    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in DRAWS:
                 hint = nearest(name, list(DRAWS))
@@ -124,7 +116,7 @@ class InstructionPrompts(Prompts):
 
     @field_validator("several")
     @classmethod
-    def _ordered(cls, several: tuple[int, int]) -> tuple[int, int]:
+    def _check_ordered(cls, several: tuple[int, int]) -> tuple[int, int]:
         if not 1 <= several[0] <= several[1]:
             raise ValueError(f"{list(several)}: give the fewest and the most, from 1 on")
         return several
@@ -139,12 +131,12 @@ class InstructionPrompts(Prompts):
         questions = list(_lines(place))
         random.Random(seeds.child(self.seed, "questions")).shuffle(questions)
         return PromptSource(
-            self._drawn(questions, "train", self.count),
-            self._drawn(questions, "held_out", self.held_out),
-            self._drawn(questions, "test", self.test),
+            self._draw(questions, "train", self.count),
+            self._draw(questions, "held_out", self.held_out),
+            self._draw(questions, "test", self.test),
         )
 
-    def _drawn(self, questions: Sequence[str], part: Part, count: int) -> list[Prompt]:
+    def _draw(self, questions: Sequence[str], part: Part, count: int) -> list[Prompt]:
         low, high = (round(share * len(questions)) for share in PARTS[part])
         pool = questions[low:high]
         if count and not pool:
@@ -169,7 +161,7 @@ class InstructionPrompts(Prompts):
                 break
             names.append(dice.choice(free))
         arguments = [DRAWS[name](dice) for name in names]
-        sentences = [describe(name, given) for name, given in zip(names, arguments, strict=True)]
+        sentences = [describe(name, values) for name, values in zip(names, arguments, strict=True)]
         text = " ".join([question, *sentences])
         facts = {"question": question, "instruction_id_list": names, "kwargs": arguments}
         return Prompt(record_id("prompt", "user", text), (user(text),), facts, "instructions")

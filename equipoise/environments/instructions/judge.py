@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -22,20 +22,20 @@ class FollowsInstructions(Pointwise):
 
     kind: Literal["instructions"] = "instructions"
     reading: Literal["strict", "loose"] = Field(
-        "strict", description="whether `score` forgives an extra first or last line"
+        "strict", description="loose: `score` forgives an extra first or last line"
     )
     level: Literal["instruction", "prompt"] = Field(
-        "instruction", description="`score`: the share followed, or whether all of a prompt's are"
+        "instruction", description="`score`: the share followed, or 1 where all of a prompt's are"
     )
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """The utilities of `text`, or why it cannot be judged."""
         reason = self.why_unjudgeable(prompt)
         if reason:
             return reason
         names = prompt.facts["instruction_id_list"]
         question = prompt.messages[-1].content if prompt.messages else ""
-        checks = check(names, _arguments(prompt, len(names)), question, text)
+        arguments = prompt.facts.get("kwargs") or [{}] * len(names)
+        checks = check(names, [dict(each or {}) for each in arguments], question, text)
         problems = [verdict.problem for verdict in checks if verdict.problem]
         if problems:
             return "; ".join(problems)
@@ -51,16 +51,10 @@ class FollowsInstructions(Pointwise):
 
     @property
     def score_range(self) -> tuple[float, float]:
-        """0 to 1."""
         return 0.0, 1.0
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """That it carries no instructions."""
+        """The reason that the prompt carries no instructions, else ""."""
         if not prompt.facts.get("instruction_id_list"):
             return "the prompt carries no instructions (fact `instruction_id_list`)"
         return ""
-
-
-def _arguments(prompt: Prompt, count: int) -> list[dict[str, Any]]:
-    given = prompt.facts.get("kwargs") or [{}] * count
-    return [dict(arguments or {}) for arguments in given]

@@ -112,12 +112,10 @@ class Matrix(Game):
 
     @property
     def seats(self) -> tuple[str, ...]:
-        """Row and column."""
         return ("row", "column")
 
     @property
     def actions(self) -> Moves:
-        """Row's moves."""
         return self.rules.actions[0]
 
     @cached_property
@@ -148,11 +146,9 @@ class Matrix(Game):
         return first_AM.shape == second_MA.shape and np.allclose(first_AM, second_MA)
 
     def payoff_AM(self) -> np.ndarray:
-        """Row's pay-offs [A, M], when it plays a and column plays m."""
         return self.rules.first_AM.copy()
 
     def bimatrix(self) -> Bimatrix:
-        """Row's and column's moves and pay-offs."""
         rules = self.rules
         return Bimatrix(rules.actions, rules.first_AM.copy(), rules.second_AM.copy())
 

@@ -19,13 +19,11 @@ class MatrixPayoff(Judge):
     kind: Literal["matrix"] = "matrix"
 
     def prepare(self) -> None:
-        """Raise ConfigError for a game that is not finite."""
         game = self.judge_context.game
         if game.payoff_AM() is None:
             raise ConfigError(f"judge: 'matrix' judges finite games; '{game.kind}' is none")
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match: seat -> {"score": its pay-off}."""
         return [self._judgement(match) for match in matches]
 
     def _judgement(self, match: Match) -> Judgement:

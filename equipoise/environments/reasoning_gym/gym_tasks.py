@@ -45,7 +45,7 @@ class TaskPrompts(Prompts):
         description="the library's system prompt that asks for <answer> tags (direct, "
         "default, simple, chain_of_draft); null: the question alone",
     )
-    seed: int = Field(0, ge=0, description="which tasks are drawn")
+    seed: int = Field(0, ge=0, description="seed of the drawn tasks")
 
     @field_validator("task", mode="before")
     @classmethod
@@ -102,7 +102,6 @@ class SolvesTask(Pointwise):
     kind: Literal["reasoning_gym"] = "reasoning_gym"
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """The utilities of `text`, or why it cannot be judged."""
         from reasoning_gym.utils import extract_answer
 
         drawn = prompt.facts.get(FACT)

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
-from typing import Literal
+from typing import Any, Literal
 
 from equipoise import seeds
+from equipoise.environments.red_team.cross_play_table import summary
 from equipoise.environments.red_team.game import ADVERSARY, DEFENDER, RedTeam, harmful
 from equipoise.environments.red_team.red_teaming import HeldOutMatches
 from equipoise.errors import NoSignal, RunError
@@ -328,3 +329,20 @@ def _check_judged(plan: CrossPlayPlan, matches: Sequence[JudgedMatch]) -> None:
         f"judge '{plan.judge.kind}': {len(reasons)} of {len(matches)} matches are not "
         f"judged, more than max_unjudged = {allowed:.0%}. {why}"
     )
+
+
+def cross_play_facts(plan: CrossPlayPlan, cells: MeetingCells) -> dict[str, Any]:
+    """The table and what follows from it as plain JSON values, with the runs and the judge."""
+    adversaries = [entrant.name for entrant in plan.adversaries]
+    defenders = [entrant.name for entrant in plan.defenders]
+    folders = [str(run.folder) for run in plan.runs]
+    facts = {
+        "runs": dict(zip(plan.run_names, folders, strict=True)),
+        "judge": plan.judge.name,
+        "notes": plan.notes,
+        **summary(cells, adversaries, defenders),
+    }
+    if plan.outside:  # generations of different runs are in no order
+        facts.pop("forgetting", None)
+        facts.pop("cycling", None)
+    return facts

@@ -59,11 +59,9 @@ class RedTeam(Game):
 
     @property
     def symmetric(self) -> bool:
-        """False: attack and defence are different roles."""
         return False
 
     def content_warning(self, prompt: Prompt) -> str:
-        """The warning of every match, since each may hold harmful texts."""
         return CONTENT_WARNING
 
     @cached_property
@@ -87,7 +85,6 @@ class RedTeam(Game):
         return (*self.threads, *defenders)
 
     def role(self, seat: str) -> str:
-        """adversary or defender."""
         return seat.split()[0]
 
     def seats_for(self, prompt: Prompt) -> tuple[str, ...]:
@@ -98,11 +95,9 @@ class RedTeam(Game):
 
     @property
     def rewriter(self) -> str:
-        """The adversary."""
         return ADVERSARY
 
     def rewritable(self, prompt: Prompt) -> bool:
-        """True for a harmful prompt without a prepared attack."""
         return not has_attack(prompt) and harmful(prompt)
 
     def given(self, prompt: Prompt, text: str | None = None) -> Prompt:

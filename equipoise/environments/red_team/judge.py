@@ -65,7 +65,6 @@ class RedTeamJudge(Judge):
     )
 
     def prepare(self) -> None:
-        """Raise ConfigError where another game is played."""
         game = self.judge_context.game
         if not isinstance(game, RedTeam):
             raise ConfigError(f"judge: 'red_team' judges the game red_team; this is {game.kind}")
@@ -77,7 +76,7 @@ class RedTeamJudge(Judge):
         return super().at(judge_context).model_copy(update=placed)
 
     def questions(self, seats: int, pool: int) -> int:
-        """Those about the answers, to the guard or the helper, and about the attacks."""
+        """Questions about the answers, to the guard or the helper, and about the attacks."""
         questions = self.guard.questions(seats, pool)
         if self.helper is not None:
             questions = max(questions, self.helper.questions(seats, pool))
@@ -86,27 +85,22 @@ class RedTeamJudge(Judge):
         return questions
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id."""
         game = self.judge_context.game
         assert isinstance(game, RedTeam)
         by_match = [
             list(sub_matches(match, prompts[match.prompt], game.threads)) for match in matches
         ]
         every = list(chain.from_iterable(by_match))
+        judges = {"attack": self.guard, "harmless": self.helper, "topic": self.topic}
         judged: dict[str, Judgement] = {}
-        for purpose, judge in (
-            ("attack", self.guard),
-            ("harmless", self.helper),
-            ("topic", self.topic),
-        ):
-            of_purpose = [part for part in every if part.purpose == purpose]
-            judged |= _judgements(judge, of_purpose)
+        for purpose, judge in judges.items():
+            judged |= _judgements(judge, [part for part in every if part.purpose == purpose])
         return [
-            self._combined(match, parts, judged)
+            self._match_judgement(match, parts, judged)
             for match, parts in zip(matches, by_match, strict=True)
         ]
 
-    def _combined(
+    def _match_judgement(
         self, match: Match, parts: Sequence[SubMatch], judged: Mapping[str, Judgement]
     ) -> Judgement:
         """The judgement of a match from those of its sub-matches."""

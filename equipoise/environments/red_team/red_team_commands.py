@@ -14,8 +14,6 @@ from equipoise.system.command_options import Json, RunFolder, Trust, override, s
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from equipoise.judges.base import Judge
-
 Folders = Annotated[
     list[Path], typer.Argument(metavar="RUN...", help="run directories of the game red_team")
 ]
@@ -62,40 +60,24 @@ def crossplay(
     Prints a table of attack success and what follows from it. One run plays what it has not
     measured yet and records it; several runs, and other temperatures, are only read.
     """
+    from rich.console import Console
+
+    from equipoise.environments.red_team.cross_play import (
+        cross_play_facts,
+        plan_cross_play,
+        play_cross_play,
+    )
     from equipoise.errors import ConfigError
     from equipoise.judges.base import Judge
+    from equipoise.report.terminal import Display, show_notes
     from equipoise.runs import recipes
+    from equipoise.runs.directory import RunDirectory
 
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}")
     if set and not by:
         raise ConfigError(f"-s {set[0]}: changes the judge of --with, which is not given")
     judge = recipes.component(Judge, by, set, "--with") if by else None
-    facts = _facts(folders, generations, prompts, judge, temperature, silent=json, trust=trust)
-    if out is not None:
-        _write(out, facts)
-    if json:
-        show(facts)
-    else:
-        _print(facts, out)
-
-
-def _facts(
-    folders: list[Path],
-    generations: Literal["last", "measured"] | None,
-    most: int,
-    judge: Judge | None,
-    temperatures: list[float],
-    silent: bool,
-    trust: bool,
-) -> dict[str, Any]:
-    from rich.console import Console
-
-    from equipoise.environments.red_team.cross_play import plan_cross_play, play_cross_play
-    from equipoise.environments.red_team.cross_play_table import summary
-    from equipoise.report.terminal import Display, show_notes
-    from equipoise.runs.directory import RunDirectory
-
     several = len(folders) > 1
     with ExitStack() as stack:
         if several:
@@ -106,22 +88,15 @@ def _facts(
             opened = RunDirectory.open(folders[0], trust, show_notes)
             runs = [stack.enter_context(opened)]
         generations = generations or ("last" if several else "measured")
-        plan = plan_cross_play(runs, generations, most, judge, temperatures)
-        with Display(console=Console(stderr=silent), silent=silent) as display:
-            cells = play_cross_play(plan, display)
-    paths = (str(run.folder) for run in runs)
-    facts = {
-        "runs": dict(zip(plan.run_names, paths, strict=True)),
-        "judge": plan.judge.name,
-        "notes": plan.notes,
-    }
-    adversaries = [entrant.name for entrant in plan.adversaries]
-    defenders = [entrant.name for entrant in plan.defenders]
-    facts |= summary(cells, adversaries, defenders)
-    if plan.outside:  # generations of different runs are in no order
-        facts.pop("forgetting", None)
-        facts.pop("cycling", None)
-    return facts
+        plan = plan_cross_play(runs, generations, prompts, judge, temperature)
+        with Display(console=Console(stderr=json), silent=json) as display:
+            facts = cross_play_facts(plan, play_cross_play(plan, display))
+    if out is not None:
+        _write(out, facts)
+    if json:
+        show(facts)
+    else:
+        _print(facts, out)
 
 
 def _write(out: Path, facts: dict[str, Any]) -> None:

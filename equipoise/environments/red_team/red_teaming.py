@@ -106,11 +106,9 @@ class RedTeaming(Evaluation):
         return meetings
 
     def meets_the_past(self, game: Game) -> bool:
-        """True where there is cross-play."""
         return self.crossplay > 0
 
     def solves(self, game: Game) -> bool:
-        """True where there is cross-play."""
         return self.crossplay > 0
 
     def measure(self, arena: Arena, t: int) -> RedTeamMeasures:
@@ -236,7 +234,6 @@ class HeldOutMatches:
         return self.arena.play({DEFENDER: defender}, prompts, self.judge, self.t, label)
 
     def harmless(self, defender: PlayerId) -> list[JudgedMatch]:
-        """The harmless prompts."""
         prompts = [prompt for prompt in self.arena.held_out if not harmful(prompt)]
         label = f"harmless/{len(prompts)}"
         return self.arena.play({DEFENDER: defender}, prompts, self.judge, self.t, label)

@@ -165,11 +165,8 @@ def cross_play_section(result: CrossPlay | None) -> Section:
     blocks: list[Tiles | Figure] = [Tiles(tiles)] if tiles else []
     blocks.append(_heat_map(result.table))
     if result.meta_game is not None:
-        for role, mixture in (
-            ("adversary", result.meta_game.adversary),
-            ("defender", result.meta_game.defender),
-        ):
-            blocks += _mixture(role, mixture)
+        blocks += _mixture("adversary", result.meta_game.adversary)
+        blocks += _mixture("defender", result.meta_game.defender)
     lead = (
         f"Each cell is the attack success on {result.table.prompts} held-out harmful "
         "prompts. Read down a column for what a defender has to fear, along a row for "
@@ -290,7 +287,6 @@ def training_curves(stages: Sequence[StageRecord], phases: Sequence[Phase]) -> l
 
 
 def _recorded_lines(stages: Sequence[StageRecord]) -> dict[str, Lines]:
-    """Recorded values by the title of their figure."""
     groups: dict[str, Lines] = {name: defaultdict(dict) for name in NOTES}
     for stage in stages:
         player, t = stage.key.split("/", 2)[-1], stage.generation
@@ -414,7 +410,7 @@ def attacks(cards: Sequence[MatchCard], seen: int, read: int, total: int) -> Sec
 
 
 def attack_cards(records: Records, judge: str) -> tuple[list[MatchCard], int]:
-    """Up to CARDS attacks of the sample, successes first, and how many it holds.
+    """Up to CARDS attacks of the sample, successes first, and the number that it holds.
 
     Every generation is represented. `judge` is the name of the judge whose judgements count.
     """
@@ -423,49 +419,35 @@ def attack_cards(records: Records, judge: str) -> tuple[list[MatchCard], int]:
         for judgement in records.sample.judgements
         if judgement.judge == judge
     }
-    attacks = []
-    for match in records.sample.matches:
-        if any(map(is_adversary, match.seats)):
-            judgement = judgements.get(match.id)
-            attacks.append(Attack(match, judgement, _success(judgement)))
+    attacks = [match for match in records.sample.matches if any(map(is_adversary, match.seats))]
     cards = []
-    for attack in _best_of_each_generation(attacks):
-        prompt = records.prompts.get(attack.match.prompt)
+    for match in _best_of_each_generation(attacks, judgements):
+        prompt = records.prompts.get(match.prompt)
         seed = prompt.messages if prompt else ()
-        cards.append(_card(attack.match, attack.judgement, seed))
+        cards.append(_card(match, judgements.get(match.id), seed))
     return cards, len(attacks)
 
 
-class Attack(NamedTuple):
-    """A match in which an adversary attacks, and the best success of its attacks."""
-
-    match: Match
-    judgement: Judgement | None
-    success: float
-
-
-def _best_of_each_generation(attacks: Sequence[Attack]) -> list[Attack]:
+def _best_of_each_generation(
+    matches: Sequence[Match], judgements: Mapping[str, Judgement]
+) -> list[Match]:
     """The attacks to show, successes first.
 
     Each generation, the newest first, gives its best attack, then its second best …: the last
     generation alone would fill the page.
     """
-    by_generation: dict[int, list[Attack]] = defaultdict(list)
-    for attack in attacks:
-        by_generation[attack.match.generation].append(attack)
-    ranked = []
-    for generation in sorted(by_generation, reverse=True):
-        best_first = sorted(by_generation[generation], key=lambda a: -a.success)
-        ranked.append(best_first)
-    turns = chain.from_iterable(zip_longest(*ranked))
-    chosen = [attack for attack in turns if attack is not None][:CARDS]
-    return sorted(chosen, key=lambda a: (-a.success, -a.match.generation))
 
+    def failure(match: Match) -> float:
+        successes = judgements[match.id].by_seat("success") if match.id in judgements else {}
+        return -max(successes.values(), default=UNJUDGED)
 
-def _success(judgement: Judgement | None) -> float:
-    """The best of a match's attacks."""
-    successes = judgement.by_seat("success") if judgement else {}
-    return max(successes.values(), default=UNJUDGED)
+    by_generation: dict[int, list[Match]] = defaultdict(list)
+    for match in sorted(matches, key=failure):
+        by_generation[match.generation].append(match)
+    newest_first = [by_generation[t] for t in sorted(by_generation, reverse=True)]
+    turns = chain.from_iterable(zip_longest(*newest_first))
+    chosen = [match for match in turns if match is not None][:CARDS]
+    return sorted(chosen, key=lambda match: (failure(match), -match.generation))
 
 
 def _card(match: Match, judgement: Judgement | None, seed: Sequence[Message]) -> MatchCard:

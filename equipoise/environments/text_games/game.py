@@ -1,20 +1,19 @@
 """Games of many turns whose rules a library knows.
 
-A match is a `Table`: it says who is to move and on what, takes the answer, and knows in the end
-what everybody gets. All that is left to chance comes from the prompt, so two matches on one prompt
-are dealt the same cards, and a judge can replay a recorded match move by move to learn what the
-library pays for it.
+A match is a generator: it yields whoever is to move and on what, takes the answer, and returns what
+everybody gets. All that is left to chance comes from the prompt, so two matches on one prompt are
+dealt the same cards, and a judge can replay a recorded match move by move to learn its pay-offs.
 """
 
 from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -81,20 +80,9 @@ class Result:
     illegal: Mapping[str, int] = field(default_factory=dict)
 
 
-class Table(Protocol):
-    """One match in progress."""
-
-    def ask(self) -> Ask | None:
-        """The next request; None: the match is over. Calling it again returns the same."""
-        ...
-
-    def take(self, answer: str) -> None:
-        """Take the answer to the last request, legal or not."""
-        ...
-
-    def result(self) -> Result:
-        """The result, as far as the match was played."""
-        ...
+# One match: yields the next request, takes the text of each answer, legal or not, and returns the
+# result.
+Play = Generator[Ask, str, Result]
 
 
 class TextGame(Game):
@@ -119,7 +107,6 @@ class TextGame(Game):
 
     @property
     def answer_form(self) -> AnswerForm:
-        """The form of moves."""
         return FORMS[self.form]
 
     def seed(self, prompt: Prompt) -> int:
@@ -127,36 +114,43 @@ class TextGame(Game):
         return seeds.child(self.dice, "deal", prompt.id)
 
     @abstractmethod
-    def table(self, prompt: Prompt) -> Table:
-        """A new match on this prompt."""
+    def play(self, prompt: Prompt) -> Play:
+        """One match on this prompt."""
 
     def referee(self, prompt: Prompt) -> Referee:
         """Ask whoever is to move, until the match is over or a move fails."""
-        table = self.table(prompt)
-        while (ask := table.ask()) is not None:
+        play = self.play(prompt)
+        ask, _ = _advance(play)
+        while ask is not None:
             move = yield ask
             assert not isinstance(move, list)
             if move.finish == "error":
                 return
-            table.take(move.text)
+            ask, _ = _advance(play, move.text)
 
     def replay(self, match: Match, prompt: Prompt) -> Result:
         """The library's result of a recorded match, played again move by move."""
-        table = self.table(prompt)
+        play = self.play(prompt)
+        ask, result = _advance(play)
         for turn in match.turns:
             if turn.move.finish == "error":
                 return Result(None, f"{turn.seat} did not move: {turn.move.error}")
-            ask = table.ask()
             if ask is None or (ask.seat, ask.view) != (turn.seat, turn.view):
                 return Result(
                     None,
                     "played again, the game asks something else than it did: the "
                     "match was recorded with another version of its library",
                 )
-            table.take(turn.move.text)
-        if table.ask() is not None:
-            return Result(None, "the match was not played to its end")
-        return table.result()
+            ask, result = _advance(play, turn.move.text)
+        return result or Result(None, "the match was not played to its end")
+
+
+def _advance(play: Play, answer: str | None = None) -> tuple[Ask | None, Result | None]:
+    """The next request, or None and the result; `answer`: to the last request, if any."""
+    try:
+        return (next(play) if answer is None else play.send(answer)), None
+    except StopIteration as end:
+        return None, end.value
 
 
 class Deals(Prompts):

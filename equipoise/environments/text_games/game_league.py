@@ -42,7 +42,6 @@ class GameLeague(Evaluation):
     samples: int = Field(1, ge=1, description="matches of every two on each held-out deal and seat")
 
     def meets_the_past(self, game: Game) -> bool:
-        """Past generations play anew."""
         return True
 
     def check(
@@ -63,7 +62,6 @@ class GameLeague(Evaluation):
             )
 
     def solves(self, game: Game) -> bool:
-        """Its pay-off table has an equilibrium."""
         return True
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:

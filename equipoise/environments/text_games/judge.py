@@ -22,7 +22,6 @@ class GameOutcome(Judge):
     kind: Literal["game_outcome"] = "game_outcome"
 
     def prepare(self) -> None:
-        """Raise ConfigError for another kind of game."""
         game = self.judge_context.game
         if not isinstance(game, TextGame):
             raise ConfigError(
@@ -31,7 +30,6 @@ class GameOutcome(Judge):
             )
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match."""
         game = self.judge_context.game
         assert isinstance(game, TextGame)
         judgements = []

@@ -165,7 +165,6 @@ class NashConvBenchmark(Benchmark):
 
     @property
     def headline(self) -> str:
-        """The exploitability."""
         return "nash_conv"
 
     @property

@@ -6,15 +6,22 @@ Source: Lanctot et al. 2019, OpenSpiel, arXiv 1908.09453.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import cache, cached_property
+from itertools import count
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from equipoise import seeds
 from equipoise.component import Settings, nearest
-from equipoise.environments.text_games.game import Result, TextGame, import_library, legal_index
+from equipoise.environments.text_games.game import (
+    Play,
+    Result,
+    TextGame,
+    import_library,
+    legal_index,
+)
 from equipoise.errors import ConfigError, first_line
 from equipoise.games.base import Ask
 from equipoise.template import Template
@@ -108,12 +115,17 @@ class OpenSpiel(TextGame):
             if key not in settings:
                 hint = nearest(key, settings) if settings else "it has none"
                 raise ConfigError(f"game.parameters: {self.name} has no setting '{key}'; {hint}")
-        if not kind.min_num_players <= self.players <= kind.max_num_players:
+        least, most = kind.min_num_players, kind.max_num_players
+        if not least <= self.players <= most:
+            number = f"{least}" if least == most else f"{least} to {most}"
             raise ConfigError(
-                f"game.players: {self.name} is played by {_range(kind)}, not by {self.players}"
+                f"game.players: {self.name} is played by {number}, not by {self.players}"
             )
         self._check_playable()
-        self.view(self._first_decision())
+        state = self.spiel.new_initial_state()
+        while state.is_chance_node():
+            state.apply_action(state.legal_actions()[0])
+        self.view(state)
 
     def _check_playable(self) -> None:
         """Raise ConfigError for a game that the library cannot make or show."""
@@ -134,7 +146,6 @@ class OpenSpiel(TextGame):
 
     @property
     def short_name(self) -> str:
-        """The name of the game without its settings."""
         return self.name.partition("(")[0]
 
     @cached_property
@@ -164,11 +175,36 @@ class OpenSpiel(TextGame):
         most: int = self.spiel.max_game_length() * (1 + self.retries)
         return dict.fromkeys(self.seats, most)
 
-    def table(self, prompt: Prompt) -> SpielTable:
-        """A new match on this prompt."""
-        return SpielTable(self, self.seed(prompt))
+    def play(self, prompt: Prompt) -> Play:
+        seed = self.seed(prompt)
+        numbers = (float(seeds.generator(seed, draw).random()) for draw in count(1))
+        state = self.spiel.new_initial_state()
+        illegal = dict.fromkeys(self.seats, 0)
+        while not state.is_terminal():
+            if state.is_chance_node():
+                state.apply_action(_draw(state.chance_outcomes(), next(numbers)))
+                continue
+            player = state.current_player()
+            index, mistakes = yield from self._turn(self.seats[player], self.view(state))
+            illegal[self.seats[player]] += mistakes
+            if index is None and self.illegal == "lose":
+                returns = self.forfeit_returns(player)
+                return Result(dict(zip(self.seats, returns, strict=True)), illegal=illegal)
+            actions = list(self.legal_moves(state).values())
+            if index is None:
+                index = int(next(numbers) * len(actions))
+            state.apply_action(actions[index])
+        return Result(dict(zip(self.seats, state.returns(), strict=True)), illegal=illegal)
 
-    # -- states in words
+    def _turn(self, seat: str, view: View) -> Generator[Ask, str, tuple[int | None, int]]:
+        """(the index of the seat's legal move, None where it made none; its illegal answers)."""
+        for mistakes in range(1 + self.retries):
+            answer = yield Ask(seat, view)
+            index = legal_index(self.answer_form.read(answer), view.actions)
+            if index is not None:
+                return index, mistakes
+            view = self.repeat_view(view, answer)
+        return None, 1 + self.retries
 
     def legal_moves(self, state: Any) -> dict[str, int]:
         """The text of each legal move of whoever is to move -> its number."""
@@ -222,12 +258,6 @@ class OpenSpiel(TextGame):
     def _again(self) -> Template:
         return Template("illegal_move", PACKAGE, "game", ("moves",), ("moves", "form"))
 
-    def _first_decision(self) -> Any:
-        state = self.spiel.new_initial_state()
-        while state.is_chance_node():
-            state.apply_action(state.legal_actions()[0])
-        return state
-
     def forfeit_returns(self, loser: int) -> list[float]:
         """Everybody's pay-off where a seat loses by an illegal move."""
         least, total = self.spiel.min_utility(), self.spiel.utility_sum()
@@ -237,78 +267,13 @@ class OpenSpiel(TextGame):
         return [least if i == loser else others for i in range(self.players)]
 
 
-class SpielTable:
-    """One match of an OpenSpiel game."""
-
-    def __init__(self, game: OpenSpiel, seed: int) -> None:
-        self._game = game
-        self._seed = seed
-        self._state = game.spiel.new_initial_state()
-        self._draws = 0
-        self._refused = 0  # answers to this turn that were no legal moves
-        self._illegal = dict.fromkeys(game.seats, 0)
-        self._loser: int | None = None
-        self._request: Ask | None = None
-        self._go_on()
-
-    def ask(self) -> Ask | None:
-        """The next request; None: the match is over."""
-        return self._request
-
-    def take(self, answer: str) -> None:
-        """Make a legal move; for any other answer the game's rule holds."""
-        assert self._request is not None, "the match is over"
-        view = self._request.view
-        place = legal_index(self._game.answer_form.read(answer), view.actions)
-        if place is not None:
-            self._make(place)
-            return
-        self._illegal[self._request.seat] += 1
-        self._refused += 1
-        if self._refused <= self._game.retries:
-            self._request = Ask(self._request.seat, self._game.repeat_view(view, answer))
-        elif self._game.illegal == "random":
-            self._make(int(self._number() * len(view.actions)))
-        else:
-            self._loser = self._state.current_player()
-            self._request = None
-
-    def result(self) -> Result:
-        """The game's pay-offs."""
-        returns = self._state.returns()
-        if self._loser is not None:
-            returns = self._game.forfeit_returns(self._loser)
-        by_seat = dict(zip(self._game.seats, returns, strict=True))
-        return Result(by_seat, illegal=self._illegal)
-
-    def _make(self, place: int) -> None:
-        actions = self._game.legal_moves(self._state)
-        self._state.apply_action(list(actions.values())[place])
-        self._refused = 0
-        self._go_on()
-
-    def _go_on(self) -> None:
-        """Let chance play until somebody is to move, and ask."""
-        while self._state.is_chance_node():
-            self._state.apply_action(self._draw(self._state.chance_outcomes()))
-        self._request = None
-        if not self._state.is_terminal():
-            seat = self._game.seats[self._state.current_player()]
-            self._request = Ask(seat, self._game.view(self._state))
-
-    def _draw(self, outcomes: Sequence[tuple[int, float]]) -> int:
-        """One of these outcomes (with their probabilities)."""
-        left = self._number()
-        for outcome, probability in outcomes:
-            left -= probability
-            if left < 0:
-                return outcome
-        return outcomes[-1][0]
-
-    def _number(self) -> float:
-        """The next random number of this match, in [0, 1)."""
-        self._draws += 1
-        return float(seeds.generator(self._seed, self._draws).random())
+def _draw(outcomes: Sequence[tuple[int, float]], number: float) -> int:
+    """One of these outcomes (with their probabilities), by a random number in [0, 1)."""
+    for outcome, probability in outcomes:
+        number -= probability
+        if number < 0:
+            return outcome
+    return outcomes[-1][0]
 
 
 def _kinds() -> dict[str, Any]:
@@ -316,14 +281,10 @@ def _kinds() -> dict[str, Any]:
     return {kind.short_name: kind for kind in pyspiel().registered_games()}
 
 
-def _range(kind: Any) -> str:
-    least, most = kind.min_num_players, kind.max_num_players
-    return f"{least}" if least == most else f"{least} to {most}"
-
-
 # -- rules and states in words
 
 
+@cache
 def rules_in_words(name: str) -> str:
     """The rules of the game, "" where they are unknown; of a matrix game every pay-off."""
     stage = name.removeprefix("repeated_game(stage_game=").partition("(")[0]

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from equipoise.component import nearest
-from equipoise.environments.text_games.game import Result, TextGame, import_library
+from equipoise.environments.text_games.game import Play, Result, TextGame, import_library
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask
 from equipoise.types import Message, Prompt, View, user
 
-T = TypeVar("T")
 MOST_LOOKS = 1000
 NLTK = "Fetch it: python -m nltk.downloader words averaged_perceptron_tagger_eng"
 
@@ -72,104 +71,53 @@ class TextArena(TextGame):
                 f"game.name: TextArena has no game '{self.name}'; "
                 f"{nearest(self.name, sorted(known))}"
             )
-        table = TextArenaTable(self, 0)
-        if table.failure:
+        dice = OwnDice(0)
+        try:
+            dice.call(dice.call(_environment, self, 0).get_observation)
+        except LibraryError as error:
             raise ConfigError(
-                f"game: {self.name} cannot be set up for {self.players} players: {table.failure}"
-            )
+                f"game: {self.name} cannot be set up for {self.players} players: {error}"
+            ) from error
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
         """The library does not say how long a game lasts: an even share of `longest`."""
         return dict.fromkeys(self.seats, -(-self.longest // self.players))
 
-    def table(self, prompt: Prompt) -> TextArenaTable:
-        """A new match on this prompt."""
-        return TextArenaTable(self, self.seed(prompt))
+    def play(self, prompt: Prompt) -> Play:
+        try:
+            return (yield from self._play(self.seed(prompt)))
+        except LibraryError as error:
+            return Result(None, f"the library failed: {error}")
 
-
-class TextArenaTable:
-    """One match of a TextArena game; `failure` is the library's error, which ends it."""
-
-    def __init__(self, game: TextArena, seed: int) -> None:
-        self._game = game
-        self._dice = OwnDice(seed)
-        self._chats: dict[int, list[Message]] = {i: [] for i in range(game.players)}
-        self._illegal = dict.fromkeys(game.seats, 0)
-        self._moves = 0
-        self._over = False
-        self._player = 0
-        self._request: Ask | None = None
-        self.failure = ""
-        self._env: Any = self._call(lambda: _environment(game, seed))
-        self._go_on()
-
-    def ask(self) -> Ask | None:
-        """The next request; None: the match is over."""
-        return self._request
-
-    def take(self, answer: str) -> None:
-        """Pass the answer on to the game as it is, or as the form reads it."""
-        assert self._request is not None, "the match is over"
-        chat = self._chats[self._player]
-        chat.append(Message("assistant", answer))
-        move = answer
-        if self._game.form != "whole":
-            move = self._game.answer_form.read(answer) or ""
-        errors = self._errors()
-        step = self._call(lambda: self._env.step(move))
-        self._moves += 1
-        self._over = step is not None and bool(step[0])
-        # the game may end, for this player or for all, by its illegal move
-        facts = getattr(self._env.state, "game_info", {}).get(self._player, {})
-        # the count of errors goes back to 0 with the turn of the next
-        illegal = self._errors() > errors or bool(facts.get("invalid_move"))
-        self._illegal[self._request.seat] += illegal
-        self._go_on()
-
-    def result(self) -> Result:
-        """The library's pay-offs."""
-        if self.failure:
-            return Result(None, f"the library failed: {self.failure}")
-        if not self._over:
-            return Result(None, f"the match did not end within game.longest = {self._moves} moves")
-        rewards = self._env.state.rewards
-        if not isinstance(rewards, Mapping) or set(rewards) != set(self._chats):
-            return Result(None, f"the library does not pay every seat: {rewards}")
-        by_seat = {seat: float(rewards[i]) for i, seat in enumerate(self._game.seats)}
-        return Result(by_seat, illegal=self._illegal)
-
-    def _go_on(self) -> None:
-        """Ask whoever is to move, if anybody is."""
-        self._request = None
-        if self.failure or self._over or self._moves >= self._game.longest:
-            return
-        observation = self._call(lambda: self._env.get_observation())
-        if observation is None:
-            return
-        self._player, observations = observation
-        chat = self._chats[self._player]
-        news = self._news(observations)
-        if not chat and self._game.form != "whole":
-            news = f"{news}\n{self._game.answer_form.instruction}"
-        chat.append(user(news))
-        seat = self._game.seats[self._player]
-        self._request = Ask(seat, View(tuple(self._window(chat))))
-
-    def _news(self, observations: Sequence[tuple[int, str, Any]]) -> str:
-        """The messages to the player since its last move, but its own answer."""
-        lines = []
-        own = textarena().ObservationType.PLAYER_ACTION
-        roles = self._env.state.role_mapping
-        for sender, text, kind in observations:
-            if sender == self._player and kind == own:
-                continue
-            name = "" if sender < 0 else f"[{roles.get(sender, f'Player {sender}')}] "
-            lines.append(f"{name}{text}")
-        return "\n".join(lines).strip() or "It is your move."
+    def _play(self, seed: int) -> Play:
+        """One match. Raises LibraryError where the library fails."""
+        dice = OwnDice(seed)
+        env = dice.call(_environment, self, seed)
+        chats: dict[int, list[Message]] = {i: [] for i in range(self.players)}
+        illegal = dict.fromkeys(self.seats, 0)
+        for _ in range(self.longest):
+            player, observations = dice.call(env.get_observation)
+            chat, seat = chats[player], self.seats[player]
+            news = _news(env, player, observations)
+            if not chat and self.form != "whole":
+                news = f"{news}\n{self.answer_form.instruction}"
+            chat.append(user(news))
+            answer = yield Ask(seat, View(tuple(self._window(chat))))
+            chat.append(Message("assistant", answer))
+            move = answer if self.form == "whole" else self.answer_form.read(answer) or ""
+            errors = _errors(env)
+            over = bool(dice.call(env.step, move)[0])
+            # the game may end, for this player or for all, by its illegal move
+            facts = getattr(env.state, "game_info", {}).get(player, {})
+            # the count of errors goes back to 0 with the turn of the next
+            illegal[seat] += _errors(env) > errors or bool(facts.get("invalid_move"))
+            if over:
+                return self._result(env.state.rewards, illegal)
+        return Result(None, f"the match did not end within game.longest = {self.longest} moves")
 
     def _window(self, chat: Sequence[Message]) -> Sequence[Message]:
         """The beginning and the last answers with what followed them."""
-        count = self._game.remember
+        count = self.remember
         if count is None or len(chat) <= 1 + 2 * count:
             return chat
         if count == 0:
@@ -177,18 +125,28 @@ class TextArenaTable:
             return [user(now)]
         return [chat[0], *chat[-2 * count :]]
 
-    def _errors(self) -> int:
-        return getattr(self._env.state, "error_count", 0)
+    def _result(self, rewards: Any, illegal: Mapping[str, int]) -> Result:
+        if not isinstance(rewards, Mapping) or set(rewards) != set(range(self.players)):
+            return Result(None, f"the library does not pay every seat: {rewards}")
+        by_seat = {seat: float(rewards[i]) for i, seat in enumerate(self.seats)}
+        return Result(by_seat, illegal=illegal)
 
-    def _call(self, call: Callable[[], T]) -> T | None:
-        """Call the library with this match's own dice; None where it raises, which is noted."""
-        try:
-            with self._dice.in_force():
-                return call()
-        # A game of the library may raise anything on an odd move, and the run goes on.
-        except Exception as error:  # noqa: BLE001
-            self.failure = f"{type(error).__name__}: {_plain(error)}"
-            return None
+
+def _news(env: Any, player: int, observations: Sequence[tuple[int, str, Any]]) -> str:
+    """The messages to the player since its last move, but its own answer."""
+    lines = []
+    own = textarena().ObservationType.PLAYER_ACTION
+    roles = env.state.role_mapping
+    for sender, text, kind in observations:
+        if sender == player and kind == own:
+            continue
+        name = "" if sender < 0 else f"[{roles.get(sender, f'Player {sender}')}] "
+        lines.append(f"{name}{text}")
+    return "\n".join(lines).strip() or "It is your move."
+
+
+def _errors(env: Any) -> int:
+    return getattr(env.state, "error_count", 0)
 
 
 def _environment(game: TextArena, seed: int) -> Any:
@@ -214,6 +172,10 @@ def _environment(game: TextArena, seed: int) -> Any:
     return env
 
 
+class LibraryError(Exception):
+    """A failure inside the library."""
+
+
 class OwnDice:
     """Python's and NumPy's global random numbers as one match sees them.
 
@@ -227,14 +189,16 @@ class OwnDice:
         # the legacy generator is the one that is global
         self._numpy = np.random.RandomState(seed % 2**32).get_state()
 
-    @contextmanager
-    def in_force(self) -> Iterator[None]:
-        """Draws continue this match's sequence."""
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the library with this match's dice. Raises LibraryError where it raises."""
         python, legacy = random.getstate(), np.random.get_state()
         random.setstate(self._python)
         np.random.set_state(self._numpy)
         try:
-            yield
+            return function(*arguments)
+        # A game of the library may raise anything on an odd move, and the run goes on.
+        except Exception as error:
+            raise LibraryError(f"{type(error).__name__}: {_plain(error)}") from error
         finally:
             self._python, self._numpy = random.getstate(), np.random.get_state()
             random.setstate(python)
@@ -260,7 +224,6 @@ class _Eliminated(list):
 
 
 def _plain(error: Exception) -> str:
-    """The first line of an error that says something."""
     lines = [line.strip() for line in str(error).splitlines()]
     text = next((line for line in lines if line.strip("*")), "no reason given")
     return f"{text} {NLTK}" if text.startswith("Resource") else text

@@ -196,13 +196,13 @@ def test_examples_stand_before_every_question_and_the_rules_before_them():
     ]
     game = OpenSpiel.model_validate({"examples": turns, "form": "bracket"})
     game.check()
-    messages = game.table(DEALS[0]).ask().view.messages
+    messages = next(game.play(DEALS[0])).view.messages
     assert [message.role for message in messages] == ["user", "assistant"] * 2 + ["user"]
     assert [messages[i].content for i in (1, 3)] == ["[bet]", "[pass]"]
     told = ["Kuhn poker" in message.content for message in messages]
     assert told == [True, False, False, False, False]
     assert "Your card: ten." in messages[0].content
     assert messages[-1].content.startswith("You are player 0.")
-    assert "Kuhn poker" in OpenSpiel().table(DEALS[0]).ask().view.messages[0].content
+    assert "Kuhn poker" in next(OpenSpiel().play(DEALS[0])).view.messages[0].content
     with pytest.raises(ValueError, match="'raise' is not one of moves"):
         OpenSpiel.model_validate({"examples": [{**turns[0], "move": "raise"}]})
