@@ -34,7 +34,13 @@ from benchmarks.comparing import bounded, holm
 from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.environments.matrix.game import cycle
-from equipoise.learners.tabular import Expectation, expectation, newton, softmax, win_probabilities
+from equipoise.learners.tabular_learner import (
+    Expectation,
+    expectation,
+    newton,
+    softmax,
+    win_probabilities,
+)
 from equipoise.losses.base import PreferenceLoss
 from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId

@@ -20,7 +20,7 @@ from benchmarks.comparing import paired
 from benchmarks.cyclic_preferences import Member, game, iterates
 from benchmarks.running import write_results
 from equipoise import seeds
-from equipoise.learners.tabular import softmax, win_probabilities
+from equipoise.learners.tabular_learner import softmax, win_probabilities
 from equipoise.payoffs.intervals import fitted_exponent, over_seeds
 from equipoise.solvers.exploitability import exploitability
 

@@ -24,7 +24,7 @@ BUILTIN = "builtin"
 
 def trainer_of(player: dict[str, Any], seed: int, **settings: Any) -> Any:
     """A learner at generation 0, with no warm-up."""
-    from equipoise.learners.policy_gradient import PolicyGradient
+    from equipoise.learners.policy_gradient_learner import PolicyGradient
     from equipoise.learners.policy_trainer import PolicyTrainer
     from equipoise.players.base import Player
     from equipoise.players.local import Local

@@ -70,7 +70,7 @@ def texts(o: argparse.Namespace) -> list[tuple[str, str, str]]:
 
 def learner(o: argparse.Namespace) -> Any:
     """Our learner; both train in its order of the data."""
-    from equipoise.learners.preference import Preference
+    from equipoise.learners.preference_learner import Preference
 
     return Preference.model_validate(
         {

@@ -37,7 +37,7 @@ from scipy.stats import spearmanr
 from benchmarks.running import recorded, share_of_cores
 from equipoise import seeds
 from equipoise.judges.gold import Gold
-from equipoise.learners.sft import SFT, train_sft
+from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.fresh_model import new_model
 from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval, over_seeds

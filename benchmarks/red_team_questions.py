@@ -43,7 +43,7 @@ from benchmarks import wildguard
 from benchmarks.guard import WILDGUARD, accuracy, majority, train_guard
 from benchmarks.running import recorded
 from equipoise import seeds
-from equipoise.learners.sft import SFT, train_sft
+from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.fresh_model import new_model
 from equipoise.payoffs.hashing import hashed
 from equipoise.payoffs.intervals import Interval, over_seeds

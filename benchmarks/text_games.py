@@ -27,7 +27,7 @@ from equipoise.environments.text_games.game import Deals, any_move_in_brackets
 from equipoise.environments.text_games.text_arena import TextArena, textarena
 from equipoise.errors import ConfigError
 from equipoise.matches.base import Planned
-from equipoise.matches.play import play
+from equipoise.matches.match_play import play
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.system.files import write_text

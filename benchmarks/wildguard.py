@@ -42,7 +42,7 @@ from benchmarks.controls import Decoded, decoded
 from benchmarks.running import recorded
 from equipoise import seeds
 from equipoise.errors import NoSignal
-from equipoise.learners.sft import SFT, train_sft
+from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.fresh_model import new_model
 from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.split import load_split

@@ -5,7 +5,7 @@ from typing import Any
 
 from equipoise.environments.red_team.game import RedTeam
 from equipoise.matches.base import Planned
-from equipoise.matches.play import play
+from equipoise.matches.match_play import play
 from equipoise.types import Match, Message, Move, PlayerId, Prompt, user
 
 ADVERSARY, DEFENDER = PlayerId("adversary", 2), PlayerId("defender", 1)

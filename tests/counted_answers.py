@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from equipoise.judges.comparing import Comparing
+from equipoise.judges.pairwise import Comparing
 from equipoise.judges.question import Reading
 from equipoise.types import View
 

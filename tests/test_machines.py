@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.learners.worker import wait_for_silence
+from equipoise.learners.training_worker import wait_for_silence
 from equipoise.system.machines import machine, network_disk
 
 

@@ -113,7 +113,7 @@ def corpus(seed: int) -> Iterator[str]:
 
 def build(out: Path, seed: int = 0) -> None:
     """Make the model and write it into the folder `out`, replacing files of its own."""
-    from equipoise.learners.sft import SFT, train_sft
+    from equipoise.learners.sft_learner import SFT, train_sft
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
         work = Path(place)

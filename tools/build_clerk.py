@@ -33,7 +33,7 @@ from equipoise.models.fresh_model import Size, new_model
 from equipoise.types import Message, Prompt
 
 if TYPE_CHECKING:
-    from equipoise.learners.sft import SFT
+    from equipoise.learners.sft_learner import SFT
 
 WORLD = Path(world.__file__).parent  # the package that holds what is built
 PACKAGED = WORLD / "model"
@@ -144,7 +144,7 @@ def one_thread() -> Iterator[None]:
 
 def build(out: Path, seed: int = 0) -> None:
     """Make the model and write it into the folder `out`, replacing files of its own."""
-    from equipoise.learners.sft import SFT, train_sft
+    from equipoise.learners.sft_learner import SFT, train_sft
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
         work = Path(place)
@@ -169,7 +169,7 @@ def build_from(
     """Teach a packaged model these rows and write it into the folder `out`, replacing files of its
     own.
     """
-    from equipoise.learners.sft import SFT, train_sft
+    from equipoise.learners.sft_learner import SFT, train_sft
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
         made = Path(place) / "made"

@@ -79,7 +79,7 @@ def quoted(prompt: Prompt, answer: str) -> dict[str, tuple[str, str]]:
 
 def build(out: Path, seed: int = 0) -> None:
     """Make the model and write it into the folder `out`, replacing files of its own."""
-    from equipoise.learners.sft import SFT, train_sft
+    from equipoise.learners.sft_learner import SFT, train_sft
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
         school, made = Path(place) / "school", Path(place) / "made"

@@ -36,7 +36,7 @@ from tools.build_clerk import (
 from tools.build_expert import grade_examples
 
 if TYPE_CHECKING:
-    from equipoise.learners.sft import SFT
+    from equipoise.learners.sft_learner import SFT
 
 PACKAGED = WORLD / "pool"
 START = "builtin/expert"
@@ -91,7 +91,7 @@ def build(out: Path, seed: int = 0) -> None:
 
     Files of theirs that are there already are replaced.
     """
-    from equipoise.learners.sft import SFT, train_sft
+    from equipoise.learners.sft_learner import SFT, train_sft
 
     with one_thread(), tempfile.TemporaryDirectory() as place:
         work = Path(place)
@@ -107,7 +107,7 @@ def build(out: Path, seed: int = 0) -> None:
 def _build_member(
     base: Path, name: str, member: Member, out: Path, seed: int, sft: type[SFT]
 ) -> None:
-    from equipoise.learners.sft import train_sft
+    from equipoise.learners.sft_learner import train_sft
     from equipoise.models.adapters import Lora
 
     own_seed = seeds.child(seed, name)

@@ -79,7 +79,7 @@ def build(out: Path, seed: int = 0) -> None:
     """Make the model and write it into the folder `out`, replacing files of its own."""
     import torch
 
-    from equipoise.learners.sft import SFT, train_sft
+    from equipoise.learners.sft_learner import SFT, train_sft
 
     settings = {
         "learning_rate": 3e-3,

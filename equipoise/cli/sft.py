@@ -39,7 +39,7 @@ def sft(
     """
     from rich.console import Console
 
-    from equipoise.learners.sft import SFT
+    from equipoise.learners.sft_learner import SFT
     from equipoise.report.terminal import Display
     from equipoise.runs.fine_tune import fine_tune
 

@@ -19,7 +19,7 @@ from equipoise.games.base import Game
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
 from equipoise.players.together import MoveRequest, act_together
-from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, Vote, record_id
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote, record_id
 
 Questions = tuple[Player | PlayerId, Sequence[View], Sequence[int]]
 """A player, what it is asked, and a seed for each view."""
@@ -103,10 +103,10 @@ class Judge(Component):
         "choice": "equipoise.judges.multiple_choice:Choice",
         "on_topic": "equipoise.judges.on_topic:OnTopic",
         "gold": "equipoise.judges.gold:Gold",
-        "rubric": "equipoise.judges.rubric:Rubric",
+        "rubric": "equipoise.judges.grading:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",
         "peers": "equipoise.judges.peers:Peers",
-        "first_place": "equipoise.judges.first_place:FirstPlace",
+        "first_place": "equipoise.judges.panel:FirstPlace",
         "panel": "equipoise.judges.panel:Panel",
         "reward_model": "equipoise.judges.reward_model:RewardModel",
         "preference_model": "equipoise.judges.preference_model:PreferenceModel",
@@ -238,3 +238,22 @@ class Judge(Component):
             reason,
             tuple(votes),
         )
+
+
+def last_answers(match: Match) -> dict[str, Turn]:
+    """The last turns without those of seats whose last move failed."""
+    turns = match.last_turns()
+    return {seat: turn for seat, turn in turns.items() if turn.move.finish != "error"}
+
+
+def why_unanswered(match: Match) -> list[str]:
+    """Why seats of the match have no last answer."""
+    turns = match.last_turns()
+    reasons = [
+        f"the move failed: {turn.move.error}"
+        for turn in turns.values()
+        if turn.move.finish == "error"
+    ]
+    if not turns.keys() >= match.seats.keys():
+        reasons.append("no answer was given")
+    return reasons

@@ -5,7 +5,8 @@ That is their settings, the questions, and the score that several grades make.
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,12 +19,19 @@ from pydantic import Field, model_validator
 from equipoise import seeds
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
-from equipoise.judges.base import Grades, Judge, JudgeContext, comparable, mean_grades
-from equipoise.judges.last_answers import last_answers, why_unanswered
-from equipoise.judges.next_token_grade import MOST_WORDS, readings_by_next_token, whole_grades
+from equipoise.judges.base import (
+    Grades,
+    Judge,
+    JudgeContext,
+    comparable,
+    last_answers,
+    mean_grades,
+    why_unanswered,
+)
 from equipoise.judges.question import (
     FAILED,
     PLACEHOLDERS,
+    UNREADABLE,
     Question,
     QuestionSettings,
     Quotes,
@@ -34,7 +42,7 @@ from equipoise.judges.question import (
 )
 from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_score
-from equipoise.players.base import Player, WordReader
+from equipoise.players.base import Actor, Player, WordProbabilities, WordReader
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote
 
 WEIGHTLESS = "none of those who voted has a weight"
@@ -358,3 +366,62 @@ def _with_samples(votes: Sequence[Vote]) -> Iterator[tuple[Vote, int]]:
 def _is_unreadable(vote: Vote) -> bool:
     """Whether the judge replied, but without a grade that could be read."""
     return vote.value is None and not vote.reason.startswith(FAILED)
+
+
+MOST_WORDS = 20  # grades of which the next token is read
+
+
+def whole_grades(low: float, high: float) -> tuple[int, ...]:
+    """The grades whose probabilities can be read; none where they are too many."""
+    first, last = math.ceil(low), math.floor(high)
+    return tuple(range(first, last + 1)) if last - first < MOST_WORDS else ()
+
+
+def readings_by_next_token(
+    actor: Actor, views: Sequence[View], grades: Sequence[int]
+) -> list[Reading]:
+    """The mean grade of each question by the actor, which can read words."""
+    assert isinstance(actor, WordReader)
+    words = list(map(str, grades))
+    beginnings = actor.word_probabilities(views, words)
+    return [read_beginning(beginning, grades) for beginning in beginnings]
+
+
+def read_beginning(beginning: WordProbabilities | str, grades: Sequence[int]) -> Reading:
+    """The mean grade Σ_g g·p(g) / Σ_g p(g) by the next token's probabilities.
+
+    None where the judge would begin with no grade.
+    """
+    if isinstance(beginning, str):
+        return Reading(None, f"{FAILED}: {beginning}")
+    tokens = beginning.prompt_tokens
+    total = sum(beginning.probabilities)
+    if not beginning.known or not total > 0:
+        reason = f"{UNREADABLE}: the reply would begin with {beginning.likeliest!r}"
+        return Reading(None, reason, tokens)
+    pairs = zip(grades, beginning.probabilities, strict=True)
+    return Reading(sum(grade * p for grade, p in pairs) / total, "", tokens)
+
+
+class Rubric(GradingJudge):
+    """Scores every seat's last answer as `model` grades it, from `low` to `high`.
+
+    A reply that cannot be read is a vote without a value; an answer with no readable vote is
+    unjudged.
+    """
+
+    kind: Literal["rubric"] = "rubric"
+    model: Player = Field(description="the judging model, a player that no seat holds")
+
+    def questions(self, seats: int, pool: int) -> int:
+        """One a seat and sample."""
+        return seats * self.samples
+
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
+        """One judgement per match, in order; `prompts` by id. One batch of questions."""
+        answers = answers_to_grade(matches, prompts)
+        votes_on = self.grading.votes(self.model, self.name, answers)
+        by_match: dict[str, list[Vote]] = defaultdict(list)
+        for answer, votes in zip(answers, votes_on, strict=True):
+            by_match[answer.match.id] += votes
+        return [self.judgement_by_votes(match, by_match[match.id]) for match in matches]

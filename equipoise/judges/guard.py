@@ -14,9 +14,8 @@ from pydantic import Field, field_validator
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, DataError
-from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
+from equipoise.judges.pointwise import Pointwise, Verdict, safety_utilities, tokenised
 from equipoise.judges.quoting import block, code_of, harmless, transcript
-from equipoise.judges.safety import safety_utilities
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_encoding
 from equipoise.models.resources import Resources

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.judges.classifier_settings import ClassifierSettings
-from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
+from equipoise.judges.pointwise import Pointwise, Verdict, safety_utilities, tokenised
 from equipoise.judges.quoting import transcript
+from equipoise.judges.reward_model import ClassifierSettings
 from equipoise.judges.rules import Refusal
-from equipoise.judges.safety import safety_utilities
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import load_config, load_encoding, load_tokenizer, row_length
 from equipoise.models.resources import Resources

@@ -23,8 +23,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from equipoise.judges.characters import even_width
 from equipoise.judges.pointwise import Pointwise, Verdict
+from equipoise.judges.rules import even_width
 from equipoise.types import Prompt
 
 LONGEST = 20_000  # characters of an answer that are read

@@ -1,29 +1,213 @@
-"""The judge that is a language model comparing two answers, in both orders."""
+"""Judges that compare two answers to one prompt, in both orders."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.judges.comparing import Comparing, Comparison
+from equipoise import seeds
+from equipoise.judges.base import Judge, last_answers, why_unanswered
 from equipoise.judges.question import (
     PLACEHOLDERS,
     Question,
     QuestionSettings,
     Quotes,
     Reading,
+    brief_reason,
     control_tokens_of,
     read_move,
 )
 from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_choice
 from equipoise.players.base import Player
+from equipoise.types import Judgement, Match, Message, Prompt, Turn, Vote
 
+Flip = Literal["missing", "tie", "mean"]
 PROBABILITY: Mapping[str, float] = {"A": 1.0, "B": 0.0, "tie": 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One question: which of two answers to `messages` is better?
+
+    `seed` is the question's own.
+    """
+
+    prompt: Prompt
+    messages: tuple[Message, ...]
+    first: str
+    second: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeatPair:
+    """Two seats of a match that answered the same chat, with their last turns."""
+
+    first: Turn
+    second: Turn
+
+    @property
+    def equal(self) -> bool:
+        """Whether both gave the same text."""
+        return self.first.move.text == self.second.move.text
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """Two seats and the judge's readings of their answers.
+
+    `forward` is with the first seat's answer shown first, `backward` the other way round. Equal
+    texts have no readings: they are a tie.
+    """
+
+    seats: SeatPair
+    forward: Reading | None = None
+    backward: Reading | None = None
+
+
+class Comparing(Judge):
+    """Scores each seat by its mean probability of beating the other seats.
+
+    A judge of this kind defines `compare`.
+
+        p(a beats b) = (P(a, b) + 1 − P(b, a)) / 2
+        score_a      = mean over b of p(a beats b)
+
+    P(x, y) is the probability that x wins when it is shown first. Every two seats whose last moves
+    answered the same chat are compared in both orders. Equal texts are a tie without a question.
+    Where the two orders prefer different answers, `flip` decides. Where the reply in one order
+    could not be read, the two seats are not compared.
+    """
+
+    compares: ClassVar[bool] = True
+
+    flip: Flip = Field(
+        default="missing",
+        description="when the two orders contradict each other: no comparison, a tie "
+        "(½), or the mean of both",
+    )
+
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """Probabilities of winning."""
+        return 0.0, 1.0
+
+    @abstractmethod
+    def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
+        """For each question P(first beats second) in [0, 1], or None and the reason.
+
+        ½ is a tie.
+        """
+
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
+        """One judgement per match, in order; `prompts` by id.
+
+        All questions are asked in one call of `compare`.
+        """
+        pairs = [_pairs(match) for match in matches]
+        questions = [
+            question
+            for match, of_match in zip(matches, pairs, strict=True)
+            for question in self._questions(match, prompts[match.prompt], of_match)
+        ]
+        readings = iter(self.compare(questions) if questions else [])
+        judgements = []
+        for match, of_match in zip(matches, pairs, strict=True):
+            compared = [_with_readings(pair, readings) for pair in of_match]
+            judgements.append(self._judgement_by_pairs(match, compared))
+        return judgements
+
+    def _questions(
+        self, match: Match, prompt: Prompt, pairs: Sequence[SeatPair]
+    ) -> Iterator[Comparison]:
+        """Two questions for each pair of different texts, one in each order."""
+        for pair in pairs:
+            if not pair.equal:
+                yield self._question(match, prompt, pair.first, pair.second)
+                yield self._question(match, prompt, pair.second, pair.first)
+
+    def _question(self, match: Match, prompt: Prompt, first: Turn, second: Turn) -> Comparison:
+        seed = seeds.child(
+            self.judge_context.seed,
+            "judge",
+            self.name,
+            match.id,
+            self.name,
+            first.seat,
+            second.seat,
+        )
+        return Comparison(prompt, first.view.messages, first.move.text, second.move.text, seed)
+
+    def _judgement_by_pairs(self, match: Match, compared: Sequence[ComparedPair]) -> Judgement:
+        votes: list[Vote] = []
+        wins: dict[str, list[float]] = {seat: [] for seat in match.seats}
+        reasons = dict.fromkeys(why_unanswered(match))
+        for pair in compared:
+            first, second = pair.seats.first.seat, pair.seats.second.seat
+            if pair.forward is None or pair.backward is None:
+                p_first: float | str = 0.5
+            else:
+                p_first = combined(pair.forward, pair.backward, self.flip)
+                votes.append(pair.forward.vote(self.name, first, second))
+                votes.append(pair.backward.vote(self.name, second, first))
+            if isinstance(p_first, str):
+                reasons[brief_reason(p_first)] = None
+            else:
+                wins[first].append(p_first)
+                wins[second].append(1 - p_first)
+        if not reasons and _alone(match, compared):
+            reasons["nobody else answered the same chat"] = None
+        scores = {seat: {"score": sum(won) / len(won)} for seat, won in wins.items() if won}
+        return self.judgement(match, scores or None, "; ".join(reasons), votes)
+
+
+def combined(forward: Reading, backward: Reading, flip: Flip) -> float | str:
+    """P(a beats b) from the readings of both orders, or the reason why there is none.
+
+    `forward` is P(a wins) with a shown first, `backward` P(b wins) with b shown first.
+    """
+    if forward.value is None:
+        return forward.reason
+    if backward.value is None:
+        return backward.reason
+    swapped = 1 - backward.value
+    contradictory = (forward.value - 0.5) * (swapped - 0.5) < 0
+    if contradictory and flip == "tie":
+        return 0.5
+    if contradictory and flip == "missing":
+        return "inconsistent: the verdict changed with the order of the answers"
+    return (forward.value + swapped) / 2
+
+
+def _pairs(match: Match) -> list[SeatPair]:
+    """Every two seats that answered the same chat."""
+    turns = last_answers(match).values()
+    return [
+        SeatPair(first, second)
+        for first, second in combinations(turns, 2)
+        if first.view.messages == second.view.messages
+    ]
+
+
+def _with_readings(pair: SeatPair, readings: Iterator[Reading]) -> ComparedPair:
+    """The pair with the next two readings, or with none where its texts are equal."""
+    if pair.equal:
+        return ComparedPair(pair)
+    return ComparedPair(pair, next(readings), next(readings))
+
+
+def _alone(match: Match, compared: Sequence[ComparedPair]) -> bool:
+    """Whether some seat was compared with no other."""
+    seats = {pair.seats.first.seat for pair in compared}
+    seats |= {pair.seats.second.seat for pair in compared}
+    return bool(match.seats.keys() - seats)
 
 
 class Pairwise(Comparing, QuestionSettings):

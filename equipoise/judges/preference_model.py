@@ -6,19 +6,20 @@ import math
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError, ModelError
-from equipoise.judges.classifier_settings import ClassifierSettings
-from equipoise.judges.comparing import Comparing, Comparison
+from equipoise.judges.pairwise import Comparing, Comparison
 from equipoise.judges.question import Reading
+from equipoise.judges.reward_model import ClassifierSettings
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import load_tokenizer, row_length
+from equipoise.types import Message
 
-if TYPE_CHECKING:
-    from equipoise.judges.pair_text import PairText
+# They stand for the two answers while the template is tried out.
+_FIRST, _SECOND = "Xyzzy", "Plugh"
 
 
 class PreferenceModel(ClassifierSettings, Comparing):
@@ -94,8 +95,6 @@ class PreferenceModel(ClassifierSettings, Comparing):
         return self.judge_context.resources.get(("pair text", *key), self._read_text)
 
     def _read_text(self) -> PairText:
-        from equipoise.judges.pair_text import PairText
-
         packaged = files("equipoise.judges") / "texts" / "preference_pair.txt"
         place = packaged if self.template is None else Path(self.template)
         try:
@@ -137,3 +136,55 @@ def _reading(values: Sequence[float], sign: int, tokens: int) -> Reading:
     if lead > 0:
         return Reading(1 / (1 + math.exp(-lead)), "", tokens)
     return Reading(math.exp(lead) / (1 + math.exp(lead)), "", tokens)
+
+
+class PairText:
+    """A tokenizer and a template over `messages`, `first` and `second`.
+
+    Control tokens that the template writes are control tokens; those in messages or answers are
+    ordinary text. What the tokenizer puts around any text (a first and a last token) is put around
+    this one.
+    """
+
+    def __init__(self, tokenizer: Any, template: str, max_length: int) -> None:
+        """`max_length` is in tokens.
+
+        Raises ConfigError for a template that does not show both answers.
+        """
+        self.tokenizer = tokenizer
+        self.template = template.strip()
+        self.max_length = max_length
+        plain = tokenizer.encode("a", add_special_tokens=False)
+        whole = tokenizer.encode("a")
+        start = whole.index(plain[0])
+        self._before, self._after = whole[:start], whole[start + len(plain) :]
+        try:
+            shown = tokenizer.decode(self.ids([Message("user", "a")], _FIRST, _SECOND))
+        except DataError as error:
+            raise ConfigError(f"judge: {error}") from error
+        if _FIRST not in shown or _SECOND not in shown:
+            raise ConfigError(
+                "judge: the template must show both answers: {{ first }} and {{ second }}"
+            )
+
+    def ids(self, messages: Sequence[Message], first: str, second: str) -> list[int]:
+        """The row's tokens, whatever their number.
+
+        Raises DataError when the template refuses the chat.
+        """
+        import jinja2
+
+        chat = [{"role": message.role, "content": message.content} for message in messages]
+        try:
+            ids = self.tokenizer.apply_chat_template(
+                chat,
+                chat_template=self.template,
+                sanitize_control_tokens=True,
+                return_dict=False,
+                tokenizer_kwargs={"verbose": False},  # the caller checks the length
+                first=first,
+                second=second,
+            )
+        except jinja2.TemplateError as error:
+            raise DataError(f"the template of the pair cannot be filled: {error}") from error
+        return [*self._before, *ids, *self._after]

@@ -12,11 +12,14 @@ divided. A short last step is filled up with rows that do not count.
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,14 +31,14 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.learners.checkpoints import mark_complete
-from equipoise.learners.fine_tuning_settings import FineTuningSettings
-from equipoise.learners.learning_rates import begun
-from equipoise.models.device import choose_device
+from equipoise.learners.launch import LAUNCH
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack, shares_prompts
+from equipoise.system.files import sync, sync_tree, write_text
 
-# what a line of metrics repeats of the Trainer's own log
+# A checkpoint folder holds a file of this name once everything else in it is written.
+COMPLETE = "complete"
+# Parts of the Trainer's own log that a line of metrics repeats.
 KEPT = ("step", "loss", "grad_norm", "learning_rate")
 
 
@@ -77,7 +80,7 @@ class Rows:
 
 
 class Objective(Protocol):
-    """What is minimised: an optimizer step's sum of losses over its sum of sizes.
+    """The quantity to minimise: an optimizer step's sum of losses over its sum of sizes.
 
     Its `repr` tells it from others.
     """
@@ -92,9 +95,8 @@ class Objective(Protocol):
         ...
 
     def size(self, row: Row) -> float:
-        """What the row adds to the divisor.
-
-        1 for a mean over rows, the number of its tokens for a mean over tokens.
+        """The row's part of the divisor: 1 for a mean over rows, the number of its tokens for a
+        mean over tokens.
         """
         ...
 
@@ -138,17 +140,22 @@ class AnswerTrainer(Trainer):
         # a batch's loss is its part of the step's mean already
         self.loss_is_scaled_for_ga = True
         step = batch_size * args.gradient_accumulation_steps * args.world_size
-        self.sizes = _sizes(rows, objective, step)
+        # the divisor of each optimizer step's sum of losses
+        self.sizes = [
+            sum(map(objective.size, rows[begin : begin + step]))
+            for begin in range(0, len(rows), step)
+        ]
         self.examples = len(rows)
         self.objective = objective
         self.pad_id, self.chunk, self.share = pad_id, chunk, share
-        self.longest = max(_longest(row) for row in rows)
+        self.longest = max(
+            len(row.answers.prompt) + max(map(len, row.answers.answers)) for row in rows
+        )
         self.head: AnswerHead | None = None
         self.log_line = log
         self._begin_line()
 
     def _begin_line(self) -> None:
-        """Start the sums of the next line of metrics."""
         self._sums: dict[str, torch.Tensor] = {}
         self._rows = 0
         self._tokens = 0
@@ -197,15 +204,14 @@ class AnswerTrainer(Trainer):
         fresh = self.lr_scheduler is None
         scheduler: Any = super().create_scheduler(num_training_steps + 1, optimizer)
         if fresh and isinstance(scheduler, torch.optim.lr_scheduler.LambdaLR):
-            begun(scheduler)
+            skip_first_step(scheduler)
         return scheduler
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """Not counted."""
-        return 0
+        return 0  # not counted
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds the means since the last line, over all processes; logs the line."""
+        """Add the means since the last line, over all processes, and log the line."""
         if "loss" not in logs:  # the Trainer's closing summary
             return
         counted = torch.tensor(
@@ -277,22 +283,8 @@ class AnswerTrainer(Trainer):
         )
 
 
-def _sizes(rows: Sequence[Row], objective: Objective, step: int) -> list[float]:
-    """What each optimizer step's sum of losses is divided by."""
-    steps = [rows[i : i + step] for i in range(0, len(rows), step)]
-    return [sum(map(objective.size, step_rows)) for step_rows in steps]
-
-
-def _longest(row: Row) -> int:
-    """Tokens of the prompt and of the longest answer."""
-    return len(row.answers.prompt) + max(map(len, row.answers.answers))
-
-
 def _filling(rows: Sequence[Row], batch_size: int, processes: int) -> list[Row]:
-    """Rows that do not count.
-
-    As many as it takes for all processes to have equally many batches of equal size.
-    """
+    """As many rows that do not count as give all processes equally many batches of equal size."""
     missing = -len(rows) % (batch_size * processes) if processes > 1 else 0
     shortest = min(rows, key=lambda row: row.length)
     return [replace(shortest, counts=False)] * missing
@@ -340,42 +332,53 @@ class _Replay(TrainerCallback):
                 self.log(line)
 
 
-def arguments(
-    settings: FineTuningSettings, steps: int, scratch: Path, seed: int, device: str
-) -> TrainingArguments:
-    """The Trainer's arguments.
+# -- checkpoints
 
-    The data are one pass in a given order, whatever the number of epochs.
+
+def resumable(scratch: Path, identity: str) -> Path | None:
+    """The newest complete checkpoint of the training called `identity`.
+
+    Deletes incomplete checkpoints and those of another training.
     """
-    save_steps = math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
-    checkpointing: dict[str, Any] = {}
-    if settings.gradient_checkpointing is True:
-        checkpointing["activation_checkpointing"] = True
-        checkpointing["activation_checkpointing_kwargs"] = {"use_reentrant": False}
-    return TrainingArguments(
-        output_dir=str(scratch),
-        num_train_epochs=1,
-        per_device_train_batch_size=settings.batch_size,
-        gradient_accumulation_steps=settings.gradient_accumulation,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type=settings.scheduler,
-        warmup_steps=settings.warmup_ratio,  # a number below 1 is a share of the steps
-        weight_decay=settings.weight_decay,
-        max_grad_norm=settings.max_grad_norm,
-        bf16=settings.precision == "bf16",
-        train_sampling_strategy="sequential",
-        seed=seed % 2**32,
-        logging_strategy="steps",
-        logging_steps=settings.log_steps,
-        logging_nan_inf_filter=False,
-        save_strategy="steps" if 0 < save_steps < steps else "no",
-        save_steps=max(1, save_steps),
-        save_total_limit=2,  # while the newest is being written, the one before is whole
-        remove_unused_columns=False,
-        dataloader_pin_memory=False,
-        use_cpu=choose_device(device).type == "cpu",
-        disable_tqdm=True,
-        log_level="error",
-        report_to="none",  # the run has its own
-        **checkpointing,
-    )
+    scratch.mkdir(parents=True, exist_ok=True)
+    note = scratch / "training.json"
+    try:
+        known = json.loads(note.read_bytes())["identity"]
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        known = None  # a checkpoint that a crash left without it is not used
+    if known != identity:
+        for old in scratch.iterdir():
+            if old.is_dir() and old.name != LAUNCH:
+                shutil.rmtree(old)
+        write_text(note, json.dumps({"identity": identity}))
+    complete: list[Path] = []
+    for folder in scratch.glob("checkpoint-*"):
+        if (folder / COMPLETE).is_file():
+            complete.append(folder)
+        else:
+            shutil.rmtree(folder)
+    return max(complete, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+
+
+def mark_complete(checkpoint: Path) -> None:
+    """Say that everything in a checkpoint is written, once it is on the disk."""
+    sync_tree(checkpoint)
+    (checkpoint / COMPLETE).touch()
+    sync(checkpoint)
+
+
+# -- learning rates
+
+
+def skip_first_step(scheduler: Any) -> None:
+    """Let a fresh LambdaLR go on from its second step: a warm-up's first is at rate 0."""
+    rates = [partial(_next_rate, rate) for rate in scheduler.lr_lambdas]
+    scheduler.lr_lambdas = rates
+    groups = scheduler.optimizer.param_groups
+    for group, peak, rate in zip(groups, scheduler.base_lrs, rates, strict=True):
+        group["lr"] = peak * rate(0)
+    scheduler._last_lr = [group["lr"] for group in groups]
+
+
+def _next_rate(rate: Callable[[int], float], step: int) -> float:
+    return rate(step + 1)

@@ -87,29 +87,28 @@ class BestReply(Learner):
 
 
 def rewards(batch: TrainingBatch) -> np.ndarray:
-    """What each of the learner's moves gets on average against whom it may meet, [A]."""
+    """The mean pay-off of each of the learner's moves against the mixture that it may meet, [A]."""
     game = batch.game.bimatrix()
-    if game is None or not batch.met:
+    if game is None or not batch.mixture_of_role:
         raise ConfigError(f"learner: {NO_MIXTURE}")
     first, second = (batch.game.role(seat) for seat in batch.game.seats)
     own_AM = {first: game.first_AM, second: game.second_AM.T}
     sizes = {first: len(game.actions[0]), second: len(game.actions[1])}
     opposite = {first: second, second: first}
-    own = [role for role in own_AM if opposite[role] in batch.met]
-    rows = [
-        own_AM[role] @ mean_policy(batch.met, opposite[role], sizes[opposite[role]]) for role in own
-    ]
+    rows: list[np.ndarray] = []
+    for role, other in opposite.items():
+        if other in batch.mixture_of_role:
+            policy_M = mean_policy(batch.mixture_of_role[other], sizes[other])
+            rows.append(own_AM[role] @ policy_M)
     if len({len(row) for row in rows}) > 1:
         raise ConfigError(f"learner: {ONE_LEAGUE}")
     return np.mean(rows, axis=0)
 
 
-def mean_policy(
-    met: Mapping[str, Sequence[tuple[OtherPlayer, float]]], role: str, size: int
-) -> np.ndarray:
-    """The mixture over moves, [size], that a mixture over tabular players comes to."""
+def mean_policy(mixture: Sequence[tuple[OtherPlayer, float]], size: int) -> np.ndarray:
+    """The mixture over moves, [size], of a mixture over tabular players."""
     policy_M = np.zeros(size)
-    for (player, weights), weight in met[role]:
+    for (player, weights), weight in mixture:
         if not isinstance(player, Tabular):
             raise ConfigError(f"learner: {_not_tabular(player)}")
         policy_M += weight * np.exp(log_softmax(player.logits_A(weights, size)))

@@ -1,8 +1,10 @@
-"""One training on a fixed set of examples: in what order they are seen, where it goes on after a
-crash, how it ends on disk.
+"""Fine-tuning on a fixed set of examples: its settings, the order of the examples, going on after
+a crash, and the folder in which it ends.
 
 The training itself is transformers' `Trainer` (see `learners.answer_trainer`), so one process, DDP,
-FSDP and DeepSpeed are a matter of the usual accelerate configuration (see `learners.launch`).
+FSDP and DeepSpeed are a matter of the usual accelerate configuration (see `learners.launch`). The
+result does not depend on how the work is divided: an optimizer step is of batch_size x
+gradient_accumulation x processes examples, and of the same ones however that product is made.
 """
 
 from __future__ import annotations
@@ -12,63 +14,312 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, NoSignal
-from equipoise.learners.base import TrainingBatch
-from equipoise.learners.checkpoints import resumable
-from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.games.base import Game
+from equipoise.learners import automatic
+from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.hand_over import write_probes
-from equipoise.learners.launch import world_size
-from equipoise.learners.rounding import round_weights
-from equipoise.players.base import Player
+from equipoise.learners.launch import Launch, world_size
+from equipoise.learners.process_group import learn_in_processes
+from equipoise.players.base import Player, Precision
+from equipoise.players.local import Local
 from equipoise.system.files import disk_errors
 
 if TYPE_CHECKING:
+    import torch
+    from transformers import TrainingArguments
+
     from equipoise.learners.answer_trainer import Objective, Row
     from equipoise.models.encoding import Encoding
     from equipoise.models.loading import Dtype
-    from equipoise.players.local import Local
+
+# Small steps that are sorted by length together: little padding, and an order that is still nearly
+# random.
+WINDOW = 16
+# A step of so many examples is sorted within itself alone, which leaves its batches little padding,
+# too.
+LARGE = 64
+DROPPED = 16  # low bits of a float32 that a bfloat16 has not
 
 
-def fine_tune_player(
-    settings: FineTuningSettings,
-    learner_kind: str,
+class FineTuning(Learner):
+    """The base of learners that fine-tune a language model on examples.
+
+    Batches count examples (pairs, for preferences) in one forward pass on one process.
+    """
+
+    launch: Launch | None = Field(None, description="train in several processes; null: in this one")
+    epochs: float = Field(1.0, gt=0, description="passes over the examples; may be a fraction")
+    batch_size: int = Field(8, ge=1, description="examples in one forward pass on each process")
+    gradient_accumulation: int = Field(
+        1, ge=1, description="forward passes that make one optimizer step"
+    )
+    learning_rate: float = Field(1e-6, gt=0, description="peak learning rate of AdamW")
+    scheduler: Literal["cosine", "linear", "constant_with_warmup"] = Field(
+        "cosine", description="how the learning rate goes on after the warm-up"
+    )
+    warmup_ratio: float = Field(
+        0.1, ge=0, lt=1, description="share of the steps over which the learning rate rises"
+    )
+    weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay of AdamW")
+    max_grad_norm: float = Field(
+        1.0, ge=0, description="gradients are scaled down to this norm; 0 leaves them alone"
+    )
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto",
+        description="bf16: matrix products in bfloat16, weights that are trained in "
+        "float32; auto: bf16 on an accelerator from a billion parameters on, else fp32",
+    )
+    rounding: Literal["none", "stochastic"] = Field(
+        "none",
+        description="of whole weights when they are written. none: float32, as they "
+        "were trained, and so they play; stochastic: to bfloat16, up or down at random "
+        "so that their mean is what was trained: half the memory in play",
+    )
+    probes: int = Field(
+        8,
+        ge=1,
+        description="examples on which the player that plays is compared with the "
+        "learner, after each training",
+    )
+    max_disagreement: float | None = Field(
+        None,
+        gt=0,
+        description="nats a token by which they may differ on average; more stops the "
+        "run. null: 0.001 in fp32, 0.02 where its products are TF32, 0.25 in bf16 or "
+        "where weights are rounded",
+    )
+    chunk: int | None = Field(
+        None,
+        ge=1,
+        description="answer tokens projected to the vocabulary at a time, at 8 x "
+        "vocabulary bytes each; null: 256 on a CPU, 2048 on an accelerator",
+    )
+    gradient_checkpointing: bool | Literal["auto"] = Field(
+        "auto",
+        description="compute activations again in the backward pass: less memory, "
+        "about a third slower; auto: where precision auto is bf16",
+    )
+    log_steps: int = Field(10, ge=1, description="optimizer steps between two lines of metrics")
+    save_steps: int = Field(
+        200,
+        ge=0,
+        description="optimizer steps between checkpoints, rounded up to whole "
+        "log_steps; 0 keeps none",
+    )
+
+    def faults(self, player: Player, game: Game) -> Iterator[str]:
+        if not isinstance(player, Local):
+            yield f"'{self.kind}' trains players of kind 'local', not '{player.kind}'"
+
+    def on(self, player: Player) -> Self:
+        return automatic.on(self, player)
+
+    def carried_precision(self) -> Precision:
+        if self.rounding != "none":
+            return "bf16_weights"
+        return "bf16" if self.precision == "bf16" else "fp32"  # auto counts as fp32
+
+    def shares(self, player: Player) -> Hashable | None:
+        loading = None if self.launch is not None else base_of(self, player)
+        if loading is None:
+            return None
+        from equipoise.models.shared_base import base_key
+
+        return base_key(*loading)
+
+    def steps(self, examples: int) -> int:
+        processes = 1 if self.launch is None else self.launch.processes
+        return math.ceil(self.passes(examples) / self.step_size(processes))
+
+    def step_size(self, processes: int) -> int:
+        """Examples in an optimizer step."""
+        return self.batch_size * self.gradient_accumulation * processes
+
+    def passes(self, examples: int) -> int:
+        """The number of examples seen, each pass over them counted."""
+        return max(1, round(self.epochs * examples))
+
+    def order(self, lengths: Sequence[int], seed: int, processes: int = 1) -> list[int]:
+        """The order in which examples of these lengths are seen.
+
+        It is a pure function of the lengths, the seed and the size of a step. Each pass is a fresh
+        permutation, cut into optimizer steps. A large step is sorted by length. Small steps that
+        lie in one window of a pass swap examples, so that those of like length share a step, and
+        are shuffled again; a step that belongs to two passes stays as it was drawn.
+        """
+        examples, size = len(lengths), self.step_size(processes)
+        count = self.passes(examples)
+        passes = math.ceil(count / examples)
+        permutations = [
+            seeds.generator(seed, "pass", p).permutation(examples) for p in range(passes)
+        ]
+        order: list[int] = np.concatenate(permutations)[:count].tolist()
+
+        def longest_first(rows: Sequence[int]) -> list[int]:
+            return sorted(rows, key=lambda i: -lengths[i])
+
+        if size >= LARGE:
+            for begin in range(0, len(order), size):
+                order[begin : begin + size] = longest_first(order[begin : begin + size])
+            return order
+        for p in range(passes):
+            first = math.ceil(p * examples / size)
+            last = min((p + 1) * examples, count) // size
+            for begin in range(first, last, WINDOW):
+                window = slice(begin * size, min(begin + WINDOW, last) * size)
+                by_length = longest_first(order[window])
+                dice = seeds.generator(seed, "window", begin)
+                shuffled: list[int] = []
+                for step in dice.permutation(len(by_length) // size):
+                    shuffled += by_length[step * size : (step + 1) * size]
+                order[window] = shuffled
+        return order
+
+
+def fine_tune(
+    settings: FineTuning,
     batch: TrainingBatch,
-    rows: Callable[[Encoding], list[Row]],
+    make_rows: Callable[[Encoding], list[Row]],
     objective: Objective,
     *,
     share: bool = False,
 ) -> dict[str, float]:
-    """`fine_tune` the player of a training batch.
+    """Train the player of a batch on rows, and write it and its tokenizer into `batch.output`.
 
-    `rows` makes the examples with the player's encoding. Raises ConfigError for a player that is no
-    model in this process, ModelError, and what `fine_tune` raises.
+    make_rows: makes the examples with the player's encoding. share: answers may share a forward
+    pass with their prompt. Returns the last line of metrics. Goes on from a checkpoint in
+    `batch.scratch` where this same training left one. With `settings.launch` it trains in the
+    processes that are started for it, each of which comes here again with the same arguments.
+
+    Raises ConfigError for a player that is no model in this process, ModelError, DiskFull, and
+    EquipoiseError when the loss is no longer a number.
     """
-    player = local_player(learner_kind, batch.learner.name, batch.player)
+    if settings.launch is not None and not batch.launched:
+        return learn_in_processes(settings, settings.launch, batch)
+    from equipoise.learners.answer_trainer import AnswerTrainer, resumable
+    from equipoise.models.quiet import quiet
+
+    player = local_player(settings.kind, batch.learner.name, batch.player)
     settings = settings.on(player)
     encoding = player.encoding()
     with _model_of(settings, player, batch) as model:
-        return fine_tune(
-            settings,
-            model,
-            encoding,
-            rows(encoding),
-            objective,
-            output=batch.output,
-            scratch=batch.scratch,
-            seed=batch.seed,
-            share=share,
-            device=player.device,
-            log=batch.log,
+        rows = make_rows(encoding)
+        processes = world_size()
+        order = settings.order([row.length for row in rows], batch.seed, processes)
+        steps = math.ceil(len(order) / settings.step_size(processes))
+        with quiet(), disk_errors(batch.scratch):
+            args = _trainer_arguments(settings, steps, batch.scratch, batch.seed, player.device)
+            identity = _identity(settings, rows, objective, batch.seed)
+            with args.main_process_first(local=False):
+                checkpoint = resumable(batch.scratch, identity)
+            trainer = AnswerTrainer(
+                model,
+                args,
+                [rows[i] for i in order],
+                objective,
+                pad_id=encoding.pad_id,
+                chunk=settings.chunk,
+                share=share,
+                log=batch.log,
+            )
+            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        trainer.assert_finite()
+        probes = rows[: settings.probes]
+        logprobs = trainer.logprobs(probes)
+        if settings.rounding == "stochastic":
+            round_weights(trainer.model, seeds.child(batch.seed, "rounding"))
+        with quiet(), disk_errors(batch.output):
+            trainer.save_whole(batch.output)
+            if trainer.is_world_process_zero():
+                # a pickle of this machine's paths
+                (batch.output / "training_args.bin").unlink(missing_ok=True)
+                encoding.tokenizer.save_pretrained(str(batch.output))
+                write_probes(batch.output, [row.answers for row in probes], logprobs)
+        return trainer.summary()
+
+
+def _trainer_arguments(
+    settings: FineTuning, steps: int, scratch: Path, seed: int, device: str
+) -> TrainingArguments:
+    """The Trainer's arguments. Its data are one pass in a given order, whatever `epochs`."""
+    from transformers import TrainingArguments
+
+    from equipoise.models.device import choose_device
+
+    save_steps = math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
+    checkpointing: dict[str, Any] = {}
+    if settings.gradient_checkpointing is True:
+        checkpointing["activation_checkpointing"] = True
+        checkpointing["activation_checkpointing_kwargs"] = {"use_reentrant": False}
+    return TrainingArguments(
+        output_dir=str(scratch),
+        num_train_epochs=1,
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type=settings.scheduler,
+        warmup_steps=settings.warmup_ratio,  # a number below 1 is a share of the steps
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.max_grad_norm,
+        bf16=settings.precision == "bf16",
+        train_sampling_strategy="sequential",
+        seed=seed % 2**32,
+        logging_strategy="steps",
+        logging_steps=settings.log_steps,
+        logging_nan_inf_filter=False,
+        save_strategy="steps" if 0 < save_steps < steps else "no",
+        save_steps=max(1, save_steps),
+        save_total_limit=2,  # while the newest is being written, the one before is whole
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+        use_cpu=choose_device(device).type == "cpu",
+        disable_tqdm=True,
+        log_level="error",
+        report_to="none",  # the run has its own
+        **checkpointing,
+    )
+
+
+def _identity(settings: FineTuning, rows: Sequence[Row], objective: Objective, seed: int) -> str:
+    """Hash of all that decides what is trained but the model, which its folder decides."""
+    makings = repr((settings.model_dump(mode="json"), objective, seed))
+    digest = hashlib.blake2b(makings.encode(), digest_size=16)
+    for row in rows:
+        digest.update(row.identity)
+    return digest.hexdigest()
+
+
+# -- the player and its model
+
+
+def local_player(learner_kind: str, name: str, player: Player) -> Local:
+    """`player`, called `name`, if it is a model in this process. Raises ConfigError."""
+    if not isinstance(player, Local):
+        raise ConfigError(
+            f"learner '{learner_kind}' trains players of kind 'local', but "
+            f"players.{name} is of kind '{player.kind}'"
         )
+    return player
+
+
+def need_examples(rows: Sequence[Any], learner: object) -> None:
+    """Raises NoSignal when there is nothing to learn from."""
+    if not rows:
+        raise NoSignal(f"{learner} has no example to learn from")
 
 
 @contextmanager
-def _model_of(settings: FineTuningSettings, player: Local, batch: TrainingBatch) -> Iterator[Any]:
-    """The player's model to be trained: an adapter on the base that plays, or a model of its
-    own.
+def _model_of(settings: FineTuning, player: Local, batch: TrainingBatch) -> Iterator[Any]:
+    """The player's model to be trained: an adapter on the base that plays, or a model of its own.
+
+    Raises ModelError.
     """
     loading = base_of(settings, player)
     if loading is None:
@@ -89,12 +340,11 @@ def _model_of(settings: FineTuningSettings, player: Local, batch: TrainingBatch)
             yield load_adapter(model, player.model, batch.weights, "default", trainable=True).eval()
 
 
-def base_of(settings: FineTuningSettings, player: Player) -> tuple[str, Dtype, str, str] | None:
-    """As `shared_base` takes it, the base on which the adapter of a player is trained in this
-    process; None: it is trained on a model of its own, which the Trainer places.
+def base_of(settings: FineTuning, player: Player) -> tuple[str, Dtype, str, str] | None:
+    """The base on which the adapter of a player is trained in this process, as `shared_base` takes
+    it; None: it is trained on a model of its own, which the Trainer places.
     """
     from equipoise.models.device import choose_device
-    from equipoise.players.local import Local
 
     if not isinstance(player, Local) or player.lora is None or world_size() > 1:
         return None
@@ -103,98 +353,6 @@ def base_of(settings: FineTuningSettings, player: Player) -> tuple[str, Dtype, s
     short = settings.on(player).precision == "bf16"
     dtype: Dtype = "bfloat16" if short else "float32"
     return player.model, dtype, player.device, player.attention
-
-
-def fine_tune(
-    settings: FineTuningSettings,
-    model: Any,
-    encoding: Encoding,
-    rows: Sequence[Row],
-    objective: Objective,
-    *,
-    output: Path,
-    scratch: Path,
-    seed: int,
-    share: bool = False,
-    device: str = "auto",
-    log: Callable[[dict[str, Any]], None] = lambda line: None,
-) -> dict[str, float]:
-    """Train `model` on `rows` and write it and its tokenizer into `output`.
-
-    Returns the last line of metrics. Goes on from a checkpoint in `scratch` where this same
-    training left one. `share`: answers may share a forward pass with their prompt. Each process of
-    a training calls it with the same arguments. Raises DiskFull, and EquipoiseError when the loss
-    is no longer a number.
-    """
-    from equipoise.learners.answer_trainer import AnswerTrainer, arguments
-    from equipoise.models.quiet import quiet
-
-    processes = world_size()
-    order = settings.order([row.length for row in rows], seed, processes)
-    ordered = [rows[i] for i in order]
-    steps = math.ceil(len(ordered) / settings.step_size(processes))
-    with quiet(), disk_errors(scratch):
-        args = arguments(settings, steps, scratch, seed, device)
-        with args.main_process_first(local=False):
-            checkpoint = resumable(scratch, _identity(settings, rows, objective, seed))
-        trainer = AnswerTrainer(
-            model,
-            args,
-            ordered,
-            objective,
-            pad_id=encoding.pad_id,
-            chunk=settings.chunk,
-            share=share,
-            log=log,
-        )
-        resume_from = None if checkpoint is None else str(checkpoint)
-        trainer.train(resume_from_checkpoint=resume_from)
-    trainer.assert_finite()
-    probes = rows[: settings.probes]
-    logprobs = trainer.logprobs(probes)
-    if settings.rounding == "stochastic":
-        round_weights(trainer.model, seeds.child(seed, "rounding"))
-    with quiet(), disk_errors(output):
-        trainer.save_whole(output)
-        if trainer.is_world_process_zero():
-            # a pickle of this machine's paths
-            (output / "training_args.bin").unlink(missing_ok=True)
-            encoding.tokenizer.save_pretrained(str(output))
-            write_probes(output, [row.answers for row in probes], logprobs)
-    return trainer.summary()
-
-
-def _identity(
-    settings: FineTuningSettings, rows: Sequence[Row], objective: Objective, seed: int
-) -> str:
-    """Hash of all that decides what is trained but the model, which its folder decides."""
-    makings = repr((settings.model_dump(mode="json"), objective, seed))
-    digest = hashlib.blake2b(makings.encode(), digest_size=16)
-    for row in rows:
-        digest.update(row.identity)
-    return digest.hexdigest()
-
-
-def shared_key(settings: FineTuningSettings, player: Player) -> Hashable | None:
-    """The key of the base that learner and player share, if they do."""
-    loading = base_of(settings, player)
-    if loading is None:
-        return None
-    from equipoise.models.shared_base import base_key
-
-    return base_key(*loading)
-
-
-def local_player(learner_kind: str, name: str, player: Player) -> Local:
-    """`player`, called `name`, if it is a model in this process. Raises ConfigError."""
-    from equipoise.players.local import Local
-
-    if not isinstance(player, Local):
-        raise ConfigError(
-            f"learner '{learner_kind}' trains players of kind 'local', but "
-            f"players.{name} is of kind '{player.kind}'"
-        )
-    return player
 
 
 def model_to_train(player: Local, weights: Path | None, seed: int, precision: str) -> Any:
@@ -225,7 +383,33 @@ def seed_adapter(seed: int) -> None:
     set_seed(seeds.child(seed, "adapter") % 2**32)
 
 
-def need_examples(rows: Sequence[Any], learner: object) -> None:
-    """Raises NoSignal when there is nothing to learn from."""
-    if not rows:
-        raise NoSignal(f"{learner} has no example to learn from")
+# -- stochastic rounding
+
+
+def round_weights(model: Any, seed: int) -> None:
+    """Turn `model` into bfloat16 in place, each weight rounded up or down at random.
+
+    At small learning rates an update is smaller than the distance of a weight from its neighbours
+    in bfloat16. Rounding to the nearest takes it back; rounding up or down with the probability of
+    the remainder keeps it on average.
+    """
+    import torch
+
+    device = next(model.parameters()).device
+    dice = torch.Generator(device).manual_seed(seed % 2**32)
+    for weight in model.parameters():
+        weight.data = round_stochastically(weight.data, dice)
+    model.to(torch.bfloat16)
+
+
+def round_stochastically(weight: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
+    """Float32 values that bfloat16 holds exactly, whose expectation is `weight`.
+
+    The dropped bits are the probability of the neighbour that is larger in magnitude.
+    """
+    import torch
+
+    bits = weight.float().contiguous().view(torch.int32)
+    below = torch.randint(0, 1 << DROPPED, bits.shape, generator=dice, device=bits.device)
+    kept = (bits + below.int()) & ~((1 << DROPPED) - 1)
+    return kept.view(torch.float32)

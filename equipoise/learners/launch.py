@@ -1,4 +1,4 @@
-"""How the processes of a training are started: the settings, and the command for it."""
+"""Settings of the processes that train together, and the command that starts them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from pydantic_core import PydanticCustomError
 
 from equipoise.component import Settings, nearest
 
+LAUNCH = "launch"
+"""The part of a scratch folder that processes share with the one that started them."""
+
 
 class Launch(Settings):
-    """How the processes of a training are started."""
+    """Settings of the processes that train together."""
 
     config: dict[str, Any] | None = Field(
         None,
@@ -68,35 +71,34 @@ class Launch(Settings):
 
     @property
     def processes(self) -> int:
-        """How many processes there are, over all machines."""
+        """The number of processes, over all machines."""
         config = self.config or {}
         return self.num_processes or config.get("num_processes", 0)
 
     @property
     def divides_weights(self) -> bool:
-        """Whether each process holds a share of the weights, and not all of them."""
+        """True if each process holds a share of the weights, and not all of them."""
         return self.accelerate().get("distributed_type") in ("FSDP", "DEEPSPEED")
 
     def accelerate(self) -> dict[str, Any]:
-        """The configuration that accelerate is given."""
+        """accelerate's configuration; ddp where none is named."""
         config = self.config
         if config is None:
             config = Launch.model_validate({"config": "ddp"}).config
         return {**(config or {}), "num_processes": self.processes}
 
     def command(self, folder: Path) -> list[str]:
-        """The command that starts every process of one machine.
-
-        They learn the training batch that lies in `folder`.
+        """The command that starts every process of one machine, to train on the batches that
+        appear in `folder`.
         """
         launcher = [sys.executable, "-m", "accelerate.commands.launch"]
         launcher += ["--config_file", str(folder / "accelerate.yaml")]
         if not self.accelerate().get("main_process_port"):
             launcher += ["--main_process_port", "0"]  # 0: one that is free
-        worker = ["-m", "equipoise.learners.worker", str(folder)]
+        worker = ["-m", "equipoise.learners.training_worker", str(folder)]
         return [*self.prefix, *launcher, *worker]
 
 
 def world_size() -> int:
-    """How many processes train together, by the environment of this one."""
+    """The number of processes that train together, by the environment of this one."""
     return int(os.environ.get("WORLD_SIZE", "1"))

@@ -1,4 +1,4 @@
-"""Forward passes over a batch of moves: what policy, critic and reference say of each token."""
+"""Forward passes of policy, critic and reference over a batch of moves."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import torch
 from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from equipoise.learners.critic import Critic
-from equipoise.learners.division import Division
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.rollouts import RolloutBatch
-from equipoise.learners.trainable_model import TrainableModel
+from equipoise.learners.sharding import ProcessRank
+from equipoise.learners.trainable_model import Critic, TrainableModel
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PackedBatch, PromptAnswers, pack, shares_prompts
 from equipoise.models.token_choice import SamplingSettings
 
 
 class TokenNumbers(NamedTuple):
-    """Of each token of a batch, [B, T], 0 outside the mask.
+    """Numbers of each token of a batch, [B, T], 0 outside the mask.
 
     logprob_BT: the policy's, in nats. value_BT: the critic's, where there is one. entropy_BT: of
     the policy's distribution, in nats, where it is in the loss and gradients are on.
@@ -44,11 +43,11 @@ class PolicyForward:
         critic: Critic | None,
         pad_id: int,
         temperature: float,
-        division: Division,
+        rank: ProcessRank,
     ) -> None:
         self.settings, self.policy, self.critic = settings, policy, critic
         self.pad_id, self.temperature = pad_id, temperature
-        self.division, self.device = division, division.device
+        self.rank, self.device = rank, rank.device
         self.head = AnswerHead(policy.model, temperature=temperature, keep=True)
         self.shared = False
 
@@ -67,37 +66,37 @@ class PolicyForward:
     def complete(self, batch: RolloutBatch) -> None:
         """Fill in the batch's log-probabilities and values before the update."""
         self.decide_sharing(batch)
-        own = self.division.own(self.portions(batch))
-        portions = [rows for rows, _ in own]
+        here = self.rank.portions_here(self.portions(batch))
+        portions = [rows for rows, _ in here]
         numbers = [self.tokens(batch.select(rows)) for rows in portions]
-        batch.old_BT = self._whole(batch, own, [n.logprob_BT for n in numbers])
+        batch.old_BT = self._assemble_all(batch, here, [n.logprob_BT for n in numbers])
         if self.critic is not None:
             values = [n.value_BT for n in numbers if n.value_BT is not None]
-            batch.value_BT = self._whole(batch, own, values)
+            batch.value_BT = self._assemble_all(batch, here, values)
         if self.settings.kl:
             references = [self.reference(batch.select(rows)) for rows in portions]
-            batch.reference_BT = self._whole(batch, own, references)
+            batch.reference_BT = self._assemble_all(batch, here, references)
 
-    def _whole(
+    def _assemble_all(
         self,
         batch: RolloutBatch,
-        own: Sequence[tuple[list[int], float]],
+        here: Sequence[tuple[list[int], float]],
         parts: Sequence[torch.Tensor],
     ) -> torch.Tensor:
-        """[B, T] of what the processes computed in their portions."""
-        counting = [n for n, (_, share) in enumerate(own) if share]
-        portions = [own[n][0] for n in counting]
-        whole_BT = _assembled(batch, portions, [parts[n] for n in counting])
-        return self.division.summed(whole_BT)
+        """[B, T] from the portions of all processes."""
+        counting = [n for n, (_, weight) in enumerate(here) if weight]
+        portions = [here[n][0] for n in counting]
+        whole_BT = _assemble(batch, portions, [parts[n] for n in counting])
+        return self.rank.add_up(whole_BT)
 
     def decide_sharing(self, batch: RolloutBatch) -> None:
-        """Find out whether the moves of this batch can share their prompts."""
+        """Let the moves of this batch share their prompts, if the architecture can."""
         model = self.policy.activate()
         example = batch.select(self.portions(batch)[0]).grouped()[0]
         self.shared = shares_prompts(self.head, model, example, batch.longest)
 
     def tokens(self, batch: RolloutBatch) -> TokenNumbers:
-        """What the policy and the critic say of the tokens, in one forward pass."""
+        """The policy's and the critic's numbers of the tokens, in one forward pass."""
         model = self.policy.activate()
         packed = self._packed(batch.grouped(), self.shared)
         wide = _widener(packed, batch.mask_BT.shape[1])
@@ -126,8 +125,8 @@ class PolicyForward:
         """Make the sampler's log-probabilities those from before its cuts, where it gave only those
         from after them.
 
-        The mass that the cuts keep is the policy's own, so what differs afterwards is the two
-        distributions after the cuts.
+        The mass that the cuts keep is the policy's own, so the two differ afterwards as the
+        distributions after the cuts do.
         """
         settings = SamplingSettings(self.temperature, top_k, top_p)
         if not settings.cuts:
@@ -143,7 +142,7 @@ class PolicyForward:
                 assert hidden_NH is not None
                 mass_N = self.head.kept_mass(hidden_NH, settings)
             parts.append(_widener(packed, portion.mask_BT.shape[1])(mass_N))
-        kept_BT = _assembled(batch, portions, parts)
+        kept_BT = _assemble(batch, portions, parts)
         batch.sampled_BT = batch.sampled_BT + kept_BT * batch.mask_BT
 
     def alone(
@@ -175,7 +174,7 @@ class PolicyForward:
 
 
 def _widener(packed: PackedBatch, width: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What makes [B, width] of the numbers of the packed answers' N tokens."""
+    """A function from the packed answers' N tokens to [B, width]."""
 
     def wide(value_N: torch.Tensor) -> torch.Tensor:
         value_BT = packed.by_answer(value_N.float())
@@ -184,10 +183,10 @@ def _widener(packed: PackedBatch, width: int) -> Callable[[torch.Tensor], torch.
     return wide
 
 
-def _assembled(
+def _assemble(
     batch: RolloutBatch, portions: Sequence[list[int]], parts: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """[B, T] of what was computed in portions."""
+    """[B, T] from numbers that were computed in portions."""
     whole_BT = torch.zeros_like(batch.mask_BT, dtype=torch.float32)
     for rows, part_BT in zip(portions, parts, strict=True):
         whole_BT[torch.tensor(rows, device=whole_BT.device)] = part_BT

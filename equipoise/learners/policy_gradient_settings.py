@@ -1,4 +1,4 @@
-"""Settings of a policy gradient: how rewards become losses, and how far a step goes.
+"""Settings of a policy gradient: from rewards to losses, and the size of a step.
 
 An estimator's own settings stand in it, as in `estimator: {kind: gae, lam: 0.9}`. They may stand
 beside it, too, as in `estimator: gae` and `lam: 0.9`.
@@ -14,12 +14,12 @@ from pydantic_core import PydanticCustomError
 
 from equipoise.component import Settings
 from equipoise.learners import automatic
-from equipoise.learners.estimators.base import Estimator
-from equipoise.learners.sampler_mismatch import Correction
+from equipoise.learners.estimators import Estimator
+from equipoise.learners.launch import Launch
 from equipoise.losses.policy_gradient import Over
 from equipoise.players.base import Player
 
-# Settings of estimators that may stand beside the estimator, and what they are by default.
+# Settings of estimators that may stand beside the estimator, with their defaults.
 ESTIMATOR_SETTINGS = {
     "gamma": 1.0,
     "lam": 0.95,
@@ -29,23 +29,23 @@ ESTIMATOR_SETTINGS = {
 }
 
 
-def usual(data: Mapping[str, Any], name: str, otherwise: Any) -> Any:
-    """What the estimator's class variable `name` holds.
-
-    `otherwise` where the estimator is not valid, which is an error of its own.
+def of_estimator(data: Mapping[str, Any], name: str, otherwise: Any) -> Any:
+    """The estimator's class variable `name`; `otherwise` where the estimator is not valid, which is
+    an error of its own.
     """
     return getattr(data.get("estimator"), name, otherwise)
 
 
 class PolicyGradientSettings(Settings):
-    """What is read in an update. Defaults: GPO (arXiv 2406.10977)."""
+    """The settings that an update reads. Defaults: GPO (arXiv 2406.10977)."""
 
+    launch: Launch | None = Field(None, description="train in several processes; null: in this one")
     estimator: Estimator = Field(default="gae", description="what a move's reward is compared with")  # type: ignore[assignment]
     turn_discount: float = Field(
         1.0, gt=0, le=1, description="of what a match pays, for every later move of the same seat"
     )
     critic: Literal["model", "head"] | None = Field(
-        default_factory=lambda data: "model" if usual(data, "needs_critic", False) else None,
+        default_factory=lambda data: "model" if of_estimator(data, "needs_critic", False) else None,
         description="where the estimator needs one, as gae does: a model of its own, "
         "or a linear head on the policy's last hidden states",
     )
@@ -98,7 +98,7 @@ class PolicyGradientSettings(Settings):
         description="weight of the KL from the start, in reward a nat; 0: no reference is kept",
     )
     kl_in: Literal["reward", "loss"] = Field(
-        default_factory=lambda data: usual(data, "kl_in", "reward"),
+        default_factory=lambda data: of_estimator(data, "kl_in", "reward"),
         description="taken off the reward token by token (k1), or added to the loss (k3)",
     )
     kl_target: float | None = Field(
@@ -108,11 +108,11 @@ class PolicyGradientSettings(Settings):
     max_kl: float = Field(200.0, gt=0, description="a larger KL an answer, in nats, stops the run")
     entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus, in reward a nat")
     whiten_advantages: bool = Field(
-        default_factory=lambda data: usual(data, "whitens", False),
+        default_factory=lambda data: of_estimator(data, "whitens", False),
         description="bring advantages to mean 0 and deviation 1 over the tokens of a batch",
     )
     over: Over = Field(
-        default_factory=lambda data: usual(data, "over", "token"),
+        default_factory=lambda data: of_estimator(data, "over", "token"),
         description="the loss is a mean over tokens, over answers, or a sum over a constant length",
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
@@ -131,7 +131,7 @@ class PolicyGradientSettings(Settings):
     probes: int = Field(
         4, ge=1, description="moves on which sampler and learner are compared after each update"
     )
-    sampler_correction: Correction = Field(
+    sampler_correction: Literal["truncate", "mask", "none"] = Field(
         "truncate",
         description="importance weights of tokens that an engine sampled (a player's "
         "`sampler`): cut at sampler_limit, or those beyond it left out, or none",
@@ -149,17 +149,17 @@ class PolicyGradientSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _estimators_settings(cls, value: Any) -> Any:
-        """Moves the settings of the estimator that stand beside it into it."""
+        """Move the settings of the estimator that stand beside it into it."""
         if not isinstance(value, Mapping):
             return value
         beside = {key: value[key] for key in ESTIMATOR_SETTINGS if key in value}
         if not beside:
             return value
         rest = {key: value[key] for key in value if key not in beside}
-        return rest | {"estimator": _completed(value.get("estimator", "gae"), beside)}
+        return rest | {"estimator": _complete(value.get("estimator", "gae"), beside)}
 
     def on(self, player: Player) -> Self:
-        """With nothing left to `auto`, for this player on its device."""
+        """Settle everything that is `auto`, for this player on its device."""
         return automatic.on(self, player)
 
     @model_validator(mode="after")
@@ -186,11 +186,11 @@ class PolicyGradientSettings(Settings):
         return self
 
 
-def _completed(estimator: Any, beside: Mapping[str, Any]) -> Any:
+def _complete(estimator: Any, beside: Mapping[str, Any]) -> Any:
     """The estimator's configuration with the settings that stand beside it.
 
-    What it does not read may stand there with its default, as in a resolved configuration of an
-    earlier version. Raises PydanticCustomError for another value.
+    A setting that it does not read may stand there with its default. Raises PydanticCustomError for
+    another value.
     """
     if isinstance(estimator, Estimator):
         estimator = estimator.settings()

@@ -12,11 +12,9 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from equipoise.learners.critic import Critic
-from equipoise.learners.division import Division
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.sharding import like, whole
-from equipoise.learners.trainable_model import TrainableModel
+from equipoise.learners.sharding import ProcessRank, distribute_like, gather
+from equipoise.learners.trainable_model import Critic, TrainableModel
 
 
 class PolicyOptimizer:
@@ -27,9 +25,9 @@ class PolicyOptimizer:
         settings: PolicyGradientSettings,
         policy: TrainableModel,
         critic: Critic | None,
-        division: Division,
+        rank: ProcessRank,
     ) -> None:
-        self.settings, self.division = settings, division
+        self.settings, self.rank = settings, rank
         self.policy, self.critic = policy, critic
         self.rates = [settings.learning_rate]
         groups: list[dict[str, Any]] = [
@@ -49,11 +47,12 @@ class PolicyOptimizer:
         """The sums over all processes; the gradients are added up, too, except for those of sharded
         weights, which are added up as they are computed.
         """
-        if self.division.processes > 1:
+        if self.rank.processes > 1:
             for weight in self._weights():
                 if not isinstance(weight, DTensor):
-                    weight.grad = self.division.summed(_gradient(weight))
-            total = self.division.summed(torch.stack(list(sums.values())))
+                    gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
+                    weight.grad = self.rank.add_up(gradient)
+            total = self.rank.add_up(torch.stack(list(sums.values())))
             sums = dict(zip(sums, total, strict=True))
         return {name: value.item() for name, value in sums.items()}
 
@@ -67,10 +66,9 @@ class PolicyOptimizer:
             models.append(self.critic.parameters())  # type: ignore[arg-type]
         largest = self.settings.max_grad_norm
         norms = [nn.utils.clip_grad_norm_(model, largest) for model in models]
-        return [whole(norm).item() for norm in norms]
+        return [gather(norm).item() for norm in norms]
 
     def step(self) -> None:
-        """Move the weights."""
         factor = rate_factor(self.settings, self.steps + 1)
         for group, rate in zip(self.adamw.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
@@ -81,32 +79,27 @@ class PolicyOptimizer:
     def restore(self, state: Mapping[str, Any], steps: int) -> None:
         """Take up the state that AdamW had after so many steps."""
         weights = list(self._weights())
-        moments = {
-            number: {name: _moment(value, weights[number]) for name, value in of.items()}
-            for number, of in state["state"].items()
-        }
+        moments: dict[int, dict[str, Any]] = {}
+        for number, own in state["state"].items():
+            weight = weights[number]
+            moments[number] = {
+                name: distribute_like(weight, value)
+                if isinstance(value, torch.Tensor) and value.shape == weight.shape
+                else value
+                for name, value in own.items()
+            }
         self.adamw.load_state_dict({**state, "state": moments})
         self.steps = steps
 
     def _weights(self) -> Iterator[nn.Parameter]:
-        """All that it moves, in the order in which AdamW numbers them."""
+        """The weights that it moves, in the order in which AdamW numbers them."""
         for group in self.adamw.param_groups:
             yield from group["params"]
 
 
 def rate_factor(settings: PolicyGradientSettings, step: int) -> float:
-    """What the learning rates are multiplied with at an optimizer step, counted from 1."""
+    """The factor of the learning rates at an optimizer step, counted from 1."""
     warmup = settings.warmup_steps
     if step < warmup:
         return step / warmup
     return math.sqrt(warmup / step) if settings.scheduler == "inverse_sqrt" else 1.0
-
-
-def _gradient(weight: torch.Tensor) -> torch.Tensor:
-    return torch.zeros_like(weight) if weight.grad is None else weight.grad
-
-
-def _moment(value: Any, weight: nn.Parameter) -> Any:
-    """What AdamW keeps of a weight, as this process holds the weight."""
-    moment = isinstance(value, torch.Tensor) and value.shape == weight.shape
-    return like(value, weight) if moment else value

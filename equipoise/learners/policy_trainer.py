@@ -26,29 +26,24 @@ from accelerate import Accelerator
 from equipoise import seeds
 from equipoise.data.advantages import whitened
 from equipoise.errors import NoSignal
-from equipoise.learners.critic import Critic
-from equipoise.learners.division import Division
 from equipoise.learners.fine_tuning import local_player
 from equipoise.learners.launch import world_size
+from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.policy_loss import policy_loss
 from equipoise.learners.policy_optimizer import PolicyOptimizer
-from equipoise.learners.policy_state import PolicyState, PolicyUpdate, Probe
-from equipoise.learners.rollouts import RolloutBatch, rollout_batch
-from equipoise.learners.sampled_policy import Log, SampledPolicy
-from equipoise.learners.sampler_mismatch import importance_weights, mismatch
-from equipoise.learners.sharding import Sharding, like, place, whole
-from equipoise.learners.trainable_model import TrainableModel
-from equipoise.losses.kl import adapted
-from equipoise.losses.policy_gradient import weights
+from equipoise.learners.rollouts import RolloutBatch, importance_weights, mismatch, rollout_batch
+from equipoise.learners.sampled_policy import Log, PolicyState, PolicyUpdate, SampledPolicy
+from equipoise.learners.sharding import ProcessRank, Sharding, distribute_like, gather, place_model
+from equipoise.learners.trainable_model import Critic, TrainableModel
+from equipoise.losses import kl as kl_estimators
+from equipoise.losses import policy_gradient as losses
 from equipoise.models.device import choose_device
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
-from equipoise.players.local import Local
 from equipoise.types import Episode, PlayerId, Turn
 
-# Of each probe's answer: enough to notice other weights, few enough to be compared after every
-# update.
+# Tokens of each probe's answer: enough to notice other weights, few enough to be compared after
+# every update.
 PROBE_TOKENS = 8
 
 
@@ -62,21 +57,22 @@ class PolicyTrainer(SampledPolicy):
         name: str,
         seed: int,
         resources: Resources | None = None,
-        sent: Path | None = None,
+        adapters: Path | None = None,
         sharding: Sharding | None = None,
     ) -> None:
-        """`player` as it is given, at generation 0.
-
-        Learners with adapters on one base share it through `resources`. `sent` is the folder of
-        what an engine gets, where one samples. `sharding`: each process holds a share of every
-        weight. Raises ConfigError, ModelError.
+        """player: at generation 0. resources: learners with adapters on one base share it here.
+        adapters: the folder of the adapters that an engine gets, where one samples. sharding: each
+        process holds a share of every weight. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
         settings = settings.on(player)
-        accelerator = _accelerator(player)
+        # Processes on CPUs find each other only if `cpu` is set. In a single process the first
+        # Accelerator decides for all.
+        on_cpu = choose_device(player.device).type == "cpu"
+        accelerator = Accelerator(cpu=on_cpu and world_size() > 1)
         several = accelerator.num_processes > 1
         device = accelerator.device if several else choose_device(player.device)
-        division = Division(device, accelerator.num_processes, accelerator.process_index)
+        rank = ProcessRank(device, accelerator.num_processes, accelerator.process_index)
         resources = resources or Resources()
         policy = TrainableModel(settings, player, name, seed, device, resources, sharding)
         critic = None
@@ -84,10 +80,10 @@ class PolicyTrainer(SampledPolicy):
             critic = Critic.make(settings, player, policy.width, seed)
             # a head alone is too small to be divided
             divided = sharding if critic.body is not None else None
-            critic = place(divided, critic, device)
-        super().__init__(settings, player, policy, critic, division, resources, sent)
-        self.device, self.division = device, division
-        self.optimizer = PolicyOptimizer(settings, policy, critic, division)
+            critic = place_model(divided, critic, device)
+        super().__init__(settings, player, policy, critic, rank, resources, adapters)
+        self.device, self.rank = device, rank
+        self.optimizer = PolicyOptimizer(settings, policy, critic, rank)
         self._first = accelerator.is_main_process
         self.kl_weight = settings.kl
         self.baselines: dict[str, float] = {}
@@ -97,19 +93,18 @@ class PolicyTrainer(SampledPolicy):
     def learn(
         self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log
     ) -> dict[str, float]:
-        """Update the policy (and critic) on what its moves were paid; it is one generation older
-        then.
+        """Update the policy (and critic) on its moves' rewards; it is one generation older then.
 
-        Returns what sums the update up: `reward`, `kl` (nats an answer), `policy_loss`,
+        Returns the numbers that sum the update up: `reward`, `kl` (nats an answer), `policy_loss`,
         `clip_share`, `grad_norm`, … and, where moves are compared by group, `alone`, the share of
-        those without company. Raises EquipoiseError when a loss, a gradient or the KL is no longer
-        sound, or if another policy sampled the moves; the trainer must not be used then.
+        those without another in their group. Raises EquipoiseError when a loss, a gradient or the
+        KL is no longer sound, or if another policy sampled the moves; the trainer must not be used
+        then.
         """
         started = time.perf_counter()
-        batch = self.prepared(episodes, turns)
-        facts = self._assessed(batch)
-        if self.settings.estimator.by_group:
-            facts["alone"] = batch.alone
+        settings = self.settings
+        batch = self.prepare(episodes, turns)
+        facts = self._assess(batch)
         self._estimate(batch)
         facts |= self._correct(batch)
         steps = [
@@ -117,29 +112,33 @@ class PolicyTrainer(SampledPolicy):
             for rows in self._minibatches(len(batch), seed)
         ]
         facts |= {name: fmean(step[name] for step in steps) for name in steps[0]}
-        self._adapt_kl_weight(facts, len(batch))
+        if settings.kl_target is not None:
+            self.kl_weight = kl_estimators.adapted(
+                self.kl_weight, facts["kl"], settings.kl_target, settings.kl_horizon, len(batch)
+            )
         if not self.probe:
-            self.probe = _probe(batch, self.settings.probes)
+            first = range(min(settings.probes, len(batch)))
+            self.probe = [(batch.prompts[b], batch.answers[b][:PROBE_TOKENS]) for b in first]
         self.learner = PlayerId(self.learner.name, self.learner.generation + 1)
         speed = batch.tokens / (time.perf_counter() - started)
         line = {"step": self.optimizer.steps, "steps": len(steps), **facts}
         log(line | {"tokens_per_second": speed})
         return {"steps": len(steps), **facts, "examples": len(batch)}
 
-    def prepared(self, episodes: Sequence[Episode], turns: Sequence[Turn]) -> RolloutBatch:
+    def prepare(self, episodes: Sequence[Episode], turns: Sequence[Turn]) -> RolloutBatch:
         """The batch with its log-probabilities and values before the update.
 
         Raises NoSignal without episodes, ConfigError for a reward that is not a number.
         """
         batch = rollout_batch(episodes, turns, self.encoding, self.device)
-        self.model.eval()  # without dropout: what is learned from is what was sampled
+        self.model.eval()  # without dropout: it learns from what was sampled
         self.forward.complete(batch)
         if self.player.sampler.is_remote and any(not t.move.uncut for t in turns):
             self.forward.undo_cuts(batch, self.player.top_k, self.player.top_p)
         return batch
 
-    def _assessed(self, batch: RolloutBatch) -> dict[str, float]:
-        """What is known of the batch before the update.
+    def _assess(self, batch: RolloutBatch) -> dict[str, float]:
+        """Facts about the batch before the update.
 
         Raises EquipoiseError for a stale sampler or a runaway policy.
         """
@@ -164,10 +163,12 @@ class PolicyTrainer(SampledPolicy):
                     f"than learner.max_kl = {settings.max_kl:g}",
                     f"raise learner.kl (now {self.kl_weight:g}) or ",
                 )
+        if settings.estimator.by_group:
+            facts["alone"] = batch.alone
         return facts
 
     def _estimate(self, batch: RolloutBatch) -> None:
-        """Fill in the batch's advantages and returns; takes over the new baselines.
+        """Fill in the batch's advantages and returns, and take over the new baselines.
 
         Returns are of the advantages before whitening, and mean nothing without a critic. Raises
         NoSignal where moves are compared with their group and every group is of one move.
@@ -185,12 +186,12 @@ class PolicyTrainer(SampledPolicy):
         batch.return_BT = advantage_BT
         if self.critic is not None:
             batch.return_BT = (advantage_BT + batch.value_BT) * batch.mask_BT
-        batch.advantage_BT = (
-            whitened(advantage_BT, batch.mask_BT) if settings.whiten_advantages else advantage_BT
-        )
+        if settings.whiten_advantages:
+            advantage_BT = whitened(advantage_BT, batch.mask_BT)
+        batch.advantage_BT = advantage_BT
 
     def _correct(self, batch: RolloutBatch) -> dict[str, float]:
-        """Weigh the advantages of tokens that an engine sampled; what the weights are.
+        """Weigh the advantages of tokens that an engine sampled; returns facts about the weights.
 
         The clipped surrogate is proportional to its advantage, so the weights of the tokens' losses
         may stand there.
@@ -231,10 +232,10 @@ class PolicyTrainer(SampledPolicy):
         self.forward.enable_checkpointing()
         settings = self.settings
         length = self.player.max_new_tokens if settings.over == "constant" else None
-        weight_BT = weights(batch.mask_BT, settings.over, length)
-        even_BT = weights(batch.mask_BT, "token")
+        weight_BT = losses.weights(batch.mask_BT, settings.over, length)
+        even_BT = losses.weights(batch.mask_BT, "token")
         sums: dict[str, torch.Tensor] = {}
-        for rows, share in self.division.own(self.forward.portions(batch)):
+        for rows, share in self.rank.portions_here(self.forward.portions(batch)):
             portion = batch.select(rows)
             loss, numbers = policy_loss(
                 settings,
@@ -249,13 +250,6 @@ class PolicyTrainer(SampledPolicy):
                 sums[name] = sums.get(name, torch.zeros_like(value)) + value * share
         return sums
 
-    def _adapt_kl_weight(self, facts: dict[str, float], count: int) -> None:
-        settings = self.settings
-        if settings.kl_target is not None:
-            self.kl_weight = adapted(
-                self.kl_weight, facts["kl"], settings.kl_target, settings.kl_horizon, count
-            )
-
     # -- on disk
 
     def save_state(self, folder: Path) -> None:
@@ -264,9 +258,9 @@ class PolicyTrainer(SampledPolicy):
         """
         critic = None if self.critic is None else self.critic.state_dict()
         state = PolicyState(
-            weights=whole(self.policy.trained_parameters(), self._first),
-            critic=whole(critic, self._first),
-            optimizer=whole(self.optimizer.adamw.state_dict(), self._first),
+            weights=gather(self.policy.trained_parameters(), self._first),
+            critic=gather(critic, self._first),
+            optimizer=gather(self.optimizer.adamw.state_dict(), self._first),
             kl=self.kl_weight,
             steps=self.optimizer.steps,
             baselines=self.baselines,
@@ -276,34 +270,62 @@ class PolicyTrainer(SampledPolicy):
             state.write(folder)
 
     def save_update(self, folder: Path) -> None:
-        """Write what samples into `folder`, likewise."""
-        weights = whole(self.policy.trained_parameters(), self._first)
+        """Write the weights that sample into `folder`, likewise."""
+        weights = gather(self.policy.trained_parameters(), self._first)
         if self._first:
             PolicyUpdate(weights, self.probe).write(folder)
 
     def load(self, folder: Path, generation: int) -> None:
         """Take up the state that `save_state` wrote at this generation."""
         state = PolicyState.read(folder)
-        self._take(state.weights, state.probe)
+        self._take_up(state.weights, state.probe)
         if self.critic is not None:
             assert state.critic is not None
             own = self.critic.state_dict()
             self.critic.load_state_dict(
-                {name: like(value, own[name]) for name, value in state.critic.items()}
+                {name: distribute_like(own[name], value) for name, value in state.critic.items()}
             )
         self.optimizer.restore(state.optimizer, state.steps)
         self.kl_weight, self.baselines = state.kl, state.baselines
         self.learner = PlayerId(self.learner.name, generation)
 
 
-def _accelerator(player: Local) -> Accelerator:
-    # Processes on CPUs find each other only if `cpu` is set. In a single process the first
-    # Accelerator decides for all.
-    on_cpu = choose_device(player.device).type == "cpu"
-    return Accelerator(cpu=on_cpu and world_size() > 1)
+def policy_loss(
+    settings: PolicyGradientSettings,
+    kl_weight: float,
+    batch: RolloutBatch,
+    tokens: TokenNumbers,
+    weight_BT: torch.Tensor,
+    even_BT: torch.Tensor,
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The loss on a part of an optimizer step's moves.
 
+        clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
 
-def _probe(batch: RolloutBatch, count: int) -> Probe:
-    """The first moves' prompts and the beginnings of their answers."""
-    rows = range(min(count, len(batch)))
-    return [(batch.prompts[b], batch.answers[b][:PROBE_TOKENS]) for b in rows]
+    Each term is a weighted sum over tokens, with the weights of the whole step, so that the sums of
+    its parts add up to the step's mean. weight_BT: each token's weight in the policy's terms, as
+    `settings.over` says. even_BT: in the critic's and in the share, every token alike. Returns the
+    loss, a scalar, and its terms and the share of clipped tokens, detached.
+    """
+    old_BT, advantage_BT = batch.old_BT, batch.advantage_BT
+    logprob_BT = torch.where(batch.mask_BT, tokens.logprob_BT, old_BT)
+    bounds = {"clip_high": settings.clip_high, "dual_clip": settings.dual_clip}
+    surrogate_BT = losses.clipped(logprob_BT, old_BT, advantage_BT, settings.clip, **bounds)
+    terms_BT = {"policy_loss": surrogate_BT}
+    if settings.kl and settings.kl_in == "loss":
+        divergence_BT = kl_estimators.k3(logprob_BT, batch.reference_BT)
+        terms_BT["kl_loss"] = kl_weight * divergence_BT
+    if settings.entropy:
+        assert tokens.entropy_BT is not None
+        terms_BT["entropy_loss"] = -settings.entropy * tokens.entropy_BT
+    sums = {name: (term_BT * weight_BT).sum() for name, term_BT in terms_BT.items()}
+    loss = torch.stack(list(sums.values())).sum()
+    if tokens.value_BT is not None:
+        error_BT = losses.clipped_value(
+            tokens.value_BT, batch.value_BT, batch.return_BT, settings.value_clip
+        )
+        sums["value_loss"] = (error_BT * even_BT).sum()
+        loss = loss + sums["value_loss"]
+    clipped_BT = losses.is_clipped(logprob_BT, old_BT, advantage_BT, settings.clip, **bounds)
+    sums["clip_share"] = (clipped_BT.float() * even_BT).sum()
+    return loss, {name: value.detach() for name, value in sums.items()}

@@ -14,23 +14,31 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_type_hints
 from uuid import uuid4
 
+import msgspec
+import numpy as np
 import yaml
 
+from equipoise.component import Component, import_path, imported
 from equipoise.errors import EquipoiseError, received
 from equipoise.learners.base import Learner, TrainingBatch
-from equipoise.learners.batch_files import write
-from equipoise.learners.launch import Launch
+from equipoise.learners.launch import LAUNCH, Launch
+from equipoise.models.device import return_unused_memory
+from equipoise.models.resources import Resources
 from equipoise.system.locks import lock
 from equipoise.system.machines import machine
 
+BATCH = "training_batch.json"
+ARRAYS = "arrays.npz"
 ORDER = "order.json"  # the newest order; written in place, whole when its line ends
 LINES = "lines.jsonl"  # what the first process answers to an order
 LOG = "log.txt"
@@ -44,13 +52,20 @@ PATIENCE = 20.0  # seconds that processes are given to end by themselves
 FOREIGN = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "GROUP_", "ROLE_", "LOCAL_")
 FOREIGN_NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
-What = Literal["learn", "save_state", "end"]
+OrderKind = Literal["learn", "save_state", "end"]
 
 
 class GroupLostError(EquipoiseError):
     """Processes that train together have ended, and no exception says why: killed, out of memory, a
     machine that is gone.
     """
+
+
+def learn_in_processes(learner: Learner, launch: Launch, batch: TrainingBatch) -> dict[str, float]:
+    """`learner.learn(batch)`, computed by processes that are started for it and end with it."""
+    return_unused_memory()  # the processes are on the same accelerators
+    with ProcessGroup(launch, batch.scratch / LAUNCH) as group:
+        return group.learn(learner, batch)
 
 
 class ProcessGroup:
@@ -73,31 +88,31 @@ class ProcessGroup:
         (self._folder / "accelerate.yaml").write_text(settings)
         (self._folder / ORDER).touch()
         with ExitStack() as opening:
-            opening.enter_context(_alive(self._folder))
+            opening.enter_context(_show_alive(self._folder))
             log = opening.enter_context(open(self._folder / LOG, "wb"))
             self._process = subprocess.Popen(
                 launch.command(self._folder),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environment(os.environ),
+                env=clean_environment(os.environ),
                 start_new_session=True,  # a group of their own, which ends as one
             )
             opening.callback(_end, self._process)
             self._open = opening.pop_all()
 
     def learn(self, learner: Learner, batch: TrainingBatch) -> dict[str, float]:
-        """What `learner.learn_here(batch)` returns, computed by all of them.
+        """The result of `learner.learn(batch)`, computed by all of them.
 
         Metrics arrive while they work. Whatever ends this call before its result ends them. Raises
         what the processes raise: an error of ours as itself, another exception as an EquipoiseError
         with its traceback. GroupLostError with the end of their log where they raised none.
         """
-        return self._obeyed("learn", learner, batch)
+        return self._give_order("learn", learner, batch)
 
     def save_state(self, learner: Learner, batch: TrainingBatch) -> None:
-        """Have them call `learner.save_state_here(batch)`. Raises as `learn` does."""
-        self._obeyed("save_state", learner, batch)
+        """Have them call `learner.save_state(batch)`. Raises as `learn` does."""
+        self._give_order("save_state", learner, batch)
 
     def close(self) -> None:
         """End them."""
@@ -113,27 +128,32 @@ class ProcessGroup:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _obeyed(self, what: What, learner: Learner, batch: TrainingBatch) -> dict[str, float]:
+    def _give_order(
+        self, kind: OrderKind, learner: Learner, batch: TrainingBatch
+    ) -> dict[str, float]:
         self._number += 1
         folder = self._folder / str(self._number)
         folder.mkdir()
-        write(folder, learner, batch)
+        write_batch(folder, learner, batch)
         lines = folder / LINES
         lines.touch()
         facts: list[dict[str, float]] = []
 
-        def read(line: dict[str, Any]) -> None:
+        def read_line(line: dict[str, Any]) -> None:
             if "facts" in line:
                 facts.append(line["facts"])
             else:
                 batch.log(line["log"])
 
-        def ended(seconds: float) -> bool:
-            return bool(facts) or _ends(self._process, seconds)
+        def has_ended(seconds: float) -> bool:
+            if not facts:
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(timeout=seconds)
+            return bool(facts) or self._process.returncode is not None
 
         try:
-            self._write_order(what)
-            follow(ended, lines, read)
+            self._write_order(kind)
+            follow_lines(has_ended, lines, read_line)
             if not facts:
                 raise failure(self._folder, self._process.returncode)
         except BaseException:
@@ -142,44 +162,44 @@ class ProcessGroup:
         shutil.rmtree(folder)
         return facts[0]
 
-    def _write_order(self, what: What) -> None:
+    def _write_order(self, kind: OrderKind) -> None:
         # In place: another machine sees what is in a file when it opens it, but a new name only
         # some time later.
-        order = json.dumps({"number": self._number, "what": what}) + "\n"
+        order = json.dumps({"number": self._number, "what": kind}) + "\n"
         (self._folder / ORDER).write_text(order)
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """`given` without what another job's launcher has left in it."""
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what another job's launcher has left in it."""
     return {
         name: value
-        for name, value in given.items()
+        for name, value in environment.items()
         if not name.startswith(FOREIGN) and name not in FOREIGN_NAMES
     }
 
 
-def follow(
-    wait: Callable[[float], bool], file: Path, log: Callable[[dict[str, Any]], None]
+def follow_lines(
+    has_ended: Callable[[float], bool], file: Path, read: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Hand on each line that appears in `file` until `wait(seconds)` says that nobody writes any
-    more.
+    """Hand on each line that appears in `file`, until `has_ended(seconds)`, which waits for at most
+    so long, is true.
     """
     done, ended = 0, False
     while not ended:
-        ended = wait(0.1)  # before the last look, so that nothing is missed
+        ended = has_ended(0.1)  # before the last look, so that nothing is missed
         if file.is_file():
             whole = file.read_bytes()[done:].rpartition(b"\n")[0]
             for line in whole.splitlines():
-                log(json.loads(line))
+                read(json.loads(line))
             done += len(whole) + 1 if whole else 0
 
 
 def failure(folder: Path, code: int) -> EquipoiseError:
-    """Why processes ended without a result: what one of them raised and left in their folder, else
-    a GroupLostError.
+    """The reason why processes ended without a result: an exception that one of them raised and
+    left in their folder, else a GroupLostError.
     """
     log = folder / LOG
-    files = sorted(folder.glob("error-*.json"), key=_rank)
+    files = sorted(folder.glob("error-*.json"), key=lambda file: int(file.stem.partition("-")[2]))
     failures = [json.loads(file.read_text()) for file in files]
     for known in failures:
         if known["kind"]:
@@ -195,39 +215,27 @@ def failure(folder: Path, code: int) -> EquipoiseError:
     )
 
 
-def _rank(file: Path) -> int:
-    """The number of the process that wrote the error."""
-    return int(file.stem.partition("-")[2])
-
-
 @contextmanager
-def _alive(folder: Path) -> Iterator[None]:
-    """While it is open, and this process lives, `parent.lock` is locked, and counts up."""
+def _show_alive(folder: Path) -> Iterator[None]:
+    """While it is open, and this process lives, `parent.lock` is locked, and a number counts up."""
     ended = threading.Event()
+
+    def beat() -> None:
+        beats = 0
+        while not ended.wait(BEAT_SECONDS):
+            beats += 1
+            (folder / BEAT).write_text(str(beats))
+
     with open(folder / PARENT, "w") as file:
         lock(file)
         (folder / HOST).write_text(machine())
-        thread = threading.Thread(target=_beat, args=(folder / BEAT, ended), daemon=True)
+        thread = threading.Thread(target=beat, daemon=True)
         thread.start()
         try:
             yield
         finally:
             ended.set()
             thread.join()
-
-
-def _beat(file: Path, ended: threading.Event) -> None:
-    beats = 0
-    while not ended.wait(BEAT_SECONDS):
-        beats += 1
-        file.write_text(str(beats))
-
-
-def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the process ends within so many seconds."""
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=seconds)
-    return process.returncode is not None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -241,3 +249,66 @@ def _end(process: subprocess.Popen[bytes]) -> None:
                 os.killpg(process.pid, number)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=patience)
+
+
+# -- a learner and its training batch as files
+
+
+def write_batch(folder: Path, learner: Learner, batch: TrainingBatch) -> None:
+    """Write a learner and its batch into `folder`, without the `log` and `resources` of this
+    process.
+
+    Text goes into training_batch.json, arrays into arrays.npz. Raises TypeError for a value that is
+    neither.
+    """
+    arrays: dict[str, np.ndarray] = {}
+
+    def encode(value: Any) -> Any:
+        if isinstance(value, Component):
+            return {"class": import_path(type(value)), "settings": value.settings()}
+        if isinstance(value, Path):
+            return str(value.absolute())
+        if isinstance(value, np.ndarray):
+            name = f"array_{len(arrays)}"
+            arrays[name] = value
+            return name
+        raise TypeError(
+            f"a training batch with a {type(value).__name__} cannot be sent to other processes"
+        )
+
+    here = ("log", "resources", "launched")
+    names = [field.name for field in fields(batch) if field.name not in here]
+    text = {
+        "learner": learner,
+        "training_batch": {name: getattr(batch, name) for name in names},
+        "path": [entry or os.getcwd() for entry in sys.path],
+    }
+    (folder / BATCH).write_bytes(msgspec.json.encode(text, enc_hook=encode))
+    np.savez(folder / ARRAYS, **arrays)  # pyright: ignore[reportArgumentType]
+
+
+def read_batch(
+    folder: Path, log: Callable[[dict[str, Any]], None], resources: Resources
+) -> tuple[Learner, TrainingBatch]:
+    """The learner and the batch in `folder`, with the `log` and the `resources` of this process.
+
+    Modules that the writing process could import can be imported here, too.
+    """
+    text = msgspec.json.decode((folder / BATCH).read_bytes())
+    sys.path.extend(entry for entry in text["path"] if entry not in sys.path)
+
+    def decode(kind: type, value: Any) -> Any:
+        if issubclass(kind, Component):
+            return imported(value["class"]).model_validate(value["settings"])
+        if issubclass(kind, np.ndarray):
+            with np.load(folder / ARRAYS) as arrays:
+                return arrays[value]
+        return kind(value)
+
+    hints = get_type_hints(TrainingBatch)
+    values = {
+        name: msgspec.convert(value, hints[name], dec_hook=decode, strict=False)
+        for name, value in text["training_batch"].items()
+    }
+    batch = TrainingBatch(**values, log=log, resources=resources)
+    return decode(Learner, text["learner"]), batch

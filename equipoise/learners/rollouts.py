@@ -1,4 +1,5 @@
-"""A batch of moves and what they were paid, as tensors.
+"""A batch of moves and their rewards, as tensors; and the importance weights of moves that an
+engine sampled.
 
 B moves, T tokens of the longest. Tensors [B, T] are float32 on the learner's device; a move's
 tokens stand on the left, and 0 behind them.
@@ -24,10 +25,10 @@ def _empty() -> torch.Tensor:
 
 @dataclass
 class RolloutBatch:
-    """The moves, and what is known of each token before the update.
+    """The moves, and the numbers of each token before the update.
 
     prompts, answers: token ids.
-    reward_B: what each move was paid.
+    reward_B: each move's reward.
     group_B: integers, equal for moves that answered one chat in one role.
     roles: the role of each move.
     mask_BT: true on a move's tokens.
@@ -36,7 +37,7 @@ class RolloutBatch:
     old_BT: the policy's own, before the update.
     reference_BT: those of the policy that training started from.
     value_BT: the critic's values, before each token.
-    advantage_BT: what to learn by. return_BT: what the critic learns.
+    advantage_BT: what the policy learns by. return_BT: the critic's targets.
     """
 
     prompts: list[list[int]]
@@ -152,3 +153,58 @@ def rollout_batch(
         mask_BT=padded([[1.0] * len(answer) for answer in answers]).bool(),
         sampled_BT=padded([turn.move.uncut or turn.move.logprobs for turn in turns]),
     )
+
+
+# -- the engine that sampled
+
+
+def mismatch(batch: RolloutBatch) -> dict[str, float]:
+    """The distance between the engine that sampled a batch, μ, and the policy that learns from it.
+
+    `sampler_gap` is the mean of |log π_old − log μ|, `mismatch_kl` an estimate of KL(μ ‖ π_old)
+    that is never negative (k3), both in nats a token.
+    """
+    count = batch.mask_BT.sum()
+    gap_BT = (batch.old_BT - batch.sampled_BT).abs() * batch.mask_BT
+    divergence_BT = kl.k3(batch.sampled_BT, batch.old_BT) * batch.mask_BT
+    return {
+        "sampler_gap": (gap_BT.sum() / count).item(),
+        "mismatch_kl": (divergence_BT.sum() / count).item(),
+    }
+
+
+def importance_weights(
+    batch: RolloutBatch, correction: str, limit: float
+) -> tuple[torch.Tensor, dict[str, float]]:
+    """(weight_BT, constants for the tokens' advantages; facts that sum them up).
+
+        ratio_BT   π_old(token) / μ(token), μ the distribution that was sampled from
+
+    Two implementations of one model round differently, so an engine's samples come from another
+    distribution than the learner's, by a little at each token. Weighing each token's advantage by
+    the ratio makes the update unbiased; bounding the ratio keeps rare tokens from ruling it.
+
+    truncate: min(ratio, limit), as in V-trace. mask: the ratio, and 0 where it lies outside
+    [1/limit, limit]. none: 1. The facts are the mean weight of the tokens and the share of those
+    that were bounded. Source: arXiv 1802.01561, eq. 1 (truncated); arXiv 2510.18855 (masked on both
+    sides).
+    """
+    ratio_BT = (batch.old_BT - batch.sampled_BT).exp()
+    if correction == "none":
+        weight_BT = ratio_BT.new_ones(ratio_BT.shape)
+        bounded_BT = ratio_BT.new_zeros(ratio_BT.shape)
+    elif correction == "truncate":
+        weight_BT = ratio_BT.clamp(max=limit)
+        bounded_BT = (ratio_BT > limit).float()
+    elif correction == "mask":
+        bounded_BT = ((ratio_BT > limit) | (ratio_BT < 1 / limit)).float()
+        weight_BT = ratio_BT * (1 - bounded_BT)
+    else:
+        raise AssertionError(f"unknown correction {correction!r}")
+    mask_BT = batch.mask_BT
+    count = mask_BT.sum()
+    facts = {
+        "importance_weight": ((weight_BT * mask_BT).sum() / count).item(),
+        "importance_bounded": ((bounded_BT * mask_BT).sum() / count).item(),
+    }
+    return weight_BT, facts

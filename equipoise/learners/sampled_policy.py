@@ -1,39 +1,48 @@
-"""A policy that is trained while it plays: its weights, what samples with them, and whether the two
-agree.
+"""A policy that is trained while it plays: its weights, its sampler, and their agreement; its state
+on disk.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 
-from equipoise.errors import EquipoiseError
-from equipoise.learners.critic import Critic
-from equipoise.learners.division import Division
+from equipoise.errors import EquipoiseError, RunError, first_line
 from equipoise.learners.policy_forward import PolicyForward
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.policy_sampler import SentAdapters, sampling_actor
-from equipoise.learners.policy_state import Probe
-from equipoise.learners.sharding import like
-from equipoise.learners.trainable_model import TrainableModel
+from equipoise.learners.sharding import ProcessRank, distribute_like
+from equipoise.learners.trainable_model import Critic, TrainableModel
 from equipoise.models.resources import Resources
+from equipoise.models.samplers.base import EngineAdapter
+from equipoise.models.samplers.remote_engine import ProbedEngine, open_engine
 from equipoise.players.base import Actor
 from equipoise.players.local import Local
-from equipoise.players.local_actor import LocalActor
+from equipoise.players.local_actor import EngineActor, LocalActor
 from equipoise.types import Episode, PlayerId, Turn
 
+FILE = "state.pt"
+UPDATE = "update.pt"
+
+# Errors that torch raises of a file that is cut short, or none of its own.
+UNREADABLE = (OSError, RuntimeError, EOFError, UnpicklingError, ValueError, KeyError)
+
+Probe = list[tuple[list[int], list[int]]]
 Log = Callable[[dict[str, Any]], None]
 
 
 class SampledPolicy(ABC):
-    """What policy trainers have in common, wherever their updates are computed.
+    """The base of policy trainers, wherever their updates are computed.
 
-    `learner` is the player at the generation that it is in.
+    `learner` is the player at its present generation.
     """
 
     def __init__(
@@ -42,22 +51,22 @@ class SampledPolicy(ABC):
         player: Local,
         policy: TrainableModel,
         critic: Critic | None,
-        division: Division,
+        rank: ProcessRank,
         resources: Resources,
-        sent: Path | None,
+        adapters: Path | None,
     ) -> None:
-        """`settings` with nothing left to `auto`; `policy` at generation 0. `sent` is the folder of
-        what an engine gets, where one samples.
+        """settings: with nothing left to `auto`. policy: at generation 0. adapters: the folder of
+        the adapters that an engine gets, where one samples.
         """
         self.settings, self.player, self.policy = settings, player, policy
         self.critic = critic
         self.learner = PlayerId(policy.name)
         self.encoding = player.encoding()
         self.forward = PolicyForward(
-            settings, policy, critic, self.encoding.pad_id, player.temperature or 1.0, division
+            settings, policy, critic, self.encoding.pad_id, player.temperature or 1.0, rank
         )
         self.probe: Probe = []
-        self._resources, self._sent = resources, sent
+        self._resources, self._adapters = resources, adapters
 
     @property
     def model(self) -> Any:
@@ -66,18 +75,23 @@ class SampledPolicy(ABC):
 
     @cached_property
     def actor(self) -> Actor:
-        """What samples, always with the newest weights."""
-        precision = {"precision": self.settings.precision}
-        sampled = self.player.model_copy(update=precision)
-        adapters = SentAdapters(self.policy, self._sent, lambda: self.learner)
-        return sampling_actor(sampled, self.encoding, self.policy, self._resources, adapters)
+        """The actor that samples, always with the newest weights: the model that is trained, or an
+        engine that gets each of its generations as an adapter.
+        """
+        player = self.player.model_copy(update={"precision": self.settings.precision})
+        engine = open_engine(player.sampler, self._resources)
+        if engine is None:
+            return LocalActor(player, self.encoding, self.policy.to_sample())
+        adapters = EngineAdapters(self.policy, self._adapters, lambda: self.learner)
+        probed = ProbedEngine(engine, adapters.newest, self.encoding.stop_ids)
+        return EngineActor(player, self.encoding, self.policy.to_sample(), probed)
 
     @abstractmethod
     def learn(
         self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log
     ) -> dict[str, float]:
-        """Update the policy on what its moves were paid; it is one generation older then. Returns
-        what sums the update up.
+        """Update the policy on its moves' rewards; it is one generation older then. Returns the
+        numbers that sum the update up.
         """
 
     @torch.no_grad()
@@ -120,7 +134,7 @@ class SampledPolicy(ABC):
     # -- on disk
 
     def save(self, folder: Path) -> None:
-        """The policy and its tokenizer, as `from_pretrained` reads them."""
+        """Write the policy and its tokenizer, as `from_pretrained` reads them."""
         self.policy.save(folder)
         self.encoding.tokenizer.save_pretrained(str(folder))
 
@@ -133,12 +147,120 @@ class SampledPolicy(ABC):
         """Take up the state that `save_state` wrote at this generation."""
 
     def close(self) -> None:
-        """End what does not end by itself."""
+        """End the processes of the trainer, where it has some."""
         return
 
     @torch.no_grad()
-    def _take(self, weights: Mapping[str, torch.Tensor], probe: Probe) -> None:
+    def _take_up(self, weights: Mapping[str, torch.Tensor], probe: Probe) -> None:
         """Go on with these weights."""
         for name, weight in self.policy.trained_parameters().items():
-            weight.copy_(like(weights[name], weight))
+            weight.copy_(distribute_like(weight, weights[name]))
         self.probe = [(list(prompt), list(answer)) for prompt, answer in probe]
+
+
+# -- the sampler
+
+
+class EngineAdapters:
+    """The adapters of a learner's generations for an engine: a folder each, never changed.
+
+    The two newest stay, for a server that is restarted reads them again.
+    """
+
+    def __init__(
+        self, policy: TrainableModel, folder: Path | None, learner: Callable[[], PlayerId]
+    ) -> None:
+        """folder: of the adapters; None: a temporary one. learner: gives the player at the policy's
+        present generation.
+        """
+        self._policy = policy
+        self._folder = folder
+        self._learner = learner
+        self._newest: tuple[PlayerId, EngineAdapter] | None = None
+
+    def newest(self) -> EngineAdapter | None:
+        """The adapter of the policy's generation; None: the base, before any update of a policy
+        that began with it.
+        """
+        learner = self._learner()
+        if self._newest is not None and self._newest[0] == learner:
+            return self._newest[1]
+        folder = self._policy.player.start
+        if learner.generation:
+            folder = self._write(learner.generation)
+        if folder is None:
+            return None
+        adapter = EngineAdapter.of(str(learner), folder)
+        self._newest = (learner, adapter)
+        return adapter
+
+    def _write(self, generation: int) -> Path:
+        home = self._folder or Path(tempfile.mkdtemp(prefix="equipoise-adapters-"))
+        self._folder = home
+        folder = home / str(generation)
+        draft = home / f".{generation}"
+        for old in (folder, draft):
+            shutil.rmtree(old, ignore_errors=True)
+        draft.mkdir(parents=True)
+        self._policy.save(draft)
+        draft.rename(folder)
+        numbers = sorted(int(path.name) for path in home.glob("[0-9]*"))
+        for number in numbers[:-2]:
+            shutil.rmtree(home / str(number))
+        return folder
+
+
+# -- on disk
+
+
+@dataclass(frozen=True)
+class PolicyState:
+    """All that the next update of a trainer depends on.
+
+    weights: the trained ones, by name. critic, optimizer: state dicts. kl: the weight of the KL
+    penalty. steps: optimizer steps so far. baselines: of the estimator. probe: prompts and answers
+    by which sampler and learner are compared, in token ids.
+    """
+
+    weights: dict[str, Any]
+    critic: dict[str, Any] | None
+    optimizer: dict[str, Any]
+    kl: float
+    steps: int
+    baselines: dict[str, float]
+    probe: Probe
+
+    def write(self, folder: Path) -> None:
+        torch.save(vars(self), folder / FILE)
+
+    @classmethod
+    def read(cls, folder: Path) -> PolicyState:
+        """The state that was written into `folder`, on the CPU. Raises RunError."""
+        return cls(**_read(folder / FILE))
+
+
+@dataclass(frozen=True)
+class PolicyUpdate:
+    """The weights that sample, and the probe that they are compared on, as in `PolicyState`."""
+
+    weights: dict[str, Any]
+    probe: Probe
+
+    def write(self, folder: Path) -> None:
+        torch.save(vars(self), folder / UPDATE)
+
+    @classmethod
+    def read(cls, folder: Path) -> PolicyUpdate:
+        """The update that was written into `folder`, or that part of a state there; tensors are
+        read when they are used. Raises RunError.
+        """
+        file = folder / UPDATE if (folder / UPDATE).is_file() else folder / FILE
+        saved = _read(file, mmap=True)
+        return cls(saved["weights"], saved["probe"])
+
+
+def _read(file: Path, *, mmap: bool = False) -> dict[str, Any]:
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True, mmap=mmap)
+    except UNREADABLE as error:
+        raise RunError(f"{file}: is missing or damaged ({first_line(error)})") from error

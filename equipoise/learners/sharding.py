@@ -1,4 +1,4 @@
-"""Weights in shares: every process holds a part of each and gathers one layer at a time (FSDP2)."""
+"""Work and weights divided among the processes that train a policy together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -16,25 +16,54 @@ from equipoise.learners.launch import Launch
 
 
 @dataclass(frozen=True)
-class Sharding:
-    """How a policy gradient divides its models; None in its place: it does not.
+class ProcessRank:
+    """This process, the `index`-th of `processes` that train together."""
 
-    reshard: gathered weights are let go after the forward pass.
+    device: torch.device
+    processes: int = 1
+    index: int = 0
+
+    def portions_here(self, portions: list[list[int]]) -> list[tuple[list[int], float]]:
+        """The portions that this process computes, each with its weight.
+
+        All processes compute equally many, for sharded weights are gathered together; one for which
+        there is none left computes one of weight 0.
+        """
+        here = portions[self.index :: self.processes]
+        most = -(-len(portions) // self.processes)
+        filling = [(portions[0], 0.0)] * (most - len(here))
+        return [*((rows, 1.0) for rows in here), *filling]
+
+    def add_up(self, value: torch.Tensor) -> torch.Tensor:
+        """The sum over all processes."""
+        if self.processes > 1:
+            value = value.clone()
+            distributed.all_reduce(value)
+        return value
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """Division of a policy gradient's models among processes, each of which holds a part of every
+    weight and gathers one layer at a time (FSDP2). None in its place: each holds all of them.
+
+    reshard: gathered weights are freed after the forward pass.
     """
 
     reshard: bool = True
 
     @classmethod
     def of(cls, launch: Launch | None) -> Sharding | None:
-        """What the configuration of the processes asks for."""
+        """The sharding that the configuration of the processes asks for."""
         if launch is None or not launch.divides_weights:
             return None
         settings = launch.accelerate().get("fsdp_config", {})
         return cls(bool(settings.get("fsdp_reshard_after_forward", True)))
 
     def place(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """The model, which was on the CPU, in shares on the processes' devices; its weights are
-        replaced. Every process calls it with the same model.
+        """Move a model from the CPU to the processes' devices, in shares; its weights are replaced.
+
+        Every process calls it with the same model. Raises ConfigError for an older torch.
         """
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import FSDPModule, fully_shard
@@ -59,24 +88,26 @@ class Sharding:
         return model
 
 
-def place(sharding: Sharding | None, model: Any, device: torch.device) -> Any:
+def place_model(sharding: Sharding | None, model: Any, device: torch.device) -> Any:
     """The model on its device, whole or in shares."""
     return model.to(device) if sharding is None else sharding.place(model, device)
 
 
-def whole(value: Any, keep: bool = True) -> Any:
-    """A state with every shared tensor gathered, on the CPU; `keep`: false in processes that only
-    help, and get empty tensors. Every process calls it with the same state.
+def gather(value: Any, keep: bool = True) -> Any:
+    """A state with every sharded tensor whole, on the CPU.
+
+    Every process calls it with the same state. keep: false in processes that only help, and get
+    empty tensors.
     """
     if isinstance(value, DTensor):
         gathered = value.full_tensor().detach()
         return gathered.cpu() if keep else gathered.new_empty(0)
     if isinstance(value, Mapping):
-        return {name: whole(part, keep) for name, part in value.items()}
+        return {name: gather(part, keep) for name, part in value.items()}
     return value
 
 
-def like(value: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def distribute_like(weight: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """A whole tensor as this process holds the weight: in shares where it is in shares."""
     if not isinstance(weight, DTensor):
         return value

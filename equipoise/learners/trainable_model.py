@@ -1,6 +1,4 @@
-"""The model that a policy trainer trains: all of it, or an adapter on a base that it shares with
-other learners.
-"""
+"""The models that a policy trainer trains: the policy, and its critic."""
 
 from __future__ import annotations
 
@@ -13,10 +11,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from equipoise import seeds
 from equipoise.learners.fine_tuning import model_to_train, seed_adapter
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.sharding import Sharding, place
+from equipoise.learners.sharding import Sharding, place_model
 from equipoise.models.loading import Dtype, load_model
+from equipoise.models.packing import PackedBatch
 from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import AdaptedModel, SharedBase, shared_base
@@ -24,7 +24,9 @@ from equipoise.players.local import Local
 
 
 class TrainableModel:
-    """The weights of one learner, and those that it started from."""
+    """The weights of one learner, and those that it started from: all of a model, or an adapter on
+    a base that it shares with other learners.
+    """
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class TrainableModel:
         short: Dtype = "bfloat16" if settings.precision == "bf16" else "float32"
         if player.lora is None:
             model = model_to_train(player, player.start, seed, settings.precision)
-            self._base = SharedBase(player.model, place(sharding, model, device))
+            self._base = SharedBase(player.model, place_model(sharding, model, device))
             if settings.kl and trained:
                 start = load_model(
                     player.model,
@@ -58,14 +60,14 @@ class TrainableModel:
                     device=str(device) if sharding is None else "cpu",
                     attention=player.attention,
                 )
-                self._start = place(sharding, start, device)
+                self._start = place_model(sharding, start, device)
         else:
             self._base = shared_base(resources, player.model, short, *loading)
             seed_adapter(seed)
             self._base.add(name, player.lora, player.start)
-            self._base.drop(start_adapter(name))
+            self._base.drop(_start_adapter(name))
             if player.start is not None and settings.kl and trained:
-                self._base.add_frozen(start_adapter(name), player.start)
+                self._base.add_frozen(_start_adapter(name), player.start)
         if settings.gradient_checkpointing and trained:
             self.model.activation_checkpointing_enable({"use_reentrant": False})
             self.model.enable_input_require_grads()
@@ -78,7 +80,7 @@ class TrainableModel:
 
     @property
     def width(self) -> int:
-        """Of the hidden states."""
+        """The width of the hidden states."""
         return self.model.config.get_text_config().hidden_size
 
     def activate(self) -> Any:
@@ -100,7 +102,7 @@ class TrainableModel:
             with self.activate().disable_adapter():
                 yield self.model
         else:
-            self.model.set_adapter(start_adapter(self.name), inference_mode=True)
+            self.model.set_adapter(_start_adapter(self.name), inference_mode=True)
             yield self.model
             self.activate()
 
@@ -125,6 +127,55 @@ class TrainableModel:
         shutil.rmtree(folder / self.name)
 
 
-def start_adapter(name: str) -> str:
+def _start_adapter(name: str) -> str:
     """The name of the frozen copy of a learner's first adapter."""
     return f"{name}_as_given"
+
+
+class Critic(nn.Module):
+    """V(state before a token) = w · hidden + b, on a model of its own or on the policy's hidden
+    states.
+
+    The head starts at 0: nothing is expected yet. On the policy's hidden states its gradient
+    reaches the policy's weights, too.
+    """
+
+    def __init__(self, body: nn.Module | None, width: int) -> None:
+        """`body` gives hidden states of `width`; None: the policy's are used."""
+        super().__init__()
+        self.body = body
+        self.head = nn.Linear(width, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    @classmethod
+    def make(cls, settings: PolicyGradientSettings, player: Local, width: int, seed: int) -> Critic:
+        """The critic that the settings ask for, untrained.
+
+        `width`: of the policy's hidden states. Raises ModelError.
+        """
+        if settings.critic == "head":
+            return cls(None, width)
+        torch.manual_seed(seeds.child(seed, "critic") % 2**32)
+        body: Any = load_model(
+            settings.critic_model or player.model,
+            dtype="float32",
+            device="cpu",
+            attention=player.attention,
+        )
+        body.requires_grad_(True)
+        if settings.gradient_checkpointing:
+            body.activation_checkpointing_enable({"use_reentrant": False})
+        return cls(body.base_model, body.config.get_text_config().hidden_size)
+
+    def forward(self, packed: PackedBatch, hidden_NH: torch.Tensor | None) -> torch.Tensor:
+        """V before each answer token of the batch, float32 [N].
+
+        `hidden_NH`: the policy's hidden states there.
+        """
+        if self.body is not None:
+            inputs = packed.inputs(self.body)
+            hidden_BTH = self.body(**inputs, use_cache=False).last_hidden_state
+            hidden_NH = hidden_BTH.flatten(0, 1).index_select(0, packed.source_N)
+        assert hidden_NH is not None
+        return self.head(hidden_NH.to(self.head.weight.dtype))[:, 0].float()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from math import isfinite, nan
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from equipoise import seeds
@@ -90,3 +92,86 @@ class AgainstHistory(Schedule):
                 seats = deal(game.seats, player, opponents[draw], swap=i % 2 == 1)
                 seatings.append((prompt, seats))
         return seatings
+
+
+class Mixture(Schedule):
+    """Every learner meets, on each prompt, an opponent drawn from the league's equilibrium.
+
+    The mixture may hold the learner itself. A player that has weight but is not in the league any
+    more is left out; where nobody has weight, the draw is uniform over the others. A learner in an
+    empty league meets itself. Source: policy-space response oracles, Lanctot et al. 2017, arXiv
+    1711.00832.
+    """
+
+    kind: Literal["mixture"] = "mixture"
+
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
+        """One match per prompt and learner."""
+        league = (*match_context.players, *match_context.history)
+        weights = {player: match_context.mixture.get(player, 0.0) for player in league}
+        weighted = [player for player in league if weights[player] > 0]
+        seatings: Seatings = []
+        for learner in match_context.learning:
+            opponents = weighted or others(learner, match_context)
+            weight_N = np.array([weights[player] for player in opponents])
+            seatings += _against(opponents, weight_N, self.kind, learner, prompts, match_context)
+        return seatings
+
+
+class Prioritised(Schedule):
+    """Every learner meets, on each prompt, one of the others, most often those that it does not
+    beat.
+
+    P(opponent) ∝ (1 − P(learner beats opponent))^power; a pair that was not measured counts as ½.
+    Where the learner surely beats everyone the draw is uniform. A learner in an empty league meets
+    itself. Source: prioritised fictitious self-play, Vinyals et al. 2019, Nature 575, the weighting
+    f_hard.
+    """
+
+    kind: Literal["prioritised"] = "prioritised"
+    power: float = Field(
+        2.0, ge=0, description="0 is uniform; the larger, the more the hardest opponents"
+    )
+
+    def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
+        """One match per prompt and learner."""
+        seatings: Seatings = []
+        for learner in match_context.learning:
+            opponents = others(learner, match_context)
+            chance_N = np.array([_beats(learner, o, match_context) for o in opponents])
+            weight_N = (1 - chance_N) ** self.power
+            seatings += _against(opponents, weight_N, self.kind, learner, prompts, match_context)
+        return seatings
+
+
+def others(learner: PlayerId, match_context: MatchContext) -> list[PlayerId]:
+    """Everybody, present or past, but `learner`; itself where there is nobody else."""
+    league = (*match_context.players, *match_context.history)
+    return [player for player in league if player != learner] or [learner]
+
+
+def _beats(first: PlayerId, second: PlayerId, match_context: MatchContext) -> float:
+    """P(first beats second), ½ where it was not measured: it decides the draw alone."""
+    win_rate = match_context.win_rate
+    chance = win_rate.get((first, second), nan)
+    if not isfinite(chance):
+        chance = 1 - win_rate.get((second, first), nan)
+    return min(1.0, max(0.0, chance)) if isfinite(chance) else 0.5
+
+
+def _against(
+    opponents: Sequence[PlayerId],
+    weight_N: np.ndarray,
+    kind: str,
+    learner: PlayerId,
+    prompts: Sequence[Prompt],
+    match_context: MatchContext,
+) -> Seatings:
+    """One match a prompt for `learner`, opponents drawn by weight; the first seat alternates."""
+    weight_N = weight_N if weight_N.sum() > 0 else np.ones(len(weight_N))
+    rng = seeds.generator(match_context.seed, kind, learner)
+    draws = rng.choice(len(opponents), size=len(prompts), p=weight_N / weight_N.sum())
+    return [
+        (prompt, deal(match_context.game.seats, learner, opponents[draw], i % 2 == 1))
+        for i, (prompt, draw) in enumerate(zip(prompts, draws, strict=True))
+    ]

@@ -23,9 +23,9 @@ from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.base import JudgedMatch
 from equipoise.judges.base import JudgeContext
-from equipoise.learners.sft import SFT
+from equipoise.learners.sft_learner import SFT
 from equipoise.matches.base import Planned
-from equipoise.matches.play import play
+from equipoise.matches.match_play import play
 from equipoise.players.base import Player
 from equipoise.players.local import Local
 from equipoise.prompts.split import load_split

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import DataError, RunError
-from equipoise.learners.sft import SFT, train_sft
+from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs.monitor import Monitor, Silent
 from equipoise.system.files import write_folder

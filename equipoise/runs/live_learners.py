@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from equipoise import seeds
 from equipoise.errors import RunError
-from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.process_group import GroupLostError
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Sleepable
@@ -151,7 +151,7 @@ class LiveLearners:
     def _new(self, name: str) -> SampledPolicy:
         """A trainer at generation 0."""
         from equipoise.learners.policy_trainer import PolicyTrainer
-        from equipoise.learners.standing_trainer import StandingTrainer
+        from equipoise.learners.remote_policy_trainer import RemotePolicyTrainer
 
         settings, states = self._settings(name), self._states(name)
         player = self._config.players[name]
@@ -159,7 +159,7 @@ class LiveLearners:
         shared = (settings, player, name, seed, self._resources, states / "sent")
         if settings.launch is None:
             return PolicyTrainer(*shared)
-        return StandingTrainer(*shared, states / "launch", self._config.game)
+        return RemotePolicyTrainer(*shared, states / "launch", self._config.game)
 
     def _settings(self, name: str) -> PolicyGradient:
         settings = self._config.learner_of(name)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from equipoise import seeds
 from equipoise.matches.base import Planned, Seatings
-from equipoise.matches.play import play as play_together
+from equipoise.matches.match_play import play as play_together
 from equipoise.players.base import EngineSampled
 from equipoise.players.together import MoveRequest
 from equipoise.runs.contexts import match_context

@@ -15,7 +15,7 @@ from equipoise import seeds
 from equipoise.data.logprobs import opponent_logprobs
 from equipoise.evaluation.measures import Measures
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
-from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.hand_over import compare, has_probes
 from equipoise.players.base import TokenScorer
 from equipoise.runs.contexts import match_context
@@ -225,7 +225,7 @@ def _hand_over(run: OpenRun, learner: PlayerId, newborn: PlayerId, t: int) -> di
     trainer = run.config.learner_at(learner.name, t)
     if trainer.needs == "game":
         return {}
-    if not isinstance(trainer, FineTuningSettings) or not has_probes(home):
+    if not isinstance(trainer, FineTuning) or not has_probes(home):
         return _not_compared(run, newborn, t, f"the learner '{trainer.kind}' wrote no probes")
     before, after = map(run.population.actor, (learner, newborn))
     if not (isinstance(before, TokenScorer) and isinstance(after, TokenScorer)):
@@ -277,7 +277,7 @@ def _training_batch(
         opponent_rejected_KB=rejected_KB,
         other_players=_other_players(run, learner, t),
         player_of_role=dict(config.schedule.player_of_role),
-        met=_role_mixtures(run, learner, t),
+        mixture_of_role=_role_mixtures(run, learner, t),
         past_weights=[
             population.home(old) if old.generation else None for old in run.roster.past(learner)
         ],

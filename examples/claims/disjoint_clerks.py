@@ -19,7 +19,7 @@ from pathlib import Path
 
 from equipoise import seeds
 from equipoise.environments.clerk import world
-from equipoise.learners.sft import SFT, train_sft
+from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.adapters import Lora
 from equipoise.types import Prompt, View
 from tools import build_clerk, build_expert

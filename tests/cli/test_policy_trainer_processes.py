@@ -91,7 +91,7 @@ def workers() -> list[int]:
     return [
         child.pid
         for child in psutil.Process().children(recursive=True)
-        if "equipoise.learners.worker" in child.cmdline()
+        if "equipoise.learners.training_worker" in child.cmdline()
         and "accelerate.commands.launch" not in child.cmdline()
     ]
 

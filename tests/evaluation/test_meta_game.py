@@ -134,7 +134,7 @@ def batch(folder, met, game=LANES, roles=("row", "column")) -> TrainingBatch:
         scratch=folder,
         seed=0,
         game=game,
-        met=met,
+        mixture_of_role=met,
     )
 
 

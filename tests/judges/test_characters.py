@@ -2,7 +2,7 @@
 
 import pytest
 
-from equipoise.judges.characters import MARKS, even_width
+from equipoise.judges.rules import MARKS, even_width
 
 
 @pytest.mark.parametrize(

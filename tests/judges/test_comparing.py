@@ -2,7 +2,7 @@ import pytest
 from judge_context import TestContext
 
 from equipoise.errors import ConfigError
-from equipoise.judges.comparing import Comparing, combined
+from equipoise.judges.pairwise import Comparing, combined
 from equipoise.judges.question import Reading
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.base import Judge
 from equipoise.judges.guard import Guard
-from equipoise.judges.safety import safety_utilities
+from equipoise.judges.pointwise import safety_utilities
 from equipoise.models.sequence_scores import next_tokens
 from equipoise.types import Match, Message, Move, PlayerId, Prompt, Turn, View, user
 

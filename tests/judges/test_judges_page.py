@@ -8,9 +8,9 @@ import yaml
 from judge_context import TestContext
 
 from equipoise.judges.base import Judge
-from equipoise.judges.classifier_settings import ClassifierSettings
 from equipoise.judges.guard import Guard
 from equipoise.judges.quoting import block
+from equipoise.judges.reward_model import ClassifierSettings
 from equipoise.players.base import Player
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "judges.md").read_text()

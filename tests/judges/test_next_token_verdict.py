@@ -7,7 +7,7 @@ from judge_context import TestContext
 
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
-from equipoise.judges.next_token_grade import read_beginning
+from equipoise.judges.grading import read_beginning
 from equipoise.judges.quoting import harmless
 from equipoise.players.base import WordProbabilities
 from equipoise.players.local_actor import without_continuations

@@ -4,7 +4,7 @@ from math import inf, log
 
 import pytest
 
-from equipoise.judges.safety import safety_utilities
+from equipoise.judges.pointwise import safety_utilities
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from equipoise.learners.automatic import decided
-from equipoise.learners.policy_gradient import PolicyGradient
-from equipoise.learners.preference import Preference
+from equipoise.learners.policy_gradient_learner import PolicyGradient
+from equipoise.learners.preference_learner import Preference
 from equipoise.players.base import Player
 
 LEARNERS = [Preference.model_validate({}), PolicyGradient.model_validate({})]

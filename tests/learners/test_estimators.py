@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from equipoise.errors import ConfigError
 from equipoise.learners.base import Learner
-from equipoise.learners.estimators.base import Estimator
-from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.estimators import Estimator
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.rollouts import RolloutBatch
 
 REWARDS = [1.0, 0.0, 4.0, 2.0, 3.0]

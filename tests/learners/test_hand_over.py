@@ -9,9 +9,9 @@ import torch
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
+from equipoise.learners.fine_tuning import round_stochastically
 from equipoise.learners.hand_over import HandOver, compare, slope
-from equipoise.learners.preference import Preference
-from equipoise.learners.rounding import stochastically_rounded
+from equipoise.learners.preference_learner import Preference
 from equipoise.losses.base import PreferenceLoss
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
@@ -107,13 +107,13 @@ def test_weights_rounded_at_random_keep_what_was_learned(learn):
 def test_stochastic_rounding_keeps_the_mean_and_what_bfloat16_holds():
     weight = torch.tensor([1.0, -0.3, 3.14159, 1e-20, 0.0, 1 + 2**-10])
     dice = torch.Generator().manual_seed(0)
-    draws = torch.stack([stochastically_rounded(weight, dice) for _ in range(4000)])
+    draws = torch.stack([round_stochastically(weight, dice) for _ in range(4000)])
     assert torch.equal(draws, draws.bfloat16().float())
     spacing = 2.0**-7 * weight.abs()
     error = (draws.double().mean(0) - weight).abs()
     assert (error <= 4 * spacing / math.sqrt(4 * 4000)).all()
     exact = torch.tensor([1.0, -0.5, 0.0])
-    assert torch.equal(stochastically_rounded(exact, dice), exact)
+    assert torch.equal(round_stochastically(exact, dice), exact)
 
 
 def test_share_is_the_slope_and_not_known_where_nothing_was_learned():

@@ -22,10 +22,9 @@ from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers
 from equipoise.learners import process_group
 from equipoise.learners.base import Learner, TrainingBatch
-from equipoise.learners.batch_files import read, write
 from equipoise.learners.launch import Launch
-from equipoise.learners.process_group import GroupLostError
-from equipoise.learners.worker import is_left_alone
+from equipoise.learners.process_group import GroupLostError, read_batch, write_batch
+from equipoise.learners.training_worker import is_left_alone
 from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.preference import DPO
 from equipoise.models.resources import Resources
@@ -258,9 +257,9 @@ def test_a_training_batch_is_read_as_it_was_written(tmp_path):
         tmp_path / "model", tmp_path / "one", lora={"r": 4}, loss="test_launch:Doubled"
     )
     some = learner("sft", 2)
-    write(tmp_path, some, now)
+    write_batch(tmp_path, some, now)
     opened = Resources()
-    again, found = read(tmp_path, now.log, opened)
+    again, found = read_batch(tmp_path, now.log, opened)
     assert found.resources is opened
     assert again == some and type(found.loss) is Doubled
     for field in fields(TrainingBatch):
@@ -322,7 +321,7 @@ def test_the_launcher_of_another_job_is_not_heard():
         "PATH": "p",
         "CUDA_VISIBLE_DEVICES": "1",
     }
-    assert process_group.environment(given) == {"PATH": "p", "CUDA_VISIBLE_DEVICES": "1"}
+    assert process_group.clean_environment(given) == {"PATH": "p", "CUDA_VISIBLE_DEVICES": "1"}
 
 
 def test_equal_steps_however_they_are_divided():

@@ -2,7 +2,7 @@
 
 import torch
 
-from equipoise.learners.learning_rates import begun
+from equipoise.learners.answer_trainer import skip_first_step
 
 
 def test_the_first_step_of_a_warm_up_is_not_at_rate_0():
@@ -10,7 +10,7 @@ def test_the_first_step_of_a_warm_up_is_not_at_rate_0():
     optimizer = torch.optim.SGD([weight], lr=2.0)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 4))
     assert optimizer.param_groups[0]["lr"] == 0
-    begun(scheduler)
+    skip_first_step(scheduler)
     rates = []
     for _ in range(5):
         rates.append(optimizer.param_groups[0]["lr"])

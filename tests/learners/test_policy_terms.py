@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from equipoise.errors import ConfigError
-from equipoise.learners.critic import Critic
 from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.policy_loss import policy_loss
 from equipoise.learners.policy_optimizer import PolicyOptimizer
+from equipoise.learners.policy_trainer import policy_loss
 from equipoise.learners.rollouts import RolloutBatch, rollout_batch
+from equipoise.learners.trainable_model import Critic
 from equipoise.types import Episode, Move, Turn, View, user
 
 LENGTHS = (3, 2, 1)

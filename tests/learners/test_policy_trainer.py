@@ -12,11 +12,10 @@ from trl_losses import trl_grpo
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.learners.policy_forward import TokenNumbers
-from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.policy_loss import policy_loss
 from equipoise.learners.policy_optimizer import rate_factor
-from equipoise.learners.policy_trainer import PolicyTrainer
+from equipoise.learners.policy_trainer import PolicyTrainer, policy_loss
 from equipoise.learners.rollouts import rollout_batch
 from equipoise.losses import kl as kls
 from equipoise.models.resources import Resources
@@ -94,7 +93,7 @@ def learn(policy_trainer, taught, seed=5, lines=None):
 
 def batch_of(policy_trainer, taught):
     """The batch with what is known of it before the update, its advantages and returns."""
-    batch = policy_trainer.prepared(*taught)
+    batch = policy_trainer.prepare(*taught)
     policy_trainer._estimate(batch)
     return batch
 
@@ -558,7 +557,7 @@ def test_reference_and_policy_are_read_at_the_players_temperature(make):
     """
     policy_trainer = make({"temperature": 0.5}, estimator="batch")
     episodes, turns = played(policy_trainer, answers=2)
-    batch = policy_trainer.prepared(episodes[::-1], turns[::-1])
+    batch = policy_trainer.prepare(episodes[::-1], turns[::-1])
     torch.testing.assert_close(batch.reference_BT, batch.old_BT)
     torch.testing.assert_close(batch.sampled_BT, batch.old_BT, atol=1e-4, rtol=0)
     assert not any(module.training for module in policy_trainer.model.modules())

@@ -12,7 +12,7 @@ import torch
 from equipoise.errors import ConfigError, DiskFull, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers as AnswersGame
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.preference import PairObjective, Preference, pair_rows
+from equipoise.learners.preference_learner import PairObjective, Preference, pair_rows
 from equipoise.losses.base import PreferenceLoss
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player

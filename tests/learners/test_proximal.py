@@ -14,7 +14,7 @@ from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
-from equipoise.learners.batch_files import read, write
+from equipoise.learners.process_group import read_batch, write_batch
 from equipoise.learners.proximal import Proximal
 from equipoise.models.resources import Resources
 from equipoise.players.scripted import Scripted
@@ -118,8 +118,8 @@ def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
     write_policy(weights, np.array([0.0, 1.0, 2.0, 3.0]))
     now = training_batch(tmp_path, other_weights=weights)
     learner = Proximal(rounds=9, entropy=True)
-    write(tmp_path, learner, now)
-    learner_again, again = read(tmp_path, lambda line: None, Resources())
+    write_batch(tmp_path, learner, now)
+    learner_again, again = read_batch(tmp_path, lambda line: None, Resources())
     assert learner_again == learner and again.other_players == now.other_players
     again_home = tmp_path / "again"
     again_home.mkdir()

@@ -7,10 +7,9 @@ import math
 import pytest
 import torch
 
-from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_trainer import PolicyTrainer
-from equipoise.learners.rollouts import RolloutBatch
-from equipoise.learners.sampler_mismatch import importance_weights, mismatch
+from equipoise.learners.rollouts import RolloutBatch, importance_weights, mismatch
 from equipoise.models.resources import Resources
 from equipoise.models.token_choice import SamplingSettings, choose, kept_mass
 from equipoise.players.base import Player

@@ -8,7 +8,7 @@ import pytest
 from equipoise.errors import NoSignal
 from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.sft import SFT, train_sft
+from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.adapters import Lora
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.tabular import (
+from equipoise.learners.tabular_learner import (
     Expectation,
     TabularLearner,
     judged_pairs,

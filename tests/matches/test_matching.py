@@ -7,9 +7,8 @@ import pytest
 
 from equipoise.games.answers import Answers
 from equipoise.matches.base import MatchContext
-from equipoise.matches.league import Mixture, Prioritised
-from equipoise.matches.sparta import Sparta
-from equipoise.matches.swiss import Swiss
+from equipoise.matches.rating_schedules import Sparta, Swiss
+from equipoise.matches.schedule import Mixture, Prioritised
 from equipoise.types import PlayerId, Prompt, user
 
 GAME = Answers(samples=2)

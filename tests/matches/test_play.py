@@ -6,7 +6,7 @@ from equipoise import seeds
 from equipoise.games.answers import Answers
 from equipoise.games.base import Ask, Game
 from equipoise.matches.base import Planned
-from equipoise.matches.play import play
+from equipoise.matches.match_play import play
 from equipoise.types import Message, Move, PlayerId, Prompt, View, user
 
 ONE, TWO = PlayerId("one"), PlayerId("two", 3)

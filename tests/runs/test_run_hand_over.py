@@ -4,7 +4,7 @@ import pytest
 from small import SMALL, settings
 
 from equipoise.learners.hand_over import FILE
-from equipoise.learners.preference import Preference
+from equipoise.learners.preference_learner import Preference
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.reading.losses import trained_and_played
 
@@ -40,8 +40,8 @@ def test_rounding_of_whole_weights_is_refused_for_an_adapter(command):
 class WithoutProbes(Preference):
     """A learner of one's own that writes nothing to be compared by."""
 
-    def learn_here(self, batch):
-        facts = super().learn_here(batch)
+    def learn(self, batch):
+        facts = super().learn(batch)
         (batch.output / FILE).unlink()
         return facts
 

@@ -5,7 +5,7 @@ import pytest
 from small import FINITE, settings
 
 from equipoise.errors import ConfigError
-from equipoise.learners.tabular import expectation, newton, win_probabilities
+from equipoise.learners.tabular_learner import expectation, newton, win_probabilities
 from equipoise.losses.base import PreferenceLoss
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory

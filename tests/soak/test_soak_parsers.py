@@ -6,8 +6,8 @@ from benchmarks.soak import parsers
 from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.environments.assistance.serving.visible_response import without_hidden
-from equipoise.judges.characters import MARKS, even_width
 from equipoise.judges.read_verdict import LONGEST, Unread, read_score
+from equipoise.judges.rules import MARKS, even_width
 
 MATRIX = dict.fromkeys(CELLS, Cell(1.0, 2.0))
 

@@ -58,7 +58,7 @@ def traces(
     """
     from rich.console import Console
 
-    from equipoise.learners.sft import SFT
+    from equipoise.learners.sft_learner import SFT
     from equipoise.report.terminal import Display
     from equipoise.runs.cold_start import cold_start, load, teacher_named
 

@@ -22,7 +22,7 @@ from equipoise.errors import NoSignal, RunError
 from equipoise.evaluation.base import JudgedMatch
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned
-from equipoise.matches.play import play
+from equipoise.matches.match_play import play
 from equipoise.matches.roles import Roles
 from equipoise.players.base import Actor
 from equipoise.players.population import Population, with_decoding

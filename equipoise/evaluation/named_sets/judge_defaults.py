@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from equipoise.judges.base import Judge
-from equipoise.judges.comparing import Comparing
+from equipoise.judges.pairwise import Comparing
 from equipoise.judges.question import QuestionSettings
 
 

@@ -12,10 +12,9 @@ from typing import Any, cast
 
 from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner, TrainingBatch
-from equipoise.learners.batch_files import write
-from equipoise.learners.checkpoints import LAUNCH
-from equipoise.learners.process_group import follow
-from equipoise.learners.processes import Launchable
+from equipoise.learners.fine_tuning import FineTuning
+from equipoise.learners.launch import LAUNCH
+from equipoise.learners.process_group import follow_lines, write_batch
 from equipoise.models.adapters import holds_adapter
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor
@@ -231,7 +230,7 @@ class Dispatcher:
         """Return True if workers train with it: it needs its batch alone, and starts no processes
         of its own.
         """
-        if self.pool is None or not isinstance(trainer, Launchable):
+        if self.pool is None or not isinstance(trainer, FineTuning):
             return False
         return trainer.launch is None and trainer.needs in ("pairs", "answers")
 
@@ -241,7 +240,7 @@ class Dispatcher:
         folder = (batch.scratch / LAUNCH).resolve()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        write(folder, trainer, batch)
+        write_batch(folder, trainer, batch)
         unit = Learn(str(folder))
         return RemoteTraining(unit, self.pool.submit(unit))
 
@@ -257,7 +256,7 @@ class RemoteTraining:
         """Wait for its end and return the facts that sum it up, handing on its lines of metrics
         meanwhile. Raises what the worker raised.
         """
-        follow(self._has_ended, Path(self._unit.folder) / METRICS, log)
+        follow_lines(self._has_ended, Path(self._unit.folder) / METRICS, log)
         return result_of(self._unit, self._future)
 
     def _has_ended(self, seconds: float) -> bool:

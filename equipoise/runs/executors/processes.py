@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from equipoise.learners.process_group import environment
+from equipoise.learners.process_group import clean_environment
 from equipoise.runs.executors.base import Executor
 from equipoise.runs.executors.worker import receive, send
 from equipoise.runs.executors.worker_pool import WorkerLostError, WorkerPool
@@ -29,7 +29,7 @@ class Processes(Executor):
         return WorkerPool(lambda i: _Process(self._environment(i)), self.processes)
 
     def _environment(self, i: int) -> dict[str, str]:
-        changed = environment(os.environ)
+        changed = clean_environment(os.environ)
         devices = _devices()
         if devices:
             changed["CUDA_VISIBLE_DEVICES"] = devices[i % len(devices)]

@@ -18,7 +18,7 @@ from equipoise.component import Component, import_path, imported
 from equipoise.errors import EquipoiseError, received, sent
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
-from equipoise.learners.batch_files import read
+from equipoise.learners.process_group import read_batch
 from equipoise.models.device import return_unused_memory
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.models.resources import Resources
@@ -102,7 +102,7 @@ class Judged(msgspec.Struct, frozen=True, tag=True):
 
 
 class Learn(msgspec.Struct, frozen=True, tag=True):
-    """A training whose batch lies in a folder (`learners.batch_files`)."""
+    """A training whose batch lies in a folder (`learners.process_group`)."""
 
     folder: str
 
@@ -239,7 +239,7 @@ class UnitRunner:
                 metrics.write(json.dumps(line) + "\n")
                 metrics.flush()
 
-            learner, batch = read(folder, log, self._resources)
+            learner, batch = read_batch(folder, log, self._resources)
             shared = learner.shares(batch.player)
             self._release_all(() if shared is None else (shared,))
             return learner.learn(batch)

@@ -24,7 +24,7 @@ from equipoise.evaluation.named_sets.records import (
     Likelihood,
 )
 from equipoise.judges.base import Judge, JudgeContext
-from equipoise.matches.play import play
+from equipoise.matches.match_play import play
 from equipoise.players.base import Actor, Scorer, TextScorer
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.database import to_json

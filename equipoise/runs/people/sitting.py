@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from equipoise.errors import DataError
 from equipoise.games.base import Game
 from equipoise.matches.base import Planned
-from equipoise.matches.play import Act, OpenMatch
+from equipoise.matches.match_play import Act, OpenMatch
 from equipoise.types import Match, Move, PlayerId, View
 
 LONGEST_MOVE = 20_000  # characters

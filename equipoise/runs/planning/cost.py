@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from equipoise import seeds
 from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner
-from equipoise.learners.fine_tuning_settings import FineTuningSettings
+from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import Launch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.device import machine_memory, program_memory
@@ -332,7 +332,7 @@ def _passes(trainer: Learner) -> tuple[float, float]:
     if isinstance(trainer, PolicyGradientSettings):
         models = 2 if trainer.critic == "model" else 1
         return models + (trainer.kl > 0), models * trainer.epochs
-    if isinstance(trainer, FineTuningSettings):
+    if isinstance(trainer, FineTuning):
         return 0, trainer.epochs
     return 0, 1
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from equipoise.judges.base import Judge
 from equipoise.learners.automatic import LARGE, decided
 from equipoise.learners.base import Learner
-from equipoise.learners.fine_tuning_settings import FineTuningSettings
-from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.fine_tuning import FineTuning
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import Description, describe
@@ -178,7 +178,7 @@ class _Estimate:
 
     def _trainer(self, name: str, player: Local) -> Learner:
         trainer = self._config.learner_of(name)
-        if isinstance(trainer, FineTuningSettings | PolicyGradientSettings):
+        if isinstance(trainer, FineTuning | PolicyGradientSettings):
             large = self._size(player).parameters >= LARGE
             return decided(trainer, large and self._kind(self._on(player)) != "cpu")
         return trainer

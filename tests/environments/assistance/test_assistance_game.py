@@ -21,7 +21,7 @@ from equipoise.environments.assistance.utilities import (
 from equipoise.environments.assistance.written_game import pareto
 from equipoise.errors import DataError
 from equipoise.matches.base import Planned
-from equipoise.matches.play import play
+from equipoise.matches.match_play import play
 from equipoise.types import Message, Move, PlayerId, Prompt, user
 
 GOOD = (

@@ -8,8 +8,8 @@ import pytest
 from equipoise.data.shaping import Shaping
 from equipoise.environments.red_team.game import RedTeam
 from equipoise.environments.red_team.red_teaming import RedTeaming
-from equipoise.learners.estimators.base import Estimator
-from equipoise.learners.policy_gradient import PolicyGradient
+from equipoise.learners.estimators import Estimator
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.matches.roles import Roles
 from equipoise.runs.recipes import load
 from equipoise.runs.turns import Turns

@@ -11,7 +11,7 @@ from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import Planned
-from equipoise.matches.play import play
+from equipoise.matches.match_play import play
 from equipoise.types import Match, Move, PlayerId
 
 pytest.importorskip("pyspiel")

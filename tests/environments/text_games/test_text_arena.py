@@ -11,7 +11,7 @@ from equipoise.environments.text_games.game import Deals, any_move_in_brackets
 from equipoise.environments.text_games.text_arena import TextArena
 from equipoise.errors import ConfigError
 from equipoise.matches.base import Planned
-from equipoise.matches.play import play
+from equipoise.matches.match_play import play
 from equipoise.types import Match, Move, PlayerId
 
 pytest.importorskip("textarena")

@@ -17,7 +17,7 @@ from equipoise.evaluation.named_sets.answer_files import (
     mt_bench_row,
 )
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.judges.comparing import Comparison, combined
+from equipoise.judges.pairwise import Comparison, combined
 from equipoise.runs import recipes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.results import results as run_results

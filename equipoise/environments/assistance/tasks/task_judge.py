@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from equipoise.environments.assistance.game import PACKAGE
-from equipoise.judges.base import Judge
+from equipoise.judges.base import Judge, why_unanswered
 from equipoise.judges.grading import AnswerToGrade, GradeSettings, GradingByModels, answers_to_grade
-from equipoise.judges.last_answers import why_unanswered
 from equipoise.judges.question import PLACEHOLDERS, Question, QuestionSettings, Quotes, brief_reason
 from equipoise.judges.read_verdict import BOXED, SCORE_KEYS, Unread, read_score
 from equipoise.players.base import Player

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -13,18 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from equipoise.errors import ConfigError
+from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.fine_tuning import (
-    fine_tune,
-    fine_tune_player,
-    model_to_train,
-    need_examples,
-    shared_key,
-)
-from equipoise.learners.fine_tuning_settings import FineTuningSettings
-from equipoise.learners.processes import Launchable
-from equipoise.players.base import Player
-from equipoise.types import Message
+from equipoise.learners.fine_tuning import FineTuning, fine_tune, need_examples
+from equipoise.players.local import Local
+from equipoise.types import Message, PlayerId
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +27,7 @@ if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
 
 
-class SFT(FineTuningSettings, Launchable):
+class SFT(FineTuning):
     """Minimises −log p of the winning answers' tokens, in nats a token.
 
     Prompts are not trained on.
@@ -45,19 +38,11 @@ class SFT(FineTuningSettings, Launchable):
 
     learning_rate: float = Field(1e-5, gt=0, description="peak learning rate of AdamW")
 
-    def steps(self, examples: int) -> int:
-        """Optimizer steps, over all processes."""
-        return self.updates(examples, self.processes)
-
-    def shares(self, player: Player) -> Hashable | None:
-        """The base of the player's adapter."""
-        return None if self.launch is not None else shared_key(self, player)
-
-    def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
+    def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next generation into `batch.output`; returns the last line of metrics.
 
         An answer that won several pairs of its prompt is one example. Raises what
-        `Preference.learn_here` raises.
+        `Preference.learn` raises.
         """
         need_examples(batch.pairs, batch.learner)
         winners = dict.fromkeys(
@@ -65,12 +50,8 @@ class SFT(FineTuningSettings, Launchable):
         )
         examples = [(messages, text) for messages, text, _ in winners]
         cut = [was_cut for _, _, was_cut in winners]
-        return fine_tune_player(
-            self,
-            self.kind,
-            batch,
-            lambda encoding: answer_rows(examples, encoding, cut),
-            AnswerObjective(),
+        return fine_tune(
+            self, batch, lambda encoding: answer_rows(examples, encoding, cut), AnswerObjective()
         )
 
 
@@ -94,8 +75,6 @@ def train_sft(
     `scratch` keeps checkpoints through a crash. Returns the last line of metrics. Raises NoSignal,
     ModelError, DataError, DiskFull, EquipoiseError.
     """
-    from equipoise.players.local import Local
-
     settings = settings or SFT.model_validate({})
     if settings.launch is not None:
         raise ConfigError(
@@ -107,24 +86,22 @@ def train_sft(
         "lora": lora,
         "max_length": max_length,
         "template": template,
+        "device": device,
     }
-    player = Local.model_validate(model_settings)
-    settings = settings.on(player.model_copy(update={"device": device}))
-    encoding = player.encoding()
-    model = model_to_train(player, None, seed, settings.precision)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
-        return fine_tune(
-            settings,
-            model,
-            encoding,
-            answer_rows(examples, encoding),
-            AnswerObjective(),
+        batch = TrainingBatch(
+            learner=PlayerId("model"),
+            player=Local.model_validate(model_settings),
+            weights=None,
             output=out,
             scratch=scratch or Path(temporary) / "scratch",
             seed=seed,
-            device=device,
+            game=Answers.model_validate({}),
             log=log,
+        )
+        return fine_tune(
+            settings, batch, lambda encoding: answer_rows(examples, encoding), AnswerObjective()
         )
 
 
@@ -139,8 +116,7 @@ class AnswerObjective:
         return -logprob_A, {"answer_logprob": logprob_A.detach()}
 
     def size(self, row: Row) -> float:
-        """A mean over tokens."""
-        return float(len(row.answers.answers[0]))
+        return float(len(row.answers.answers[0]))  # a mean over tokens
 
 
 def answer_rows(

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import model_validator
 
 from equipoise.games.base import Game
-from equipoise.learners.base import TrainingBatch
+from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.processes import StandingLearner
 from equipoise.players.base import Player, Precision
+from equipoise.players.local import Local
 from equipoise.players.local_settings import LocalSettings
 
 if TYPE_CHECKING:
     from equipoise.learners.policy_trainer import PolicyTrainer
 
 
-class PolicyGradient(PolicyGradientSettings, StandingLearner):
-    """Raises the probability of moves that were paid more than expected, by the clipped surrogate
-    of PPO.
+class PolicyGradient(PolicyGradientSettings, Learner):
+    """Raises the probability of moves that earned more than expected, by the clipped surrogate of
+    PPO.
 
     Sources: PPO arXiv 1707.06347, its details arXiv 2203.02155 and 1909.08593; GRPO arXiv
     2402.03300; RLOO arXiv 2402.14740; REINFORCE++ arXiv 2501.03262; role baselines arXiv
@@ -58,47 +58,40 @@ class PolicyGradient(PolicyGradientSettings, StandingLearner):
         return self
 
     def faults(self, player: Player, game: Game) -> Iterator[str]:
-        """That the player is no model in this process, or is an adapter whose base would be
-        divided.
-        """
-        yield from super().faults(player, game)
+        if not isinstance(player, Local):
+            yield f"'{self.kind}' trains players of kind 'local', not '{player.kind}'"
         divides = self.launch is not None and self.launch.divides_weights
         if divides and isinstance(player, LocalSettings) and player.lora is not None:
             yield "launch: fsdp2 divides whole weights; with lora, use ddp"
 
     def carried_precision(self) -> Precision:
-        """That of its own products; `auto` counts as fp32."""
-        return "bf16" if self.precision == "bf16" else "fp32"
+        return "bf16" if self.precision == "bf16" else "fp32"  # auto counts as fp32
 
     def share_of_outcome(self, later: int) -> float:
-        """turn_discount^later."""
         return self.turn_discount**later
 
     def steps(self, examples: int) -> int:
-        """Optimizer steps of an update."""
         return self.epochs * self.minibatches
 
     def kept(self, parameters: int, adapter: bool) -> int:
-        """The reference, unless it is an adapter, and a critic that is a model, with its gradients
-        and moments.
-        """
         width = 2 if self.precision == "bf16" else 4
         reference = width * parameters if self.kl and not adapter else 0
+        # weights, gradients and AdamW's two moments, in float32
         critic = 16 * parameters if self.critic == "model" else 0
         return reference + critic
 
-    def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
-        """One update, in one of several processes, of the trainer that is among `batch.resources`;
-        it begins with `batch.state` where that is given.
+    def learn(self, batch: TrainingBatch) -> dict[str, float]:
+        """Update the trainer that stays among `batch.resources`, in one of several processes; it
+        begins with `batch.state` where that is given.
 
-        What samples is written into `batch.output`.
+        Writes the weights that sample into `batch.output`.
         """
         from equipoise.learners.policy_trainer import PolicyTrainer
         from equipoise.learners.sharding import Sharding
 
         name = batch.learner.name
         trainer = batch.resources.get(
-            _key(name),
+            ("policy trainer", name),
             lambda: PolicyTrainer(
                 self, batch.player, name, batch.first_seed, sharding=Sharding.of(self.launch)
             ),
@@ -110,15 +103,11 @@ class PolicyGradient(PolicyGradientSettings, StandingLearner):
         trainer.save_update(batch.output)
         return facts
 
-    def save_state_here(self, batch: TrainingBatch) -> None:
+    def save_state(self, batch: TrainingBatch) -> None:
         """Write the state of the trainer among `batch.resources` into `batch.output`."""
 
         def absent() -> PolicyTrainer:
             raise AssertionError(f"{batch.learner} has not learned here")
 
-        batch.resources.get(_key(batch.learner.name), absent).save_state(batch.output)
-
-
-def _key(name: str) -> tuple[str, str]:
-    """Under which a player's trainer stays among the resources."""
-    return "policy trainer", name
+        trainer = batch.resources.get(("policy trainer", batch.learner.name), absent)
+        trainer.save_state(batch.output)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -11,12 +12,8 @@ from pydantic import Field
 
 from equipoise.errors import ConfigError
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.fine_tuning import fine_tune_player, need_examples, shared_key
-from equipoise.learners.fine_tuning_settings import FineTuningSettings
-from equipoise.learners.processes import Launchable
+from equipoise.learners.fine_tuning import FineTuning, fine_tune, need_examples
 from equipoise.losses.base import PairBatch, PreferenceLoss
-from equipoise.players.base import Player
-from equipoise.types import Pair
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from equipoise.models.encoding import Encoding
 
 
-class Preference(FineTuningSettings, Launchable):
+class Preference(FineTuning):
     """Minimises the mean of `loss.rows` over the pairs of a training batch.
 
     Opponents are columns of numbers that were computed beforehand, so each further one costs
@@ -40,15 +37,7 @@ class Preference(FineTuningSettings, Launchable):
         description="compute a pair's prompt once for both answers, where the architecture allows",
     )
 
-    def steps(self, examples: int) -> int:
-        """Optimizer steps, over all processes."""
-        return self.updates(examples, self.processes)
-
-    def shares(self, player: Player) -> Hashable | None:
-        """The base of the player's adapter."""
-        return None if self.launch is not None else shared_key(self, player)
-
-    def learn_here(self, batch: TrainingBatch) -> dict[str, float]:
+    def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next generation into `batch.output`; returns the last line of metrics.
 
         It has `steps`, `loss`, `margin` and `accuracy` (as the loss defines them), `grad_norm`, …
@@ -59,13 +48,9 @@ class Preference(FineTuningSettings, Launchable):
             raise ConfigError("learner 'preference' needs a loss; name one, as in `loss: mnpo`")
         need_examples(batch.pairs, batch.learner)
         weights = tuple(weight for _, weight in batch.opponents)
-        return fine_tune_player(
-            self,
-            self.kind,
-            batch,
-            lambda encoding: pair_rows(batch, encoding),
-            PairObjective(batch.loss, weights),
-            share=self.share_prompts,
+        objective = PairObjective(batch.loss, weights)
+        return fine_tune(
+            self, batch, partial(pair_rows, batch), objective, share=self.share_prompts
         )
 
 
@@ -87,11 +72,10 @@ class PairObjective:
         return self.loss.rows(pairs), self.loss.logged(pairs)
 
     def size(self, row: Row) -> float:
-        """A mean over pairs."""
-        return 1.0
+        return 1.0  # a mean over pairs
 
     def pair_batch(self, logprob_A: torch.Tensor, batch: Sequence[Row]) -> PairBatch:
-        """What the loss sees."""
+        """The batch as the loss takes it."""
         policy_2B = logprob_A.view(-1, 2).T
         column_BC = logprob_A.new_tensor([row.columns for row in batch])
         lengths = [list(map(len, row.answers.answers)) for row in batch]
@@ -120,39 +104,9 @@ def pair_rows(batch: TrainingBatch, encoding: Encoding) -> list[Row]:
     from equipoise.learners.answer_trainer import Row
     from equipoise.models.packing import PromptAnswers
 
-    _check_opponents(batch)
-    rows = []
-    for b, pair in enumerate(batch.pairs):
-        prompt = encoding.prompt_ids(pair.messages)
-        room = encoding.max_length - len(prompt)
-        answers = [
-            encoding.answer_ids(text, not cut)[:room]
-            for text, cut in ((pair.chosen, pair.chosen_cut), (pair.rejected, pair.rejected_cut))
-        ]
-        columns = list(_scores(pair))
-        for k in range(len(batch.opponents)):
-            columns.append(float(batch.opponent_chosen_KB[k, b]))
-            columns.append(float(batch.opponent_rejected_KB[k, b]))
-        rows.append(Row(PromptAnswers(prompt, answers), tuple(columns)))
-    return rows
-
-
-def _scores(pair: Pair) -> tuple[float, float]:
-    """What the loss reads of both answers: P(answer beats …) where it was estimated, else the
-    judge's scores.
-    """
-    if pair.chosen_win is None or pair.rejected_win is None:
-        return pair.chosen_score, pair.rejected_score
-    return pair.chosen_win, pair.rejected_win
-
-
-def _check_opponents(batch: TrainingBatch) -> None:
-    """Raises ConfigError unless each opponent has a number for each answer."""
     shape = (len(batch.opponents), len(batch.pairs))
-    for name, values_KB in (
-        ("chosen", batch.opponent_chosen_KB),
-        ("rejected", batch.opponent_rejected_KB),
-    ):
+    opponents_KB = {"chosen": batch.opponent_chosen_KB, "rejected": batch.opponent_rejected_KB}
+    for name, values_KB in opponents_KB.items():
         if values_KB.shape != shape and shape[0]:
             raise ConfigError(
                 f"opponents' log-probabilities of the {name} answers are "
@@ -160,3 +114,19 @@ def _check_opponents(batch: TrainingBatch) -> None:
             )
         if not np.isfinite(values_KB).all():
             raise ConfigError(f"an opponent's log-probability of a {name} answer is not a number")
+    rows = []
+    for b, pair in enumerate(batch.pairs):
+        prompt = encoding.prompt_ids(pair.messages)
+        room = encoding.max_length - len(prompt)
+        chosen = encoding.answer_ids(pair.chosen, not pair.chosen_cut)[:room]
+        rejected = encoding.answer_ids(pair.rejected, not pair.rejected_cut)[:room]
+        # P(answer beats …) where it was estimated, else the judge's scores
+        if pair.chosen_win is None or pair.rejected_win is None:
+            columns = [pair.chosen_score, pair.rejected_score]
+        else:
+            columns = [pair.chosen_win, pair.rejected_win]
+        for k in range(len(batch.opponents)):
+            columns.append(float(batch.opponent_chosen_KB[k, b]))
+            columns.append(float(batch.opponent_rejected_KB[k, b]))
+        rows.append(Row(PromptAnswers(prompt, [chosen, rejected]), tuple(columns)))
+    return rows

@@ -1,4 +1,7 @@
-"""One of the processes of a `process_group`: `python -m equipoise.learners.worker FOLDER`."""
+"""One of the processes of a `process_group`.
+
+python -m equipoise.learners.training_worker FOLDER
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,17 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any, TextIO
 
 from equipoise.errors import ConfigError, sent
-from equipoise.learners.batch_files import read
+from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import world_size
-from equipoise.learners.process_group import BEAT, HOST, LINES, ORDER, PARENT
-from equipoise.learners.processes import Launchable, StandingLearner
+from equipoise.learners.policy_gradient_learner import PolicyGradient
+from equipoise.learners.process_group import BEAT, HOST, LINES, ORDER, PARENT, read_batch
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.models.resources import Resources
 from equipoise.system.locks import lock
@@ -31,7 +35,7 @@ POLL = 0.05  # seconds between two looks for an order
 
 
 def main(folder: Path) -> None:
-    """Obey the orders in `folder`, together with the other processes, until the last.
+    """Carry out the orders in `folder`, together with the other processes, until the last.
 
     The first process writes metrics and results.
     """
@@ -42,8 +46,10 @@ def main(folder: Path) -> None:
         _serve(folder, rank)
     except Exception as error:
         kind, message = sent(error)
-        why = {"kind": kind, "message": message, "alone": is_left_alone(error)}
-        _write(folder / f"error-{rank}.json", why)
+        reason = {"kind": kind, "message": message, "alone": is_left_alone(error)}
+        draft = folder / f"error-{rank}.draft"
+        draft.write_text(json.dumps(reason))
+        draft.rename(draft.with_suffix(".json"))  # it appears complete or not at all
         raise
 
 
@@ -52,10 +58,10 @@ def _serve(folder: Path, rank: int) -> None:
 
     resources = Resources()  # stay open from order to order
     state = None
-    for number, what in orders(folder / ORDER):
+    for number, kind in orders(folder / ORDER):
         with open(folder / str(number) / LINES, "a") as lines:
             answers = lines if rank == 0 else None
-            facts = _obey(folder / str(number), what, resources, answers)
+            facts = _carry_out(folder / str(number), kind, resources, answers)
             state = PartialState()
             state.wait_for_everyone()  # all have read it, and are ready for the next
             if rank == 0:
@@ -66,7 +72,7 @@ def _serve(folder: Path, rank: int) -> None:
 
 
 def orders(file: Path) -> Iterator[tuple[int, str]]:
-    """The numbers and names of the orders that appear in the file, until the last."""
+    """The number and kind of each order that appears in the file, until the last."""
     done = 0
     while True:
         text = file.read_text()
@@ -80,18 +86,19 @@ def orders(file: Path) -> Iterator[tuple[int, str]]:
             time.sleep(POLL)
 
 
-def _obey(
-    folder: Path, what: str, resources: Resources, answers: TextIO | None
+def _carry_out(
+    folder: Path, kind: str, resources: Resources, answers: TextIO | None
 ) -> dict[str, float]:
-    """What the learner returns for this order; its lines of metrics go into `answers`."""
+    """The learner's result for this order; its lines of metrics go into `answers`."""
 
     def log(line: dict[str, Any]) -> None:
         if answers is not None:
             answers.write(json.dumps({"log": line}) + "\n")
             answers.flush()
 
-    learner, batch = read(folder, log, resources)
-    assert isinstance(learner, Launchable) and learner.launch is not None
+    learner, batch = read_batch(folder, log, resources)
+    batch = replace(batch, launched=True)
+    assert isinstance(learner, FineTuning | PolicyGradient) and learner.launch is not None
     if world_size() != learner.launch.processes:
         raise ConfigError(
             f"learner.launch asks for {learner.launch.processes} processes, but "
@@ -99,19 +106,15 @@ def _obey(
             "distributed_type has to be MULTI_GPU (on CPUs, too), FSDP or "
             "DEEPSPEED"
         )
-    match what:
-        case "learn":
-            return learner.learn_here(batch)
-        case "save_state":
-            assert isinstance(learner, StandingLearner)
-            learner.save_state_here(batch)
-            return {}
-        case _:
-            raise AssertionError(f"nobody gives the order '{what}'")
+    if kind == "learn":
+        return learner.learn(batch)
+    assert kind == "save_state" and isinstance(learner, PolicyGradient), kind
+    learner.save_state(batch)
+    return {}
 
 
 def is_left_alone(error: BaseException) -> bool:
-    """Whether the error says no more than that another process has ended: it comes from torch's
+    """True if the error says no more than that another process has ended: it comes from torch's
     communication, or from a pass backward, in which torch communicates.
     """
     from torch.distributed import DistError
@@ -123,13 +126,6 @@ def is_left_alone(error: BaseException) -> bool:
     inner = [frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__)]
     own = takewhile(lambda name: name.startswith("torch."), reversed(inner))
     return any(name.startswith(COMMUNICATION) for name in own)
-
-
-def _write(file: Path, value: Any) -> None:
-    """`file` appears complete or not at all."""
-    draft = file.with_suffix(".draft")
-    draft.write_text(json.dumps(value))
-    draft.rename(file)
 
 
 def _end_with_parent(folder: Path) -> None:

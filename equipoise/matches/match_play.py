@@ -1,6 +1,4 @@
-"""All matches advance together: every round, each player gets one batch of views and gives one
-batch of moves.
-"""
+"""Playing matches: the players' moves are asked for in batches, and handed to the referees."""
 
 from __future__ import annotations
 
@@ -12,9 +10,12 @@ from equipoise.games.base import Ask, Game, Referee
 from equipoise.matches.base import Planned
 from equipoise.types import Match, Move, PlayerId, Turn, View
 
+Batch = tuple[PlayerId, list[View], list[int]]
+"""A player, its views, and a seed for each."""
 Act = Callable[[PlayerId, list[View], list[int]], list[Move]]
-# Likewise of several players, each with its views and seeds: the moves of each.
-ActTogether = Callable[[list[tuple[PlayerId, list[View], list[int]]]], list[list[Move]]]
+"""One move a view."""
+ActTogether = Callable[[list[Batch]], list[list[Move]]]
+"""The moves of several players, each for its own batch."""
 
 
 def play(
@@ -22,9 +23,10 @@ def play(
 ) -> list[Match]:
     """Play every planned match to its end, in order.
 
-    `act(player, views, seeds)` gives one move a view; `together`, where it is given, those of all
-    players whose turn it is. A move's seed comes from (match seed, seat, its turn number), so it
-    does not depend on who else is playing.
+    All matches advance together: every round, each player gets one batch of views and gives one
+    batch of moves. `act(player, views, seeds)` gives one move a view; `together`, where it is
+    given, those of all players that are asked in a round. A move's seed comes from (match seed,
+    seat, its turn number), so it does not depend on who else is playing.
     """
     if together is None:
         assert act is not None, "somebody has to move"
@@ -32,32 +34,27 @@ def play(
     matches = [OpenMatch(plan, game.referee(plan.prompt)) for plan in planned]
     waiting = [match for match in matches if match.asks]
     while waiting:
-        _move(waiting, together)
+        asked: dict[PlayerId, list[tuple[OpenMatch, int]]] = defaultdict(list)
+        for match in waiting:
+            for i, ask in enumerate(match.asks):
+                asked[match.plan.seats[ask.seat]].append((match, i))
+        batches: list[Batch] = []
+        for player, rows in asked.items():
+            views = [match.asks[i].view for match, i in rows]
+            batches.append((player, views, [match.seed(i) for match, i in rows]))
+        for (player, rows), moves in zip(asked.items(), together(batches), strict=True):
+            assert len(moves) == len(rows), f"{player}: {len(moves)} moves for {len(rows)} views"
+            for (match, i), move in zip(rows, moves, strict=True):
+                match.moves[i] = move
         for match in waiting:
             match.advance()
         waiting = [match for match in waiting if match.asks]
     return [match.result(game.kind) for match in matches]
 
 
-def _move(waiting: Sequence[OpenMatch], together: ActTogether) -> None:
-    """Get the moves that the matches wait for, one batch a player."""
-    batches: dict[PlayerId, list[tuple[OpenMatch, int]]] = defaultdict(list)
-    for match in waiting:
-        for i, ask in enumerate(match.asks):
-            batches[match.plan.seats[ask.seat]].append((match, i))
-    turns = [
-        (player, [match.asks[i].view for match, i in rows], [match.seed(i) for match, i in rows])
-        for player, rows in batches.items()
-    ]
-    for (player, rows), moves in zip(batches.items(), together(turns), strict=True):
-        assert len(moves) == len(rows), f"{player} gave {len(moves)} moves for {len(rows)} views"
-        for (match, i), move in zip(rows, moves, strict=True):
-            match.moves[i] = move
-
-
 class OpenMatch:
-    """A match that is being played: what its referee asks now (`asks`, none at its end), the moves
-    that answer it so far (`moves`), and the turns before.
+    """A match under way: the referee's present asks (`asks`, none at its end), the moves that
+    answer them so far (`moves`), and the turns before.
     """
 
     def __init__(self, plan: Planned, referee: Referee) -> None:
@@ -67,7 +64,7 @@ class OpenMatch:
         self._take(next(self._referee, None))
 
     def _take(self, request: Ask | list[Ask] | None) -> None:
-        """Note what the referee asks next; None: nothing, the match is over."""
+        """Note the referee's next request; None: the match is over."""
         self._together = isinstance(request, list)
         if request is None:
             self.asks: list[Ask] = []
@@ -92,7 +89,7 @@ class OpenMatch:
             self._take(None)
 
     def result(self, game: str) -> Match:
-        """The match as it was played."""
+        """The match as a record."""
         plan = self.plan
         return Match(
             id=plan.id,

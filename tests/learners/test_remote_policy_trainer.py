@@ -17,14 +17,14 @@ from test_policy_trainer import learn, played
 
 from equipoise.errors import EquipoiseError
 from equipoise.games.answers import Answers
-from equipoise.learners.division import Division
-from equipoise.learners.estimators.group_relative import GroupRelative
-from equipoise.learners.policy_gradient import PolicyGradient
-from equipoise.learners.policy_state import PolicyState
+from equipoise.learners.estimators import GroupRelative
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_trainer import PolicyTrainer
 from equipoise.learners.process_group import GroupLostError
-from equipoise.learners.standing_trainer import StandingTrainer
-from equipoise.learners.worker import orders
+from equipoise.learners.remote_policy_trainer import RemotePolicyTrainer
+from equipoise.learners.sampled_policy import PolicyState
+from equipoise.learners.sharding import ProcessRank
+from equipoise.learners.training_worker import orders
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 
@@ -61,7 +61,7 @@ def standing(model_folder, tmp_path):
         if launch is None:
             return PolicyTrainer(*shared)
         scratch = tmp_path / f"scratch-{len(opened)}"
-        opened.append(StandingTrainer(*shared, None, scratch, Answers()))
+        opened.append(RemotePolicyTrainer(*shared, None, scratch, Answers()))
         return opened[-1]
 
     yield build
@@ -138,7 +138,7 @@ def test_a_process_that_is_killed_is_noticed_and_none_is_left(standing, tmp_path
     workers = [
         pid
         for pid in processes_with(scratch)
-        if "equipoise.learners.worker" in psutil.Process(pid).cmdline()
+        if "equipoise.learners.training_worker" in psutil.Process(pid).cmdline()
         and "accelerate.commands.launch" not in psutil.Process(pid).cmdline()
     ]
     assert len(workers) == 2
@@ -156,7 +156,7 @@ def test_a_process_that_is_killed_is_noticed_and_none_is_left(standing, tmp_path
 class Broken(GroupRelative):
     """A user's own estimator, which fails in one of the processes."""
 
-    kind: str = "test_standing_trainer:Broken"  # pyright: ignore
+    kind: str = "test_remote_policy_trainer:Broken"  # pyright: ignore
     killed: bool = False
 
     def advantages(self, batch, reward_BT, baselines):
@@ -170,7 +170,7 @@ class Broken(GroupRelative):
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [False, True])
 def test_an_exception_is_told_from_a_process_that_was_lost(standing, killed):
-    estimator = {"kind": "test_standing_trainer:Broken", "killed": killed}
+    estimator = {"kind": "test_remote_policy_trainer:Broken", "killed": killed}
     trainer = standing({"num_processes": 2}, estimator=estimator)
     with pytest.raises(EquipoiseError) as error:
         learn(trainer, played(trainer))
@@ -186,17 +186,17 @@ def test_every_process_computes_equally_many_portions():
     device = torch.device("cpu")
 
     def own(count, index):
-        return Division(device, 3, index).own([[n] for n in range(count)])
+        return ProcessRank(device, 3, index).portions_here([[n] for n in range(count)])
 
     assert [own(4, index) for index in range(3)] == [
         [([0], 1.0), ([3], 1.0)],
         [([1], 1.0), ([0], 0.0)],
         [([2], 1.0), ([0], 0.0)],
     ]
-    alone = Division(device)
-    assert alone.own([[0], [1]]) == [([0], 1.0), ([1], 1.0)]
+    alone = ProcessRank(device)
+    assert alone.portions_here([[0], [1]]) == [([0], 1.0), ([1], 1.0)]
     value = torch.ones(2)
-    assert alone.processes == 1 and alone.summed(value) is value
+    assert alone.processes == 1 and alone.add_up(value) is value
 
 
 def test_an_order_is_obeyed_once_it_is_whole(tmp_path):

@@ -1,4 +1,4 @@
-"""A policy trainer whose updates are computed by processes that stay.
+"""A policy trainer whose updates are computed by other processes, which stay from update to update.
 
 The policy samples here. Optimizer, critic and reference are with the processes, which are started
 for the first update and keep them, with their own copy of the policy or their shares of it, from
@@ -14,13 +14,12 @@ from pathlib import Path
 
 from equipoise.games.base import Game
 from equipoise.learners.base import TrainingBatch
-from equipoise.learners.checkpoints import LAUNCH
-from equipoise.learners.division import Division
 from equipoise.learners.fine_tuning import local_player
-from equipoise.learners.policy_gradient import PolicyGradient
-from equipoise.learners.policy_state import PolicyUpdate
+from equipoise.learners.launch import LAUNCH
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.process_group import ProcessGroup
-from equipoise.learners.sampled_policy import Log, SampledPolicy
+from equipoise.learners.sampled_policy import Log, PolicyUpdate, SampledPolicy
+from equipoise.learners.sharding import ProcessRank
 from equipoise.learners.trainable_model import TrainableModel
 from equipoise.models.device import choose_device, return_unused_memory
 from equipoise.models.resources import Resources
@@ -28,7 +27,7 @@ from equipoise.players.base import Player
 from equipoise.types import Episode, PlayerId, Turn
 
 
-class StandingTrainer(SampledPolicy):
+class RemotePolicyTrainer(SampledPolicy):
     """Trains one player by policy gradients, in the processes of `settings.launch`."""
 
     def __init__(
@@ -38,37 +37,39 @@ class StandingTrainer(SampledPolicy):
         name: str,
         seed: int,
         resources: Resources,
-        sent: Path | None,
+        adapters: Path | None,
         scratch: Path,
         game: Game,
     ) -> None:
-        """As of a `PolicyTrainer`. `scratch` is a folder for what crosses, which every machine
-        sees. Raises ConfigError, ModelError.
+        """The first arguments are those of `PolicyTrainer`. scratch: a folder for the batches and
+        weights that cross, which every machine sees. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
         device = choose_device(player.device)
-        policy = TrainableModel(
-            settings.on(player), player, name, seed, device, resources, trained=False
-        )
-        super().__init__(
-            settings.on(player), player, policy, None, Division(device), resources, sent
-        )
         assert settings.launch is not None
-        self._given, self._launch = settings, settings.launch
+        self._learner_settings, self._launch = settings, settings.launch
+        settings = settings.on(player)
+        policy = TrainableModel(settings, player, name, seed, device, resources, trained=False)
+        rank = ProcessRank(device)
+        super().__init__(settings, player, policy, None, rank, resources, adapters)
         self._seed, self._scratch, self._game = seed, scratch, game
         self._group: ProcessGroup | None = None
-        self._state: Path | None = None  # what the processes have to begin with
+        self._state: Path | None = None  # where the processes have to begin
 
     def learn(
         self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log
     ) -> dict[str, float]:
-        """As `PolicyTrainer.learn`, by the processes, which are started if need be.
+        """Update the policy as `PolicyTrainer.learn` does, by the processes, which are started if
+        need be.
 
         Raises what they raise, GroupLostError where they have ended; the trainer must not be used
         then.
         """
+        output = self._scratch / "update"
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir(parents=True)
         batch = replace(
-            self._batch(self._empty("update")),
+            self._batch(output),
             seed=seed,
             episodes=list(episodes),
             turns=list(turns),
@@ -78,9 +79,9 @@ class StandingTrainer(SampledPolicy):
         return_unused_memory()  # the processes are on the same accelerators
         if self._group is None:
             self._group = ProcessGroup(self._launch, self._scratch / LAUNCH)
-        facts = self._group.learn(self._given, batch)
+        facts = self._group.learn(self._learner_settings, batch)
         update = PolicyUpdate.read(batch.output)
-        self._take(update.weights, update.probe)
+        self._take_up(update.weights, update.probe)
         self.learner = PlayerId(self.learner.name, self.learner.generation + 1)
         return facts
 
@@ -90,7 +91,7 @@ class StandingTrainer(SampledPolicy):
         Raises as `learn` does.
         """
         assert self._group is not None, "a state that was loaded is on disk already"
-        self._group.save_state(self._given, self._batch(folder))
+        self._group.save_state(self._learner_settings, self._batch(folder))
 
     def load(self, folder: Path, generation: int) -> None:
         """Take up the state that `save_state` wrote at this generation; it has to stay there until
@@ -98,7 +99,7 @@ class StandingTrainer(SampledPolicy):
         """
         self.close()
         state = PolicyUpdate.read(folder)
-        self._take(state.weights, state.probe)
+        self._take_up(state.weights, state.probe)
         self._state = folder
         self.learner = PlayerId(self.learner.name, generation)
 
@@ -120,9 +121,3 @@ class StandingTrainer(SampledPolicy):
             first_seed=self._seed,
             game=self._game,
         )
-
-    def _empty(self, name: str) -> Path:
-        folder = self._scratch / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        return folder
