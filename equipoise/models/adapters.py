@@ -48,7 +48,7 @@ def packaged_adapters() -> dict[str, Path]:
 
 
 class PublishedName(NamedTuple):
-    """What a model is called elsewhere: `hub` is its repository on a hub, if it has one."""
+    """A model's name elsewhere: `hub` is its repository on a hub, if it has one."""
 
     name: str
     hub: str | None = None
@@ -56,9 +56,7 @@ class PublishedName(NamedTuple):
 
 
 def published_name(model: str, folder: Path = Path()) -> PublishedName:
-    """A model's name without where it lies on this machine; relative paths are relative to
-    `folder`.
-    """
+    """A model's name without its place on this machine; relative paths start at `folder`."""
     if model in packaged_models():
         return PublishedName(model, packaged=True)
     path = folder / Path(model).expanduser()
@@ -115,10 +113,7 @@ def resolve_adapter(adapter: str) -> Path:
 
 
 def holds_adapter(weights: Path, lora: Lora | None) -> bool:
-    """Whether a generation folder holds an adapter, not a whole model.
-
-    Raises ModelError unless `lora` agrees.
-    """
+    """True if a generation folder holds an adapter. Raises ModelError unless `lora` agrees."""
     adapter = (weights / "adapter_config.json").is_file()
     if not adapter and not (weights / "config.json").is_file():
         raise ModelError(
@@ -134,9 +129,7 @@ def holds_adapter(weights: Path, lora: Lora | None) -> bool:
 
 
 def add_adapter(base: Any, lora: Lora, name: str = "default") -> Any:
-    """`base`, a plain model or a PEFT model with other adapters, with a fresh adapter to be
-    trained. Returns a PEFT model.
-    """
+    """`base`, a plain or a PEFT model, with a fresh adapter to be trained; a PEFT model."""
     from peft import LoraConfig, PeftModel, get_peft_model
 
     settings = LoraConfig(
@@ -186,9 +179,7 @@ def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: b
 
 
 def _same_base(model: str, folder: Path) -> None:
-    """Raises ModelError when an adapter names another base; a base folder that is gone from there
-    is not compared.
-    """
+    """Raises ModelError if an adapter names another base; one that is gone is not compared."""
     config = json.loads((folder / "adapter_config.json").read_text())
     base = config.get("base_model_name_or_path") or ""
     moved = Path(base).is_absolute() and not Path(base).is_dir()

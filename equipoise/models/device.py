@@ -45,7 +45,7 @@ def choose_device(name: str = "auto") -> Any:
 
 
 def explain_device() -> str:
-    """What "auto" chooses on this machine and why, in one line."""
+    """The choice of "auto" on this machine and the reason, in one line."""
     import torch
 
     working = _accelerator()
@@ -66,9 +66,7 @@ def explain_device() -> str:
 
 
 def return_unused_memory() -> None:
-    """Give the accelerator back what freed tensors took, so that other processes on it may have it;
-    torch keeps it for this process otherwise.
-    """
+    """Give the accelerator back what freed tensors took, so that other processes may have it."""
     if "torch" not in sys.modules:
         return
     import torch
@@ -79,7 +77,7 @@ def return_unused_memory() -> None:
 
 
 def has_tf32() -> bool:
-    """Whether products of float32 are computed in TF32 on this machine's accelerator."""
+    """True if this machine's accelerator computes products of float32 in TF32."""
     if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" or _accelerator() is None:
         return False
     from transformers.utils.import_utils import is_torch_tf32_available
@@ -100,9 +98,7 @@ def _products() -> str:
 
 
 def _accelerator() -> Any:
-    """The accelerator that torch was built for, where it also works; a build without a driver has
-    none.
-    """
+    """The accelerator that torch was built for, where it also works."""
     import torch
 
     if not torch.accelerator.is_available():
@@ -117,9 +113,7 @@ def _model_name(device: Any) -> str:
 
 
 def machine_memory(device: Any) -> float:
-    """Bytes that a torch device has in all; on a CPU those of the machine, or of the container
-    around this process if they are fewer.
-    """
+    """Bytes of a torch device; on a CPU the machine's, or its container's if they are fewer."""
     if device.type == "cuda":
         import torch
 

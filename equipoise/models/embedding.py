@@ -27,7 +27,7 @@ Embed = Callable[[Sequence[str]], np.ndarray]
 
 
 class Embedding(Component):
-    """How texts become vectors."""
+    """A way of making vectors of texts."""
 
     KINDS: ClassVar = {
         "hashed": "equipoise.models.embedding:Hashed",
@@ -38,15 +38,11 @@ class Embedding(Component):
 
     @abstractmethod
     def open(self, resources: Resources) -> Embed:
-        """A function from B texts to unit vectors [B, D]; its model is shared through
-        `resources`.
-        """
+        """A function from B texts to unit vectors [B, D]; `resources` share its model."""
 
 
 class Hashed(Embedding):
-    """Hashed words and character n-grams: no model, so likeness is that of spelling, not of
-    meaning.
-    """
+    """Hashed words and character n-grams: no model; likeness of spelling, not of meaning."""
 
     kind: Literal["hashed"] = "hashed"
 
@@ -127,16 +123,14 @@ class MiniLM(Embedding):
 
 
 def sentence_embedding() -> Embedding:
-    """What compares meanings where this machine has it: MiniLM where its package or
-    sentence-transformers is installed; else hashed vectors stand in.
-    """
+    """The best comparison of meanings that is installed: MiniLM, else hashed vectors."""
     if find_spec(MINILM_PACKAGE) or find_spec("sentence_transformers"):
         return MiniLM.model_validate({})
     return Hashed()
 
 
 def stand_in(embedding: Embedding, where: str) -> str:
-    """What to say where hashed vectors stand in for sentence embeddings; "" where they do not."""
+    """A note where hashed vectors stand in for sentence embeddings; "" where they do not."""
     if not isinstance(embedding, Hashed):
         return ""
     return (
@@ -146,9 +140,7 @@ def stand_in(embedding: Embedding, where: str) -> str:
 
 
 class SentenceTransformer(Embedding):
-    """A model of the sentence-transformers library, with the pooling and prompts of its own
-    configuration.
-    """
+    """A model of the sentence-transformers library, with its own pooling and prompts."""
 
     kind: Literal["sentence_transformer"] = "sentence_transformer"
     model: str = Field(description="a folder or Hugging Face id of a sentence-transformers model")
@@ -161,10 +153,7 @@ class SentenceTransformer(Embedding):
     )
 
     def open(self, resources: Resources) -> Embed:
-        """The function.
-
-        Raises ConfigError where the library is not installed, ModelError for an unusable model.
-        """
+        """The function. Raises ConfigError without the library, ModelError for an unfit model."""
         loading = (resolve(self.model), self.device, self.trust_remote_code)
         model = resources.get(("sentence_transformer", *loading), self._load)
         return partial(_encode, model, self.batch_size)
@@ -213,10 +202,7 @@ class TextEncoder:
     """
 
     def __init__(self, name: str, model: Any, tokenizer: Any, max_length: int) -> None:
-        """`name` is the model's folder or hub id; a text beyond `max_length` tokens is cut.
-
-        Raises ModelError.
-        """
+        """A text beyond `max_length` tokens is cut. Raises ModelError."""
         known = model.get_input_embeddings().num_embeddings
         if len(tokenizer) > known:
             raise ModelError(
@@ -247,10 +233,8 @@ class TextEncoder:
         return cls(name, model, tokenizer, longest)
 
     def embed(self, texts: Sequence[str], batch_size: int = 64, prefix: str = "") -> np.ndarray:
-        """Unit vectors [B, D], float64, of the texts with `prefix` before each; a text without
-        tokens has zeros.
-
-        Equal texts are read once. Raises ModelError.
+        """Unit vectors [B, D], float64, of the texts with `prefix` before each; a text without tokens
+        has zeros. Equal texts are read once. Raises ModelError.
         """
         from equipoise.models.sequence_scores import read_once
 

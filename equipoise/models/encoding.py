@@ -87,10 +87,7 @@ class Encoding:
         return ids
 
     def chat_ids(self, messages: Sequence[Message]) -> list[int]:
-        """A chat that is over, as the template writes it, whatever its length.
-
-        Raises DataError when it refuses it.
-        """
+        """A chat that is over, of any length. Raises DataError where the template refuses it."""
         return self._chat_ids(messages, False)
 
     def answer_ids(self, text: str, ended: bool = True) -> list[int]:
@@ -136,9 +133,7 @@ class Encoding:
         return ids, start
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of an answer's tokens, without the end of its turn and without control
-        tokens.
-        """
+        """The text of an answer's tokens, without its end and without control tokens."""
         end = len(ids)
         while end and ids[end - 1] in self.stop_ids:
             end -= 1
@@ -155,9 +150,7 @@ class Encoding:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of everything that decides token ids: vocabulary and rules, template, options, end
-        of turn, truncation.
-        """
+        """A hash of all that decides token ids: vocabulary, template, options, end, length."""
         parts = [
             self._rules(),
             self.tokenizer.special_tokens_map,
@@ -170,7 +163,6 @@ class Encoding:
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def _rules(self) -> dict[str, Any]:
-        """The tokenizer's vocabulary and rules."""
         if not self.tokenizer.is_fast:
             return {"class": type(self.tokenizer).__name__, "vocab": self.tokenizer.get_vocab()}
         rules = json.loads(self.tokenizer.backend_tokenizer.to_str())
@@ -203,7 +195,6 @@ class Encoding:
         return list(ids)
 
     def _render(self, *messages: tuple[str, str]) -> str:
-        """The template's text for (role, content) messages, without the opening of a next turn."""
         chat = [{"role": role, "content": content} for role, content in messages]
         return self.tokenizer.apply_chat_template(
             chat, chat_template=self.template, tokenize=False, **self.options
@@ -218,7 +209,7 @@ class Encoding:
             ) from error
 
     def _shows_probe(self, *messages: tuple[str, str]) -> bool:
-        """Whether the template takes these messages and the probe appears in its text."""
+        """True if the template takes these messages and the probe appears in its text."""
         try:
             return _PROBE in self._render(*messages)
         except jinja2.TemplateError:
@@ -247,9 +238,7 @@ class Encoding:
         return alternating
 
     def _turn_end(self) -> list[int]:
-        """The ids that close an assistant's turn: the template's text after it, up to the first
-        control token.
-        """
+        """The ids that close an assistant's turn: the template's text up to a control token."""
         try:
             text = self._render(("user", "a"), ("assistant", _PROBE))
         except jinja2.TemplateError as error:
@@ -271,7 +260,6 @@ class Encoding:
 
 
 def _merged(first: dict[str, str], second: dict[str, str]) -> dict[str, str]:
-    """Two messages of a role as a single message."""
     return {**second, "content": f"{first['content']}\n\n{second['content']}"}
 
 

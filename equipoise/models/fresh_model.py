@@ -36,9 +36,7 @@ TEXT_FILES = (".txt", ".md", ".text")
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The shape of a Llama: width, depth, attention heads, and the width of its feed-forward
-    layers.
-    """
+    """The shape of a Llama: width, depth, attention heads, width of the feed-forward layers."""
 
     hidden: int
     layers: int
@@ -71,9 +69,7 @@ def resize(
 
 @dataclass(frozen=True, slots=True)
 class NewModel:
-    """The new model: its folder, its parameter count, the tokens of its vocabulary, the tokens of
-    the corpus.
-    """
+    """The new model: folder, parameters, tokens of its vocabulary, tokens of the corpus."""
 
     folder: Path
     parameters: int

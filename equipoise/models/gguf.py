@@ -21,7 +21,7 @@ TOKENIZER = "tokenizer.json"
 
 
 def is_gguf(model: str) -> bool:
-    """Whether a model is named by a GGUF file, here or in a hub's repository."""
+    """True if a model is named by a GGUF file, here or in a hub's repository."""
     return model.lower().endswith(SUFFIX)
 
 
@@ -58,7 +58,6 @@ def _local(model: str) -> Path:
 
 
 def _fingerprint(path: Path) -> str:
-    """A hash of the file's path, size and time of change."""
     state = path.stat()
     text = f"{path}:{state.st_size}:{state.st_mtime_ns}"
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
@@ -84,7 +83,6 @@ def _convert(model: str, path: Path, folder: Path) -> None:
 
 
 def _read(model: str, path: Path) -> tuple[Any, Any]:
-    """The dequantised model and its tokenizer."""
     try:
         import gguf  # noqa: F401
     except ImportError as error:

@@ -310,17 +310,12 @@ def _load_whole(
 
 
 def chosen_dtype(model: str, dtype: Dtype, device: Any) -> Any:
-    """The torch dtype in which `load_model` loads a model's weights onto a torch device.
-
-    Raises ModelError.
-    """
+    """The torch dtype in which `load_model` loads the weights onto a device. Raises ModelError."""
     return _typed(dtype, device, lambda: load_config(model))
 
 
 def _typed(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
-    """The torch dtype for "auto" (the model's own on an accelerator, float32 on a CPU), or for a
-    dtype's name.
-    """
+    """The torch dtype of a name; "auto": the model's own on an accelerator, float32 on a CPU."""
     import torch
 
     if name != "auto":
@@ -329,10 +324,7 @@ def _typed(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
 
 
 def _fetch(model: str, place: str, read: Callable[..., T], trust_remote_code: bool = False) -> T:
-    """`read` of `place`, from the local cache of the hub first.
-
-    Raises ModelError where nothing is found.
-    """
+    """`read` of `place`, from the local cache of the hub first. Raises ModelError."""
     # Always passed: where it is left out, transformers would ask the user.
     load = partial(read, place, trust_remote_code=trust_remote_code)
     with quiet():
@@ -369,12 +361,11 @@ def _here_or_from_hub(model: str, place: str, load: Callable[..., T]) -> T:
 
 
 def _context(config: Any) -> int | None:
-    """The tokens of the model's context, where its configuration gives them."""
     return getattr(config.get_text_config(), "max_position_embeddings", None)
 
 
 def _generation_stops(model: str) -> list[int]:
-    """The end tokens of the model's generation configuration; a model without one has none."""
+    """The end tokens of the model's generation configuration, if it has one."""
     from transformers import GenerationConfig
 
     place = resolve(model)

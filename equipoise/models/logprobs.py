@@ -89,9 +89,7 @@ def answer_logprobs(
 
 
 def _by_prompt(ids: Sequence[Sequence[int]], answer_start: Sequence[int]) -> list[Group]:
-    """Rows with the same prompt together; a group that grows too long for a row is continued in
-    another.
-    """
+    """Rows with one prompt in groups, each no longer than a row may be."""
     groups: dict[tuple[int, ...], list[Group]] = {}
     for place, (row, start) in enumerate(zip(ids, answer_start, strict=True)):
         prompt, answer = tuple(row[:start]), list(row[start:])
@@ -104,7 +102,6 @@ def _by_prompt(ids: Sequence[Sequence[int]], answer_start: Sequence[int]) -> lis
 
 
 def _shared_length(group: Group) -> int:
-    """Tokens of the prompt and all its answers."""
     answers, _ = group
     return len(answers.prompt) + sum(map(len, answers.answers))
 

@@ -37,15 +37,13 @@ class MixedAdapters:
     """The adapters of a batch's rows, in force while `applied` is open."""
 
     def __init__(self, model: Any, adapters: Sequence[str | None]) -> None:
-        """`model` is a transformers model in whose layers PEFT has put the adapters; None stands
-        for the model without any.
-        """
+        """`model` holds PEFT's layers; None stands for the model without any adapter."""
         self.adapters = tuple(adapters)
         self._layers = [_MixedLayer(self, layer, self.adapters) for layer in tuned_layers(model)]
         self.set_rows(torch.zeros(0, dtype=torch.int64))
 
     def set_rows(self, adapter_B: torch.Tensor) -> None:
-        """Which adapter, by its place among `adapters`, each row of the next batches has."""
+        """Set the adapter of each row of the next batches, by its place among `adapters`."""
         self.adapter_B = adapter_B
         self._rows: dict[int, Rows] | None = None
         self._own: dict[tuple[int, ...], torch.Tensor] = {}
@@ -76,9 +74,7 @@ class MixedAdapters:
         return torch.tensor(rows, device=self.adapter_B.device)
 
     def own(self, ranks: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
-        """[B, R]: 1 where a row's adapter owns a column, of layers that have so many columns of
-        each adapter.
-        """
+        """[B, R]: 1 where a row's adapter owns a column; `ranks` are the adapters' columns."""
         if ranks not in self._own:
             owner = [a for a, rank in enumerate(ranks) for _ in range(rank)]
             owner_1R = torch.tensor([owner], device=self.adapter_B.device)
@@ -123,7 +119,7 @@ class _MixedLayer:
         return base_BTO
 
     def _side_by_side(self, hidden_B1I: torch.Tensor) -> torch.Tensor:
-        """What the adapters add to one token of each row, [B, 1, O]."""
+        """The adapters' part of the output for one token of each row, [B, 1, O]."""
         inner_BR = functional.linear(hidden_B1I[:, 0], self._down_RI)
         own_BR = self._rows.own(self._ranks, inner_BR)
         return functional.linear(inner_BR * own_BR, self._up_OR)[:, None]
@@ -137,7 +133,7 @@ def tuned_layers(model: Any) -> list[Any]:
 
 
 def can_mix(model: Any) -> bool:
-    """Whether all adapters of a model are plain LoRA on linear layers."""
+    """True if all adapters of a model are plain LoRA on linear layers."""
     from peft.tuners.lora.layer import Linear
     from peft.utils.other import AuxiliaryTrainingWrapper
 

@@ -34,15 +34,12 @@ from equipoise.models.token_choice import SamplingSettings, kept_mass
 
 
 class Tail(NamedTuple):
-    """What the model does to the head's output: `cap · tanh(scale · x / cap)`, or `scale · x` where
-    cap is None.
-    """
+    """The function after the head: `cap · tanh(scale · x / cap)`, or `scale · x` without a cap."""
 
     scale: float = 1.0
     cap: float | None = None
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """The logits that the model would give for the head's output `x`."""
         x = x if self.scale == 1.0 else x * self.scale
         return x if self.cap is None else torch.tanh(x / self.cap) * self.cap
 
@@ -120,9 +117,7 @@ class AnswerHead:
         return self._logprobs(self.tail, model, source_N, target_N, inputs, self.temperature)
 
     def entropy(self, hidden_NH: torch.Tensor) -> torch.Tensor:
-        """Entropy of the next token's distribution, float32 [N], in nats, from hidden states that
-        were kept.
-        """
+        """Entropy of the next token, float32 [N], in nats, from hidden states that were kept."""
         assert self.tail is not None, "no model has been called yet"
         tail = self.tail.cooled(self.temperature)
 
@@ -162,9 +157,7 @@ class AnswerHead:
 
     @torch.no_grad()
     def kept_mass(self, hidden_NH: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
-        """log of the probability that top-k and top-p keep, float32 [N], in nats, from hidden
-        states that were kept.
-        """
+        """log of the probability that top-k and top-p keep, float32 [N], in nats."""
         assert self.tail is not None, "no model has been called yet"
         tail = self.tail.cooled(settings.temperature)
         masses = [
@@ -174,9 +167,7 @@ class AnswerHead:
         return torch.cat(masses)
 
     def agree(self, first_N: torch.Tensor, second_N: torch.Tensor) -> bool:
-        """Whether two computations of the same log-probabilities agree within the model's
-        precision.
-        """
+        """True if two computations of log-probabilities agree within the model's precision."""
         # A bfloat16 of 40 is known to an eighth.
         relative, absolute = (0.05, 0.5) if self._short else (1e-3, 1e-2)
         first_N = first_N.to(second_N.device)
@@ -409,9 +400,7 @@ def _chunks(
     tail: Tail,
     chunk: int,
 ) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
-    """(rows, their logits, a float32 buffer of that shape); both are overwritten by the next
-    chunk.
-    """
+    """(rows, their logits, a float32 buffer of that shape); the next chunk overwrites both."""
     rows_at_once = min(chunk, len(hidden_NH))
     projected = hidden_NH.new_empty(rows_at_once, len(weight_VH))
     spare = projected.new_empty(projected.shape, dtype=torch.float32)
@@ -433,9 +422,7 @@ def _softmax_into(
 
 
 def _add_product(total: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> None:
-    """total += first · second with a float32 total, the product not rounded to a shorter type on
-    the way.
-    """
+    """total += first · second in float32; the product is not rounded to a shorter type."""
     if first.dtype == total.dtype:
         total.addmm_(first, second)
     elif total.is_cuda:

@@ -163,9 +163,7 @@ def _branches(batch: Sequence[PromptAnswers], width: int) -> dict[str, torch.Ten
 
 
 def _mask_for(model: nn.Module, mask: torch.Tensor) -> torch.Tensor:
-    """A boolean mask as it is for `sdpa`; for eager attention 0 where a token may look, elsewhere a
-    very low number.
-    """
+    """The mask as the attention takes it: boolean for `sdpa`, numbers to add for eager."""
     inner: Any = extract_model_from_parallel(model)
     if inner.config.get_text_config()._attn_implementation != "eager":
         return mask
@@ -205,9 +203,7 @@ def shares_prompts(
 
 
 def _can_mask(base: Any, longest: int) -> bool:
-    """Whether the model's attention takes position ids and a mask of our own, and spans `longest`
-    tokens.
-    """
+    """True if attention takes position ids and a mask of our own, and spans `longest` tokens."""
     config = base.config.get_text_config()
     settings = config.to_dict()
     if config._attn_implementation not in ("sdpa", "eager") or base._is_stateful:

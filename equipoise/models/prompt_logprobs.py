@@ -21,9 +21,7 @@ from equipoise.models.output_head import AnswerHead
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """A token's log-probability in nats, and the likeliest tokens in its place with theirs, in
-    descending order.
-    """
+    """A token's log-probability in nats, and the likeliest tokens in its place, in order."""
 
     logprob: float
     top: tuple[tuple[int, float], ...] = ()

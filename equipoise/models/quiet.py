@@ -9,9 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without transformers' progress bars and load reports; problems in them are raised by the
-    caller.
-    """
+    """Silence transformers' progress bars and load reports; the caller raises their problems."""
     from transformers.utils import logging
 
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()

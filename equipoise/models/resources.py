@@ -15,28 +15,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What an account has spent so far: calls, tokens (asked and answered) and money, in the
-    currency of its prices.
-    """
+    """An account's calls, tokens (of questions and answers) and money, in its prices' currency."""
 
     calls: int = 0
     tokens: int = 0
     money: float = 0.0
 
     def __add__(self, other: Spending) -> Spending:
-        """The sum of two accounts' spending."""
         return Spending(
             self.calls + other.calls, self.tokens + other.tokens, self.money + other.money
         )
 
 
 class Replies(Protocol):
-    """Where paid answers are kept, by the hash of what was asked, so that nothing is paid for
-    twice.
-    """
+    """Paid answers by the hash of the request, so that nothing is paid for twice."""
 
     def reply(self, key: str) -> dict[str, Any] | None:
-        """The kept answer to the question `key`, or None."""
+        """The kept answer to the request `key`, or None."""
         ...
 
     def add_reply(
@@ -46,7 +41,7 @@ class Replies(Protocol):
         ...
 
     def spent(self, account: str) -> Spending:
-        """What the account has spent, also before the run was resumed."""
+        """The account's spending, also before the run was resumed."""
         ...
 
 
@@ -95,18 +90,14 @@ class Resources:
         self._in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The resource under `key`, made at its first use, and again only when nobody has it any
-        more.
-        """
+        """The resource under `key`; made at its first use, and again only when nobody has it."""
         if key not in self._opened:
             used = self._in_use.pop(key, None)
             self._opened[key] = make() if used is None else used
         return self._opened[key]
 
     def clear(self, keep: Collection[Hashable] = ()) -> None:
-        """Forget everything but what is to be kept; models leave memory when their last user
-        does.
-        """
+        """Forget all but `keep`; models leave memory when their last user does."""
         for key in list(self._opened):
             resource = self._opened[key]
             if isinstance(resource, Lendable):

@@ -83,7 +83,6 @@ def sample(
 
 
 def _admit(waiting: WaitingPrompts, batch: SamplingBatch, sheet: AnswerSheet, slots: int) -> None:
-    """Read some of the waiting prompts, and let them grow with the others."""
     arrived, rows = waiting.read(slots - len(sheet))
     batch.join(arrived)
     sheet.add(rows)
@@ -92,9 +91,7 @@ def _admit(waiting: WaitingPrompts, batch: SamplingBatch, sheet: AnswerSheet, sl
 def _drop_finished(
     batch: SamplingBatch, sheet: AnswerSheet, token_B: torch.Tensor, share: int
 ) -> torch.Tensor:
-    """Take the finished rows out of batch and sheet where they are 1 / share of it, or all of it.
-    Returns the tokens of the rows that go on.
-    """
+    """Take finished rows out where they are 1 / share or all; the tokens of those that go on."""
     keep = sheet.unfinished()
     finished = len(sheet) - len(keep)
     if keep and (not finished or finished * share < len(sheet)):
@@ -215,10 +212,7 @@ class WaitingPrompts:
 
 
 class AnswerSheet:
-    """The answers that grow together, a row each: where each is, and which have finished.
-
-    A row writes into a slot of its own; slots of finished rows are given to others.
-    """
+    """The answers that grow together, each in a slot, which is free again when it has finished."""
 
     def __init__(
         self,
@@ -228,9 +222,7 @@ class AnswerSheet:
         slots: int,
         device: torch.device,
     ) -> None:
-        """`limits` are the most tokens of each answer, at least 1; at most `slots` answers grow at
-        once.
-        """
+        """`limits` are the answers' most tokens, at least 1; at most `slots` grow at once."""
         self._seeds, self._limits, self._stop_ids = seeds, limits, stop_ids
         self._device = device
         self._every = 1 if device.type == "cpu" else CHECK
@@ -301,9 +293,7 @@ class AnswerSheet:
         return [place for place, is_done in enumerate(done) if not is_done]
 
     def select(self, keep: Sequence[int]) -> torch.Tensor:
-        """Go on with these answers, which have not finished; the others are whole. Returns their
-        places as a tensor.
-        """
+        """Go on with these answers, and finish the others; returns their places as a tensor."""
         going = set(keep)
         leaving = [place for place in range(len(self._rows)) if place not in going]
         self._finish(leaving)

@@ -23,13 +23,13 @@ from equipoise.models.mixed_adapters import MixedAdapters
 
 @dataclass(frozen=True, slots=True)
 class RowAdapters:
-    """Which of the mixed adapters each of a number of rows has."""
+    """The adapter of each of a number of rows, by its place among the mixed ones."""
 
     mixed: MixedAdapters
     of_row: Sequence[int]
 
     def of(self, rows: Sequence[int]) -> RowAdapters:
-        """Those of some of the rows."""
+        """The adapters of some of the rows."""
         return RowAdapters(self.mixed, [self.of_row[row] for row in rows])
 
 
@@ -80,10 +80,7 @@ class SamplingBatch:
         self.position_B = self.position_B + 1
 
     def select(self, row_B: torch.Tensor) -> None:
-        """Go on with these rows, in this order; a row may occur several times.
-
-        `logits_BV` stay as they are.
-        """
+        """Go on with these rows, in this order, perhaps repeated; `logits_BV` stay as they are."""
         self.cache.reorder_cache(row_B)
         self.position_B = self.position_B[row_B]
         self.adapter_B = self.adapter_B[row_B]
@@ -101,9 +98,7 @@ class SamplingBatch:
 
     @property
     def joinable(self) -> bool:
-        """Whether rows of another batch can join: every layer keeps its whole past, one column for
-        each token.
-        """
+        """True if rows can join: every layer keeps its whole past, one column for each token."""
         return all(type(layer) is DynamicLayer for layer in self.cache.layers)
 
     def join(self, other: SamplingBatch) -> None:
@@ -130,7 +125,7 @@ class SamplingBatch:
             self.shown_BT = None if bool(shown_BT.all()) else shown_BT
 
     def _shown(self) -> torch.Tensor:
-        """Which columns are tokens, [B, T], also where all of them are."""
+        """True for columns that are tokens, [B, T]."""
         if self.shown_BT is not None:
             return self.shown_BT
         length = self.cache.get_seq_length()

@@ -61,9 +61,7 @@ class SequenceScores:
     """A sequence classification model in memory."""
 
     def __init__(self, name: str, model: Any) -> None:
-        """`name` is the model's folder or hub id; `model` a transformers model with a
-        classification head.
-        """
+        """`name` is its folder or hub id; `model` has a classification head."""
         self.name = name
         self.model = model
 
@@ -116,7 +114,7 @@ class SequenceScores:
 
     @contextmanager
     def _padding(self, last_B: Sequence[int]) -> Iterator[int]:
-        """The id of padding, which the model's configuration has while the context is open."""
+        """The id of padding, set in the model's configuration while the context is open."""
         config = self.model.config.get_text_config()
         if config.pad_token_id is not None:
             yield config.pad_token_id

@@ -66,9 +66,7 @@ class SharedBase:
 
     @contextmanager
     def lend_mixed(self, adapters: Sequence[str | None]) -> Iterator[tuple[Any, MixedAdapters]]:
-        """The model with all these adapters, each for rows of its own, while the context is open,
-        and the adapters. Only where it `mixes` them.
-        """
+        """The model with adapters, each for its own rows, and these; only where it `mixes`."""
         from equipoise.models.mixed_adapters import MixedAdapters
 
         self.model.eval()
@@ -77,9 +75,7 @@ class SharedBase:
             yield self.model, mixed
 
     def mixes(self, adapters: Sequence[str | None]) -> bool:
-        """Whether rows with these adapters can go in one batch: a trial of a few tokens gives each
-        row what it gets alone.
-        """
+        """True if rows with these adapters can go in one batch, after a trial of a few tokens."""
         import torch
 
         from equipoise.models.mixed_adapters import can_mix
@@ -93,9 +89,7 @@ class SharedBase:
         return self._mixes
 
     def _agree(self, adapters: Sequence[str | None]) -> bool:
-        """Whether rows with these adapters in one batch get the logits that they get each by
-        itself.
-        """
+        """True if rows in one batch get the logits that they get alone."""
         import torch
 
         device = next(self.model.parameters()).device
@@ -213,9 +207,7 @@ class LazyModel:
 
 
 def base_key(model: str, dtype: Dtype, device: str, attention: str) -> Key:
-    """Under what a base is found among the resources: the same for all who mean the same weights on
-    the same device. Raises ModelError.
-    """
+    """The key of a base among the resources: equal for equal weights on a device."""
     target = choose_device(device)
     number = chosen_dtype(model, dtype, target)
     return ("base", resolve(model), str(number), str(target), attention)
@@ -234,9 +226,7 @@ def shared_base(
 
 
 def _taken_out(model: Any) -> list[tuple[Any, str, Any]]:
-    """Put the plain layers back in place of those with adapters; (parent, name, layer) of each that
-    was taken out.
-    """
+    """Put plain layers back; returns (parent, name, layer) of each layer with adapters."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     layers = [

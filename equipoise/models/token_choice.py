@@ -35,12 +35,12 @@ class SamplingSettings:
 
     @property
     def greedy(self) -> bool:
-        """Whether the most likely token is taken."""
+        """True if the most likely token is taken."""
         return self.temperature < GREEDY
 
     @property
     def cuts(self) -> bool:
-        """Whether some tokens are never sampled."""
+        """True if some tokens are never sampled."""
         return bool(self.top_k) or self.top_p < 1
 
 
@@ -100,9 +100,7 @@ def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Te
 
 
 def _ranked(logits_BV: torch.Tensor, mass: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest logits, in descending order, and their probabilities: enough to hold `mass` in
-    every row.
-    """
+    """The largest logits, descending, with probabilities that hold `mass` in every row."""
     if logits_BV.shape[-1] > 4 * RANKED:
         value_BR = logits_BV.topk(RANKED).values
         share_BR = (value_BR - logits_BV.logsumexp(-1, keepdim=True)).exp()

@@ -73,7 +73,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Passes:
-    """What the trial's own few layers take; as `Trial` has it."""
+    """The times of the trial's own few layers; as `Trial` has them."""
 
     read: float
     step: float
@@ -151,7 +151,7 @@ def _passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.device)
 
 
 def _body_passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.device) -> _Passes:
-    """Likewise, of the layers without the output head."""
+    """The passes of the layers without the output head."""
     body = _without_adapter(built).base_model
     length, prompts, rows = _sizes(shape)
     ids_PT = torch.randint(0, vocabulary, (prompts, length), device=device)
@@ -186,9 +186,7 @@ def _without_adapter(built: Any) -> Any:
 
 
 def _sizes(shape: WorkShape) -> tuple[int, int, int]:
-    """(tokens of a row in the middle of its answer, prompts that are read at once, rows of a
-    forward pass of training)
-    """
+    """(tokens of a row half-way through its answer, prompts read at once, rows in training)."""
     length = shape.prompt + shape.new // 2
     prompts = max(1, min(shape.prompts, READ // length))
     return length, prompts, max(1, min(shape.batch, TOKENS // shape.length))
@@ -201,9 +199,7 @@ Draw = Callable[[int, int], torch.Tensor]
 def _sampling(
     built: Any, tokens: Draw, shape: WorkShape, device: torch.device
 ) -> tuple[float, float]:
-    """Seconds of reading a prompt's token, and of a step of all rows in the middle of their
-    answers.
-    """
+    """Seconds of reading a prompt's token, and of a step half-way through the answers."""
     length, prompts, _ = _sizes(shape)
     texts = tokens(prompts, length).tolist()
     batch: Any = None
@@ -288,10 +284,7 @@ def _update_seconds(built: Any) -> float:
 
 
 def _seconds(work: Callable[[], Any], device: torch.device) -> float:
-    """The least seconds of a few repetitions, after a first one.
-
-    On a CPU, where other programs slow this one down, never more than it computed.
-    """
+    """The least seconds of a few repetitions, on a CPU no more than it computed."""
     work()
     best = float("inf")
     for _ in range(REPEATS):

@@ -64,8 +64,8 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WordProbabilities:
-    """How likely an answer is to begin with each of some words, and what it would most likely begin
-    with, a token's text: `known` where that begins one of the words.
+    """The probabilities of some words at the beginning of an answer, and the likeliest token there;
+    `known` where that begins one of the words.
 
     `prompt_tokens` were read for it.
     """
@@ -119,17 +119,13 @@ class TextScorer(Protocol):
     def continuation_logprobs(
         self, contexts: Sequence[str], continuations: Sequence[str]
     ) -> list[tuple[float, int]]:
-        """log p(continuation | context), in nats, and its tokens; no chat template, and no end
-        after it.
-        """
+        """log p(continuation | context), in nats, and its tokens; without template and end."""
         ...
 
 
 @runtime_checkable
 class AsyncActor(Protocol):
-    """An actor whose moves are under way before they are waited for, so that several players move
-    at the same time.
-    """
+    """An actor that can be asked for moves before they are waited for, with others at once."""
 
     def submit(self, views: Sequence[View], seeds: Sequence[int]) -> Callable[[], list[Move]]:
         """Ask for the moves; the function returned waits for them. As `act`, in two steps."""
@@ -214,15 +210,11 @@ class Player(Component):
         return self
 
     def faults(self) -> Iterator[str]:
-        """What keeps it from playing here, one message each: a model that is not there, a key that
-        is not set. Asked before a run begins; no weights are loaded.
-        """
+        """Messages about what is missing here, such as a model or a key; no weights are loaded."""
         return iter(())
 
     def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
-        """What keeps it from answering some of these, such as their length. Asked before a run
-        begins, after `faults`.
-        """
+        """Messages about prompts that it cannot answer; asked before a run, after `faults`."""
         return iter(())
 
     @abstractmethod

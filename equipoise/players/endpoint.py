@@ -149,7 +149,7 @@ class EndpointActor:
         return Request(record_id("reply", identity), body, view.schema, longest, reserve)
 
     def _charge(self, usage: Usage, unstated: Usage = NOTHING) -> Spending:
-        """One call of so many tokens; `unstated` stands for the counts that are missing."""
+        """One call of so many tokens; `unstated` stands for missing counts."""
         prompt_tokens, completion_tokens = (
             count if count is not None else other or 0
             for count, other in (
@@ -191,9 +191,7 @@ class EndpointActor:
             raise
 
     async def _send_all(self, requests: list[Request], moves: dict[str, Move]) -> None:
-        """Send the requests side by side, as `concurrency` and the budget allow, and add the moves
-        to `moves`.
-        """
+        """Send requests side by side, as `concurrency` and the budget allow; fill `moves`."""
         in_flight: Attempts = {}
         try:
             await self._send_in_turn(deque(requests), in_flight, moves)
@@ -237,9 +235,7 @@ class EndpointActor:
             raise first_error
 
     def _limit_reached(self, in_flight: Sequence[Request]) -> str | None:
-        """The limit of the budget that the account has reached, counting requests in flight at the
-        most that they can cost.
-        """
+        """The limit that the account has reached, with requests in flight at their most."""
         total = self._spent
         for request in in_flight:
             total = total + request.reserve
@@ -253,9 +249,8 @@ class EndpointActor:
         limit = getattr(self.player.budget, str(name))
         money = f", {spent.money:g} of money" if self.player.prices else ""
         return BudgetSpent(
-            f"account '{self._account}' has reached budget.{name} = {limit}: "
-            f"{spent.calls} calls, {spent.tokens} tokens{money}. "
-            "The replies that arrived are kept",
+            f"account '{self._account}' has reached budget.{name} = {limit}: {spent.calls} calls, "
+            f"{spent.tokens} tokens{money}. The replies that arrived are kept",
             self._account,
             str(name),
         )
@@ -315,7 +310,7 @@ class EndpointActor:
         return self.player.prices is not None or self.player.budget.tokens is not None
 
     def _check_counts(self, usage: Usage) -> None:
-        """Raises ModelError where tokens are paid for, and the server has never counted them."""
+        """Raises ModelError where tokens are paid for and were never counted."""
         self._counts_tokens = self._counts_tokens or usage.stated
         if self._pays_for_tokens and not self._counts_tokens:
             raise ModelError(
@@ -355,7 +350,7 @@ def _response_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _counts(usage: Usage, charge: Spending) -> dict[str, Any]:
-    """What is kept of a reply's cost: the counts that the server gave, else 0."""
+    """A reply's cost as it is kept: the server's counts, else 0."""
     return {
         "prompt_tokens": usage.prompt_tokens or 0,
         "completion_tokens": usage.completion_tokens or 0,

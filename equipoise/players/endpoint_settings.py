@@ -33,7 +33,7 @@ RESERVED_FIELDS = ("messages", "n", "stream", "stream_options")
 
 
 class Prices(Settings):
-    """What tokens cost, in a currency of your choice."""
+    """Prices of tokens, in a currency of your choice."""
 
     input: float = Field(
         ge=0, allow_inf_nan=False, description="money per million tokens of the question"
@@ -46,10 +46,7 @@ class Prices(Settings):
 
 
 class Budget(Settings):
-    """What an account may spend in one run; null: no limit.
-
-    A run that reaches a limit stops and can be resumed.
-    """
+    """The most that an account may spend in one run, which then stops resumable; null: no limit."""
 
     calls: int | None = Field(None, ge=0, description="answers")
     tokens: int | None = Field(None, ge=0, description="tokens of questions and answers together")
@@ -59,7 +56,7 @@ class Budget(Settings):
 
 
 class EndpointSettings(Player):
-    """Where the server answers, what each request asks for, and what may be spent."""
+    """The server's address, the content of a request, and the budget."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -197,7 +194,7 @@ class EndpointSettings(Player):
         return self
 
     def faults(self) -> Iterator[str]:
-        """That the key is not set, or could be none."""
+        """A message where the key is not set, or could be none."""
         try:
             self.key()
         except ConfigError as error:

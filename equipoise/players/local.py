@@ -47,15 +47,11 @@ class Local(LocalSettings):
         return EngineActor(self, encoding, model, probed)
 
     def _adapted(self, weights: Path | None, resources: Resources) -> AdaptedModel:
-        """The model in memory with `weights`."""
         base, folder = self.base(weights, resources)
         return AdaptedModel(base, None if folder is None else base.adapter(folder))
 
     def _engine_adapter(self, weights: Path | None) -> EngineAdapter | None:
-        """These weights as an engine gets them; None: the base.
-
-        Raises ModelError for whole weights.
-        """
+        """The adapter that an engine gets; None: the base. Raises ModelError for whole weights."""
         if weights is None:
             return None
         if not holds_adapter(weights, self.lora):

@@ -206,7 +206,7 @@ class LocalActor:
         answers: Sequence[list[int]],
         temperature: float | None = None,
     ) -> list[list[float]]:
-        """The log-probability, in nats, uncut, that sampling gives each token id of these answers,
+        """The log-probabilities, in nats, uncut, that sampling gives the tokens of these answers,
         at this temperature (None: the player's).
         """
         from equipoise.models.sampling import retrace

@@ -27,7 +27,7 @@ TEMPLATE = 64  # about the most tokens that a chat template adds
 
 
 class LocalSettings(Player):
-    """Which model it is, how it is loaded, and how it is sampled."""
+    """The model, its loading and its sampling."""
 
     kind: Literal["local"] = "local"
     model: str = Field(
@@ -131,9 +131,7 @@ class LocalSettings(Player):
         return None if self.adapter is None else resolve_adapter(self.adapter)
 
     def faults(self) -> Iterator[str]:
-        """That the model, its tokenizer, its template, its adapter or its device is not there, or
-        that its sampler does not answer.
-        """
+        """Messages about a model, tokenizer, template, adapter, device or sampler that fails."""
         try:
             if self.device not in ("auto", "cpu"):  # asking takes torch
                 choose_device(self.device)
@@ -144,7 +142,7 @@ class LocalSettings(Player):
         yield from sampler_faults(self.sampler)
 
     def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
-        """That some leave no room for an answer; the longest texts are looked at."""
+        """A message where some leave no room for an answer; the longest texts are looked at."""
         encoding = self.encoding()
         # no token has less than a byte
         most = encoding.max_length - TEMPLATE
@@ -161,10 +159,7 @@ class LocalSettings(Player):
             yield faults[0] + (f" (so do {others} more)" if others else "")
 
     def encoding(self) -> Encoding:
-        """How this player's chats become token ids, the same for all its generations.
-
-        Raises ModelError.
-        """
+        """The encoding of chats, the same for all its generations. Raises ModelError."""
         return load_encoding(self.model, self.max_length, self.template, self.template_options)
 
     def carrying(self, precision: Precision | None) -> Self:
@@ -183,5 +178,4 @@ class LocalSettings(Player):
 
 
 def _size(prompt: Prompt) -> int:
-    """Bytes of its texts."""
     return sum(len(message.content.encode()) for message in prompt.messages)

@@ -65,7 +65,7 @@ class Population:
         return folder
 
     def home(self, player: PlayerId) -> Path:
-        """Where a generation's weights belong, whether or not they are there."""
+        """The folder of a generation's weights, whether or not it is there."""
         return home(self.folder, player)
 
     def kept(self, name: str) -> list[int]:
@@ -75,9 +75,7 @@ class Population:
         return sorted({0, *trained})
 
     def actor(self, player: PlayerId | Player) -> Actor:
-        """The open actor of a player of the run, or of a player that only a judge's settings
-        know.
-        """
+        """The open actor of a player of the run, or of one that only a judge's settings know."""
         if isinstance(player, PlayerId):
             return self._actor_of_run(player)
         key = player.model_dump_json()
@@ -116,18 +114,14 @@ class Population:
         return self._open[key]
 
     def release(self, keep: Collection[Hashable] = ()) -> None:
-        """Close every actor and release what they shared, so that a learner finds the memory free;
-        `keep`: the keys of what it shares with them.
-        """
+        """Close every actor and what they shared, but for the keys in `keep`."""
         for actor in self._open.values():
             actor.close()
         self._open.clear()
         self.resources.clear(keep)
 
     def forget(self, name: str, newest: int, spared: Collection[PlayerId] = ()) -> None:
-        """Delete the weights of `name` except for its `newest` generations and those that are
-        `spared`.
-        """
+        """Delete the weights of `name` but for its `newest` generations and those `spared`."""
         folders = (self.folder / name).glob("[0-9]*")
         generations = sorted(int(f.name) for f in folders if f.name.isdigit())
         for generation in generations[:-newest]:
@@ -140,7 +134,7 @@ def _open_by_player(player: Player, weights: Path | None, resources: Resources) 
 
 
 def home(folder: Path, player: PlayerId) -> Path:
-    """Where the weights of a generation lie below a run's folder of players."""
+    """The folder of a generation's weights below a run's folder of players."""
     return folder / player.name / str(player.generation)
 
 

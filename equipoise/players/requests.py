@@ -73,9 +73,7 @@ class Failure:
 
 
 class Connection:
-    """The official client, without its own retries and without the settings that it takes from the
-    environment by itself.
-    """
+    """The official client, without its own retries and its settings from the environment."""
 
     def __init__(self, player: EndpointSettings) -> None:
         """Raises ConfigError when the key is not set."""
@@ -235,9 +233,7 @@ def pause_after(attempts: int) -> float:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the time that Retry-After names (seconds, or an HTTP date); None where it names
-    none.
-    """
+    """Seconds until the time in Retry-After (seconds, or an HTTP date); None without one."""
     value = headers.get("retry-after")
     if value is None:
         return None
@@ -253,7 +249,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 async def set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Whether the event is set within so many seconds."""
+    """True if the event is set within so many seconds."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()
@@ -262,9 +258,7 @@ async def set_within(event: asyncio.Event, seconds: float) -> bool:
 
 
 def configuration_fault(player: EndpointSettings, failure: Failure) -> str | None:
-    """What to change, where a failure concerns every request; None where it concerns this one
-    alone.
-    """
+    """The change that a failure of every request calls for; None for a failure of this one."""
     message = failure.message
     match failure:
         case Failure(unreachable=True):
@@ -298,18 +292,14 @@ def _remedy(player: EndpointSettings, field: str) -> str:
 
 
 def _model_is_unknown(player: EndpointSettings, message: str) -> bool:
-    """Whether the server says that it has no such model; a model's name may be a common word, such
-    as `model`.
-    """
+    """True if the server says that it has no such model."""
     name = re.escape(player.model)
     named = re.search(rf"""['"`]{name}['"`]|\b{name} is not a valid model""", message)
     return named is not None and NO_SUCH_MODEL.search(message.lower()) is not None
 
 
 def _unknown_field(player: EndpointSettings, failure: Failure) -> str | None:
-    """The field of ours that the server does not know; not one whose value is wrong in this request
-    alone.
-    """
+    """The field of ours that the server does not know, if it is that."""
     cause = f"{failure.code} {failure.message}".lower()
     if failure.status not in (400, 422) or not NO_SUCH_FIELD.search(cause):
         return None

@@ -16,9 +16,7 @@ from equipoise.types import Move, View
 
 
 class Scripted(Player):
-    """Answers `text` always, or one of `texts` by the row's seed, or with what `call(view, seed)`
-    returns.
-    """
+    """Answers `text` always, one of `texts` by the row's seed, or with `call(view, seed)`."""
 
     kind: Literal["scripted"] = "scripted"
     text: str | None = Field(None, description="the only answer")

@@ -32,7 +32,7 @@ class Usage:
 
     @property
     def stated(self) -> bool:
-        """Whether both counts are there."""
+        """True if both counts are there."""
         return None not in (self.prompt_tokens, self.completion_tokens)
 
 
@@ -95,10 +95,7 @@ def read_reply(reply: Any, *, logprobs: bool = False) -> ServerReply:
 
 
 def read_finish(reason: Any) -> str | None:
-    """How an answer ended: stop, length or content_filter; None where it broke off.
-
-    A server that gives no reason is taken to have finished.
-    """
+    """The end of an answer: stop (also without a reason), length, content_filter, None: broken."""
     if reason is None or reason == "":
         return "stop"
     if not isinstance(reason, str):

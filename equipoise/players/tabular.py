@@ -104,9 +104,7 @@ class TabularActor:
         return np.exp(self.logprobs_A(len(actions)))
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One move per view, by the inverse cumulative distribution at the row's own random
-        number.
-        """
+        """One move per view, by the inverse cumulative distribution at the row's number."""
         moves = []
         number_B = uniform(np.asarray(seeds, np.int64), 0)
         for view, number in zip(views, number_B, strict=True):

@@ -64,12 +64,12 @@ class Prompts(Component):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its data are called, without where they lie: files, data sets, or its kind."""
+        """The names of its data, without their places: files, data sets, or its kind."""
         return (str(self.kind),)
 
     @property
     def hub_ids(self) -> tuple[str, ...]:
-        """Those of its data sets that lie on a hub."""
+        """The ids of its data sets that lie on a hub."""
         return ()
 
     @abstractmethod

@@ -17,9 +17,7 @@ from equipoise.types import Prompt
 
 
 class Hub(RowPrompts):
-    """A split of a data set, as `datasets.load_dataset` finds it, and others to hold out and to
-    test on.
-    """
+    """A split of a data set, as `datasets.load_dataset` finds it, and others to set aside."""
 
     kind: Literal["hub"] = "hub"
     id: str = Field(
@@ -48,9 +46,7 @@ class Hub(RowPrompts):
         return () if is_folder else (self.id,)
 
     def load(self, folder: Path = Path()) -> PromptSource:
-        """Every row of the split, and of the held-out and the test split where named; duplicates
-        are still in.
-        """
+        """Every row of the split, and of the other splits where named; duplicates are still in."""
         held_out = test = None
         if self.held_out_split is not None:
             held_out = self._load(folder, self.held_out_split)
@@ -102,9 +98,7 @@ class Hub(RowPrompts):
             raise DataError(f"{self.id}, split '{split}': {_innermost(error)}") from error
 
     def _check_there(self, folder: Path, cache: Path) -> None:
-        """Raises DataError where the hub has no such set, or cannot be reached and none was kept
-        from earlier.
-        """
+        """Raises DataError where there is no such set on the hub, nor one kept from earlier."""
         answer = ask_hub(self.id, "dataset")
         kept = (Path(cache) / self.id.replace("/", "___")).is_dir()
         if answer.state is OnHub.ABSENT or (answer.reason and not kept):

@@ -81,9 +81,7 @@ class Files(RowPrompts):
 
 
 def names_hub_data(path: str, folder: Path) -> bool:
-    """Whether a path is the id of a data set, `org/name`: of the hub where nothing of that name is
-    here, else a folder that `datasets` reads.
-    """
+    """True if a path is the id of a data set: `org/name` that is not here, or a folder here."""
     place = folder / path
     if not HUB_ID.fullmatch(path) or place.suffix.lower() in SUFFIXES:
         return False
@@ -181,9 +179,7 @@ def _json(file: Path, part: str) -> Iterator[tuple[str, Any]]:
 
 
 def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
-    """The rows of a part of an object, each with the object's own entries for all: `dataset` (or
-    name), `task_type`.
-    """
+    """The rows of a part of an object, each with the object's `dataset` and `task_type`."""
     whole = whole if isinstance(whole, dict) else {}
     parts = {key: rows for key, rows in whole.items() if isinstance(rows, list) or _by_id(rows)}
     if not parts:
@@ -213,7 +209,7 @@ def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
 
 
 def _by_id(rows: Any) -> bool:
-    """Whether `rows` is an object of rows: id -> row."""
+    """True if `rows` is an object of rows: id -> row."""
     if not isinstance(rows, dict) or not rows:
         return False
     return all(isinstance(row, dict) for row in rows.values())

@@ -264,7 +264,7 @@ def plain(value: Any, where: str) -> Any:
 
 
 def type_name(value: Any) -> str:
-    """What a value is, for messages: "a list", "an object" …"""
+    """The type of a value, for messages: "a list", "an object" …"""
     names = {
         list: "a list",
         dict: "an object",
@@ -279,7 +279,7 @@ def type_name(value: Any) -> str:
 
 
 def is_gtalign(row: Mapping[str, Any]) -> bool:
-    """Whether a row has this schema."""
+    """True if a row has GTAlign's schema."""
     return isinstance(row.get("reward_model"), Mapping) and "data_source" in row
 
 
@@ -344,7 +344,7 @@ def _label(value: Any, labels: Mapping[str, bool], where: str) -> bool:
 
 
 def is_norm(row: Mapping[str, Any]) -> bool:
-    """Whether a row has NormAd's columns."""
+    """True if a row has NormAd's columns."""
     return "Story" in row and NORM_LABEL in row
 
 

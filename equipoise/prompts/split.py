@@ -44,9 +44,7 @@ class PromptSplit:
         return self.dropped.get("duplicate", 0)
 
     def check(self, reuse: Reuse = False) -> None:
-        """Raises AssertionError when two parts share a text (with `reuse`, training parts may), or
-        a part holds a text twice.
-        """
+        """Raises AssertionError when parts share a text, but for training parts with `reuse`."""
         held_out, test = _contents(self.held_out), _contents(self.test)
         if held_out & test:
             raise AssertionError("the test would hold held-out prompts")
@@ -174,9 +172,7 @@ def split(
 def _kept_apart(
     source: PromptSource, held_out: int, test: int, seed: int, dropped: Counter[str]
 ) -> tuple[list[Prompt], list[Prompt], list[Prompt]]:
-    """(prompts to train on, held-out part, test), ordered, no text in two of them; own parts are
-    whole.
-    """
+    """(training prompts, held-out part, test), ordered, with no text in two of them."""
 
     def own(part: Sequence[Prompt]) -> list[Prompt]:
         return _order(_distinct(part, dropped), seed, 0)
@@ -201,9 +197,7 @@ def _kept_apart(
 
 
 def content(prompt: Prompt) -> str:
-    """The key by which two prompts are the same text: roles and texts without case and white space;
-    the id where there are no messages.
-    """
+    """The text of a prompt without case and white space; its id where it has no messages."""
     if not prompt.messages:
         return prompt.id
     lines = []
@@ -238,9 +232,7 @@ def _order(prompts: Sequence[Prompt], seed: int, turn: int) -> list[Prompt]:
 def _parts(
     ordered: list[Prompt], generations: int, per_generation: int, seed: int
 ) -> list[list[Prompt]]:
-    """Divide the prompts; when they run out, the next turn begins with those that this part does
-    not hold yet.
-    """
+    """Divide the prompts; a new turn begins with those that the part does not hold yet."""
     parts: list[list[Prompt]] = []
     queue, turn = list(ordered), 0
     for _ in range(generations):

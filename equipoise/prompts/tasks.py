@@ -75,9 +75,7 @@ def _joined(instruction: Any, context: Any, where: str) -> str:
 
 
 def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
-    """The right answer under `answer`, an output that is not one under `reference` or
-    `completion`.
-    """
+    """The right answer under `answer`, another output under `reference` or `completion`."""
     names = ["gold"]
     if key == "instruction":
         names.append("label")
@@ -100,9 +98,7 @@ def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
-    """The question followed by its options, one a line; `choices` by letter, and the letter as
-    `answer`.
-    """
+    """The question with its options, one a line; `choices` by letter, the letter as `answer`."""
     choices: Any = row["choices"]
     answer: Any = row.get("answer")
     if isinstance(choices, list) and len(choices) <= len(string.ascii_uppercase):
@@ -124,7 +120,7 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _are_options(choices: Mapping[Any, Any]) -> bool:
-    """Whether these are two options or more, letter -> text."""
+    """True if these are two options or more, letter -> text."""
     return len(choices) >= 2 and all(
         re.fullmatch(r"[A-Z]", letter) and isinstance(text, str) for letter, text in choices.items()
     )

