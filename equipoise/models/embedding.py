@@ -233,8 +233,8 @@ class TextEncoder:
         return cls(name, model, tokenizer, longest)
 
     def embed(self, texts: Sequence[str], batch_size: int = 64, prefix: str = "") -> np.ndarray:
-        """Unit vectors [B, D], float64, of the texts with `prefix` before each; a text without tokens
-        has zeros. Equal texts are read once. Raises ModelError.
+        """Unit vectors [B, D], float64, of the texts with `prefix` before each; zeros for a text
+        without tokens. Equal texts are read once. Raises ModelError.
         """
         from equipoise.models.sequence_scores import read_once
 

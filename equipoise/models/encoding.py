@@ -1,4 +1,4 @@
-"""How chats become token ids, written once for sampling, scoring and training.
+"""From chats to token ids, written once for sampling, scoring and training.
 
     ids = template(messages) with the opening of the answer's turn
           ++ tokens of the answer ++ the turn's end

@@ -176,7 +176,7 @@ def _mask_for(model: nn.Module, mask: torch.Tensor) -> torch.Tensor:
 def shares_prompts(
     head: AnswerHead, model: nn.Module, example: PromptAnswers, longest: int
 ) -> bool:
-    """Whether `model` gives answers that share a row with their prompt the numbers that it gives
+    """True if `model` gives answers that share a row with their prompt the numbers that it gives
     them alone.
 
     `example` has a prompt; a few of its tokens serve as a trial. `longest` is the most tokens that

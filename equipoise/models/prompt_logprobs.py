@@ -1,5 +1,5 @@
-"""How likely a text's own tokens are to a causal language model, and which tokens were likelier in
-their places.
+"""Log-probabilities of a text's own tokens under a causal language model, and the tokens that were
+likelier in their places.
 
     logprob_t = log softmax(logits at token t − 1)[token t]        t = 1 … T − 1
 
@@ -43,9 +43,7 @@ class ScoredRow:
 def likelihoods(
     logprob_BV: torch.Tensor, token_B: torch.Tensor, most_likely: Sequence[int]
 ) -> list[Likelihood]:
-    """How likely token_B[b] is under row b, float32 [B, V] in nats, and the `most_likely[b]` tokens
-    of the row.
-    """
+    """log p of token_B[b] under row b, float32 [B, V] in nats, and its `most_likely[b]` tokens."""
     size = min(max(most_likely), logprob_BV.shape[1])
     top_BK, ids_BK = logprob_BV.topk(size)
     chosen_B = logprob_BV.gather(1, token_B[:, None])[:, 0]

@@ -1,6 +1,4 @@
-"""What players and judges share while a run lasts: opened models, and the replies that were paid
-for.
-"""
+"""Resources of players and judges in a run: opened models, and the replies that were paid for."""
 
 from __future__ import annotations
 

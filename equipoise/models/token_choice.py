@@ -22,7 +22,7 @@ GREEDY = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class SamplingSettings:
-    """How a token is sampled: softmax(logits / temperature), cut to `top_k` tokens, then to the
+    """The sampling of a token: softmax(logits / temperature), cut to `top_k` tokens, then to the
     probability mass `top_p`.
 
     A temperature of 0, or so small that it makes no difference, takes the most likely token; top_k

@@ -52,7 +52,7 @@ NOT_SENT = {"send_seed": "false", "logprobs": "false", "structured": "auto", "st
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no completion. `status` is HTTP's, None where the server did not get that far.
+    """The reason why there is no completion. `status` is HTTP's, None where the server did not get that far.
 
     `transient`: another attempt may succeed; `wait`: seconds that the server requests before it;
     `unreachable`: no connection came about. `code` and `field` are the cause that the server names.

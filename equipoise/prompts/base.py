@@ -27,7 +27,7 @@ class PromptSource:
 
 
 class Prompts(Component):
-    """Where prompts come from, and how many a generation plays.
+    """A source of prompts, and the number that a generation plays.
 
     `held_out` prompts are set aside before anything is trained, and `test` others for a last
     measurement. Where the source has such a part of its own (a file), that part is used, and the
