@@ -27,11 +27,11 @@ class Lora(Settings):
     r: int = Field(16, ge=1, description="rank of the two factors")
     alpha: float = Field(32.0, gt=0, description="the update is scaled by alpha / r")
     dropout: float = Field(
-        0.0, ge=0, lt=1, description="dropout on the adapter's input while training"
+        0.0, ge=0, lt=1, description="dropout on the adapter's input in training"
     )
     target_modules: str | list[str] = Field(
         "all-linear",
-        description="'all-linear' (all but the output head) or the names of modules, as in PEFT",
+        description="'all-linear' (all but the output head), or names of modules as in PEFT",
     )
 
 

@@ -13,24 +13,28 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from equipoise.errors import ModelError, first_line
 
+DeviceName = Annotated[
+    str, Field(description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …")
+]
 CONTAINER = Path("/sys/fs/cgroup/memory.max")
-TRAINING = ("equipoise.learners.answer_trainer", "peft")
 
 
 def choose_device(name: str = "auto") -> Any:
-    """The torch device for "auto" (an accelerator that works here, else the CPU), or for a device's
-    name.
+    """The torch device of a name; "auto": an accelerator that works here, else the CPU.
 
     Raises ModelError for a name that torch does not know, or an accelerator that is not there.
     """
     import torch
+    from transformers.utils.import_utils import enable_tf32
 
     if has_tf32():
-        _enable_tf32()
+        enable_tf32(True)
     if name == "auto":
         return _accelerator() or torch.device("cpu")
     try:
@@ -51,9 +55,11 @@ def explain_device() -> str:
     working = _accelerator()
     if working is not None:
         count = torch.accelerator.device_count()
+        model = torch.cuda.get_device_name() if working.type == "cuda" else working.type
+        products = "TF32 (NVIDIA_TF32_OVERRIDE=0: in full)" if has_tf32() else "full"
         return (
-            f"{working.type} is used: torch {torch.__version__} finds "
-            f"{count} × {_model_name(working)}{_products()}"
+            f"{working.type} is used: torch {torch.__version__} finds {count} × {model}, which "
+            f"multiplies float32 in {products}"
         )
     count = torch.get_num_threads()
     threads = f"the CPU is used, with {count} thread{'s' if count > 1 else ''}"
@@ -85,18 +91,6 @@ def has_tf32() -> bool:
     return is_torch_tf32_available()
 
 
-def _enable_tf32() -> None:
-    from transformers.utils.import_utils import enable_tf32
-
-    enable_tf32(True)
-
-
-def _products() -> str:
-    if has_tf32():
-        return ", which multiplies float32 in TF32 (NVIDIA_TF32_OVERRIDE=0: in full)"
-    return ", which multiplies float32 in full"
-
-
 def _accelerator() -> Any:
     """The accelerator that torch was built for, where it also works."""
     import torch
@@ -104,12 +98,6 @@ def _accelerator() -> Any:
     if not torch.accelerator.is_available():
         return None
     return torch.accelerator.current_accelerator()
-
-
-def _model_name(device: Any) -> str:
-    import torch
-
-    return torch.cuda.get_device_name() if device.type == "cuda" else device.type
 
 
 def machine_memory(device: Any) -> float:
@@ -128,7 +116,7 @@ def machine_memory(device: Any) -> float:
 
 def program_memory() -> float:
     """Bytes of this process with all that sampling and training import."""
-    for module in TRAINING:
+    for module in ("equipoise.learners.answer_trainer", "peft"):
         import_module(module)
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[1])

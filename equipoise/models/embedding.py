@@ -17,8 +17,8 @@ from pydantic import Field
 from equipoise.component import Component
 from equipoise.errors import ConfigError, ModelError, first_line
 from equipoise.models.adapters import resolve
-from equipoise.models.device import choose_device
-from equipoise.models.loading import Dtype, load_encoder, load_tokenizer, row_length
+from equipoise.models.device import DeviceName, choose_device
+from equipoise.models.loading import Dtype, OwnCode, load_encoder, load_tokenizer, row_length
 from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.hashing import hashed
@@ -55,27 +55,15 @@ class Encoder(Embedding):
     """The mean of a transformers model's last hidden states over a text's tokens."""
 
     kind: Literal["encoder"] = "encoder"
-    model: str = Field(
-        description="a folder or Hugging Face id of an encoder: BERT, E5, BGE, GTE …"
-    )
-    dtype: Dtype = Field(
-        "auto", description="of the weights; auto: their own on an accelerator, float32 on a CPU"
-    )
-    device: str = Field(
-        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
-    )
+    model: str = Field(description="folder or Hugging Face id of an encoder: BERT, E5, BGE, GTE …")
+    dtype: Dtype = Field("auto", description="of the weights; auto: their own, on a CPU float32")
+    device: DeviceName = "auto"
     max_length: int | None = Field(
-        None,
-        ge=2,
-        description="tokens of a text, cut beyond; null: the model's context, at most 2048",
+        None, ge=2, description="most tokens of a text; null: the model's context, at most 2048"
     )
     batch_size: int = Field(64, ge=1, description="texts that are embedded at once")
-    prefix: str = Field(
-        "", description="put before every text, for models trained so: 'query: ' for E5"
-    )
-    trust_remote_code: bool = Field(
-        False, description="let Python code of the model's own folder run here"
-    )
+    prefix: str = Field("", description="put before every text, as 'query: ' for E5")
+    trust_remote_code: OwnCode = False
 
     def open(self, resources: Resources) -> Embed:
         """The function; `resources` hold its model. Raises ModelError."""
@@ -106,9 +94,7 @@ class MiniLM(Embedding):
     """
 
     kind: Literal["minilm"] = "minilm"
-    device: str = Field(
-        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
-    )
+    device: DeviceName = "auto"
     batch_size: int = Field(64, ge=1, description="texts that are embedded at once")
 
     def open(self, resources: Resources) -> Embed:
@@ -144,13 +130,9 @@ class SentenceTransformer(Embedding):
 
     kind: Literal["sentence_transformer"] = "sentence_transformer"
     model: str = Field(description="a folder or Hugging Face id of a sentence-transformers model")
-    device: str = Field(
-        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
-    )
+    device: DeviceName = "auto"
     batch_size: int = Field(64, ge=1, description="texts that are read at once")
-    trust_remote_code: bool = Field(
-        False, description="let Python code of the model's own folder run here"
-    )
+    trust_remote_code: OwnCode = False
 
     def open(self, resources: Resources) -> Embed:
         """The function. Raises ConfigError without the library, ModelError for an unfit model."""

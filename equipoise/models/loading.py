@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
 
 from equipoise.errors import ModelError, first_line
 from equipoise.models.adapters import (
@@ -31,6 +33,7 @@ from equipoise.system.hub_status import OnHub, ask_hub
 
 T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+OwnCode = Annotated[bool, Field(description="let Python code of the model's own folder run here")]
 READERS = {
     "AutoModelForCausalLM": "causal language model",
     "AutoModelForSequenceClassification": "reward model",

@@ -12,9 +12,9 @@ tokens are ever needed.
 positions that are needed, projects them a chunk at a time, forward and backward, into two buffers,
 and returns the tokens' log-probabilities through the model's own forward pass. The model is called
 as always, so the hooks of PEFT, DDP, FSDP and DeepSpeed fire as always, and its parameters and
-state dict are untouched.
-The tail is not looked up by the name of an architecture: it is measured on a few numbers, applied
-inside, and kept from acting on the result; then the whole is compared with the plain logits once.
+state dict are untouched. The tail is not looked up by the name of an architecture: it is measured
+on a few numbers, applied inside, and kept from acting on the result; then the whole is compared
+with the plain logits once.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Prices(Settings):
     output: float = Field(
         ge=0,
         allow_inf_nan=False,
-        description="money per million tokens of the answer, its reasoning included",
+        description="money per million tokens of the answer with its reasoning",
     )
 
 
@@ -67,8 +67,8 @@ class EndpointSettings(Player):
     )
     replicas: tuple[str, ...] = Field(
         (),
-        description="further addresses of the same model; questions are divided among "
-        "all, equal ones go to one, and to the next where that fails",
+        description="further addresses of the same model; questions are divided among all, "
+        "equal ones go to one, and to the next where that fails",
     )
     model: str = Field(min_length=1, description="the model's name there")
     api_key_env: KeyVariable = None
@@ -76,65 +76,52 @@ class EndpointSettings(Player):
         1.0, ge=0, allow_inf_nan=False, description="of sampling; null: not sent"
     )
     top_p: float | None = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="sample from the fewest tokens that hold this probability; null: not sent",
+        1.0, gt=0, le=1, description="sample from the fewest tokens that hold this; null: not sent"
     )
     max_new_tokens: int = Field(
-        256, ge=1, description="most tokens of an answer, its reasoning included"
+        256, ge=1, description="most tokens of an answer with its reasoning"
     )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
-        "max_tokens", description="how the server calls max_new_tokens"
+        "max_tokens", description="the server's name of max_new_tokens"
     )
-    stop: tuple[str, ...] = Field(
-        (), description="texts that end an answer, and are not part of it"
-    )
+    stop: tuple[str, ...] = Field((), description="texts that end an answer, and are not in it")
     send_seed: bool = Field(
-        True, description="send each row's seed (31 bits of it); some services refuse the field"
+        True, description="send each row's seed (31 bits); some services refuse it"
     )
-    logprobs: bool = Field(
-        False, description="ask for the answer's token log-probabilities, as the server gives them"
-    )
+    logprobs: bool = Field(False, description="ask for log-probabilities of the answer's tokens")
     extra_body: dict[str, Any] = Field(
-        default_factory=dict,
-        description="further fields of the request, such as top_k or chat_template_kwargs",
+        default_factory=dict, description="more fields of the request: top_k, chat_template_kwargs"
     )
     structured: Literal["auto", "json_schema", "json_object", "none"] = Field(
-        "auto",
-        description="how a JSON schema is asked for; auto: the strictest of the "
-        "three that the server takes",
+        "auto", description="form of a JSON schema; auto: the strictest that the server takes"
     )
     concurrency: int = Field(16, ge=1, description="requests in flight at most")
     timeout: float = Field(
         300.0, gt=0, allow_inf_nan=False, description="seconds that one request may take"
     )
     retries: int = Field(
-        6, ge=0, description="further attempts after a time-out, a broken connection, 429 or 5xx"
+        6, ge=0, description="more attempts after a time-out, a broken connection, 429 or 5xx"
     )
     longest_reply: int = Field(
-        16 * 2**20,
-        ge=1,
-        description="bytes of a reply, uncompressed; a longer one is not read to its end, "
-        "and its row fails",
+        16 * 2**20, ge=1, description="bytes of a reply, uncompressed; a longer one fails its row"
     )
     proxy: str | None = Field(
         None,
-        description="the proxy that requests go through: http://proxy.example:3128; "
-        "null: none. On a way to http:// it sees the key, to https:// it does not",
+        description="the proxy that requests go through: http://proxy.example:3128; null: "
+        "none. On a way to http:// it sees the key, to https:// it does not",
     )
     trust_env: bool = Field(
         False,
         description="use what the environment names: proxies (HTTPS_PROXY, ALL_PROXY, "
         "NO_PROXY, …) and certificates (SSL_CERT_FILE, SSL_CERT_DIR)",
     )
-    prices: Prices | None = Field(None, description="what tokens cost; null: costs are not counted")
+    prices: Prices | None = Field(None, description="prices of tokens; null: costs are not counted")
     budget: Budget = Field(
         default_factory=lambda: Budget.model_validate({}),
         description="what the account may spend in one run",
     )
     account: str | None = Field(
-        None, description="who pays: players of one account share its spending; null: the model"
+        None, description="players of one account share its spending; null: the model"
     )
 
     @model_validator(mode="before")

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from equipoise.errors import DataError, UserError
 from equipoise.models.adapters import Lora, resolve_adapter
-from equipoise.models.device import choose_device
+from equipoise.models.device import DeviceName, choose_device
 from equipoise.models.loading import Dtype, load_encoding
 from equipoise.models.quiet import quiet
 from equipoise.models.samplers.base import Sampler
@@ -32,61 +32,49 @@ class LocalSettings(Player):
     kind: Literal["local"] = "local"
     model: str = Field(
         "builtin",
-        description="a folder, a Hugging Face id, a GGUF file (or {path, gguf_file}), or "
-        "a packaged model's name, such as builtin",
+        description="a folder, a Hugging Face id, a GGUF file (or {path, gguf_file}), or a "
+        "packaged model, such as builtin",
     )
     adapter: str | None = Field(
-        None,
-        description="a LoRA adapter on the model to start from: a folder, or "
-        "builtin/NAME for a packaged one",
+        None, description="a LoRA adapter to start from: a folder, or builtin/NAME"
     )
     lora: Lora | None = Field(
         default_factory=lambda data: Lora.model_validate({}) if data.get("adapter") else None,
-        description="generations are adapters on the model; null: each is a whole "
-        "model. With `adapter`, its own shape",
+        description="generations are adapters (with `adapter` of its shape); null: whole models",
     )
     dtype: Dtype = Field(
         "auto",
-        description="of the weights; auto: of a player that learns, its learner's; of "
-        "others the model's own on an accelerator, float32 on a CPU",
+        description="of the weights; auto: its learner's, else the model's own, on a CPU float32",
     )
     precision: Literal["fp32", "bf16"] | None = Field(
-        None,
-        description="bf16: matrix products in bfloat16, whatever the weights; null: "
-        "where dtype is auto, as the player's learner computes",
+        None, description="bf16: products in bfloat16; null: as its learner, if dtype is auto"
     )
-    device: str = Field(
-        "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
-    )
+    device: DeviceName = "auto"
     attention: str = Field(
-        "auto",
-        description="kernel, as transformers names it: auto, sdpa, eager, flash_attention_2 …",
+        "auto", description="kernel, as transformers names it: auto, sdpa, eager …"
     )
     max_length: int | None = Field(
         None,
         ge=2,
-        description="tokens of prompt and answer together; null: the model's context, at most 2048",
+        description="tokens of prompt and answer; null: the model's context, at most 2048",
     )
     template: str | None = Field(
-        None, description="a Jinja chat template's file, in place of the tokenizer's own"
+        None, description="a Jinja chat template's file, in place of the tokenizer's"
     )
     template_options: dict[str, Any] = Field(
         default_factory=dict,
-        description="passed to the chat template, such as enable_thinking: false for Qwen3",
+        description="for the chat template, such as enable_thinking: false for Qwen3",
     )
     temperature: float = Field(1.0, ge=0, description="of sampling; 0 takes the most likely token")
     top_p: float = Field(
         1.0, gt=0, le=1, description="sample from the fewest tokens that hold this probability"
     )
     top_k: int = Field(0, ge=0, description="sample from this many most likely tokens; 0: from all")
-    max_new_tokens: int = Field(
-        256, ge=1, description="most tokens of an answer, its end token included"
-    )
+    max_new_tokens: int = Field(256, ge=1, description="most tokens of an answer, its end included")
     batch_size: int = Field(64, ge=1, description="answers that are sampled or scored at once")
     sampler: Sampler = Field(
         default="local",  # type: ignore[assignment]
-        description="what samples the answers: this process, or an engine in another "
-        "(vllm); weights and learning stay here",
+        description="this process, or an engine in another (vllm); weights and learning stay here",
     )
 
     @field_validator("model", mode="before")

@@ -36,8 +36,8 @@ class Population:
         """`folder` holds the trained generations; `replies` keeps the replies that were paid for.
 
         `resources`: another population's, to share what it has opened. `live`: the actor of a
-        learner that is in memory, or None for a player that is not. `open_actor(player,
-        weights, resources)` opens an actor; None: the player does.
+        learner that is in memory, or None for a player that is not. `open_actor(player, weights,
+        resources)` opens an actor; None: the player does.
         """
         self.players = dict(players)
         self.folder = folder

@@ -52,11 +52,12 @@ NOT_SENT = {"send_seed": "false", "logprobs": "false", "structured": "auto", "st
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reason why there is no completion. `status` is HTTP's, None where the server did not get that far.
+    """The reason why there is no completion.
 
-    `transient`: another attempt may succeed; `wait`: seconds that the server requests before it;
-    `unreachable`: no connection came about. `code` and `field` are the cause that the server names.
-    `usage` is what the server counts for a reply that cannot be used.
+    `status` is HTTP's, None where the server did not get that far. `transient`: another attempt may
+    succeed; `wait`: seconds that the server requests before it; `unreachable`: no connection came
+    about. `code` and `field` are the cause that the server names; `usage` is its count for a reply
+    that cannot be used.
     """
 
     message: str

@@ -24,7 +24,7 @@ class Scripted(Player):
         None, min_length=1, description="answers, chosen by the row's seed modulo their number"
     )
     call: str | None = Field(
-        None, description="import path package.module:function of (View, seed: int) -> str"
+        None, description="import path module:function of (View, seed: int) -> str"
     )
 
     @model_validator(mode="after")

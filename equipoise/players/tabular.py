@@ -27,13 +27,13 @@ class Tabular(Player):
 
     kind: Literal["tabular"] = "tabular"
     logits: tuple[float, ...] | None = Field(
-        None, min_length=1, description="the initial logits in nats, one for each move"
+        None, min_length=1, description="initial logits in nats, one a move"
     )
     probabilities: tuple[float, ...] | None = Field(
-        None, min_length=1, description="the initial probabilities, which add up to 1"
+        None, min_length=1, description="initial probabilities, which add up to 1"
     )
     actions: tuple[str, ...] = Field(
-        (), description="the moves' names; needed only for the log-probability of a text"
+        (), description="the moves' names, for the log-probability of a text"
     )
 
     @model_validator(mode="after")

@@ -59,8 +59,8 @@ def batch_key(actor: Actor) -> Hashable:
 
 
 def _sample_in_one_batch(requests: Sequence[MoveRequest]) -> list[list[Move]] | None:
-    """The moves of actors with one batch key; None for a single actor, and where the base
-    cannot mix their adapters.
+    """The moves of actors with one batch key; None for a single actor, and where the base cannot
+    mix their adapters.
     """
     if len(requests) == 1:
         return None

@@ -15,8 +15,7 @@ from equipoise.types import Prompt, record_id
 
 @dataclass(frozen=True)
 class PromptSource:
-    """The prompts of a source: those to train on, and its own held-out and test parts, None where
-    it has none.
+    """The prompts of a source: those to train on, and its own held-out and test parts, if any.
 
     Nothing is cleaned or separated yet; `split.split` does both.
     """
@@ -42,23 +41,19 @@ class Prompts(Component):
     READ: ClassVar = ("names", "hub_ids")
 
     per_generation: int = Field(
-        1000, ge=1, description="prompts that a generation plays; parts are disjoint"
+        1000, ge=1, description="prompts that a generation plays, disjoint from others'"
     )
-    held_out: int = Field(
-        200, ge=0, description="at most this many prompts are kept away from training"
-    )
-    test: int = Field(
-        0, ge=0, description="at most this many prompts are set aside for a last test"
-    )
+    held_out: int = Field(200, ge=0, description="most prompts that are kept away from training")
+    test: int = Field(0, ge=0, description="most prompts that are set aside for a last test")
     shrink: bool = Field(
         False,
-        description="where the source has fewer prompts, play and set aside as many as "
-        "it has, and say so (else: an error)",
+        description="where the source has fewer prompts, play and set aside as many as it "
+        "has, and say so (else: an error)",
     )
     reuse: bool | Literal["same"] = Field(
         False,
-        description="true: start over, newly shuffled, when the prompts run out, and "
-        "play all there are where these are fewer than per_generation; same: every "
+        description="true: start over, newly shuffled, when the prompts run out, and play all "
+        "there are where these are fewer than per_generation; same: every "
         "generation plays the same prompts; false: too few prompts are an error",
     )
 
@@ -74,10 +69,9 @@ class Prompts(Component):
 
     @abstractmethod
     def load(self, folder: Path = Path()) -> PromptSource:
-        """Every prompt of the source; a part of its own that the source lacks is drawn from
-        `training` later.
+        """Every prompt of the source; relative paths start at `folder`.
 
-        Relative paths are relative to `folder`. Raises DataError naming file and line.
+        Raises DataError naming file and line.
         """
 
 
@@ -92,14 +86,9 @@ class Blank(Prompts):
 
     def load(self, folder: Path = Path()) -> PromptSource:
         """`per_generation` blanks, `held_out` and `test` others."""
-        return PromptSource(
-            self._blanks("train", self.per_generation),
-            self._blanks("held_out", self.held_out),
-            self._blanks("test", self.test),
-        )
-
-    def _blanks(self, part: str, count: int) -> list[Prompt]:
-        return [
-            Prompt(record_id("blank", part, number), (), {"number": number}, "blank")
-            for number in range(count)
-        ]
+        sizes = {"train": self.per_generation, "held_out": self.held_out, "test": self.test}
+        parts = []
+        for part, size in sizes.items():
+            ids = [record_id("blank", part, number) for number in range(size)]
+            parts.append([Prompt(id, (), {"number": n}, "blank") for n, id in enumerate(ids)])
+        return PromptSource(*parts)

@@ -1,6 +1,4 @@
-"""Prompts from a Hugging Face data set, by its hub id or a local folder; `rows` has the shapes of a
-row.
-"""
+"""Prompts from a Hugging Face data set, by hub id or folder; `rows` has the shapes of a row."""
 
 from __future__ import annotations
 
@@ -21,17 +19,13 @@ class Hub(RowPrompts):
 
     kind: Literal["hub"] = "hub"
     id: str = Field(
-        min_length=1, description="the data set's id (owner/name), or a local folder of data files"
+        min_length=1, description="the data set's id (owner/name), or a folder of data files"
     )
-    name: str | None = Field(None, description="its configuration, for sets that have several")
-    split: str = Field(
-        "train", description="the split to train on, or a slice such as train[:1000]"
-    )
+    name: str | None = Field(None, description="its configuration, where it has several")
+    split: str = Field("train", description="the split to train on, or a slice: train[:1000]")
     held_out_split: str | None = Field(None, description="the set's own held-out split")
     test_split: str | None = Field(None, description="the set's own test split")
-    revision: str | None = Field(
-        None, description="a commit, tag or branch of the set; by default its main branch"
-    )
+    revision: str | None = Field(None, description="a commit, tag or branch; null: the main branch")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,12 +41,12 @@ class Hub(RowPrompts):
 
     def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of the split, and of the other splits where named; duplicates are still in."""
-        held_out = test = None
-        if self.held_out_split is not None:
-            held_out = self._load(folder, self.held_out_split)
-        if self.test_split is not None:
-            test = self._load(folder, self.test_split)
-        return PromptSource(self._load(folder, self.split), held_out, test)
+        held_out, test = self.held_out_split, self.test_split
+        return PromptSource(
+            self._load(folder, self.split),
+            None if held_out is None else self._load(folder, held_out),
+            None if test is None else self._load(folder, test),
+        )
 
     def _load(self, folder: Path, split: str) -> list[Prompt]:
         rows = self.rows(folder, split)
@@ -79,23 +73,23 @@ class Hub(RowPrompts):
         if not local.is_dir():
             self._check_there(folder, Path(HF_DATASETS_CACHE))
         try:
-            return datasets.load_dataset(
-                str(local) if local.is_dir() else self.id,
-                self.name,
-                split=split,
-                revision=self.revision,
-            )
+            place = str(local) if local.is_dir() else self.id
+            return datasets.load_dataset(place, self.name, split=split, revision=self.revision)
         except DatasetNotFoundError as error:
             raise DataError(
                 f"{self.id}: no such data set, or it needs a login (`hf auth login`): {error}"
             ) from error
         except ConnectionError as error:
             raise DataError(
-                f"{self.id}: no such folder in {folder.resolve()}, "
-                f"and the hub cannot be reached: {error}"
+                f"{self.id}: no such folder in {folder.resolve()}, and the hub cannot be reached: "
+                f"{error}"
             ) from error
         except (ValueError, OSError, DatasetsError) as error:
-            raise DataError(f"{self.id}, split '{split}': {_innermost(error)}") from error
+            cause: BaseException = error  # `datasets` wraps the original error in general ones
+            while cause.__cause__ is not None:
+                cause = cause.__cause__
+            message = str(cause).partition("\n")[0]
+            raise DataError(f"{self.id}, split '{split}': {message}") from error
 
     def _check_there(self, folder: Path, cache: Path) -> None:
         """Raises DataError where there is no such set on the hub, nor one kept from earlier."""
@@ -106,10 +100,3 @@ class Hub(RowPrompts):
                 f"prompts.id: there is no folder '{self.id}' in {folder.resolve()}, and "
                 f"{answer.reason}"
             )
-
-
-def _innermost(error: BaseException) -> str:
-    """The first line of the original error, which `datasets` wraps in a general one."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error).partition("\n")[0]

@@ -27,11 +27,9 @@ SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")
 
 
 class Files(RowPrompts):
-    """RowPrompts of one file, of all files that a pattern matches (`data/*.jsonl`), or of a list of
-    either.
+    """Rows of one file, of all that a pattern matches (`data/*.jsonl`), or of a list of either.
 
-    A JSON file that is an object with several lists of rows has parts, and `file.json#part` is one
-    of them.
+    A JSON file that is an object with several lists of rows has parts: `file.json#part`.
     """
 
     kind: Literal["files"] = "files"
@@ -47,14 +45,10 @@ class Files(RowPrompts):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of its files, or the patterns that give them."""
-        return tuple(
-            dict.fromkeys(
-                Path(text).name
-                for paths in (self.path, self.held_out_path, self.test_path)
-                if paths is not None
-                for text in ([paths] if isinstance(paths, str) else paths)
-            )
-        )
+        texts: list[str] = []
+        for paths in (self.path, self.held_out_path, self.test_path):
+            texts += [paths] if isinstance(paths, str) else paths or ()
+        return tuple(dict.fromkeys(Path(text).name for text in texts))
 
     def load(self, folder: Path = Path()) -> PromptSource:
         """Every row of `path`, and of `held_out_path` and `test_path` where given; duplicates are
@@ -89,10 +83,8 @@ def names_hub_data(path: str, folder: Path) -> bool:
 
 
 def find(paths: Paths, folder: Path) -> list[tuple[Path, str]]:
-    """The (file, part) pairs that `paths` names, relative to `folder`, patterns in alphabetical
-    order; each pair once.
-
-    The part is "" where none is named.
+    """The (file, part) pairs that `paths` names, relative to `folder`, each once; a pattern's files
+    in alphabetical order. The part is "" where none is named.
     """
     files: dict[tuple[Path, str], None] = {}
     for text in [paths] if isinstance(paths, str) else paths:
@@ -117,10 +109,8 @@ def _matching(path: Path) -> list[Path]:
     files = [path for path in paths if path.is_file()]
     if not files:
         folder = path.parent
-        beside = [name.name for name in folder.iterdir()] if folder.is_dir() else []
-        hint = f"there is no folder {folder}"
-        if beside:
-            hint = nearest(path.name, beside)
+        others = [other.name for other in folder.iterdir()] if folder.is_dir() else []
+        hint = nearest(path.name, others) if others else f"there is no folder {folder}"
         raise DataError(f"{path}: no such file; {hint}")
     return files
 
@@ -128,10 +118,8 @@ def _matching(path: Path) -> list[Path]:
 def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
     """(where, row) for every row of a file, read according to its suffix.
 
-    DataError names file and line.
-
     `part` names the list of rows in a JSON file that is an object; where there is a single list, it
-    may be left out.
+    may be left out. Raises DataError naming file and line.
     """
     readers = {
         ".jsonl": _json_lines,
@@ -141,11 +129,12 @@ def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
         ".tsv": partial(_csv, separator="\t"),
         ".parquet": _parquet,
     }
-    if file.suffix.lower() not in readers:
+    reader = readers.get(file.suffix.lower())
+    if reader is None:
         raise DataError(f"{file}: unknown suffix '{file.suffix}'; known: {', '.join(readers)}")
+    empty = True
     try:
-        empty = True
-        for where, row in readers[file.suffix.lower()](file):
+        for where, row in reader(file):
             empty = False
             yield where, row
     except OSError as error:
@@ -181,7 +170,7 @@ def _json(file: Path, part: str) -> Iterator[tuple[str, Any]]:
 def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
     """The rows of a part of an object, each with the object's `dataset` and `task_type`."""
     whole = whole if isinstance(whole, dict) else {}
-    parts = {key: rows for key, rows in whole.items() if isinstance(rows, list) or _by_id(rows)}
+    parts = {key: rows for key, rows in whole.items() if _are_rows(rows)}
     if not parts:
         raise DataError(
             f"{file}: must be a list of rows, but is no list, nor an object with lists of rows"
@@ -201,18 +190,19 @@ def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
     }
     about = {key: value for key, value in about.items() if isinstance(value, str)}
     rows = parts[part]
-    named = rows.items() if isinstance(rows, dict) else enumerate(rows, 1)
+    if isinstance(rows, dict):
+        named = [(id, {"id": id, **row}) for id, row in rows.items()]
+    else:
+        named = enumerate(rows, 1)
     for name, row in named:
-        row = {"id": name, **row} if isinstance(rows, dict) else row
-        row = {**about, **row} if isinstance(row, Mapping) else row
-        yield f"{file}#{part}: row {name}", row
+        yield f"{file}#{part}: row {name}", {**about, **row} if isinstance(row, Mapping) else row
 
 
-def _by_id(rows: Any) -> bool:
-    """True if `rows` is an object of rows: id -> row."""
-    if not isinstance(rows, dict) or not rows:
-        return False
-    return all(isinstance(row, dict) for row in rows.values())
+def _are_rows(rows: Any) -> bool:
+    """True for a list, and for an object of rows: id -> row."""
+    if isinstance(rows, dict):
+        return bool(rows) and all(isinstance(row, dict) for row in rows.values())
+    return isinstance(rows, list)
 
 
 def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
@@ -238,8 +228,8 @@ def _parquet(file: Path) -> Iterator[tuple[str, Any]]:
 
     if file.stat().st_size == 0:
         return
+    number = 0
     try:
-        number = 0
         with pyarrow.parquet.ParquetFile(file) as table:
             for batch in table.iter_batches(1024):
                 for row in batch.to_pylist():

@@ -39,6 +39,7 @@ from equipoise.prompts.base import Prompts
 from equipoise.prompts.tasks import with_prompt
 from equipoise.types import Message, Prompt, record_id, user
 
+Chat = tuple[Message, ...]
 PromptText = Literal["prompt", "chat", "single"]
 Norm = Literal["country", "value", "rule_of_thumb"]
 
@@ -70,35 +71,36 @@ class RowPrompts(Prompts):
 
     prompt_column: str | None = Field(
         None,
-        description="the column of the prompt; by default `prompt`, `messages`, `conversations` "
-        "or a task's own",
+        description="the column of the prompt; by default `prompt`, `messages`, "
+        "`conversations` or a task's own",
     )
     text: PromptText = Field(
         "prompt",
         description="the part of a GTAlign row: its `prompt` with all instructions, the bare "
-        "`chat` that led to it, or the `single` request that the ground truth answers",
+        "`chat` that led to it, or the `single` request that the ground truth "
+        "answers",
     )
     norm: Norm = Field(
         "country",
-        description="what a NormAd row is asked with: its `country`, its `value` (and "
-        "country), or its `rule_of_thumb`",
+        description="context of a NormAd row: its `country`, its `value` (and country), or "
+        "its `rule_of_thumb`",
     )
-    cut_at: int | None = Field(
-        None, ge=1, description="characters after which a prompt's last message is cut off"
-    )
+    cut_at: int | None = Field(None, ge=1, description="most characters of a prompt's last message")
 
     def prompts(self, rows: Iterable[tuple[str, Any]], source: str) -> list[Prompt]:
         """A prompt for each (where, row), in order.
 
         The DataError for a malformed row begins with its `where`.
         """
-        prompts = [
-            to_prompt(row, where, source, self.text, self.prompt_column, self.norm)
-            for where, row in rows
-        ]
-        if self.cut_at is None:
-            return prompts
-        return [_cut(prompt, self.cut_at) for prompt in prompts]
+        prompts = []
+        for where, row in rows:
+            prompt = to_prompt(row, where, source, self.text, self.prompt_column, self.norm)
+            if self.cut_at is not None:
+                *before, last = prompt.messages
+                last = Message(last.role, last.content[: self.cut_at])
+                prompt = _identified((*before, last), prompt.facts, prompt.source)
+            prompts.append(prompt)
+        return prompts
 
 
 def to_prompt(
@@ -109,9 +111,7 @@ def to_prompt(
     column: str | None = None,
     norm: Norm = "country",
 ) -> Prompt:
-    """The prompt of a row.
-
-    Its id is the hash of its messages, whatever its facts; `source` names the data set.
+    """The prompt of a row; its id is the hash of its messages, `source` names the data set.
 
     Raises DataError, beginning with `where`, on a row of an unknown shape.
     """
@@ -128,90 +128,68 @@ def to_prompt(
         source = str(row["data_source"])
     elif text != "prompt":
         raise DataError(
-            f"{where}: text: {text} is for rows of GTAlign's schema, "
-            "which this row does not have; use text: prompt"
+            f"{where}: text: {text} is for rows of GTAlign's schema, which this row does not have; "
+            "use text: prompt"
         )
     else:
-        if column is None:
-            is_task = not is_norm(row)
-            row = with_prompt(row, where) if is_task else norm_question(row, where, norm)
+        if column is None and is_norm(row):
+            row = norm_question(row, where, norm)
+        elif column is None:
+            row = with_prompt(row, where)
         messages, facts = _columns(row, where, column)
         source = row["dataset"] if isinstance(row.get("dataset"), str) else source
-    return Prompt(_identity(messages), messages, facts, source)
+    return _identified(messages, facts, source)
 
 
-def _identity(messages: tuple[Message, ...]) -> str:
+def _identified(messages: Chat, facts: dict[str, Any], source: str) -> Prompt:
     parts: list[str] = []
     for message in messages:
         parts += [message.role, message.content]
-    return record_id("prompt", *parts)
+    return Prompt(record_id("prompt", *parts), messages, facts, source)
 
 
-def _cut(prompt: Prompt, characters: int) -> Prompt:
-    *before, last = prompt.messages
-    messages = (*before, Message(last.role, last.content[:characters]))
-    return Prompt(_identity(messages), messages, prompt.facts, prompt.source)
-
-
-def _columns(
-    row: Mapping[str, Any], where: str, column: str | None
-) -> tuple[tuple[Message, ...], dict[str, Any]]:
+def _columns(row: Mapping[str, Any], where: str, column: str | None) -> tuple[Chat, dict[str, Any]]:
     """(messages, facts) of a row of plain columns."""
     held = {key: value for key, value in row.items() if value is not None}
     facts = {str(key): plain(value, f"{where}: {key}") for key, value in held.items()}
     key = column
     if key is None:
         key = next((name for name in CHATS if name in held), None)
-    if key is None and _is_preference(held):
-        chosen = read_chat(held["chosen"], where)
-        rejected = read_chat(held["rejected"], where)
-        return _common_beginning(chosen, rejected, where), facts
+    lists = [isinstance(held.get(name), list) for name in ("chosen", "rejected")]
+    if key is None and all(lists):
+        return _common_beginning(held, where), facts
     if key is None or key not in held:
-        raise DataError(_no_prompt(held, where, column))
+        missing = column or "prompt"
+        hint = nearest(missing, [str(key) for key in held]) if held else "the row is empty"
+        advice = "" if column else "; name it with prompt_column"
+        raise DataError(f"{where}: no column '{missing}'; {hint}{advice}")
     messages = read_chat(held[key], f"{where}: {key}")
     del facts[key]
     if key in ENDED or column is not None:
-        messages, completion = _cut_off_answer(messages)
-        if completion is not None:
-            facts.setdefault("completion", completion)
+        end = len(messages)
+        while end and messages[end - 1].role == "assistant":
+            end -= 1
+        if end < len(messages):
+            answers = [message.content for message in messages[end:]]
+            facts.setdefault("completion", "\n".join(answers))
+        messages = messages[:end]
     if not messages or messages[-1].role == "assistant":
         raise DataError(
-            f"{where}: {key}: the last message is the assistant's; "
-            "a prompt ends with a request to it"
+            f"{where}: {key}: the last message is the assistant's; a prompt ends with a request to "
+            "it"
         )
     return messages, facts
 
 
-def _is_preference(row: Mapping[str, Any]) -> bool:
-    return isinstance(row.get("chosen"), list) and isinstance(row.get("rejected"), list)
-
-
-def _no_prompt(row: Mapping[str, Any], where: str, column: str | None) -> str:
-    missing = column or "prompt"
-    hint = nearest(missing, [str(key) for key in row]) if row else "the row is empty"
-    advice = "" if column else "; name it with prompt_column"
-    return f"{where}: no column '{missing}'; {hint}{advice}"
-
-
-def _cut_off_answer(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], str | None]:
-    """(messages up to the last that is not the assistant's, the text of the others or None)."""
-    end = len(messages)
-    while end and messages[end - 1].role == "assistant":
-        end -= 1
-    if end == len(messages):
-        return messages, None
-    return messages[:end], "\n".join(message.content for message in messages[end:])
-
-
-def _common_beginning(
-    chosen: tuple[Message, ...], rejected: tuple[Message, ...], where: str
-) -> tuple[Message, ...]:
+def _common_beginning(row: Mapping[str, Any], where: str) -> Chat:
+    chosen = read_chat(row["chosen"], where)
+    rejected = read_chat(row["rejected"], where)
     pairs = zip(chosen, rejected, strict=False)
     same = tuple(first for first, second in pairs if first == second)
     if not same or same != chosen[: len(same)] or same[-1].role == "assistant":
         raise DataError(
-            f"{where}: chosen and rejected do not begin with the same question, "
-            "and there is no prompt"
+            f"{where}: chosen and rejected do not begin with the same question, and there is no "
+            "prompt"
         )
     return same
 
@@ -219,7 +197,7 @@ def _common_beginning(
 # -- values in a row
 
 
-def read_chat(value: Any, where: str) -> tuple[Message, ...]:
+def read_chat(value: Any, where: str) -> Chat:
     """The messages of a chat: a text, a list with a text, or a list of messages.
 
     Raises DataError, beginning with `where`, for anything else.
@@ -233,7 +211,7 @@ def read_chat(value: Any, where: str) -> tuple[Message, ...]:
             f"{where}: needs a text, or a list of messages with role and content; "
             f"this is {type_name(value)}"
         )
-    return tuple(_message(item, i, where) for i, item in enumerate(value, 1))
+    return tuple(_message(item, number, where) for number, item in enumerate(value, 1))
 
 
 def _message(item: Any, number: int, where: str) -> Message:
@@ -243,8 +221,8 @@ def _message(item: Any, number: int, where: str) -> Message:
         raise DataError(f"{where}: message {number} needs a role and a content, both text")
     if item.get("role") not in ROLES:
         raise DataError(
-            f"{where}: message {number} has the role {item.get('role')!r}; "
-            f"known: {', '.join(ROLES)}"
+            f"{where}: message {number} has the role {item.get('role')!r}; known: "
+            f"{', '.join(ROLES)}"
         )
     return Message(item["role"], item["content"])
 
@@ -258,20 +236,15 @@ def plain(value: Any, where: str) -> Any:
         return msgspec.to_builtins(value)
     except TypeError as error:
         raise DataError(
-            f"{where}: holds {type_name(value)}, which cannot be kept as a fact; "
-            "leave the column out"
+            f"{where}: holds {type_name(value)}, which cannot be kept as a fact; leave the column "
+            "out"
         ) from error
 
 
 def type_name(value: Any) -> str:
     """The type of a value, for messages: "a list", "an object" …"""
-    names = {
-        list: "a list",
-        dict: "an object",
-        type(None): "null",
-        int: "a number",
-        float: "a number",
-    }
+    names = {list: "a list", dict: "an object", type(None): "null"}
+    names |= {int: "a number", float: "a number"}
     return names.get(type(value), f"a {type(value).__name__}")
 
 
@@ -285,11 +258,8 @@ def is_gtalign(row: Mapping[str, Any]) -> bool:
 
 def read_gtalign(
     row: Mapping[str, Any], where: str, text: PromptText
-) -> tuple[tuple[Message, ...], dict[str, Any]]:
-    """(messages, facts) of a row.
-
-    `text`: the `prompt` with all instructions, the bare `chat` that led to it, or the `single`
-    request that the ground truth answers.
+) -> tuple[Chat, dict[str, Any]]:
+    """(messages, facts) of a row, `text` as the setting.
 
     Raises DataError, beginning with `where`, where the row lacks it.
     """

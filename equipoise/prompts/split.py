@@ -1,5 +1,4 @@
-"""A disjoint part of the prompts for each generation; a held-out part and a test that training
-never sees.
+"""Disjoint prompts for each generation, and a held-out part and a test that training never sees.
 
 The order is that of the prompts' hashes with the seed, so that the same prompts in another order
 are split equally and new rows do not move the old ones.
@@ -23,25 +22,19 @@ Reuse = bool | Literal["same"]
 
 @dataclass(frozen=True)
 class PromptSplit:
-    """`parts[g]` is played in generation g.
+    """The prompts of a run: `parts[g]` is played in generation g.
 
-    `dropped` counts the prompts in no part by their reasons:
-
-    "empty" (no text), "duplicate" (the same messages again), "in_held_out" (training prompts whose
-    text is that of a held-out prompt up to case and white space), "in_test" (training prompts,
-    likewise), "held_out_in_test" (prompts of the source's own held-out part that are in its own
-    test: held-out scores select models, so they must not see the test).
+    `dropped` counts the prompts in no part by their reasons: "empty" (no text), "duplicate" (the
+    same messages again), "in_held_out" (training prompts whose text is that of a held-out prompt up
+    to case and white space), "in_test" (training prompts, likewise), "held_out_in_test" (prompts of
+    the source's own held-out part that are in its own test: held-out scores select models, so they
+    must not see the test).
     """
 
     parts: list[list[Prompt]]
     held_out: list[Prompt]
     test: list[Prompt] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def duplicates(self) -> int:
-        """The number of prompts that were dropped because the source had them already."""
-        return self.dropped.get("duplicate", 0)
 
     def check(self, reuse: Reuse = False) -> None:
         """Raises AssertionError when parts share a text, but for training parts with `reuse`."""
@@ -88,11 +81,10 @@ def split_source(
 def fit_counts(
     prompts: Prompts, source: PromptSource, generations: int
 ) -> tuple[Prompts, tuple[str, ...]]:
-    """(the settings with counts that the source has, what was changed in words).
+    """(the settings with counts that the source has, the changes in words).
 
-    Only with `shrink`: a fifth of the prompts that are there is held out at most, a tenth kept for
-    the test, and the rest is dealt to the generations. Raises DataError where not even one prompt a
-    generation is left.
+    Only with `shrink`: at most a fifth of the prompts is held out, a tenth kept for the test, and
+    the rest dealt to the generations. Raises DataError where a generation would have none.
     """
     if not prompts.shrink:
         return prompts, ()
@@ -100,28 +92,26 @@ def fit_counts(
     known = {content(prompt) for prompt in _distinct(source.training, Counter())}
     count = len(known - own)
     shares = {"held_out": 5, "test": 10}
-    asked = {name: getattr(prompts, name) for name in shares if getattr(source, name) is None}
+    wanted = {name: getattr(prompts, name) for name in shares if getattr(source, name) is None}
     turns = 1 if prompts.reuse else max(generations, 1)
-    if prompts.per_generation * turns + sum(asked.values()) <= count:
+    if prompts.per_generation * turns + sum(wanted.values()) <= count:
         return prompts, ()
-    fitted = {name: min(size, max(1, count // shares[name])) for name, size in asked.items()}
+    fitted = {name: min(size, max(1, count // shares[name])) for name, size in wanted.items()}
     left = (count - sum(fitted.values())) // turns
     fitted["per_generation"] = min(prompts.per_generation, left)
     if left < 1:
         raise DataError(
-            f"too few prompts: {generations} generations and the parts that are set "
-            f"aside take at least {turns + sum(map(bool, asked.values()))}, and {count} "
-            "are there; give more prompts"
+            f"too few prompts: {generations} generations and the parts that are set aside take at "
+            f"least {turns + sum(map(bool, wanted.values()))}, and {count} are there; give more "
+            "prompts"
         )
     changes = [
         f"prompts.{name} {getattr(prompts, name):,} → {size:,}"
         for name, size in fitted.items()
         if size != getattr(prompts, name)
     ]
-    note = (
-        f"the source has {count:,} prompts, fewer than asked for: "
-        f"{', '.join(changes)} (prompts.shrink)"
-    )
+    changed = f"{', '.join(changes)} (prompts.shrink)"
+    note = f"the source has {count:,} prompts, fewer than asked for: {changed}"
     return prompts.model_copy(update=fitted), (note,)
 
 
@@ -157,9 +147,12 @@ def split(
         advice = "; lower prompts.per_generation, or set prompts.reuse: true to start over"
         if reuse:
             size, advice = "nothing is left to train on", ""
-        kept_apart = len(apart) + len(tested)
-        present = _present(len(pool), kept_apart, dropped)
-        raise DataError(f"too few prompts: {size}, but {present}{advice}")
+        reasons = [f"{number} {reason}" for reason, number in sorted((+dropped).items())]
+        note = f"; dropped: {', '.join(reasons)}" if reasons else ""
+        raise DataError(
+            f"too few prompts: {size}, but {len(pool)} are there (held out: "
+            f"{len(apart) + len(tested)}{note}){advice}"
+        )
     most = min(per_generation, len(pool)) if reuse else per_generation
     parts = _parts(pool, 1 if reuse == "same" else generations, most, seed)
     if reuse == "same":
@@ -224,9 +217,7 @@ def _distinct(prompts: Sequence[Prompt], dropped: Counter[str]) -> list[Prompt]:
 
 
 def _order(prompts: Sequence[Prompt], seed: int, turn: int) -> list[Prompt]:
-    return sorted(
-        prompts, key=lambda prompt: (seeds.child(seed, "split", turn, prompt.id), prompt.id)
-    )
+    return sorted(prompts, key=lambda p: (seeds.child(seed, "split", turn, p.id), p.id))
 
 
 def _parts(
@@ -257,9 +248,3 @@ def _empty(part: str, size: int, dropped: Counter[str]) -> str:
     if shared and part != "test":
         note = f" ({shared} of its prompts are in the test, where they stay)"
     return f"prompts.{setting} is {size}, but the {part} is empty{note}"
-
-
-def _present(count: int, kept_apart: int, dropped: Counter[str]) -> str:
-    reasons = [f"{number} {reason}" for reason, number in sorted((+dropped).items())]
-    note = f"; dropped: {', '.join(reasons)}" if reasons else ""
-    return f"{count} are there (held out: {kept_apart}{note})"

@@ -148,42 +148,23 @@ class RemoteSampler(Sampler):
     """
 
     base_url: tuple[str, ...] = Field(
-        min_length=1,
-        description="where the server answers, as http://127.0.0.1:8000; several: a list, over "
-        "which the rows are divided",
+        min_length=1, description="address, as http://127.0.0.1:8000; a list divides the rows"
     )
-    model: str | None = Field(
-        None, description="the base model's name there; null: the only one it serves"
-    )
+    model: str | None = Field(None, description="the base model's name there; null: the only one")
     api_key_env: KeyVariable = None
     concurrency: int = Field(256, ge=1, description="requests in flight at most, at each server")
     timeout: float = Field(600.0, gt=0, description="seconds that a request may take")
     patience: float = Field(
-        300.0,
-        ge=0,
-        description="seconds for which a server that is gone (it may be restarted) is tried again "
-        "before the run stops",
+        300.0, ge=0, description="seconds for which a server that is gone is tried again"
     )
-    adapters: int = Field(
-        8,
-        ge=1,
-        description="adapters of ours that a server keeps; the one that was not used for longest "
-        "makes room",
-    )
+    adapters: int = Field(8, ge=1, description="adapters of ours that a server keeps, by last use")
     probes: int = Field(
         4,
         ge=0,
-        description="answers on which engine and model are compared whenever weights are opened; "
-        "0: never, for players whose weights are not on this machine",
+        description="answers on which new weights are compared with the model here; 0: none",
     )
-    max_gap: float = Field(
-        0.1, gt=0, description="nats a token by which the two may differ there; more is refused"
-    )
-    sleep: bool = Field(
-        False,
-        description="let the server free its memory while a learner on the same accelerator "
-        "trains, and wake it afterwards",
-    )
+    max_gap: float = Field(0.1, gt=0, description="most nats a token by which the two may differ")
+    sleep: bool = Field(False, description="free the server's memory while a learner trains")
 
     is_remote: ClassVar[bool] = True
     takes_adapters: ClassVar[bool] = False
