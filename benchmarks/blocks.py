@@ -24,7 +24,7 @@ from rich.table import Table
 
 from equipoise.environments.assistance.blocks import FormatError, parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
-from equipoise.environments.assistance.response_action import response_action
+from equipoise.environments.assistance.responses import response_action
 
 VOCABULARY = [
     "the",

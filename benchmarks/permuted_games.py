@@ -42,8 +42,8 @@ from equipoise.environments.assistance.payoff_matrix import (
     question_of,
     write_matrix,
 )
-from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.assistance.serving.steering import PAYOFF, PAYOFF_END
+from equipoise.environments.assistance.responses import response_action
+from equipoise.environments.assistance.steering import PAYOFF, PAYOFF_END
 from equipoise.environments.assistance.written_game import outcomes
 from equipoise.models.resources import Resources
 from equipoise.models.sampling import sample

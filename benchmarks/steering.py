@@ -33,7 +33,7 @@ from rich.table import Table
 from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
-from equipoise.environments.assistance.response_action import response_action
+from equipoise.environments.assistance.responses import response_action
 from equipoise.environments.clerk.clerk_prompts import ClerkQuestions
 from equipoise.types import Prompt
 

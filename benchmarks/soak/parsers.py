@@ -18,12 +18,8 @@ from benchmarks.soak import Outcome
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.named_actions import named_on_frontier
 from equipoise.environments.assistance.payoff_matrix import MatrixError, read_matrix
-from equipoise.environments.assistance.readings import asks_about, gives_several
-from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.assistance.serving.visible_response import (
-    VisibleResponse,
-    without_hidden,
-)
+from equipoise.environments.assistance.responses import asks_about, gives_several, response_action
+from equipoise.environments.assistance.visible_response import VisibleResponse, strip_hidden
 from equipoise.environments.clerk.clerk_answers import offers_alternative, reply_action
 from equipoise.environments.clerk.disguises import style_of
 from equipoise.judges.mathematics import looks_mathematical
@@ -64,7 +60,7 @@ PARSERS: dict[str, Parser] = {
     "response's action": response_action,
     "question back": lambda text: asks_about(text, "Which bank?"),
     "readings given": gives_several,
-    "hidden blocks": without_hidden,
+    "hidden blocks": strip_hidden,
     "visible response": visible,
     "grade": lambda text: read_score(text, 1, 10),
     "grade with code": lambda text: read_score(text, 1, 10, CODE),

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.soak import parsers
 from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
-from equipoise.environments.assistance.serving.visible_response import without_hidden
+from equipoise.environments.assistance.visible_response import strip_hidden
 from equipoise.judges.read_verdict import LONGEST, Unread, read_score
 from equipoise.judges.rules import MARKS, even_width
 
@@ -35,7 +35,7 @@ def test_what_took_the_square_of_its_length_is_read_at_once():
     many = 200_000
     assert parse("<thinking>" * many).thinking is None
     assert parse("<payoff></thinking>" * many).faults
-    assert without_hidden("<payoff>" * many) == "<payoff>" * many
+    assert strip_hidden("<payoff>" * many) == "<payoff>" * many
     assert isinstance(read_score('{"a":[' * many, 1, 10), Unread)
     assert isinstance(read_score('{"score": "7' + " " * many + 'x"}', 1, 10), Unread)
     assert len(even_width("a" + "\u0301\u0316" * many)) <= MARKS + 1
@@ -69,4 +69,4 @@ def test_blocks_within_blocks_are_not_well_formed():
 
 def test_hidden_blocks_are_taken_out_only_where_they_are_closed():
     text = "a<thinking>b<payoff>c</thinking>d</payoff>e<analyze>f"
-    assert without_hidden(text) == "ad</payoff>e<analyze>f"
+    assert strip_hidden(text) == "ad</payoff>e<analyze>f"

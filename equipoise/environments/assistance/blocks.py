@@ -3,8 +3,8 @@ the response.
 
     <thinking>…</thinking><payoff>{…}</payoff><analyze>…</analyze><response>…</response>
 
-The pay-off block is a matrix of six outcomes, as JSON. Source: GTAlign (arXiv
-2510.08872), section 3.
+The pay-off block is a matrix of six outcomes, as JSON. Source: GTAlign (arXiv 2510.08872), section
+3.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ParsedOutput:
 
     @property
     def chosen(self) -> str | None:
-        """The cell that <analyze> names last as chosen, or, where it names none as chosen, the one
+        """The cell that <analyze> names last as chosen, or, if it names none as chosen, the one
         that it names last.
         """
         if self.analyze is None:
@@ -76,7 +76,7 @@ class ParsedOutput:
 
     @property
     def contents(self) -> dict[str, str | None]:
-        """What each block holds, by its name."""
+        """Block name -> text."""
         return {
             "thinking": self.thinking,
             "payoff": self.payoff,
@@ -87,7 +87,7 @@ class ParsedOutput:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a block stands in a text, its tags included, and what is between them."""
+    """A block's place in a text, its tags included, and the text between them."""
 
     name: str
     start: int
@@ -107,7 +107,7 @@ def find_block(text: str, name: str) -> Block | None:
 
 
 def parse(text: str, *, strict: bool = False) -> ParsedOutput:
-    """`text` taken apart.
+    """Take `text` apart.
 
     Blocks are found wherever they stand, so that a faulty output is still read.
 
@@ -136,13 +136,12 @@ def parse(text: str, *, strict: bool = False) -> ParsedOutput:
     )
 
 
-def unparsed(output: str) -> ParsedOutput:
-    """An output that is a response and nothing else."""
+def response_only(output: str) -> ParsedOutput:
     return ParsedOutput(output, None, None, None, output.strip(), None, (), 0)
 
 
 def _blocks_of(text: str) -> tuple[str | None, str | None, str | None, str | None, list[str]]:
-    """The contents of the four blocks, and what is wrong with their tags."""
+    """Contents of the four blocks, and the faults of their tags."""
     blocks = [find_block(text, name) for name in BLOCKS]
     thinking, payoff, analyze, response = (
         None if block is None else block.content for block in blocks
@@ -153,7 +152,7 @@ def _blocks_of(text: str) -> tuple[str | None, str | None, str | None, str | Non
 
 
 def _chosen_cells(analyze: str) -> list[str]:
-    """The cells that a word of choice leads to, in order."""
+    """Cells that a word of choice leads to, in order."""
     cells: list[str] = []
     chooses = False
     for match in _CHOICE.finditer(analyze):
@@ -164,7 +163,7 @@ def _chosen_cells(analyze: str) -> list[str]:
 
 
 def _tag_faults(text: str, blocks: Sequence[Block | None]) -> Iterator[str]:
-    """Which tags are missing or stand there more than once."""
+    """Tags that are missing or stand there more than once."""
     tags = Counter(_TAG.findall(text))
     for name, block in zip(BLOCKS, blocks, strict=True):
         opened, closed = tags[f"<{name}>"], tags[f"</{name}>"]

@@ -1,6 +1,4 @@
-"""Two runs of the assistant's game, prompt by prompt: what either side gets, who outdoes whom, and
-at what length.
-"""
+"""Two runs of the assistant's game, prompt by prompt: utilities, dominance, and length."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ class MeasuredRun:
 
 
 class SharedPrompts(msgspec.Struct, frozen=True):
-    """How many prompts both runs measured, and how many only one of them did."""
+    """Number of prompts that both runs measured, or only one of them."""
 
     both: int
     only_first: int
@@ -101,8 +99,8 @@ class ComparisonSettings(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Two runs on the prompts that both measured; `notes` are what a reader of the numbers should
-    know.
+    """Two runs on the prompts that both measured; `notes` are remarks for a reader of
+    the numbers.
     """
 
     runs: tuple[str, str]
@@ -117,12 +115,11 @@ class Comparison(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
     def facts(self) -> dict[str, Any]:
-        """As plain JSON values."""
         return msgspec.json.decode(msgspec.json.encode(self))
 
 
 def measured_run(run: RunDirectory, name: str, generation: int | None = None) -> MeasuredRun:
-    """What the run measured at that generation, None for the last one.
+    """The run's measurement at that generation, None for the last one.
 
     Raises RunError for a run of another game, or where this was not measured.
     """
@@ -152,7 +149,7 @@ def measured_run(run: RunDirectory, name: str, generation: int | None = None) ->
 
 
 def _assistant(run: RunDirectory) -> str:
-    """The name of the player that is the assistant."""
+    """Name of the assistant's player."""
     schedule = run.config.schedule
     roles = schedule.roles if isinstance(schedule, Roles) else {}
     return roles.get(ASSISTANT, run.config.learning[0])
@@ -187,19 +184,18 @@ def compare_runs(
             result.first_dominates, result.second_dominates, result.equal, result.incomparable
         ),
         ranges=Ranges(result.range_user, result.range_llm),
-        first=_compared(first, first_N2, result.first, settings),
-        second=_compared(second, second_N2, result.second, settings),
+        first=_side(first, first_N2, result.first, settings),
+        second=_side(second, second_N2, result.second, settings),
         differences=_differences(first_N2, second_N2, settings.alpha),
         notes=tuple(_notes(first, second)),
     )
 
 
 def _rows(run: MeasuredRun, prompts: list[str]) -> np.ndarray:
-    """[N, 2]: (user, llm) of these prompts."""
     return np.array([run.measures.points[prompt] for prompt in prompts], float)
 
 
-def _compared(
+def _side(
     run: MeasuredRun, point_N2: np.ndarray, side: pareto.ParetoSummary, settings: ComparisonSettings
 ) -> ComparedRun:
     user, llm = point_N2.mean(axis=0).tolist()
@@ -238,7 +234,7 @@ def _welfare(point_N2: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def _notes(first: MeasuredRun, second: MeasuredRun) -> Iterable[str]:
-    """What a reader of the numbers should know."""
+    """Remarks that a reader of the numbers needs."""
     names = sorted({*first.judge, *second.judge})
     differing = [name for name in names if first.judge.get(name) != second.judge.get(name)]
     if differing:

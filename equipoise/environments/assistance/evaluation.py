@@ -12,8 +12,11 @@ from pydantic import Field
 
 from equipoise.environments.assistance import measured_answers as answered
 from equipoise.environments.assistance.game import ASSISTANT, Assistance
-from equipoise.environments.assistance.measured_answers import MeasuredAnswer, measured_answers
-from equipoise.environments.assistance.measured_matrices import written_games
+from equipoise.environments.assistance.measured_answers import (
+    MeasuredAnswer,
+    measured_answers,
+    written_games,
+)
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.payoff_matrix import Cell
 from equipoise.errors import ConfigError

@@ -1,21 +1,22 @@
 """The game of the assistant and its user: a question, vague or detailed; an answer, a clarifying
-question, or both.
+question, or both; and a match of it as the user sees it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from equipoise.environments.assistance.blocks import ParsedOutput, parse, unparsed
+from equipoise.environments.assistance.blocks import ParsedOutput, parse, response_only
 from equipoise.environments.assistance.payoff_matrix import QUESTION_TYPES
-from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.assistance.wishes import opening_question, wish_forms
+from equipoise.environments.assistance.responses import response_action
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.template import Template
-from equipoise.types import Message, Move, Prompt, View, user
+from equipoise.types import Match, Message, Move, Prompt, Turn, View, user
 
 ASSISTANT, USER = "assistant", "user"
 WARNING = "Show them: some of the prompts ask for harm, and some of the answers may be harmful"
@@ -25,18 +26,17 @@ PACKAGE = "equipoise.environments.assistance"  # its texts/ holds the templates
 class Assistance(Game):
     """The assistant answers in four blocks, of which the user sees the response.
 
-    Without `simulated` the prompt's chat is the user's part, and there is one answer.
-    With it a second player is the user: it is shown the prompt's wish (its fact
-    `detailed`, else its last message) and opens with "DQ" or "VQ" (the wish, or the
-    prompt's fact `vague`, as they stand) or with a text of its own; it replies as long
-    as it is asked back and turns are left. Source: GTAlign (arXiv 2510.08872), section
-    3.
+    Without `simulated` the prompt's chat is the user's part, and there is one answer. With it a
+    second player is the user: it is shown the prompt's wish (its fact `detailed`, else its last
+    message) and opens with "DQ" or "VQ" (the wish, or the prompt's fact `vague`, as they stand) or
+    with a text of its own; it replies as long as it is asked back and turns are left. Source:
+    GTAlign (arXiv 2510.08872), section 3.
     """
 
     kind: Literal["assistance"] = "assistance"
     text: str = Field(
         "assistance",
-        description="what the assistant is asked: a template's file, a packaged one "
+        description="the assistant's instruction: a template's file, a packaged one "
         "(assistance, assistance_compact), or none: the chat as it stands",
     )
     blocks: bool = Field(
@@ -48,10 +48,10 @@ class Assistance(Game):
     turns: int = Field(1, ge=1, description="answers of the assistant at most")
     customer: str = Field(
         "customer",
-        description="what a simulated user is asked first: a template's file, or customer",
+        description="a simulated user's first instruction: a template's file, or customer",
     )
     again: str = Field(
-        "customer_again", description="what it is asked later: a template's file, or customer_again"
+        "customer_again", description="its later instruction: a template's file, or customer_again"
     )
 
     @model_validator(mode="after")
@@ -65,11 +65,10 @@ class Assistance(Game):
 
     @property
     def symmetric(self) -> bool:
-        """User and assistant are different roles."""
         return False
 
     def content_warning(self, prompt: Prompt) -> str:
-        """Where the prompt asks for harm."""
+        """A warning if the prompt asks for harm, else ""."""
         return WARNING if prompt.facts.get("harmful") else ""
 
     @property
@@ -78,7 +77,7 @@ class Assistance(Game):
         return (ASSISTANT, USER) if self.simulated else (ASSISTANT,)
 
     def check(self) -> None:
-        """Raises DataError for a template that cannot be read or filled."""
+        """Raise DataError for a template that cannot be read or filled."""
         self.instruction("a question")
         if self.simulated:
             self._opening.render(wish="a wish", vague="")
@@ -89,15 +88,15 @@ class Assistance(Game):
         return dict.fromkeys(self.seats, self.turns)
 
     def instruction(self, question: str) -> str:
-        """What the assistant is shown in place of the user's last message."""
+        """The text that the assistant is shown in place of the user's last message."""
         return question if self._text is None else self._text.render(question=question)
 
     def read(self, output: str) -> ParsedOutput:
         """An output taken apart; where no blocks are asked for, all of it is the response."""
-        return parse(output) if self.blocks else unparsed(output)
+        return parse(output) if self.blocks else response_only(output)
 
     def referee(self, prompt: Prompt) -> Referee:
-        """The user's question, the answer, and what follows while the assistant asks back."""
+        """The user's question, the answer, and more turns while the assistant asks back."""
         chat = prompt.messages
         if self.simulated:
             opening = yield Ask(USER, self._opening_view(prompt))
@@ -122,15 +121,12 @@ class Assistance(Game):
             chat = (*chat, Message("assistant", response), user(reply.text.strip()))
 
     def _opening_view(self, prompt: Prompt) -> View:
-        """What the simulated user is asked first; the two forms of its wish are its actions where
-        there are two.
-        """
+        """The user's first view; where its wish has two forms, they are its actions."""
         wish, vague = wish_forms(prompt)
         text = self._opening.render(wish=wish, vague=vague)
         return View((user(text),), QUESTION_TYPES if vague else ())
 
     def _reply_view(self, prompt: Prompt, response: str) -> View:
-        """What the simulated user is asked when the assistant has asked back."""
         wish, _ = wish_forms(prompt)
         text = self._reply.render(
             wish=wish, told=str(prompt.facts.get("told", "")), answer=response
@@ -156,3 +152,75 @@ class Assistance(Game):
 
 def _is_silent(move: Move) -> bool:
     return move.finish == "error" or not move.text.strip()
+
+
+def wish_forms(prompt: Prompt) -> tuple[str, str]:
+    """A simulated user's wish, (detailed, vague); "" where there is no vague form."""
+    last = prompt.messages[-1].content if prompt.messages else ""
+    return str(prompt.facts.get("detailed", last)), str(prompt.facts.get("vague", ""))
+
+
+def opening_question(move: str, prompt: Prompt) -> str:
+    """The question that the user's opening move asks: the detailed wish ("DQ"), the vague one
+    ("VQ"), or the move's own text.
+    """
+    wish, vague = wish_forms(prompt)
+    if move in QUESTION_TYPES and vague:
+        return wish if move == "DQ" else vague
+    return move
+
+
+def is_vague(prompt: Prompt, match: Match | None = None) -> bool | None:
+    """True if the question is vague; None where nothing tells.
+
+    By the simulated user's opening move in `match`: its name, or the text of either form of the
+    wish. Without one by the prompt's facts: `ambiguous`, or `kind` in the built-in world.
+    """
+    facts = prompt.facts
+    for turn in match.turns if match else ():
+        if turn.seat == USER:
+            forms = {
+                "DQ": False,
+                "VQ": True,
+                facts.get("detailed"): False,
+                facts.get("vague"): True,
+            }
+            return forms.get(turn.move.text.strip())
+    if "ambiguous" in facts:
+        return bool(facts["ambiguous"])
+    return facts["kind"] == "vague" if "kind" in facts else None
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantAnswer:
+    """One answer of the assistant: its turn, the output taken apart, and the chat that it answers,
+    as the user sees it.
+    """
+
+    chat: tuple[Message, ...]
+    turn: Turn
+    output: ParsedOutput
+
+
+def assistant_answers(match: Match, prompt: Prompt, game: Assistance) -> list[AssistantAnswer]:
+    """The assistant's answers in a match, in order, without the game's own words in their chats."""
+    return list(_answers(match, prompt, game))
+
+
+def _answers(match: Match, prompt: Prompt, game: Assistance) -> Iterator[AssistantAnswer]:
+    answered = False
+    user_text: str | None = None  # since the last answer
+    for turn in match.turns:
+        if turn.seat == USER:
+            user_text = turn.move.text.strip()
+            continue
+        *before, last = turn.view.messages
+        if user_text is None:
+            question = (prompt.messages or (last,))[-1].content
+        elif answered:
+            question = user_text
+        else:
+            question = opening_question(user_text, prompt)
+        chat = (*before, user(question))
+        yield AssistantAnswer(chat, turn, game.read(turn.move.text))
+        answered, user_text = True, None

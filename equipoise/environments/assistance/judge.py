@@ -1,35 +1,41 @@
-"""The judge of the assistant's game: each task's own judge grades the response, the rest of the
-reward is counted.
+"""Judge of the assistant's game: each task's own judge grades the response, the rest of the reward
+is counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import msgspec
 from pydantic import Field, PrivateAttr, model_validator
 
 from equipoise.component import nearest
-from equipoise.environments.assistance.conversation import is_vague
-from equipoise.environments.assistance.game import ASSISTANT, USER, Assistance
-from equipoise.environments.assistance.judged_response import JudgedResponse, judged_response
+from equipoise.environments.assistance.game import (
+    ASSISTANT,
+    USER,
+    Assistance,
+    AssistantAnswer,
+    assistant_answers,
+    is_vague,
+)
+from equipoise.environments.assistance.gtalign_tasks import FRONTIER, task_judges
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
-from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.assistance.tasks.by_source import FRONTIER, task_judges
+from equipoise.environments.assistance.responses import response_action
 from equipoise.environments.assistance.utilities import (
     VARIANTS,
     Reward,
     RewardTerms,
     Variant,
-    readable,
+    is_readable,
     reward,
 )
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
 from equipoise.payoffs.welfare import Welfare
 from equipoise.players.base import Player
-from equipoise.types import Judgement, Match, Prompt
+from equipoise.types import Judgement, Match, Move, Prompt, Turn, View, record_id
 
 OTHERWISE = ""  # in place of a data source: the judge of those that have none
 
@@ -84,7 +90,6 @@ class AssistanceJudge(Judge):
 
     @property
     def reward_terms(self) -> RewardTerms:
-        """The weights and windows in force."""
         return self.terms or VARIANTS[self.variant]
 
     def prepare(self) -> None:
@@ -97,27 +102,29 @@ class AssistanceJudge(Judge):
             raise ConfigError(
                 f"judge: 'assistance' judges the game assistance; this is {game.kind}"
             )
-        judges = self.known()
+        judges = self.known_judges()
         if self.otherwise is not None:
             judges[OTHERWISE] = self.otherwise
         self._game = game
         self._judges = {source: judge.at(self.judge_context) for source, judge in judges.items()}
 
-    def known(self) -> dict[str, Judge]:
+    def known_judges(self) -> dict[str, Judge]:
         """Data source -> its judge."""
         return {**task_judges(self.by, self.grader, self.variant), **self.tasks}
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """That no judge is known for its source, or what it lacks for that judge."""
-        judges = self.known()
+        """The reason if no judge is known for its source, or a fact is missing for that judge; else
+        "".
+        """
+        judges = self.known_judges()
         judge = judges.get(prompt.source, self.otherwise)
         return self._no_judge(prompt, judges) if judge is None else judge.why_unjudgeable(prompt)
 
     def questions(self, seats: int, pool: int) -> int:
-        """Those of the task's judge at most, and of the judge of <analyze> where the reward has its
-        grade.
+        """At most those of one task's judge, and of the judge of <analyze> where its grade is paid
+        for.
         """
-        judges = self.known()
+        judges = self.known_judges()
         analysis = judges.pop(FRONTIER)
         if self.otherwise is not None:
             judges[OTHERWISE] = self.otherwise
@@ -132,26 +139,24 @@ class AssistanceJudge(Judge):
         responses = [judged_response(match, prompts[match.prompt], self._game) for match in matches]
         by_source: dict[str, list[JudgedResponse]] = {}
         for response in responses:
-            if response is not None and readable(response.last.output):
-                source = self._source(response.prompt)
-                by_source.setdefault(source, []).append(response)
+            if response is not None and is_readable(response.last.output):
+                source = response.prompt.source
+                known_judges = source if source in self._judges else OTHERWISE
+                by_source.setdefault(known_judges, []).append(response)
         graded = [item for items in by_source.values() for item in items]
         qualities = self._qualities(by_source)
         choices = self._choices(graded)
         return [
-            self._nothing_said(match)
+            self._unanswered(match)
             if response is None
-            else self._paid(
+            else self._pay(
                 match, response, qualities.get(response.match.id), choices.get(response.match.id)
             )
             for match, response in zip(matches, responses, strict=True)
         ]
 
-    def _source(self, prompt: Prompt) -> str:
-        return prompt.source if prompt.source in self._judges else OTHERWISE
-
     def _qualities(self, by_source: Mapping[str, Sequence[JudgedResponse]]) -> dict[str, Judgement]:
-        """The judgements of the tasks' judges, by the response's match."""
+        """Judgements of the tasks' judges, by the response's match."""
         by_match: dict[str, Judgement] = {}
         for source, responses in by_source.items():
             if source not in self._judges:
@@ -164,7 +169,7 @@ class AssistanceJudge(Judge):
         return by_match
 
     def _choices(self, responses: Iterable[JudgedResponse]) -> dict[str, Judgement]:
-        """The judgements of the judge of <analyze>, by the response's match, where the reward has
+        """Judgements of the judge of <analyze>, by the response's match, where the reward uses
         them.
         """
         judge = self._judges.get(FRONTIER)
@@ -176,19 +181,21 @@ class AssistanceJudge(Judge):
         judgements = judge.judge_checked(matches, prompts)
         return dict(zip(choices, judgements, strict=True))
 
-    def _paid(
+    def _pay(
         self,
         match: Match,
         response: JudgedResponse,
         quality: Judgement | None,
         choice: Judgement | None,
     ) -> Judgement:
-        """The judgement on `match`: what its last response is worth, or why that is not known."""
-        votes = [vote for given in (quality, choice) if given for vote in given.votes]
+        """The judgement on `match`: the worth of its last response, or the reason why it is
+        unknown.
+        """
+        votes = [vote for judgement in (quality, choice) if judgement for vote in judgement.votes]
         grades = quality.utilities(ASSISTANT) if quality else {}
         on_frontier = choice.score(ASSISTANT, "score") if choice else None
         *earlier, last = (answer.output for answer in response.answers)
-        if readable(last):
+        if is_readable(last):
             if "score" not in grades:
                 return self.judgement(match, None, self._why_none(response, quality), votes)
             if self.reward_terms.llm_frontier and on_frontier is None:
@@ -211,8 +218,8 @@ class AssistanceJudge(Judge):
     def _utilities(
         self, response: JudgedResponse, match: Match, paid: Reward, grades: Mapping[str, float]
     ) -> dict[str, float]:
-        """The assistant's utilities: what else the task's judge gave, the action, what counts, and
-        what that is made of.
+        """The assistant's utilities: the task judge's other scores, the action, the pay-offs and
+        their parts.
         """
         output = response.last.output
         action = response_action(output.response) if output.response else None
@@ -229,10 +236,10 @@ class AssistanceJudge(Judge):
             "turns": float(len(response.answers)),
             "format": 0.0,
             **paid.parts,
-            "readable": float(readable(output)),
+            "readable": float(is_readable(output)),
         }
 
-    def _nothing_said(self, match: Match) -> Judgement:
+    def _unanswered(self, match: Match) -> Judgement:
         """The judgement on a match in which the assistant gave no answer."""
         errors = [turn.move.error for turn in match.turns if turn.move.finish == "error"]
         if errors:
@@ -240,7 +247,6 @@ class AssistanceJudge(Judge):
         return self.judgement(match, None, "the assistant was asked nothing")
 
     def _why_none(self, response: JudgedResponse, judgement: Judgement | None) -> str:
-        """Why a grade is missing."""
         if judgement is not None:
             return judgement.reason or "the task's judge gave no score"
         return self._no_judge(response.prompt, self._judges)
@@ -263,3 +269,61 @@ def as_share(judgement: Judgement, judge: Judge) -> Judgement:
         for seat, utilities in judgement.scores.items()
     }
     return msgspec.structs.replace(judgement, scores=scores)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedResponse:
+    """The assistant's last response as the judges of tasks see it: a match of that one move, on a
+    prompt with the chat as the user sees it; `answers` are all that the assistant gave in the real
+    match.
+    """
+
+    match: Match
+    prompt: Prompt
+    answers: Sequence[AssistantAnswer]
+
+    @property
+    def last(self) -> AssistantAnswer:
+        return self.answers[-1]
+
+    def choice(self) -> tuple[Match, Prompt]:
+        """The same for the judge of <analyze>: the move is the whole output."""
+        identity = record_id("choice", self.match.id)
+        prompt = self.prompt
+        renamed = Prompt(identity, prompt.messages, prompt.facts, prompt.source)
+        (turn,) = self.match.turns
+        text = self.last.output.text
+        return _single_move(self.match, identity, turn, text), renamed
+
+
+def judged_response(match: Match, prompt: Prompt, game: Assistance) -> JudgedResponse | None:
+    """The last response of a match, or None where the assistant gave none."""
+    answers = assistant_answers(match, prompt, game)
+    if not answers or answers[-1].turn.move.finish == "error":
+        return None
+    last = answers[-1]
+    identity = record_id("response", match.id)
+    facts: dict[str, Any] = {**prompt.facts, "turn": len(answers)}
+    vague = is_vague(prompt, match)
+    if vague is not None:
+        facts["asked_vaguely"] = vague
+    turn = Turn(ASSISTANT, View(last.chat), last.turn.move)
+    return JudgedResponse(
+        _single_move(match, identity, turn, last.output.response or ""),
+        Prompt(identity, last.chat, facts, prompt.source),
+        answers,
+    )
+
+
+def _single_move(match: Match, identity: str, turn: Turn, text: str) -> Match:
+    """A match of the assistant alone, in which its move is `text`."""
+    return Match(
+        identity,
+        match.generation,
+        match.split,
+        "answers",
+        identity,
+        {ASSISTANT: match.seats[ASSISTANT]},
+        match.seed,
+        (Turn(ASSISTANT, turn.view, Move(text, turn.move.finish)),),
+    )

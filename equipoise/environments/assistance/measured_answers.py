@@ -1,24 +1,28 @@
-"""The assistant's last answers on held-out prompts with their utilities, and what they come to."""
+"""The assistant's last answers on held-out prompts: utilities, actions, lengths, and the matrices
+that it wrote.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from equipoise.environments.assistance.blocks import ParsedOutput
-from equipoise.environments.assistance.conversation import assistant_answers
-from equipoise.environments.assistance.game import ASSISTANT, Assistance
-from equipoise.environments.assistance.payoff_matrix import ACTIONS, Cell
+from equipoise.environments.assistance.game import ASSISTANT, Assistance, assistant_answers
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, CELLS, Cell, question_of
 from equipoise.environments.assistance.record import (
     QUESTIONS,
     ActionShares,
+    ActualPay,
     AnswerLengths,
     Rates,
     SourceMeasures,
     Utilities,
+    WrittenGames,
 )
+from equipoise.environments.assistance.written_game import consistency
 from equipoise.evaluation.base import JudgedMatch
 from equipoise.evaluation.measures import Estimate
 from equipoise.payoffs.intervals import mean_interval
@@ -36,20 +40,19 @@ class MeasuredAnswer:
 
     @property
     def readable(self) -> bool:
-        """Whether the output could be paid at all."""
         return bool(self.utilities["readable"])
 
     @property
     def question(self) -> str:
-        """What is known of the question: one of QUESTIONS."""
+        """Kind of the question: one of QUESTIONS."""
         if "vague" not in self.utilities:
             return "unknown"
         return "vague" if self.utilities["vague"] else "detailed"
 
     @property
     def right_action(self) -> float | None:
-        """Whether the action was right, 1 or 0 (or between, where the task's judge says so), else
-        by whether the question is vague; None where neither tells.
+        """1 for a right action, 0 for a wrong one (or between, where the task's judge says so),
+        else by the question: vague or not; None where neither tells.
         """
         if "right_action" in self.utilities:
             return self.utilities["right_action"]
@@ -65,7 +68,7 @@ Answers = Sequence[MeasuredAnswer]
 def measured_answers(
     judged: Iterable[JudgedMatch], prompts: Mapping[str, Prompt], game: Assistance
 ) -> list[MeasuredAnswer]:
-    """The last answers of those matches that could be judged; `prompts` by id."""
+    """Last answers of the matches that could be judged; `prompts` by id."""
     measured = []
     for match, judgement in judged:
         prompt = prompts[match.prompt]
@@ -87,7 +90,7 @@ def points(answers: Answers) -> dict[str, Cell]:
 
 
 def mean_point(answers: Answers) -> Cell:
-    """(user, llm): the mean of what the answers are worth to either side."""
+    """(user, llm): means over the answers."""
     return Cell(
         fmean(answer.utilities["user"] for answer in answers),
         fmean(answer.utilities["llm"] for answer in answers),
@@ -109,12 +112,10 @@ def mean(answers: Answers, utility: str) -> Estimate:
 
 
 def utilities(answers: Answers) -> Utilities:
-    """What the answers are worth to either side."""
     return Utilities(mean(answers, "user"), mean(answers, "llm"))
 
 
 def rates(answers: Answers) -> Rates:
-    """The parts of the reward that are shares."""
     return Rates(
         quality_llm=mean(answers, "quality_llm"),
         quality_user=mean(answers, "quality_user"),
@@ -125,7 +126,7 @@ def rates(answers: Answers) -> Rates:
 
 
 def right_actions(answers: Answers) -> Estimate:
-    """How often the action was right.
+    """Share of right actions.
 
     An output that cannot be read took no action, and that is not right, in a data set of which the
     right actions are known.
@@ -148,7 +149,7 @@ def _estimate(values: Sequence[tuple[float, str]]) -> Estimate:
 
 
 def by_question(answers: Answers) -> dict[str, list[MeasuredAnswer]]:
-    """The answers to each kind of question that was asked, in the order of QUESTIONS."""
+    """Answers to each kind of question, in the order of QUESTIONS."""
     groups: dict[str, list[MeasuredAnswer]] = {name: [] for name in QUESTIONS}
     for answer in answers:
         groups[answer.question].append(answer)
@@ -156,7 +157,6 @@ def by_question(answers: Answers) -> dict[str, list[MeasuredAnswer]]:
 
 
 def actions(answers: Answers) -> dict[str, ActionShares]:
-    """Question -> how often each action was taken."""
     return {question: _action_shares(group) for question, group in by_question(answers).items()}
 
 
@@ -167,7 +167,6 @@ def _action_shares(answers: Answers) -> ActionShares:
 
 
 def lengths(answers: Answers) -> AnswerLengths:
-    """How long the answers are, and what they are worth for it."""
     if not answers:
         return AnswerLengths()
     tokens = [answer.tokens for answer in answers]
@@ -182,7 +181,6 @@ def lengths(answers: Answers) -> AnswerLengths:
 
 
 def sources(answers: Answers) -> dict[str, SourceMeasures]:
-    """Data set -> its main numbers."""
     by_source: dict[str, list[MeasuredAnswer]] = defaultdict(list)
     for answer in answers:
         by_source[answer.prompt.source].append(answer)
@@ -203,3 +201,67 @@ def _source(answers: Answers) -> SourceMeasures:
         response_share=length.response_share,
         quality_per_1000_tokens=length.quality_per_1000_tokens,
     )
+
+
+def written_games(answers: Answers) -> WrittenGames:
+    """Readable matrices among these answers: their means, the choices in them, and the true worth
+    of the actions.
+    """
+    with_matrix = [answer for answer in answers if answer.output.matrix is not None]
+    means = {question: _mean_matrix(group) for question, group in by_question(with_matrix).items()}
+    chosen = Counter(answer.output.chosen or "none" for answer in with_matrix)
+    paid = {
+        question: pay
+        for question, group in by_question(answers).items()
+        if (pay := _actual_pay(group))
+    }
+    return WrittenGames(
+        matrices=len(with_matrix),
+        means=means,
+        chosen=dict(chosen),
+        typed=_share_of_true_type(with_matrix),
+        paid=paid,
+        consistent=_consistency(with_matrix),
+    )
+
+
+def _mean_matrix(answers: Answers) -> dict[str, Cell]:
+    matrices = [answer.output.matrix for answer in answers if answer.output.matrix]
+    return {
+        name: Cell(
+            fmean(matrix[name].user for matrix in matrices),
+            fmean(matrix[name].llm for matrix in matrices),
+        )
+        for name in CELLS
+    }
+
+
+def _share_of_true_type(answers: Answers) -> float | None:
+    """Share of the chosen cells that are of the question's true type."""
+    true_type = {"detailed": "DQ", "vague": "VQ"}
+    known = [
+        question_of(answer.output.chosen) == true_type[answer.question]
+        for answer in answers
+        if answer.output.chosen is not None and answer.question in true_type
+    ]
+    return fmean(known) if known else None
+
+
+def _actual_pay(answers: Answers) -> dict[str, ActualPay]:
+    """Action -> its true worth, of those that were taken."""
+    pay = {}
+    for action in ACTIONS:
+        taken = [answer for answer in answers if answer.utilities[action]]
+        if taken:
+            user, llm = mean_point(taken)
+            pay[action] = ActualPay(user, llm, float(len(taken)))
+    return pay
+
+
+def _consistency(answers: Answers) -> dict[str, float]:
+    """Solution -> share of the choices that it names."""
+    by_solution: dict[str, list[bool]] = defaultdict(list)
+    for answer in answers:
+        for solution, holds in consistency(answer.output).items():
+            by_solution[solution].append(holds)
+    return {solution: fmean(holds) for solution, holds in by_solution.items()}

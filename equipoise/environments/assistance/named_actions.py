@@ -1,5 +1,5 @@
-"""Which actions a text names as good, and whether an action of the Pareto frontier is one of them:
-by rule, from labels and a few turns of phrase.
+"""Grade the actions that a text names as good: does one of them lie on the Pareto frontier? By
+rule, from labels and a few turns of phrase.
 
 Source: GTAlign (arXiv 2510.08872), the reward's second published variant.
 """
@@ -63,7 +63,7 @@ _CHOICE = re.compile(
 
 
 def named_on_frontier(analyze: str | None, front: Sequence[str]) -> float:
-    """Whether <analyze> names an action of the true frontier: 1, ½ or 0.
+    """Grade <analyze> by the true frontier's actions that it names: 1, ½ or 0.
 
         1   at least one action of the frontier is clearly named; others that are named
             besides, or are missing, are tolerated
@@ -77,28 +77,28 @@ def named_on_frontier(analyze: str | None, front: Sequence[str]) -> float:
     judge of <analyze>.
     """
     right = {cell.rpartition("_")[2].upper() for cell in front}
-    named, chosen = _named(analyze or "")
+    named, chosen = _named_actions(analyze or "")
     if chosen & right or (named & right and not chosen):
         return 1.0
-    if named & right or _implied(analyze or "", right):
+    if named & right or _is_implied(analyze or "", right):
         return 0.5
     return 0.0
 
 
-def _named(text: str) -> tuple[set[str], set[str]]:
-    """(the actions named and not turned down, those of them that are chosen)."""
+def _named_actions(text: str) -> tuple[set[str], set[str]]:
+    """(actions named and not turned down, those of them that are chosen)."""
     named: set[str] = set()
     chosen: set[str] = set()
     for clause in _CLAUSE.split(text):
-        kept = set(_kept(clause))
+        kept = set(_kept_actions(clause))
         named |= kept
         if _CHOICE.search(clause):
             chosen |= kept
     return named, chosen
 
 
-def _kept(clause: str) -> Iterator[str]:
-    """The actions that a clause names and does not turn down."""
+def _kept_actions(clause: str) -> Iterator[str]:
+    """Actions that a clause names and does not turn down."""
     labels = list(_LABEL.finditer(clause))
     end = 0
     for group in _lists(clause, labels):
@@ -109,7 +109,7 @@ def _kept(clause: str) -> Iterator[str]:
 
 
 def _turns_down_next(text: str) -> bool:
-    """Whether `text` turns down the label that follows it."""
+    """True if `text` turns down the label that follows it."""
     passive = max((match.start() for match in _PASSIVE.finditer(text)), default=-1)
     return any(match.end() > passive for match in _AGAINST_NEXT.finditer(text))
 
@@ -125,8 +125,8 @@ def _lists(clause: str, labels: Sequence[re.Match[str]]) -> list[list[re.Match[s
     return groups
 
 
-def _implied(text: str, actions: Collection[str]) -> bool:
-    """Whether a clause without labels says in words what one of the actions is."""
+def _is_implied(text: str, actions: Collection[str]) -> bool:
+    """True if a clause without labels describes one of the actions in words."""
     clauses = [clause for clause in _CLAUSE.split(text) if not _LABEL.search(clause)]
     return any(
         _hints_at(action, clause) and not _DOWN.search(clause)
@@ -136,14 +136,13 @@ def _implied(text: str, actions: Collection[str]) -> bool:
 
 
 def _hints_at(action: str, clause: str) -> bool:
-    """Whether a clause says in words what the action is."""
     if HINTS[action].search(clause):
         return True
     return action == "AQ" and _in_order(clause, ANSWER_AND_ASK)
 
 
 def _in_order(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
-    """Whether each of the patterns matches after the one before it."""
+    """True if each of the patterns matches after the one before it."""
     end = 0
     for pattern in patterns:
         match = pattern.search(text, end)

@@ -1,5 +1,5 @@
-"""The pay-off matrix that an assistant writes: six outcomes, each worth something to the user and
-to the model.
+"""The pay-off matrix that an assistant writes: six outcomes with a pay-off each for the user and
+the model.
 
 The user's question is vague or detailed (the row), the assistant answers, asks back, or does both
 (the column). As JSON: {"DQ_AQ": {"LLM": 1.0, "user": 2.0}, …}. Source: GTAlign (arXiv 2510.08872),
@@ -36,7 +36,7 @@ class MatrixError(DataError):
 
 
 class Cell(NamedTuple):
-    """What one outcome is worth to either side."""
+    """Pay-offs of one outcome."""
 
     user: float
     llm: float
@@ -96,7 +96,6 @@ def _brief(value: Any) -> str:
 
 
 def _read_value(block: str) -> Any:
-    """The block as JSON, else as a Python literal. Raises MatrixError."""
     fenced = _FENCE.fullmatch(block)
     text = fenced[1].rstrip() if fenced else block
     if not text.isascii():

@@ -1,4 +1,4 @@
-"""What is recorded of a measured generation of the assistant, field by field."""
+"""Recorded numbers of a measured generation of the assistant, field by field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ QUESTIONS = ("detailed", "vague", "unknown")  # what is known of a question
 
 
 class Utilities(msgspec.Struct, frozen=True):
-    """What the answers are worth to either side."""
+    """Worth of the answers to either side."""
 
     user: Estimate
     llm: Estimate
@@ -28,7 +28,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 class ActionShares(msgspec.Struct, frozen=True):
-    """How often each action was taken, in [0, 1]; `none`: no response was given; `n` answers."""
+    """Share of each action, in [0, 1]; `none`: no response was given; `n` answers."""
 
     AQ: float
     CQ: float
@@ -48,7 +48,7 @@ class AnswerLengths(msgspec.Struct, frozen=True):
 
 
 class ActualPay(msgspec.Struct, frozen=True, array_like=True):
-    """What an action was really worth to either side, and how often it was taken."""
+    """True worth of an action to either side, and the number of times it was taken."""
 
     user: float
     llm: float

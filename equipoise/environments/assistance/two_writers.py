@@ -1,5 +1,5 @@
-"""A teacher of two models: one thinks, chooses and answers, the other says what each outcome is
-worth.
+"""A teacher of two models: one thinks, chooses and answers, the other writes each outcome's
+pay-offs.
 
 A model that writes the matrix of its own answer writes one in which that answer is best. Source:
 GTAlign (arXiv 2510.08872), the traces of its cold start.
@@ -59,7 +59,6 @@ class TwoWriters(Player):
 
     @model_validator(mode="after")
     def _texts_can_be_used(self) -> TwoWriters:
-        """Raises DataError for a template that cannot be read or filled."""
         _ = self._about_matrix, self._about_rest
         return self
 
@@ -74,14 +73,13 @@ class TwoWriters(Player):
         return Template(self.rest_text, PACKAGE, "rest_text", ("matrix",), known)
 
     def matrix_view(self, draft: Draft) -> View:
-        """What the matrix's writer is shown."""
         text = self._about_matrix.render(
             question=transcript(draft.view.messages), thinking=draft.thinking
         )
         return View((user(text),))
 
     def rest_view(self, draft: Draft) -> View:
-        """What the writer is shown once there is a matrix: the chat, its last message with what has
+        """The writer's view once there is a matrix: the chat, its last message with all that has
         been written.
         """
         assert draft.matrix is not None
@@ -92,7 +90,6 @@ class TwoWriters(Player):
         return View((*earlier, user(text)))
 
     def open(self, weights: Path | None, resources: Resources) -> TwoWritersActor:
-        """Both writers, open."""
         return TwoWritersActor(
             self,
             self.writer.open(self.writer.start, resources),
@@ -102,7 +99,7 @@ class TwoWriters(Player):
 
 @dataclass(slots=True)
 class Draft:
-    """How far one output has come; `spent` are the moves that went into it."""
+    """One output in the making; `spent` are the moves that went into it."""
 
     view: View
     seed: int
@@ -113,18 +110,17 @@ class Draft:
     error: str = ""
 
     def fail(self, reason: str) -> None:
-        """Nothing more is written."""
         self.error = self.error or reason
 
     def take(self, move: Move, step: str) -> bool:
-        """Add the move of a step; False where it failed."""
+        """Add the move of a step; False if it failed."""
         self.spent.append(move)
         if move.finish == "error":
             self.fail(f"{step}: {move.error}")
         return not self.error
 
     def move(self) -> Move:
-        """The output as one move, with what all steps cost."""
+        """The output as one move, with the cost of all steps."""
         last = self.spent[-1]
         finish = "error" if self.error else last.finish
         return Move(
@@ -138,8 +134,6 @@ class Draft:
 
 
 class TwoWritersActor:
-    """Two writers, ready to move."""
-
     def __init__(self, player: TwoWriters, writer: Actor, matrix_writer: Actor) -> None:
         self.player, self.writer, self.matrix_writer = player, writer, matrix_writer
 
@@ -186,7 +180,6 @@ class TwoWritersActor:
             draft.text = write(draft.thinking, draft.matrix, parsed.analyze, parsed.response)
 
     def close(self) -> None:
-        """Close both."""
         self.writer.close()
         self.matrix_writer.close()
 

@@ -1,4 +1,4 @@
-"""What an output is worth to the user who reads it and to the provider who pays for it.
+"""The worth of an output to the user who reads it and to the provider who pays for it.
 
     user = ε + 0.5·Q_user + 0.2·B(words of the response)
              + 0.3·exp(−characters before it / 500)
@@ -95,7 +95,7 @@ VARIANTS: dict[str, RewardTerms] = {
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """What an output is worth to either side, with its `parts`, each before its weight."""
+    """The worth of an output to either side, with its `parts`, each before its weight."""
 
     user: float
     llm: float
@@ -103,7 +103,7 @@ class Reward:
 
     @property
     def welfare(self) -> float:
-        """√(user · llm), what the published reward is."""
+        """√(user · llm), the published reward."""
         return sqrt(max(self.user, 0.0) * max(self.llm, 0.0))
 
 
@@ -132,14 +132,14 @@ def reward(
     if variant not in VARIANTS:
         raise ValueError(f"variant: unknown variant {variant!r}; known: {', '.join(VARIANTS)}")
     terms = terms or VARIANTS[variant]
-    if not readable(parsed):
+    if not is_readable(parsed):
         return Reward(0.0, 0.0, {})
     if quality_user is None or quality_llm is None:
         return None
     parts = {"quality_user": quality_user, "quality_llm": quality_llm}
     parts |= _form([*earlier, parsed], terms)
     if terms.llm_frontier:
-        parts["frontier"] = _named(parsed) if frontier is None else frontier
+        parts["frontier"] = _frontier_grade(parsed) if frontier is None else frontier
     user = (
         terms.epsilon
         + terms.user_quality * parts["quality_user"]
@@ -160,9 +160,7 @@ def reward(
 
 
 def _form(outputs: Sequence[ParsedOutput], terms: RewardTerms) -> dict[str, float]:
-    """The parts of the reward that are counted: length and waiting of all outputs, the form of the
-    last.
-    """
+    """The counted parts of the reward: length and waiting of all outputs, the form of the last."""
     last = outputs[-1]
     response_words = sum(len((output.response or "").split()) for output in outputs)
     output_words = sum(len(output.text.split()) for output in outputs)
@@ -176,8 +174,8 @@ def _form(outputs: Sequence[ParsedOutput], terms: RewardTerms) -> dict[str, floa
     }
 
 
-def _named(parsed: ParsedOutput) -> float:
-    """Whether <analyze> names an action of the matrix's frontier, by the text rule."""
+def _frontier_grade(parsed: ParsedOutput) -> float:
+    """The text rule's grade: 1, ½ or 0 as <analyze> names an action of the matrix's frontier."""
     if parsed.matrix is None:
         return 0.0
     from equipoise.environments.assistance.written_game import pareto
@@ -185,8 +183,8 @@ def _named(parsed: ParsedOutput) -> float:
     return named_on_frontier(parsed.analyze, pareto(parsed.matrix))
 
 
-def readable(parsed: ParsedOutput) -> bool:
-    """Whether an output can be paid at all: it has a response and, unless no blocks were asked for,
+def is_readable(parsed: ParsedOutput) -> bool:
+    """True if an output can be paid at all: it has a response and, unless no blocks were asked for,
     a matrix.
     """
     return parsed.response is not None and (parsed.matrix is not None or not parsed.faults)

@@ -1,4 +1,4 @@
-"""What this environment adds to the rooms: the assistant and its user."""
+"""Kinds, commands and serving that the assistant and its user add to the rooms."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     },
     "Judge": {
         "assistance": "equipoise.environments.assistance.judge:AssistanceJudge",
-        "solution": "equipoise.environments.assistance.tasks.solution:Solution",
-        "ambiguity": "equipoise.environments.assistance.tasks.ambiguity:Ambiguity",
-        "writing": "equipoise.environments.assistance.tasks.writing:Writing",
-        "safety": "equipoise.environments.assistance.tasks.safety:Safety",
-        "frontier": "equipoise.environments.assistance.tasks.frontier:Frontier",
-        "chosen_outcome": "equipoise.environments.assistance.tasks.frontier:Choice",
+        "solution": "equipoise.environments.assistance.gtalign_tasks:Solution",
+        "ambiguity": "equipoise.environments.assistance.gtalign_tasks:Ambiguity",
+        "writing": "equipoise.environments.assistance.gtalign_tasks:Writing",
+        "safety": "equipoise.environments.assistance.gtalign_tasks:Safety",
+        "frontier": "equipoise.environments.assistance.analysis_judges:Frontier",
+        "chosen_outcome": "equipoise.environments.assistance.analysis_judges:Choice",
     },
     "Game": {"assistance": "equipoise.environments.assistance.game:Assistance"},
     "Player": {"two_writers": "equipoise.environments.assistance.two_writers:TwoWriters"},
 }
 COMMANDS: Mapping[str, Mapping[str, str]] = {
     "assistance": {
-        "welfare": "equipoise.environments.assistance.command:welfare",
-        "traces": "equipoise.environments.assistance.traces_command:traces",
+        "welfare": "equipoise.environments.assistance.assistance_commands:welfare",
+        "traces": "equipoise.environments.assistance.assistance_commands:traces",
     }
 }
 # `option` is the help of `-s steering=…`; `wish` and `report` name settings and commands of a
@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
 # what is hidden.
 SERVING: Mapping[str, Mapping[str, str]] = {
     "steering": {
-        "extension": "equipoise.environments.assistance.serving.steering_extension:extension",
+        "extension": "equipoise.environments.assistance.steering_extension:extension",
         "option": "how answers are steered where nothing is wished: a pricing's name, strip, off, "
         "a YAML file, or {pricing: subscription, text: assistance}; by default strip for a run of "
         "the assistant's game, else off",

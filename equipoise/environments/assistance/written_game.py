@@ -1,5 +1,5 @@
-"""What a written pay-off matrix says is best, by each solution of game theory, and whether the
-choice follows from it.
+"""Solutions of a written pay-off matrix, by each concept of game theory, and consistency of the
+choice with them.
 
 The user picks the row (detailed or vague question), the assistant the column (answer, clarifying
 question, or both). Two views: the whole game of six outcomes, and the game given the question's
@@ -81,7 +81,7 @@ def nash(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
     return tuple(_name(t, int(a)) for a in best)
 
 
-def mixed(matrix: PayoffMatrix) -> list[bimatrix.Equilibrium]:
+def mixed_equilibria(matrix: PayoffMatrix) -> list[bimatrix.Equilibrium]:
     """All extreme equilibria of the whole game, pure and mixed: rows QUESTION_TYPES, columns
     ACTIONS, values as in `tables`.
     """
@@ -130,16 +130,15 @@ def solutions(matrix: PayoffMatrix, question: str | None = None) -> dict[str, tu
         "bargaining": () if agreement is None else (agreement,),
     }
     if question is None:
-        joint = [np.outer(mix.row_A, mix.column_M) for mix in mixed(matrix)]
+        joint = [np.outer(mix.row_A, mix.column_M) for mix in mixed_equilibria(matrix)]
         chance_TA = np.sum(joint, axis=0)
         named["nash_mixed"] = tuple(_name(t, a) for t, a in np.argwhere(chance_TA > 0))
     return named
 
 
-def consistent(parsed: ParsedOutput) -> dict[str, bool]:
-    """Solution -> whether it names the outcome that <analyze> chose, of the whole game and, with
-    `GIVEN`, of that given the chosen outcome's question. Empty without a matrix or a choice; a
-    solution that names no outcome is left out.
+def consistency(parsed: ParsedOutput) -> dict[str, bool]:
+    """Solution -> True if it names the outcome that <analyze> chose, of the whole game and, with
+    `GIVEN`, of that given the chosen outcome's question.
     """
     if parsed.matrix is None or parsed.chosen is None:
         return {}
@@ -162,7 +161,9 @@ def _unit(points_N2: np.ndarray) -> np.ndarray:
 
 
 def precedence(matrix: PayoffMatrix, name: str) -> tuple[float, float, float]:
-    """What orders outcomes where nothing else decides: the sum, then the user's, then the LLM's."""
+    """The order of outcomes where nothing else decides: by the sum, then the user's,
+    then the LLM's.
+    """
     user, llm = matrix[name]
     return round(float(user) + float(llm), DIGITS), user, llm
 

@@ -10,7 +10,7 @@ from mangled import SHARDS, mangled, whole
 
 from equipoise.environments.assistance.blocks import FormatError, parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, PayoffMatrix, write_matrix
-from equipoise.environments.assistance.response_action import response_action
+from equipoise.environments.assistance.responses import response_action
 
 GOOD = {cell: Cell(1.0, -0.5) for cell in CELLS}
 JSON = write_matrix(GOOD)

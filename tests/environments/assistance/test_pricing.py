@@ -8,8 +8,8 @@ import pytest
 from equipoise import seeds
 from equipoise.environments.assistance import written_game
 from equipoise.environments.assistance.payoff_matrix import ACTIONS, CELLS, Cell
-from equipoise.environments.assistance.serving.pricing import Pricing
-from equipoise.environments.assistance.serving.selection import BY, largest_products, selection
+from equipoise.environments.assistance.pricing import Pricing
+from equipoise.environments.assistance.steering import BY, largest_products, select_outcome
 from equipoise.errors import ConfigError
 from equipoise.payoffs.welfare import Egalitarian, Welfare
 
@@ -56,14 +56,14 @@ def test_released_products_golden(golden):
     for case in golden("gtalign_payoff.json"):
         written = read(case["payoff"])
         assert sorted(largest_products(written)) == sorted(case["max_product_keys"])
-        assert selection(written, "product_released", dice()) in case["max_product_keys"]
+        assert select_outcome(written, "product_released", dice()) in case["max_product_keys"]
 
 
 def test_a_released_product_takes_two_negatives_and_the_others_do_not():
-    assert selection(BAD_FOR_BOTH, "product_released", dice()) == "DQ_AQ"
+    assert select_outcome(BAD_FOR_BOTH, "product_released", dice()) == "DQ_AQ"
     for by in BY:
         if by != "product_released":
-            assert selection(BAD_FOR_BOTH, by, dice()) != "DQ_AQ", by
+            assert select_outcome(BAD_FOR_BOTH, by, dice()) != "DQ_AQ", by
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -80,7 +80,7 @@ def test_a_constant_for_one_side_changes_neither_equilibria_nor_front(seed):
 
 
 def action(pricing, by="sum", question="VQ", written=EVEN):
-    return selection(Pricing.build(pricing).edit(written), by, dice(), question)[3:]
+    return select_outcome(Pricing.build(pricing).edit(written), by, dice(), question)[3:]
 
 
 @pytest.mark.parametrize("by", ["welfare", "sum", "product", "egalitarian"])
@@ -139,15 +139,18 @@ def test_every_pricing_edits_to_one_decimal_by_action_alone(kind):
 def test_selections_of_one_game():
     written = matrix((1.5, 1.0), (-1.0, 0.5), (3.0, 2.5), (2.0, 1.8), (2.2, 2.2), (0.5, -1.0))
     for by in (*BY, *Welfare.KINDS, Egalitarian()):
-        assert selection(written, by, dice()) == "DQ_DA", by
-        assert selection(written, by, dice(), "VQ") == "VQ_CQ", by
+        assert select_outcome(written, by, dice()) == "DQ_DA", by
+        assert select_outcome(written, by, dice(), "VQ") == "VQ_CQ", by
 
 
 def test_dice_are_cast_for_ties_and_mixtures_alone():
     tied = matrix((1, 1), (1, 1), (0, 0), (0, 0), (0, 0), (0, 0))
-    assert {selection(tied, "product_released", dice(n)) for n in range(20)} == {"DQ_AQ", "DQ_CQ"}
-    assert selection(PENNIES, "nash", dice(1)) == selection(PENNIES, "nash", dice(1))
-    assert {selection(PENNIES, "nash", dice(n)) for n in range(40)} == {
+    assert {select_outcome(tied, "product_released", dice(n)) for n in range(20)} == {
+        "DQ_AQ",
+        "DQ_CQ",
+    }
+    assert select_outcome(PENNIES, "nash", dice(1)) == select_outcome(PENNIES, "nash", dice(1))
+    assert {select_outcome(PENNIES, "nash", dice(n)) for n in range(40)} == {
         "DQ_AQ",
         "DQ_CQ",
         "VQ_AQ",
@@ -157,9 +160,9 @@ def test_dice_are_cast_for_ties_and_mixtures_alone():
 
 def test_faults():
     with pytest.raises(ConfigError, match="did you mean 'stackelberg'"):
-        selection(EVEN, "stackelburg", dice())
+        select_outcome(EVEN, "stackelburg", dice())
     with pytest.raises(ConfigError, match="question"):
-        selection(EVEN, "sum", dice(), "XQ")
+        select_outcome(EVEN, "sum", dice(), "XQ")
     with pytest.raises(ValueError, match="unknown key 'prize'"):
         Pricing.build({"kind": "per_token", "prize": 1})
     with pytest.raises(ValueError):

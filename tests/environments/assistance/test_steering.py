@@ -2,7 +2,7 @@
 
 from equipoise.environments.assistance.blocks import find_block, parse
 from equipoise.environments.assistance.payoff_matrix import Cell, read_matrix
-from equipoise.environments.assistance.serving.steering import Steering
+from equipoise.environments.assistance.steering import Steering
 
 CELLS = ("DQ_AQ", "DQ_CQ", "DQ_DA", "VQ_AQ", "VQ_CQ", "VQ_DA")
 # A direct answer is best as it is written; where it costs the model three, asking is.
@@ -26,7 +26,7 @@ def test_the_model_goes_on_from_the_edited_matrix():
     choice = steering.choose(WRITTEN, None, 1)
     assert choice is not None
     begun = '<thinking>t</thinking>\n<payoff>{"DQ_AQ": {"LLM"'
-    text = steering.continued(begun, choice)
+    text = steering.continuation(begun, choice)
     block = find_block(text, "payoff")
     assert block is not None and read_matrix(block.content) == choice.edited
     assert choice.edited["DQ_DA"] == Cell(3, 1)

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
-from equipoise.environments.assistance.serving.client_wish import client_steering
-from equipoise.environments.assistance.serving.steering import Steering
-from equipoise.environments.assistance.serving.steering_engine import SteeringEngine
+from equipoise.environments.assistance.steering import Steering
+from equipoise.environments.assistance.steering_engine import SteeringEngine
+from equipoise.environments.assistance.steering_extension import client_steering
 from equipoise.errors import ModelError
 from equipoise.serve.decoding import StopTexts
 from equipoise.serve.engine import CannotContinue, EngineRequest, Piece, Refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from equipoise.environments.assistance.game import Assistance
-from equipoise.environments.assistance.serving.steering_extension import SteeringExtension
+from equipoise.environments.assistance.steering_extension import SteeringExtension
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.serve.engine import Refused

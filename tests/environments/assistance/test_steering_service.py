@@ -5,9 +5,9 @@ official client.
 import pytest
 from openai import BadRequestError, NotFoundError, OpenAI
 
-from equipoise.environments.assistance.response_action import response_action
-from equipoise.environments.assistance.serving.steering import Steering
-from equipoise.environments.assistance.serving.steering_extension import SteeringExtension
+from equipoise.environments.assistance.responses import response_action
+from equipoise.environments.assistance.steering import Steering
+from equipoise.environments.assistance.steering_extension import SteeringExtension
 from equipoise.players.local import Local
 from equipoise.serve.catalogue import Catalogue
 

@@ -10,8 +10,8 @@ from openai_server import Drop, Fail, Say
 from pydantic import ValidationError
 
 from equipoise.environments.assistance.blocks import parse, write
+from equipoise.environments.assistance.gtalign_tasks import ALIASES, FRONTIER, TASKS, task_judges
 from equipoise.environments.assistance.payoff_matrix import Cell
-from equipoise.environments.assistance.tasks.by_source import ALIASES, FRONTIER, TASKS, task_judges
 from equipoise.environments.assistance.utilities import VARIANTS, length_score, matrix_contrast
 from equipoise.errors import DataError, ModelError
 from equipoise.judges.base import Judge

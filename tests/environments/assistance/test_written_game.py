@@ -63,9 +63,9 @@ def test_two_negatives_make_no_good_product():
 
 def test_a_game_without_a_pure_equilibrium():
     assert game.nash(PENNIES) == ()
-    (only,) = game.mixed(PENNIES)
+    (only,) = game.mixed_equilibria(PENNIES)
     assert only.row_A == pytest.approx([0.5, 0.5]) and only.column_M == pytest.approx([0.5, 0.5, 0])
-    assert "nash" not in game.consistent(parse(write("t", PENNIES, "I choose VQ_CQ", "r")))
+    assert "nash" not in game.consistency(parse(write("t", PENNIES, "I choose VQ_CQ", "r")))
     assert set(game.solutions(PENNIES)["nash_mixed"]) == {"DQ_AQ", "DQ_CQ", "VQ_AQ", "VQ_CQ"}
 
 
@@ -78,15 +78,15 @@ def test_leading_can_be_worth_more_than_any_equilibrium():
 
 
 def test_consistent():
-    told = game.consistent(parse(write("t", USUAL, "The best is VQ_CQ.", "Which one?")))
+    told = game.consistency(parse(write("t", USUAL, "The best is VQ_CQ.", "Which one?")))
     assert told["nash"] and told[f"sum{game.GIVEN}"] and told[f"bargaining{game.GIVEN}"]
     assert not told["sum"] and not told["front"] and not told["stackelberg"]
     assert set(told) == {
         *game.solutions(USUAL),
         *(f"{n}{game.GIVEN}" for n in game.solutions(USUAL, "VQ")),
     }
-    assert game.consistent(parse(write("t", USUAL, "No outcome is named.", "r"))) == {}
-    assert game.consistent(parse("<analyze>I choose VQ_CQ</analyze>")) == {}
+    assert game.consistency(parse(write("t", USUAL, "No outcome is named.", "r"))) == {}
+    assert game.consistency(parse("<analyze>I choose VQ_CQ</analyze>")) == {}
 
 
 @pytest.mark.long

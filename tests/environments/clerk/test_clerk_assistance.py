@@ -11,7 +11,7 @@ from equipoise import seeds
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.payoff_matrix import CELLS
-from equipoise.environments.assistance.response_action import response_action
+from equipoise.environments.assistance.responses import response_action
 from equipoise.environments.clerk import clerk_answers as answers
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.assistance_case import Case, read_case, wish

@@ -37,7 +37,7 @@ class VisibleResponse:
         return self.add(output)
 
     def add(self, text: str) -> str:
-        """What a client may see once `text` has come."""
+        """Take in `text`; returns the text that a client may see now."""
         if self.ended:
             return ""
         searched = max(0, len(self.output) - len(RESPONSE_START) + 1)
@@ -52,31 +52,31 @@ class VisibleResponse:
                 return ""
             self.opened = True
         visible, self.ended = self._stops.add(text)
-        return self._trimmed(visible)
+        return self._trim(visible)
 
     def end(self) -> str:
-        """What was held back, once no more comes. A closing tag that was cut short is dropped."""
+        """The text held back, once no more comes. A closing tag that was cut short is dropped."""
         if self.ended or not self.opened:
             return ""
         self.ended = True
         held = self._stops.end()
         is_cut_tag = len(held) > 1 and RESPONSE_END.startswith(held)
-        return self._trimmed("" if is_cut_tag else held)
+        return self._trim("" if is_cut_tag else held)
 
     def whole(self) -> str:
         """An output that has no response block, as a response: without its hidden blocks if
         anything else is there.
         """
-        outside = without_hidden(self.output).strip()
+        outside = strip_hidden(self.output).strip()
         visible, _ = StopTexts(self._stop).add(outside or self.output.strip())
         return visible
 
     @property
     def begins_blocks(self) -> bool:
-        """Whether the output has a tag of the four blocks."""
+        """True if the output has a tag of the four blocks."""
         return any(tag in self.output for tag in _TAGS)
 
-    def _trimmed(self, text: str) -> str:
+    def _trim(self, text: str) -> str:
         """`text` without white space before the first visible text, and with that at its end kept
         back.
         """
@@ -87,7 +87,7 @@ class VisibleResponse:
         return kept
 
 
-def without_hidden(output: str) -> str:
+def strip_hidden(output: str) -> str:
     """`output` without its hidden blocks; one that is never closed stays."""
     last_closing = {match[2]: match.start() for match in _HIDDEN.finditer(output) if match[1]}
     kept, end = [], 0

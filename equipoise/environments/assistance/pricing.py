@@ -1,9 +1,8 @@
-"""What a price makes of a written game: an assistant's pay-off matrix edited by who pays for which
-action.
+"""Prices on a written game: an assistant's pay-off matrix edited by who pays for which action.
 
-A constant added to all of one side's pay-offs changes neither equilibria nor Pareto
-fronts, so every pricing gives a cost to each *action*. Source: GTAlign (arXiv
-2510.08872), steering at inference.
+A constant added to all of one side's pay-offs changes neither equilibria nor Pareto fronts, so
+every pricing gives a cost to each *action*. Source: GTAlign (arXiv 2510.08872), steering at
+inference.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from equipoise.environments.assistance.payoff_matrix import ACTIONS, Cell, Payof
 
 
 class ActionCost(NamedTuple):
-    """What an action takes from either side, in units of the pay-off; negative: what it gives."""
+    """Cost of an action to either side, in units of the pay-off; a negative cost is a gain."""
 
     user: float
     llm: float
@@ -34,7 +33,6 @@ class ActionTokens(Settings):
     DA: float = Field(default=300.0, ge=0, description="tokens of a direct answer")
 
     def of(self, action: str) -> float:
-        """Tokens of `action`."""
         return float(getattr(self, action))
 
 
@@ -48,15 +46,14 @@ class ActionUnits(Settings):
     DA: float = Field(default=0.0, allow_inf_nan=False, description="a direct answer")
 
     def of(self, action: str) -> float:
-        """The units of `action`."""
         return float(getattr(self, action))
 
 
 class Pricing(Component):
-    """Who pays how much for which action."""
+    """A price for each action."""
 
     KINDS: ClassVar = {
-        name: f"equipoise.environments.assistance.serving.pricing:{cls}"
+        name: f"equipoise.environments.assistance.pricing:{cls}"
         for name, cls in {
             "none": "NoPricing",
             "per_token": "PerToken",
@@ -70,7 +67,7 @@ class Pricing(Component):
 
     @abstractmethod
     def cost(self, action: str) -> ActionCost:
-        """What `action` ("AQ", "CQ", "DA") takes from either side, in units of the pay-off."""
+        """Cost of `action` ("AQ", "CQ", "DA") to either side, in units of the pay-off."""
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
         """The matrix with each cell's costs taken off, to one decimal as matrices are written."""
@@ -90,11 +87,9 @@ class NoPricing(Pricing):
     kind: Literal["none"] = "none"
 
     def cost(self, action: str) -> ActionCost:
-        """Nothing."""
         return ActionCost(0.0, 0.0)
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
-        """The same matrix."""
         return dict(matrix)
 
 
@@ -133,7 +128,6 @@ class PerToken(Metered):
     kind: Literal["per_token"] = "per_token"
 
     def cost(self, action: str) -> ActionCost:
-        """The user's tokens, and its round trip."""
         return ActionCost(self._token_cost(action) + self._reply_cost(action), 0.0)
 
 
@@ -143,7 +137,6 @@ class Subscription(Metered):
     kind: Literal["subscription"] = "subscription"
 
     def cost(self, action: str) -> ActionCost:
-        """The provider's tokens, and the user's round trip."""
         return ActionCost(self._reply_cost(action), self._token_cost(action))
 
 
@@ -167,7 +160,6 @@ class Latency(Pricing):
     )
 
     def cost(self, action: str) -> ActionCost:
-        """What the user's waiting costs it."""
         seconds = self.tokens.of(action) / self.speed
         if action == "CQ":
             seconds += self.reply + self.tokens.DA / self.speed
@@ -188,7 +180,6 @@ class UserEffort(Pricing):
     )
 
     def cost(self, action: str) -> ActionCost:
-        """The user's effort."""
         return ActionCost({"AQ": self.follow_up, "CQ": self.clarifying, "DA": 0.0}[action], 0.0)
 
 
@@ -204,7 +195,6 @@ class GivenCosts(Pricing):
     )
 
     def cost(self, action: str) -> ActionCost:
-        """As given."""
         return ActionCost(self.user.of(action), self.llm.of(action))
 
 
@@ -225,7 +215,6 @@ class ReleasedEdits(Pricing):
     )
 
     def cost(self, action: str) -> ActionCost:
-        """What is added, with its sign turned."""
         if self.llm:
             return ActionCost(-{"DA": 0.0, "AQ": 1.0, "CQ": 0.5}[action], -self.llm)
         if self.user:

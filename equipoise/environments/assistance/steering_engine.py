@@ -12,17 +12,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from equipoise.environments.assistance.blocks import parse
-from equipoise.environments.assistance.serving.steering import (
-    PAYOFF,
-    PAYOFF_END,
-    Steering,
-    SteeringChoice,
-)
-from equipoise.environments.assistance.serving.steering_report import steering_report
-from equipoise.environments.assistance.serving.visible_response import RESPONSE_END, VisibleResponse
+from equipoise.environments.assistance.payoff_matrix import PayoffMatrix
+from equipoise.environments.assistance.steering import PAYOFF, PAYOFF_END, Steering, SteeringChoice
+from equipoise.environments.assistance.visible_response import RESPONSE_END, VisibleResponse
 from equipoise.errors import ModelError
 from equipoise.serve.engine import CannotContinue, Engine, EngineRequest, Piece, Refused
 from equipoise.types import Message, user
@@ -30,7 +25,7 @@ from equipoise.types import Message, user
 
 @dataclass(slots=True)
 class AnswerInProgress:
-    """How far one answer has come.
+    """An answer in the making.
 
     `finish` and `error` are those of the part that was written last; `lead` is the response's
     beginning where what was put before it opens it already; `hidden` is what was written before the
@@ -56,7 +51,7 @@ class AnswerInProgress:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the tokens were used up within the hidden blocks.
+        """True if the tokens were used up within the hidden blocks.
 
         As with reasoning models the answer is empty then, and its finish says why.
         """
@@ -74,7 +69,7 @@ class SteeringEngine:
     """
 
     def __init__(self, engine: Engine, steering: Steering, *, report: bool = False) -> None:
-        """Nothing is asked yet. Raises DataError for a template that cannot be used."""
+        """Raises DataError for a template that cannot be used."""
         steering.check()
         self._engine, self.steering, self._report = engine, steering, report
 
@@ -112,24 +107,22 @@ class SteeringEngine:
         yield self._last(answer)
 
     async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
-        """How many tokens the prompt has, with what the model is asked for its blocks with."""
+        """Number of tokens of the prompt, the instruction for the blocks included."""
         shown = _with_last(messages, self.steering.first_prompt)
         return await self._engine.count(shown, prefix)
 
     async def close(self) -> None:
-        """Close the engine behind."""
         await self._engine.close()
 
     async def _pieces(
         self, request: EngineRequest, answer: AnswerInProgress
     ) -> AsyncGenerator[Piece, None]:
-        """All but the last piece."""
         messages = _with_last(request.messages, self.steering.first_prompt)
         hidden_request = replace(request, messages=messages, stop=(RESPONSE_END,))
         rest: EngineRequest | None = hidden_request
         if self.steering.mode != "strip":
             until_matrix = replace(hidden_request, stop=(PAYOFF_END, RESPONSE_END))
-            async with aclosing(self._written(until_matrix, answer)) as pieces:
+            async with aclosing(self._generate(until_matrix, answer)) as pieces:
                 async for piece in pieces:
                     yield piece
             self._choose(answer, request.seed)
@@ -137,17 +130,17 @@ class SteeringEngine:
             if answer.lead:
                 yield Piece(answer.lead)
         if rest is not None:
-            async with aclosing(self._written(rest, answer)) as pieces:
+            async with aclosing(self._generate(rest, answer)) as pieces:
                 async for piece in pieces:
                     yield piece
         text = answer.response.end()
         if text:
             yield Piece(text)
 
-    async def _written(
+    async def _generate(
         self, request: EngineRequest, answer: AnswerInProgress
     ) -> AsyncGenerator[Piece, None]:
-        """Have the model write on; the visible part of it."""
+        """Have the model write on; yields the visible part."""
         if answer.tokens_left <= 0:
             answer.finish = "length"
             return
@@ -189,8 +182,8 @@ class SteeringEngine:
     def _rest(
         self, request: EngineRequest, hidden_request: EngineRequest, answer: AnswerInProgress
     ) -> EngineRequest | None:
-        """What is still to be asked once the model has written its matrix, or has not; None:
-        nothing.
+        """The next request once the model has written its matrix, or has not; None: nothing is left
+        to ask.
         """
         response, choice, steering = answer.response, answer.choice, self.steering
         begun = response.output + PAYOFF_END
@@ -205,7 +198,7 @@ class SteeringEngine:
             )
             return replace(hidden_request, messages=messages)
         if choice is not None:
-            begun = steering.continued(response.output, choice)
+            begun = steering.continuation(response.output, choice)
         answer.lead = response.begin(begun)
         return replace(hidden_request, prefix=begun)
 
@@ -234,3 +227,46 @@ def _with_last(messages: Sequence[Message], shown: Callable[[str], str]) -> tupl
     if last.role == "user":
         last = user(shown(last.content))
     return (*before, last)
+
+
+def steering_report(
+    steering: Steering,
+    output: str,
+    choice: SteeringChoice | None,
+    why_none: str,
+    *,
+    with_faults: bool,
+) -> dict[str, Any]:
+    """An answer's hidden blocks and its steering, as plain JSON values.
+
+    Args: output: all that the model wrote of its blocks. why_none: why there is no choice; "" where
+    none was wanted. with_faults: whether a faulty output is the model's own fault.
+    """
+    parsed = parse(output)
+    return {
+        "mode": steering.mode,
+        "pricing": steering.pricing.kind,
+        "steered": choice is not None,
+        "why": _why(steering, choice, why_none),
+        "chosen": parsed.chosen if choice is None else choice.cell,
+        "written": _plain(parsed.matrix if choice is None else choice.written),
+        "edited": None if choice is None else _plain(choice.edited),
+        "thinking": parsed.thinking,
+        "analyze": parsed.analyze,
+        "faults": list(parsed.faults) if with_faults else [],
+    }
+
+
+def _why(steering: Steering, choice: SteeringChoice | None, why_none: str) -> str:
+    if choice is None:
+        return why_none or "the model's own choice"
+    outcomes = "all outcomes"
+    if choice.question is not None:
+        outcomes = f"the outcomes of {choice.question}"
+    return f"the best of {outcomes} by {steering.by_name}"
+
+
+def _plain(matrix: PayoffMatrix | None) -> dict[str, dict[str, float]] | None:
+    if matrix is None:
+        return None
+    return {name: {"LLM": cell.llm, "user": cell.user} for name, cell in matrix.items()}

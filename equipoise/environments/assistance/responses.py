@@ -1,5 +1,7 @@
-"""By rule, from words: whether a question back is about the question it answers, and whether an
-answer gives several readings of it.
+"""Rules that read a response: does it answer, ask back, or both; are its questions about what was
+asked; does it answer for several readings?
+
+From its form and its words alone.
 """
 
 from __future__ import annotations
@@ -7,7 +9,60 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from equipoise.environments.assistance.response_action import questions_in
+_SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]*", re.DOTALL)
+_LISTED = re.compile(r"\s*(?:[-*•]|\d+[.)]|\w[.)])\s")
+_REQUEST = re.compile(
+    r"\b(?:please (?:clarify|specify|tell|share|provide|confirm|give)|"
+    r"let me know (?:which|what|whether|if|how)|"
+    r"(?:could|can|would) you (?:please )?"
+    r"(?:clarify|specify|tell|share|provide|confirm|give|explain))",
+    re.IGNORECASE,
+)
+_COURTESY = re.compile(
+    r"\W*(?:sure(?: thing)?|of course|certainly|absolutely|ok(?:ay)?|thanks?(?: you)?|"
+    r"hello|hi|hey|great|got it|good question|happy to help|"
+    r"(?:i|we)(?:'d| would|'m| am)\b[^,]*\b(?:happy|glad|love)\b.*|"
+    r"(?:i|we) (?:need|want) .*|to (?:help|answer|assist|clarify)\b.*|"
+    r"(?:before|so that) i .*|for example.*)\W*",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def questions_in(response: str) -> list[str]:
+    """The sentences that ask something: those with a question's mark, and requests to clarify."""
+    sentences = [
+        sentence.strip() for line in response.splitlines() for sentence in _SENTENCE.findall(line)
+    ]
+    return [sentence for sentence in sentences if _is_question(sentence)]
+
+
+def _is_question(sentence: str) -> bool:
+    marked = sentence.rstrip("*_\"')”’ ").endswith("?")
+    return any(map(str.isalnum, sentence)) and (marked or bool(_REQUEST.search(sentence)))
+
+
+def response_action(response: str) -> str:
+    """The action that a response is: "CQ" only asks, "AQ" says something and asks, "DA" asks
+    nothing.
+
+    A request to clarify counts as a question without its mark; a courtesy says nothing, nor does a
+    list of choices that stands under a question.
+    """
+    asks = states = False
+    for line in response.splitlines():
+        listed = bool(_LISTED.match(line))
+        for sentence in _SENTENCE.findall(line):
+            plain = sentence.strip()
+            if not any(map(str.isalnum, plain)):
+                continue
+            if _is_question(plain):
+                asks = True
+            elif not _COURTESY.fullmatch(plain) and not (listed and asks):
+                states = True
+    if not asks:
+        return "DA"
+    return "AQ" if states else "CQ"
+
 
 # A question that asks for a meaning, whatever it names.
 _CLARIFIES = re.compile(
@@ -44,7 +99,7 @@ STEM = 4  # letters by which two long words count as one: "digit", "digits"
 
 
 def asks_about(response: str, question: str, meanings: str = "") -> bool:
-    """Whether some question in the response is about the question that was asked: it asks which
+    """True if some question in the response is about the question that was asked: it asks which
     meaning is meant, or shares a word of substance with the question or its known meanings.
     """
     subject = _substance(f"{question} {meanings}")
@@ -55,7 +110,7 @@ def asks_about(response: str, question: str, meanings: str = "") -> bool:
 
 
 def gives_several(response: str, meanings: str = "") -> bool:
-    """Whether the response answers for two readings or more.
+    """True if the response answers for two readings or more.
 
     It holds the answers of two of the known `meanings` ("Answer 0: …", one a line or after a
     semicolon), or twice speaks of a reading ("if you mean …, alternatively …").
@@ -73,11 +128,10 @@ def _answers(meanings: str) -> Sequence[str]:
 
 
 def _plain(text: str) -> str:
-    """Its words in small letters, one space between them."""
     return " ".join(_WORD.findall(text.casefold()))
 
 
 def _substance(text: str) -> set[str]:
-    """The words of substance, the long ones by their first letters."""
+    """Words of substance, the long ones by their first letters."""
     words = set(_WORD.findall(text.casefold())) - set(_COMMON.split())
     return {word if len(word) <= STEM else word[: max(STEM, len(word) - 2)] for word in words}

@@ -1,5 +1,5 @@
-"""How a model's written game is steered: the matrix is edited, and an outcome chosen that the
-answer goes on with.
+"""Steering of a written game: the matrix is edited, and an outcome chosen that the answer goes on
+with.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from equipoise import seeds
-from equipoise.component import Settings
-from equipoise.environments.assistance.game import Assistance
+from equipoise.component import Settings, nearest
+from equipoise.environments.assistance import written_game
+from equipoise.environments.assistance.game import PACKAGE, Assistance
 from equipoise.environments.assistance.payoff_matrix import (
     CELLS,
     QUESTION_TYPES,
@@ -23,9 +24,9 @@ from equipoise.environments.assistance.payoff_matrix import (
     action_of,
     write_matrix,
 )
-from equipoise.environments.assistance.serving.pricing import Pricing
-from equipoise.environments.assistance.serving.selection import check_choice, selection
+from equipoise.environments.assistance.pricing import Pricing
 from equipoise.environments.assistance.written_game import pareto
+from equipoise.errors import ConfigError
 from equipoise.payoffs.welfare import Welfare
 from equipoise.template import Template
 
@@ -61,7 +62,7 @@ class SteeringChoice:
 
 
 class Steering(Settings):
-    """How a model's written game is changed, and what is made of it."""
+    """How a model's written game is changed, and the use that is made of it."""
 
     pricing: Pricing = Field(
         default_factory=lambda: Pricing.build("none"),
@@ -127,12 +128,12 @@ class Steering(Settings):
         return by
 
     def check(self) -> None:
-        """Raises DataError for a template that cannot be read or filled."""
+        """Raise DataError for a template that cannot be read or filled."""
         self.first_prompt("a question")
         self.second_prompt("a question", dict.fromkeys(CELLS, Cell(0, 0)), CELLS[0])
 
     def first_prompt(self, question: str) -> str:
-        """What the model is shown in place of the user's last message."""
+        """The text that the model is shown in place of the user's last message."""
         return self._game.instruction(question)
 
     def second_prompt(self, question: str, edited: PayoffMatrix, cell: str) -> str:
@@ -151,7 +152,6 @@ class Steering(Settings):
 
     @property
     def by_name(self) -> str:
-        """The name of the way in which the outcome is chosen."""
         return self.by if isinstance(self.by, str) else self.by.kind
 
     def choose(
@@ -166,11 +166,11 @@ class Steering(Settings):
         edited = self.pricing.edit(written)
         question = self._question_type(thinking or "")
         dice = seeds.generator(seed, "steering")
-        cell = selection(edited, self.by, dice, question)
-        shown = _levelled(edited, written) if self.level else edited
+        cell = select_outcome(edited, self.by, dice, question)
+        shown = _level(edited, written) if self.level else edited
         return SteeringChoice(written, edited, shown, question, cell)
 
-    def continued(self, output: str, choice: SteeringChoice) -> str:
+    def continuation(self, output: str, choice: SteeringChoice) -> str:
         """`output`, which breaks off in its matrix, with the edited one and the beginning of what
         follows from it.
         """
@@ -183,7 +183,6 @@ class Steering(Settings):
         return f"{before}{tag}{matrix}{PAYOFF_END}{gap}<analyze>{lead}"
 
     def _question_type(self, thinking: str) -> str | None:
-        """The type of question whose outcomes may be chosen; None: either."""
         if self.question in QUESTION_TYPES:
             return self.question
         mentioned = [name for name, pattern in _MENTIONS.items() if pattern.search(thinking)]
@@ -199,14 +198,14 @@ class Steering(Settings):
     def _again(self) -> Template:
         return Template(
             self.again,
-            "equipoise.environments.assistance.serving",
+            PACKAGE,
             "steering.again",
             ("question", "move"),
             ("question", "matrix", "cell", "move"),
         )
 
 
-def _levelled(edited: PayoffMatrix, written: PayoffMatrix) -> PayoffMatrix:
+def _level(edited: PayoffMatrix, written: PayoffMatrix) -> PayoffMatrix:
     """`edited`, each side's pay-offs shifted so that the largest is as in `written`."""
     edited_N2 = np.array([edited[name] for name in CELLS])
     written_N2 = np.array([written[name] for name in CELLS])
@@ -214,3 +213,93 @@ def _levelled(edited: PayoffMatrix, written: PayoffMatrix) -> PayoffMatrix:
     return {
         name: Cell(user, llm) for name, (user, llm) in zip(CELLS, level_N2.tolist(), strict=True)
     }
+
+
+BY = ("welfare", "sum", "product", "product_released", "nash", "stackelberg", "bargaining")
+
+
+def check_choice(by: str | Welfare) -> None:
+    """Raise ConfigError unless outcomes can be chosen `by` this."""
+    known = (*BY, *Welfare.KINDS)
+    if isinstance(by, str) and by not in known:
+        raise ConfigError(f"unknown choice '{by:.40}'; {nearest(by, list(known))}")
+
+
+def select_outcome(
+    matrix: PayoffMatrix, by: str | Welfare, dice: np.random.Generator, question: str | None = None
+) -> str:
+    """The cell of `matrix` to go on with.
+
+    welfare (Cobb–Douglas), a welfare's kind or a `Welfare`
+                      the largest, of equals the largest sum
+    sum               the largest sum, of equals the user's best
+    product           the largest product among cells good for both; without any, the
+                      largest sum
+    product_released  the largest product whatever the signs, as published; ties at
+                      random
+    nash              an equilibrium: of pure ones that of the largest sum; without any,
+                      drawn from a mixed one
+    stackelberg       where the assistant, who leads, would end up
+    bargaining        the Nash bargaining solution; without an agreement, the largest
+                      sum
+
+    question: "DQ" or "VQ" where the question has been asked, so that three cells are left (nash and
+    stackelberg are the assistant's best reply then); None: all six. dice: for ties and mixtures.
+    Raises ConfigError for another `by` or `question`.
+    """
+    names = written_game.outcomes(question)
+    if not names:
+        raise ConfigError(f"question: must be DQ, VQ or none; it is {question!r:.40}")
+    try:
+        check_choice(by)
+    except ConfigError as error:
+        raise ConfigError(f"by: {error}") from error
+    match by:
+        case "sum":
+            return written_game.largest_sum(matrix, question)
+        case "product":
+            return written_game.largest_product(matrix, question)
+        case "product_released":
+            tied = largest_products(matrix, question)
+            return tied[int(dice.integers(len(tied)))]
+        case "nash":
+            return _equilibrium(matrix, question, dice)
+        case "stackelberg":
+            return written_game.stackelberg_outcome(matrix, question)
+        case "bargaining":
+            agreement = written_game.bargaining_outcome(matrix, question)
+            return agreement or written_game.largest_sum(matrix, question)
+    return _best_welfare(matrix, _welfare(by), names)
+
+
+def _welfare(by: str | Welfare) -> Welfare:
+    if isinstance(by, Welfare):
+        return by
+    return Welfare.build("cobb_douglas" if by == "welfare" else by)
+
+
+def largest_products(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
+    """The cells of the largest user · LLM, whatever the signs: two negatives make a large one."""
+    products = {
+        name: matrix[name].user * matrix[name].llm for name in written_game.outcomes(question)
+    }
+    most = max(products.values())
+    return tuple(name for name, product in products.items() if product == most)
+
+
+def _best_welfare(matrix: PayoffMatrix, welfare: Welfare, names: tuple[str, ...]) -> str:
+    user_N, llm_N = np.array([matrix[name] for name in names], float).T
+    value_N = np.round(welfare.value(user_N, llm_N), written_game.DIGITS)
+    tied = [names[n] for n in np.flatnonzero(value_N == value_N.max())]
+    return max(tied, key=lambda name: written_game.precedence(matrix, name))
+
+
+def _equilibrium(matrix: PayoffMatrix, question: str | None, dice: np.random.Generator) -> str:
+    cells = written_game.nash(matrix, question)
+    if cells:
+        return max(cells, key=lambda name: written_game.precedence(matrix, name))
+    strategies = written_game.mixed_equilibria(matrix)[0]
+    # The outcomes in order: by type of question, then by action.
+    chance_N = np.outer(strategies.row_A, strategies.column_M).ravel()
+    drawn = dice.choice(len(chance_N), p=chance_N / chance_N.sum())
+    return written_game.outcomes()[int(drawn)]

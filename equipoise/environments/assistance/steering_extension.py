@@ -1,4 +1,6 @@
-"""The steering that a client asks for, or that the setting `-s steering=…` sets."""
+"""Steering added to serving: models whose answers are steered, as a client or the server's setting
+`-s steering=…` asks.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,53 @@ import yaml
 from pydantic import ValidationError
 
 from equipoise.component import nearest
-from equipoise.environments.assistance.serving.pricing import Pricing
-from equipoise.environments.assistance.serving.steering import LARGEST, UNSTEERED, Steering
+from equipoise.environments.assistance.game import Assistance
+from equipoise.environments.assistance.pricing import Pricing
+from equipoise.environments.assistance.steering import LARGEST, UNSTEERED, Steering
+from equipoise.environments.assistance.steering_engine import SteeringEngine
 from equipoise.errors import ConfigError
-from equipoise.serve.engine import Refused
+from equipoise.games.base import Game
+from equipoise.serve.engine import Engine, Refused
+from equipoise.serve.extension import Extension
 
 FIELD = "steering"  # of a request
 CLIENT_SETTINGS = ("pricing", "by", "question", "mode", "level")
+
+
+class SteeringExtension(Extension):
+    """Steers a server's models as a client wishes, and as `base` where it wishes nothing."""
+
+    def __init__(self, base: Steering) -> None:
+        """Raises DataError for a template that cannot be used."""
+        base.check()
+        self.base = base
+
+    def wrap(self, engine: Engine, wish: Any = None, *, report: bool = False) -> Engine:
+        """`engine`, steered; itself if nothing is steered. Raises Refused."""
+        steering = self._steering(wish)
+        if steering.mode == "off":
+            return engine
+        return SteeringEngine(engine, steering, report=report)
+
+    def describe(self, wish: Any = None) -> str:
+        """The pricing's kind, or the mode where nothing is steered. Raises Refused."""
+        return self._steering(wish).name
+
+    def _steering(self, wish: Any) -> Steering:
+        return self.base if wish is None else client_steering(wish, self.base)
+
+
+def extension(option: Any, game: Game | None) -> SteeringExtension:
+    """The steering of `equipoise serve` and `equipoise chat`: their setting `-s steering=…`.
+
+    Without it, a run of the assistant's game asks as its game does and hides the blocks; else
+    nothing is steered. Raises ConfigError for an option that cannot be read, DataError for a
+    template that cannot be used.
+    """
+    base = Steering.model_validate({"mode": "off"})
+    if isinstance(game, Assistance) and game.blocks:
+        base = Steering.model_validate({"mode": "strip", "text": game.text})
+    return SteeringExtension(base if option is None else option_steering(option, base))
 
 
 def client_steering(wish: Any, base: Steering) -> Steering:
@@ -28,7 +70,7 @@ def client_steering(wish: Any, base: Steering) -> Steering:
     settings = _wished_settings(wish)
     foreign = [str(key) for key in settings if key not in CLIENT_SETTINGS]
     if foreign:
-        raise _refused(
+        raise _refusal(
             f"'{foreign[0]:.40}' is not for clients to set; "
             f"{nearest(foreign[0], list(CLIENT_SETTINGS))}"
         )
@@ -47,13 +89,13 @@ def _wished_settings(wish: Any) -> dict[str, Any]:
     if isinstance(wish, Mapping):
         return {"pricing": wish} if "kind" in wish else dict(wish)
     if not isinstance(wish, str):
-        raise _refused("must be a name, a pricing, or an object of settings")
+        raise _refusal("must be a name, a pricing, or an object of settings")
     if wish in UNSTEERED:
         return {"mode": wish}
     pricings = sorted(Pricing.KINDS)
     if wish not in pricings:
         hint = nearest(wish, [*pricings, *UNSTEERED])
-        raise _refused(f"unknown name '{wish:.40}'; {hint}")
+        raise _refusal(f"unknown name '{wish:.40}'; {hint}")
     return {"pricing": wish}
 
 
@@ -73,14 +115,14 @@ def _refuse_strange(value: Any) -> None:
     numbers be vast. Raises Refused.
     """
     if isinstance(value, str) and ":" in value:
-        raise _refused(f"unknown kind '{value:.40}'")
+        raise _refusal(f"unknown kind '{value:.40}'")
     if not isinstance(value, int | float) or value == 0:
         return
     if not 1 / LARGEST <= abs(value) <= LARGEST:
-        raise _refused("a number is too large or too small to be reckoned with")
+        raise _refusal("a number is too large or too small to be reckoned with")
 
 
-def _refused(message: str) -> Refused:
+def _refusal(message: str) -> Refused:
     return Refused(f"{FIELD}: {message}", param=FIELD)
 
 
@@ -108,7 +150,6 @@ def option_steering(option: Any, base: Steering) -> Steering:
 
 
 def _first_fault(error: ValidationError) -> str:
-    """In one line, with the path of the setting."""
     fault = error.errors()[0]
     path = ".".join(map(str, fault["loc"]))
     return " ".join(f"{path}: {fault['msg']}".split())[:300]

@@ -1,5 +1,5 @@
-"""The judges of <analyze>: does it name an action of the true frontier, as published; or, ours,
-does its choice lie there?
+"""Judges of <analyze>: does it name an action of the true frontier, as published; or, ours, does
+its choice lie there?
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import Field
 from equipoise.environments.assistance.blocks import ParsedOutput, parse
 from equipoise.environments.assistance.named_actions import named_on_frontier
 from equipoise.environments.assistance.payoff_matrix import PayoffMatrix, action_of, write_matrix
-from equipoise.environments.assistance.tasks.task_judge import Grade, TaskJudge
+from equipoise.environments.assistance.task_judge import Grade, TaskJudge
 from equipoise.environments.assistance.written_game import pareto
 from equipoise.judges.grading import AnswerToGrade
 from equipoise.judges.question import Quotes
@@ -41,7 +41,6 @@ class AnalysisJudge(TaskJudge):
         """The grade by the rule, of an output with this matrix."""
 
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
-        """0, ½ or 1 of each (prompt, whole output)."""
         grades: list[Grade] = []
         for _, text in answers:
             parsed = parse(text)
@@ -50,27 +49,24 @@ class AnalysisJudge(TaskJudge):
         return grades
 
     def why_ungradable(self, prompt: Prompt, text: str) -> str:
-        """Why the output has no frontier; "" where it has one."""
         if parse(text).matrix is None:
             return "there is no pay-off matrix that could be read"
         return ""
 
     def plain_grade(self, prompt: Prompt, text: str) -> float | None:
-        """0 of an output without <analyze>."""
         return None if parse(text).analyze else 0.0
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """Nothing: an output is held against its own matrix."""
+        """Always "": an output is held against its own matrix."""
         return ""
 
     def gold(self, prompt: Prompt, text: str) -> str:
-        """The matrix, and the outcomes on its frontier."""
         matrix = parse(text).matrix
         assert matrix is not None
         return f"{write_matrix(matrix)}\nOn the frontier: {', '.join(pareto(matrix))}"
 
     def quotes(self, answer: AnswerToGrade) -> Quotes:
-        """The request, and of the output what <analyze> holds."""
+        """The request, and of the output the text of <analyze>."""
         analyze = parse(answer.text).analyze or ""
         return {**super().quotes(answer), "answer": ("answer", analyze)}
 
@@ -87,7 +83,6 @@ class Frontier(AnalysisJudge):
     text: str = Field("frontier", description="the question's template: a file, or a packaged one")
 
     def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
-        """As `named_on_frontier` says."""
         return named_on_frontier(parsed.analyze, pareto(matrix))
 
 
@@ -103,7 +98,9 @@ class Choice(AnalysisJudge):
     text: str = Field("choice", description="the question's template: a file, or a packaged one")
 
     def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
-        """By the outcome chosen, or the action that is named last where none is."""
+        """The grade of the chosen outcome, or of the action that is named last where
+        none is chosen.
+        """
         best = pareto(matrix)
         choice = parsed.chosen
         if choice in best:

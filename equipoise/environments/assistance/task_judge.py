@@ -1,5 +1,5 @@
-"""What the judges of the assistant's tasks share: an answer's grade, by a rule or by a model, and
-what it is worth.
+"""Base of the judges of the assistant's tasks: an answer's grade, by a rule or by a model, and its
+worth.
 
 A grade is a number from 0 to 1, one of the few that the task knows; `score` is what the grade is
 worth to the model, `user`, where a task tells the two apart, what it is worth to the user. A grade
@@ -40,7 +40,7 @@ class GradedAnswer:
 
 class TaskJudge(GradeSettings, QuestionSettings, Judge):
     """Grades every seat's last answer by a rule, or as `grader` does; a task defines
-    `grade_by_rule`, `gold` and what a grade is worth.
+    `grade_by_rule`, `gold` and the worth of a grade.
 
     Where the grader is asked several times, what its grades are worth is averaged. Its grade must
     be one of `grades` between `low` and `high`: anything else could not be read, and an answer
@@ -88,35 +88,35 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
 
     @abstractmethod
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
-        """The grade of each (prompt, answer) by the rule, or why it has none; `why_ungradable` says
-        nothing of them.
+        """The grade of each (prompt, answer) by the rule, or the reason why it has none;
+        `why_ungradable` is empty for all of them.
         """
 
     @abstractmethod
     def gold(self, prompt: Prompt, text: str) -> str:
-        """What the answer is held against, in words for the grader."""
+        """The reference that the answer is held against, in words for the grader."""
 
     def utilities(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
-        """What an answer with this grade is worth: `score`, and `user` where the user's is
-        another.
+        """The worth of an answer with this grade: `score`, and `user` where the user's
+        is another.
         """
         return {"score": grade}
 
     def quotes(self, answer: AnswerToGrade) -> Quotes:
-        """What of an answer the grader sees: the request itself, where the data set has it apart
-        from the chat, which may stand among the instructions of a game.
+        """The parts of an answer that the grader sees: the request itself, where the data set has
+        it apart from the chat, which may stand among the instructions of a game.
         """
         request = str(answer.prompt.facts.get("request") or answer.chat)
         return {"question": ("request", request), "answer": ("answer", answer.text)}
 
     def why_ungradable(self, prompt: Prompt, text: str) -> str:
-        """Why the answer cannot be judged, by rule or by model; "" where it can: the prompt has the
-        fact.
+        """The reason why the answer cannot be judged, by rule or by model; "" where it can: the
+        prompt has the fact.
         """
         return self.why_unjudgeable(prompt)
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """That it lacks the fact that answers are held against."""
+        """The reason: the prompt lacks the fact that answers are held against."""
         fact = self.fact(prompt)
         if fact is None:
             return f"the prompt has no fact '{self.reference_fact}'"
@@ -125,22 +125,19 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return ""
 
     def plain_grade(self, prompt: Prompt, text: str) -> float | None:
-        """The grade of an answer about which nobody need be asked, by rule or by model; None of any
-        other.
-        """
+        """The grade of an answer that needs no rule and no model; None for any other."""
         return None
 
     def fact(self, prompt: Prompt) -> Any:
-        """The prompt's fact named `reference_fact`; None where it has none."""
         return prompt.facts.get(str(self.reference_fact))
 
     def prepare(self) -> None:
-        """Raises DataError for a template that cannot be used."""
+        """Raise DataError for a template that cannot be used."""
         _ = self.question
 
     @cached_property
     def question(self) -> Question:
-        """What the grader is asked. Raises DataError."""
+        """The grader's question. Raises DataError."""
         return self.question_with(
             self.placeholders, self.scale, needed=("answer",), package=PACKAGE
         )
@@ -162,7 +159,6 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return [self._judgement(match, by_match[match.id]) for match in matches]
 
     def _graded(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
-        """All of them, those first about which nobody is asked."""
         graded, gradable = [], []
         for answer in answers:
             plain: Grade | None = self.why_ungradable(answer.prompt, answer.text)
@@ -214,7 +210,7 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return self.judgement(match, scores or None, reason, votes)
 
     def _mean_utilities(self, graded: GradedAnswer) -> dict[str, float]:
-        """What the grades are worth, on the average; empty where there is none."""
+        """The worth of the grades, averaged; empty where there is none."""
         answer = graded.answer
         samples = [
             self.utilities(answer.prompt, answer.text, grade)
@@ -226,7 +222,6 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return {name: fmean(sample[name] for sample in samples) for name in samples[0]}
 
     def _share(self, value: float) -> float:
-        """A number between `low` and `high` as one between 0 and 1."""
         return (value - self.low) / (self.high - self.low)
 
     def _quotes(self, answer: AnswerToGrade) -> Quotes:
