@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from equipoise.component import Component
-from equipoise.losses.policy_gradient import Over
+from equipoise.losses.surrogate import Over
 
 if TYPE_CHECKING:
     import torch

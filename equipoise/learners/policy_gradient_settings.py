@@ -16,7 +16,7 @@ from equipoise.component import Settings
 from equipoise.learners import automatic
 from equipoise.learners.estimators import Estimator
 from equipoise.learners.launch import Launch
-from equipoise.losses.policy_gradient import Over
+from equipoise.losses.surrogate import Over
 from equipoise.players.base import Player
 
 # Settings of estimators that may stand beside the estimator, with their defaults.

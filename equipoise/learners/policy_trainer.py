@@ -36,7 +36,7 @@ from equipoise.learners.sampled_policy import Log, PolicyState, PolicyUpdate, Sa
 from equipoise.learners.sharding import ProcessRank, Sharding, distribute_like, gather, place_model
 from equipoise.learners.trainable_model import Critic, TrainableModel
 from equipoise.losses import kl as kl_estimators
-from equipoise.losses import policy_gradient as losses
+from equipoise.losses import surrogate
 from equipoise.models.device import choose_device
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
@@ -113,7 +113,7 @@ class PolicyTrainer(SampledPolicy):
         ]
         facts |= {name: fmean(step[name] for step in steps) for name in steps[0]}
         if settings.kl_target is not None:
-            self.kl_weight = kl_estimators.adapted(
+            self.kl_weight = kl_estimators.next_coefficient(
                 self.kl_weight, facts["kl"], settings.kl_target, settings.kl_horizon, len(batch)
             )
         if not self.probe:
@@ -232,8 +232,8 @@ class PolicyTrainer(SampledPolicy):
         self.forward.enable_checkpointing()
         settings = self.settings
         length = self.player.max_new_tokens if settings.over == "constant" else None
-        weight_BT = losses.weights(batch.mask_BT, settings.over, length)
-        even_BT = losses.weights(batch.mask_BT, "token")
+        weight_BT = surrogate.token_weights(batch.mask_BT, settings.over, length)
+        even_BT = surrogate.token_weights(batch.mask_BT, "token")
         sums: dict[str, torch.Tensor] = {}
         for rows, share in self.rank.portions_here(self.forward.portions(batch)):
             portion = batch.select(rows)
@@ -310,7 +310,9 @@ def policy_loss(
     old_BT, advantage_BT = batch.old_BT, batch.advantage_BT
     logprob_BT = torch.where(batch.mask_BT, tokens.logprob_BT, old_BT)
     bounds = {"clip_high": settings.clip_high, "dual_clip": settings.dual_clip}
-    surrogate_BT = losses.clipped(logprob_BT, old_BT, advantage_BT, settings.clip, **bounds)
+    surrogate_BT = surrogate.clipped_surrogate(
+        logprob_BT, old_BT, advantage_BT, settings.clip, **bounds
+    )
     terms_BT = {"policy_loss": surrogate_BT}
     if settings.kl and settings.kl_in == "loss":
         divergence_BT = kl_estimators.k3(logprob_BT, batch.reference_BT)
@@ -321,11 +323,11 @@ def policy_loss(
     sums = {name: (term_BT * weight_BT).sum() for name, term_BT in terms_BT.items()}
     loss = torch.stack(list(sums.values())).sum()
     if tokens.value_BT is not None:
-        error_BT = losses.clipped_value(
+        error_BT = surrogate.value_loss(
             tokens.value_BT, batch.value_BT, batch.return_BT, settings.value_clip
         )
         sums["value_loss"] = (error_BT * even_BT).sum()
         loss = loss + sums["value_loss"]
-    clipped_BT = losses.is_clipped(logprob_BT, old_BT, advantage_BT, settings.clip, **bounds)
+    clipped_BT = surrogate.is_clipped(logprob_BT, old_BT, advantage_BT, settings.clip, **bounds)
     sums["clip_share"] = (clipped_BT.float() * even_BT).sum()
     return loss, {name: value.detach() for name, value in sums.items()}

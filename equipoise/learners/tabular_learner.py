@@ -19,6 +19,7 @@ from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.losses.opponents import OpponentPool
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
 from equipoise.types import PlayerId
@@ -230,9 +231,10 @@ def expectation(
     `logits_A` gives a generation's logits, in nats.
     """
     sampler_A = softmax(logits_A(past[0] if sampler == "current" else past[-1]))
-    shares = loss.scored_against(past)
+    pool = OpponentPool(past)
+    shares = loss.scored_against(pool)
     beaten_A = np.sum([weight * softmax(logits_A(player)) for player, weight in shares], axis=0)
-    opponents = [(logits_A(player), weight) for player, weight in loss.opponents(past)]
+    opponents = [(logits_A(player), weight) for player, weight in loss.opponents(pool)]
     pair_AA = judged_pairs(win_AA, sampler_A)
     return Expectation(loss, pair_AA, opponents, win_AA @ beaten_A)
 

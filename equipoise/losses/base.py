@@ -1,15 +1,14 @@
-"""What a preference loss is, and what it sees: how likely the policy and its opponents find both
-answers of each pair.
-"""
+"""The contract of a preference loss and the batch of pairs that it reads."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from equipoise.component import Component
+from equipoise.losses.opponents import OpponentPool, Shares
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
@@ -71,50 +70,36 @@ class PreferenceLoss(Component):
     }
 
     @abstractmethod
-    def opponents(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
-        """Whom the residual is taken against, with weights.
-
-        past: the learner's generations, newest (π_t, which sampled) first, the start
-            π_0 last.
-        peers: the other learners as they are now. outsiders: players that do not learn.
+    def opponents(self, pool: OpponentPool) -> Shares:
+        """The players that the residual is taken against, with weights that add up to one at
+        most.
         """
 
-    def scored_against(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
-        """Whom an answer has to beat where scores are win probabilities.
-
-        The weights add up to one.
+    def scored_against(self, pool: OpponentPool) -> Shares:
+        """The players that an answer has to beat where scores are win probabilities; their weights
+        add up to one.
         """
-        return self.opponents(past, peers, outsiders) or [(past[0], 1.0)]
+        return self.opponents(pool) or [(pool.current, 1.0)]
 
     @property
     def wins_by(self) -> WinsBy | None:
-        """How P(answer beats those of `scored_against`) is estimated; None where the loss does not
-        read it.
+        """The way to estimate P(answer beats those of `scored_against`); None where the loss does
+        not read it.
         """
         return None
 
     @property
     def memory(self) -> int:
-        """How many of the learner's newest generations it needs while others learn.
-
-        The start does not count.
+        """The number of the learner's newest generations that the loss needs, the start not
+        counted.
         """
         past = [PlayerId("player", generation) for generation in range(256, -1, -1)]
-        opponents = [player for player, _ in self.opponents(past) if player.generation]
-        return max((past.index(player) + 1 for player in opponents), default=0)
+        opponents = [player for player, _ in self.opponents(OpponentPool(past))]
+        newest = [past.index(player) + 1 for player in opponents if player.generation]
+        return max(newest, default=0)
 
     def faults(self, judge: str, limits: tuple[float, float] | None) -> Iterator[str]:
-        """What keeps it from learning by this judge's scores, one message each.
+        """Reasons why the loss cannot learn from this judge's scores, one message each.
 
         `judge` is the judge's kind; `limits` its least and greatest score, None where that is not
         known beforehand.
@@ -134,5 +119,5 @@ class PreferenceLoss(Component):
         """loss_B, one value a pair."""
 
     @abstractmethod
-    def logged(self, batch: PairBatch) -> dict[str, torch.Tensor]:
+    def metrics(self, batch: PairBatch) -> dict[str, torch.Tensor]:
         """Numbers to log, each [B], detached: `margin`, `accuracy`, rewards."""

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def k1(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
-    """log π/π_ref: unbiased, of either sign, and of high variance."""
+    """log π/π_ref: unbiased, of either sign, and of high variance.
+
+    >>> k1(torch.tensor([0.5]).log(), torch.tensor([0.25]).log())
+    tensor([0.6931])
+    """
     assert logprob_BT.shape == reference_BT.shape, "log-probabilities of other tokens"
     return logprob_BT - reference_BT
 
@@ -32,6 +36,9 @@ def k1(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
 def k2(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
     """½ (log π/π_ref)²: never negative, of low variance, biased (to second order in the distance it
     is right).
+
+    >>> k2(torch.tensor([0.5]).log(), torch.tensor([0.25]).log())
+    tensor([0.2402])
     """
     return 0.5 * k1(logprob_BT, reference_BT) ** 2
 
@@ -42,18 +49,26 @@ def k3(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
 
     Unbiased where the policy can write all that the reference can. (GRPO's penalty: arXiv
     2402.03300, eq. 4)
+
+    >>> k3(torch.tensor([0.5]).log(), torch.tensor([0.25]).log())
+    tensor([0.1931])
     """
     log_ratio_BT = -k1(logprob_BT, reference_BT)
     return log_ratio_BT.expm1() - log_ratio_BT
 
 
-def adapted(coefficient: float, kl: float, target: float, horizon: int, count: int) -> float:
+def next_coefficient(
+    coefficient: float, kl: float, target: float, horizon: int, count: int
+) -> float:
     """The next KL coefficient: coefficient · (1 + clip(kl/target − 1, ±0.2) · count/horizon).
 
     kl, target: nats an answer, or both a token; kl is the mean over the `count` answers
     since the last call. horizon: answers over which the coefficient may change by a
     fifth. Raises ConfigError unless target and horizon are positive. Source: arXiv
     1909.08593, §2.2.
+
+    >>> round(next_coefficient(0.1, kl=12.0, target=6.0, horizon=1000, count=100), 6)
+    0.102
     """
     if target <= 0 or horizon <= 0:
         raise ConfigError(f"the KL's target ({target}) and horizon ({horizon}) must be positive")

@@ -1,26 +1,71 @@
-"""Whom a preference loss takes its residual against.
-
-Nobody, the reference, the current policy, the own past, or other players.
-"""
+"""Opponents of a preference loss: the players that a run offers, and the shares that they get."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
 
 from pydantic import Field, model_validator
 
+from equipoise.component import Settings
 from equipoise.errors import ConfigError
-from equipoise.losses.base import PreferenceLoss
 from equipoise.types import PlayerId
+
+Shares = list[tuple[PlayerId, float]]
+"""Opponents with their weights λ."""
 
 REMEDY = {"peers": "let a second player learn", "outsiders": "add a player with learns: false"}
 
 
-def merged(shares: Sequence[tuple[PlayerId, float]]) -> list[tuple[PlayerId, float]]:
-    """Each opponent once, with its weights added up: at first π_t is π_0, too.
+@dataclass(frozen=True, slots=True)
+class OpponentPool:
+    """The players that a loss can set against a learner.
 
-    Those without a weight are left out.
+    past: the learner's generations, newest (π_t, which sampled) first, the start π_0 last.
+    peers: the other learners as they are now. outsiders: players that do not learn.
+    """
+
+    past: Sequence[PlayerId]
+    peers: Sequence[PlayerId] = ()
+    outsiders: Sequence[PlayerId] = ()
+
+    @property
+    def current(self) -> PlayerId:
+        """π_t, which sampled the pairs."""
+        return self.past[0]
+
+    @property
+    def reference(self) -> PlayerId:
+        """The start π_0."""
+        return self.past[-1]
+
+    def others(self, group: str) -> Sequence[PlayerId]:
+        """The `peers` or the `outsiders`. Raises ConfigError where the run has none."""
+        players = self.peers if group == "peers" else self.outsiders
+        if not players:
+            raise ConfigError(f"loss.against: there are no {group} in this run; {REMEDY[group]}")
+        return players
+
+
+def reference_alone(pool: OpponentPool, reference: str) -> Shares:
+    """π_ref with weight 1: the start (`initial`), or the policy that sampled (`previous`).
+
+    >>> pool = OpponentPool([PlayerId("policy", 2), PlayerId("policy", 0)])
+    >>> reference_alone(pool, "initial")
+    [(PlayerId(name='policy', generation=0), 1.0)]
+    """
+    return [(pool.reference if reference == "initial" else pool.current, 1.0)]
+
+
+def merge_shares(shares: Iterable[tuple[PlayerId, float]]) -> Shares:
+    """Each opponent once, with its weights added up; those without a weight are left out.
+
+    At first π_t is π_0, too:
+
+    >>> start = PlayerId("policy", 0)
+    >>> merge_shares([(start, 0.5), (start, 0.25), (PlayerId("bob", 0), 0.0)])
+    [(PlayerId(name='policy', generation=0), 0.75)]
     """
     total: dict[PlayerId, float] = {}
     for player, weight in shares:
@@ -28,10 +73,13 @@ def merged(shares: Sequence[tuple[PlayerId, float]]) -> list[tuple[PlayerId, flo
     return [(player, weight) for player, weight in total.items() if weight > 0]
 
 
-def scaled(shares: Iterable[tuple[PlayerId, float]]) -> list[tuple[PlayerId, float]]:
-    """The shares that are not 0, scaled to add up to one.
+def scale_to_one(shares: Iterable[tuple[PlayerId, float]]) -> Shares:
+    """The shares above 0, scaled to add up to one.
 
     Raises ConfigError when all of them are 0.
+
+    >>> scale_to_one([(PlayerId("alice", 1), 3.0), (PlayerId("bob", 1), 1.0)])[0][1]
+    0.75
     """
     present = [(player, weight) for player, weight in shares if weight > 0]
     total = sum(weight for _, weight in present)
@@ -40,132 +88,72 @@ def scaled(shares: Iterable[tuple[PlayerId, float]]) -> list[tuple[PlayerId, flo
     return [(player, weight / total) for player, weight in present]
 
 
-class AgainstNobody(PreferenceLoss):
-    """Opponents: none."""
+class MixedOpponents(Settings):
+    """Shares of the own past, the peers, the outsiders and the reference, taken as written.
 
-    def opponents(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
-        return []
-
-
-class AgainstReference(PreferenceLoss):
-    """Opponents: π_ref with weight 1."""
-
-    reference: Literal["initial", "previous"] = Field(
-        "initial",
-        description="the start π_0, or (the iterative form) the policy π_t that sampled the pairs",
-    )
-
-    def opponents(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
-        return [(past[-1] if self.reference == "initial" else past[0], 1.0)]
-
-
-class AgainstCurrent(PreferenceLoss):
-    """Opponents: π_t, the policy that sampled the pairs, with weight 1."""
-
-    def opponents(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
-        return [(past[0], 1.0)]
-
-
-class AgainstLeague(PreferenceLoss):
-    """Opponents: the learner's own past, the other learners, or the players that do not learn; and
-    the reference π_0.
-
-    `history`: π_t, π_{t−1}, … (time-dependent MNPO). `peers`: the other learners as they are now
-    (heterogeneous). `outsiders`: frozen players (external opponents). (arXiv 2509.23102, §3.2 and
-    §3.3)
+    What they leave of 1 is nobody's: there the residual has no opponent's margin. So is the share
+    of a generation that does not exist yet.
     """
 
-    against: Literal["history", "peers", "outsiders"] = Field(
-        "history",
-        description="who the opponents are: the own past, the other learners, or the "
-        "frozen players",
+    history: float | tuple[float, ...] = Field(
+        0.0, description="share of π_t; or a list for π_t, π_{t−1}, …, newest first"
     )
-    weights: tuple[float, ...] | dict[str, float] | None = Field(
-        default_factory=lambda data: (0.5, 0.5) if data.get("against") == "history" else None,
-        description="λ. Of the history: a list for π_t, π_{t−1}, …, newest first; how "
-        "many says how far back the opponents go. Of others: by player name; null: "
-        "all alike. Scaled to add up to one over those that exist",
+    peers: float | dict[str, float] = Field(
+        0.0, description="share of the other learners, alike; or each one's by player name"
     )
-    ratio: float = Field(0.0, ge=0, le=1, description="the reference's share among the opponents")
+    outsiders: float | dict[str, float] = Field(
+        0.0, description="share of the frozen players, alike; or each one's by player name"
+    )
+    reference: float = Field(0.0, description="share of the start π_0")
 
     @model_validator(mode="after")
-    def _weights_fit(self) -> AgainstLeague:
-        if self.against == "history" and not isinstance(self.weights, tuple):
-            raise ValueError("weights: the history wants a list, newest generation first")
-        if self.against != "history" and isinstance(self.weights, tuple):
+    def _add_up(self) -> MixedOpponents:
+        shares: dict[str, list[float]] = {}
+        for name in type(self).model_fields:
+            shares[name] = _as_list(getattr(self, name))
+        every = [share for group in shares.values() for share in group]
+        if not all(isfinite(share) and share >= 0 for share in every):
+            raise ValueError("the shares must be finite and not negative")
+        if sum(every) > 1 + 1e-9:
+            parts = [f"{name} {sum(group):g}" for name, group in shares.items() if sum(group)]
             raise ValueError(
-                f"weights: against {self.against} they go by player name, as in "
-                f"{{alice: 0.7, bob: 0.3}}"
+                f"the shares add up to {sum(every):g} ({', '.join(parts)}); they must not exceed 1"
             )
-        weights = self.weights
-        if weights is None:
-            return self
-        given = list(weights.values() if isinstance(weights, dict) else weights)
-        if not given:
-            raise ValueError("weights: give at least 1 item")
-        if self.against == "history" and given[0] == 0:
-            raise ValueError("weights: the first (of π_t, which is never absent) must be positive")
-        if min(given) < 0 or not 0 < sum(given) < float("inf"):
-            raise ValueError("weights must be finite and not negative, one of them positive")
         return self
 
-    def scored_against(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
-        """The opponents without the reference, which is an anchor and no opponent to beat."""
-        if isinstance(self.weights, tuple):
-            return scaled(zip(past, self.weights, strict=False))
-        others = list(peers if self.against == "peers" else outsiders)
-        if not others:
-            raise ConfigError(
-                f"loss.against: there are no {self.against} in this run; {REMEDY[self.against]}"
-            )
-        return scaled((player, self._share(player, others)) for player in others)
-
     @property
-    def memory(self) -> int:
-        """How many newest generations are needed.
+    def generations(self) -> int:
+        """The number of the learner's newest generations that have a share."""
+        present = [n for n, share in enumerate(_as_list(self.history), 1) if share > 0]
+        return max(present, default=0)
 
-        Two against peers, since some of them learn before others do.
+    def rivals(self, pool: OpponentPool) -> Shares:
+        """The opponents with a share, without the reference.
+
+        Raises ConfigError for a group with a share that the run lacks, and for an unknown player.
         """
-        if self.against == "history":
-            return super().memory
-        return 2 if self.against == "peers" else 0
+        shares = list(zip(pool.past, _as_list(self.history), strict=False))
+        for group, share in (("peers", self.peers), ("outsiders", self.outsiders)):
+            if sum(_as_list(share)) > 0:
+                shares += _shares_of_group(group, share, pool)
+        return merge_shares(shares)
 
-    def _share(self, player: PlayerId, others: Sequence[PlayerId]) -> float:
-        if not isinstance(self.weights, dict):
-            return 1.0
-        if player.name not in self.weights:
-            names = ", ".join(other.name for other in others)
+
+def _shares_of_group(group: str, share: float | Mapping[str, float], pool: OpponentPool) -> Shares:
+    players = pool.others(group)
+    if not isinstance(share, Mapping):
+        return [(player, share / len(players)) for player in players]
+    by_name = {player.name: player for player in players}
+    for name in share:
+        # One setting serves all learners, and a learner is no peer of its own.
+        if name not in by_name and name != pool.current.name:
             raise ConfigError(
-                f"loss.weights: none for player '{player.name}'; give one for each of {names}"
+                f"loss.against.{group}: '{name}' is none of them; there are {', '.join(by_name)}"
             )
-        return self.weights[player.name]
+    return [(by_name[name], weight) for name, weight in share.items() if name in by_name]
 
-    def opponents(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
-        others = self.scored_against(past, peers, outsiders)
-        shares = [(player, (1 - self.ratio) * weight) for player, weight in others]
-        return merged([*shares, (past[-1], self.ratio)])
+
+def _as_list(share: float | Sequence[float] | Mapping[str, float]) -> list[float]:
+    if isinstance(share, Mapping):
+        return list(share.values())
+    return list(share) if isinstance(share, Sequence) else [share]

@@ -4,33 +4,38 @@ With Δ(π) = log π(chosen | x) − log π(rejected | x), every member is
 
     residual = Δ(π_θ) − Σ_k w_k Δ(opponent_k);    loss = D[residual ‖ target]
 
-and differs from the others only in who the opponents are and how far the residual is wanted to go:
+and differs from the others only in its opponents and in how far the residual is wanted to go:
 squared distance to a finite target, or −log σ(β·residual), whose target lies at infinity. So each
-member below is a few lines that name both: its opponents by a class of `losses.opponents`, its
-distance by `rows`. Those that read lengths or likelihoods besides lie in `losses.with_terms`.
-(arXiv 2509.23102, Table 1.)
+member below is a few lines that name both, its `opponents` and its `rows`. The last four read more
+than the residual: the answers' own likelihood (CPO, ORPO), their lengths (R-DPO), or each answer
+alone (KTO). (arXiv 2509.23102, Table 1.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
+from equipoise.errors import ConfigError
 from equipoise.losses.base import PairBatch
-from equipoise.losses.distances import probability, released_mnpo, residual, sigmoid, squared
-from equipoise.losses.member import EstimatesWins, Logistic, Member
 from equipoise.losses.opponents import (
-    AgainstCurrent,
-    AgainstLeague,
-    AgainstNobody,
-    AgainstReference,
-    merged,
-    scaled,
+    MixedOpponents,
+    OpponentPool,
+    Shares,
+    merge_shares,
+    reference_alone,
+    scale_to_one,
 )
-from equipoise.losses.with_terms import CPO, KTO, ORPO, RDPO
-from equipoise.types import PlayerId
+from equipoise.losses.residual_loss import (
+    EstimatesWins,
+    ResidualLoss,
+    probability,
+    released_mnpo,
+    residual,
+    sigmoid,
+    squared,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -56,11 +61,22 @@ __all__ = [
     "squared",
 ]
 
-
 INTENDED = (0.25, 0.75)  # λ as the published MNPO configurations write it
+CERTAIN = -1e-6  # nats per token: an answer's odds are finite up to here
+
+Beta = Annotated[
+    float,
+    Field(gt=0, description="scale of the residual, per nat; larger stays nearer to the opponents"),
+]
+Reference = Annotated[
+    Literal["initial", "previous"],
+    Field(
+        description="the start π_0, or (the iterative form) the policy π_t that sampled the pairs"
+    ),
+]
 
 
-class SimPO(AgainstNobody, Logistic):
+class SimPO(ResidualLoss):
     """No opponents; −log σ(β·Δ(π_θ) − γ) on per-token means, γ the margin wanted. (arXiv
     2405.14734, eq. 6)
     """
@@ -72,53 +88,75 @@ class SimPO(AgainstNobody, Logistic):
     beta: float = Field(2.0, gt=0, description="scale of the margin, per nat")
     gamma: float = Field(1.0, ge=0, description="the margin wanted, in units of β·Δ")
 
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return []
+
     def rows(self, batch: PairBatch) -> torch.Tensor:
         return sigmoid(self.residual_B(batch) - self.gamma / self.beta, self.beta)
 
 
-class DPO(AgainstReference, Logistic):
+class DPO(ResidualLoss):
     """Opponent π_ref (1); −log σ(β·residual). (arXiv 2305.18290, eq. 7)"""
 
     kind: Literal["dpo"] = "dpo"
+    beta: Beta = 0.1
+    reference: Reference = "initial"
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return reference_alone(pool, self.reference)
+
+    def rows(self, batch: PairBatch) -> torch.Tensor:
+        return sigmoid(self.residual_B(batch), self.beta)
 
 
-class DistillDPO(AgainstReference, Member):
+class DistillDPO(ResidualLoss):
     """Opponent π_ref (1); (β·residual − (r(chosen) − r(rejected)))², r the judge's score. (arXiv
     2405.19316)
     """
 
     kind: Literal["distill_dpo"] = "distill_dpo"
+    reference: Reference = "initial"
     beta: float = Field(0.1, gt=0, description="reward per nat of log-ratio")
 
-    @property
-    def scale(self) -> float:
-        return self.beta
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return reference_alone(pool, self.reference)
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         gap_B = batch.score_chosen_B - batch.score_rejected_B
         return squared(self.beta * self.residual_B(batch), gap_B)
 
 
-class IPO(AgainstReference, Member):
-    """Opponent π_ref (1); (residual − 1/(2τ))². (arXiv 2310.12036, eq.
+class IPO(ResidualLoss):
+    """Opponent π_ref (1); (residual − 1/(2τ))². (arXiv 2310.12036, eq. 17)
 
-    17; trl runs it with `length: mean`)
+    trl runs it with `length: mean`.
     """
 
     kind: Literal["ipo"] = "ipo"
+    reference: Reference = "initial"
     tau: float = Field(0.1, gt=0, description="regularisation; the target is 1/(2τ) nats")
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return reference_alone(pool, self.reference)
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         return squared(self.residual_B(batch), 1 / (2 * self.tau))
 
 
-class DNO(AgainstCurrent, Logistic):
+class DNO(ResidualLoss):
     """Opponent π_t (1); −log σ(β·residual). (arXiv 2404.03715, Algorithm 2)"""
 
     kind: Literal["dno"] = "dno"
+    beta: Beta = 0.1
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return [(pool.current, 1.0)]
+
+    def rows(self, batch: PairBatch) -> torch.Tensor:
+        return sigmoid(self.residual_B(batch), self.beta)
 
 
-class SPIN(AgainstCurrent, Logistic):
+class SPIN(ResidualLoss):
     """Opponent π_t (1); −log σ(β·residual). (arXiv 2401.01335, eq. 4.7, logistic)
 
     The formula is DNO's; its pairs make the method: winners are the data's answers, losers π_t's
@@ -126,9 +164,16 @@ class SPIN(AgainstCurrent, Logistic):
     """
 
     kind: Literal["spin"] = "spin"
+    beta: Beta = 0.1
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return [(pool.current, 1.0)]
+
+    def rows(self, batch: PairBatch) -> torch.Tensor:
+        return sigmoid(self.residual_B(batch), self.beta)
 
 
-class SPPO(AgainstCurrent, EstimatesWins, Member):
+class SPPO(EstimatesWins, ResidualLoss):
     """Opponent π_t (1); squared, on each response alone. (arXiv 2405.00675, eq. 4.7)
 
     (log π_θ(w)/π_t(w) − η(P(w beats π_t) − ½))² + (log π_θ(l)/π_t(l) − η(P(l beats π_t) − ½))²
@@ -145,6 +190,9 @@ class SPPO(AgainstCurrent, EstimatesWins, Member):
     )
     eta: float = Field(10.0, gt=0, description="step, in nats: a sure winner is moved by η/2")
 
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return [(pool.current, 1.0)]
+
     def rows(self, batch: PairBatch) -> torch.Tensor:
         chosen_B, rejected_B = self.log_ratios(batch)
         if self.target == "constant":
@@ -154,7 +202,7 @@ class SPPO(AgainstCurrent, EstimatesWins, Member):
         return squared(chosen_B, target_chosen_B) + squared(rejected_B, target_rejected_B)
 
 
-class INPO(Member):
+class INPO(ResidualLoss):
     """Opponents π_ref (τ/η) and π_t (1 − τ/η); (residual − 1/(2τ))². (arXiv 2407.00617, Algorithm
     1)
 
@@ -181,23 +229,21 @@ class INPO(Member):
             )
         return self
 
-    def opponents(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
+    def opponents(self, pool: OpponentPool) -> Shares:
         share = self.tau / self.eta
-        return merged([(past[-1], share), (past[0], 1 - share)])
+        return merge_shares([(pool.reference, share), (pool.current, 1 - share)])
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         divisor = self.tau if self.target == "tau" else self.eta
         return squared(self.residual_B(batch), 1 / (2 * divisor))
 
 
-class MNPO(AgainstLeague, EstimatesWins, Member):
+class MNPO(EstimatesWins, ResidualLoss):
     """Opponents π_t, π_{t−1}, … (λ) and, with a share, π_ref; (residual − target)². (arXiv
     2509.23102, eq. 14)
+
+    `against: history` is time-dependent MNPO, `peers` heterogeneous, `outsiders` external (§3.2,
+    §3.3); shares mix them.
 
     target: 1/(2η) (constant); η·(r(chosen) − r(rejected)) (reward); η·(P(chosen beats ·) −
     P(rejected beats ·)) (probability). Over pairs of π_t the minimiser is Π_k opponent_k^w_k ·
@@ -213,6 +259,24 @@ class MNPO(AgainstLeague, EstimatesWins, Member):
     """
 
     kind: Literal["mnpo"] = "mnpo"
+    against: Annotated[
+        Annotated[Literal["history", "peers", "outsiders"], Tag("group")]
+        | Annotated[MixedOpponents, Tag("shares")],
+        Discriminator(lambda against: "group" if isinstance(against, str) else "shares"),
+    ] = Field(
+        "history",
+        description="the opponents: the own past, the other learners, or the frozen players; "
+        "or shares of each and of the reference, as written: "
+        "{history: 0.5, peers: 0.3, reference: 0.2}",
+    )
+    weights: tuple[float, ...] | dict[str, float] | None = Field(
+        default_factory=lambda data: (0.5, 0.5) if data.get("against") == "history" else None,
+        description="λ. Of the history: a list for π_t, π_{t−1}, …, newest first; how "
+        "many says how far back the opponents go. Of others: by player name; null: "
+        "all alike. Scaled to add up to one over those that exist: where λ is to be "
+        "taken as written, give shares in against",
+    )
+    ratio: float = Field(0.0, ge=0, le=1, description="the reference's share among the opponents")
     distance: Literal["squared", "sigmoid"] = Field(
         "squared", description="squared, or −log σ(β·residual)"
     )
@@ -236,18 +300,78 @@ class MNPO(AgainstLeague, EstimatesWins, Member):
     )
 
     @model_validator(mode="after")
+    def _weights_fit(self) -> MNPO:
+        weights = self.weights
+        if isinstance(self.against, MixedOpponents):
+            if weights is not None or self.ratio:
+                name = "ratio" if weights is None else "weights"
+                raise ValueError(
+                    f"{name} is not read where against gives shares: write them there, as in "
+                    "{history: [0.5, 0.2], reference: 0.3}"
+                )
+            return self
+        if self.against == "history" and not isinstance(weights, tuple):
+            raise ValueError("weights: the history wants a list, newest generation first")
+        if self.against != "history" and isinstance(weights, tuple):
+            raise ValueError(
+                f"weights: against {self.against} they go by player name, as in "
+                f"{{alice: 0.7, bob: 0.3}}"
+            )
+        if weights is None:
+            return self
+        values = list(weights.values() if isinstance(weights, dict) else weights)
+        if not values:
+            raise ValueError("weights: give at least 1 item")
+        if self.against == "history" and values[0] == 0:
+            raise ValueError("weights: the first (of π_t, which is never absent) must be positive")
+        if min(values) < 0 or not 0 < sum(values) < float("inf"):
+            raise ValueError("weights must be finite and not negative, one of them positive")
+        return self
+
+    @model_validator(mode="after")
     def _all_read(self) -> MNPO:
         reads = ("target", "eta") if self.distance == "squared" else ("beta",)
-        given = {"target": self.target, "eta": self.eta, "beta": self.beta}
-        for name, value in given.items():
+        for name in ("target", "eta", "beta"):
+            value = getattr(self, name)
             if (value is None) == (name in reads):
                 verdict = "needed" if name in reads else "not read"
                 raise ValueError(f"{name} is {verdict} with distance: {self.distance}")
         return self
 
+    def scored_against(self, pool: OpponentPool) -> Shares:
+        """The opponents without the reference, which is an anchor and no opponent to beat."""
+        if isinstance(self.against, MixedOpponents):
+            return scale_to_one(self.against.rivals(pool) or [(pool.current, 1.0)])
+        if isinstance(self.weights, tuple):
+            return scale_to_one(zip(pool.past, self.weights, strict=False))
+        players = pool.others(self.against)
+        weights = self.weights or dict.fromkeys((player.name for player in players), 1.0)
+        for player in players:
+            if player.name not in weights:
+                names = ", ".join(other.name for other in players)
+                raise ConfigError(
+                    f"loss.weights: none for player '{player.name}'; give one for each of {names}"
+                )
+        return scale_to_one((player, weights[player.name]) for player in players)
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        if isinstance(self.against, MixedOpponents):
+            shares, ratio = self.against.rivals(pool), self.against.reference
+        else:
+            rivals = self.scored_against(pool)
+            shares, ratio = [(p, (1 - self.ratio) * weight) for p, weight in rivals], self.ratio
+        return merge_shares([*shares, (pool.reference, ratio)])
+
     @property
-    def scale(self) -> float:
-        return self.beta or 1.0
+    def memory(self) -> int:
+        """The number of newest generations needed: two against peers, since some of them learn
+        before others do.
+        """
+        if isinstance(self.against, MixedOpponents):
+            return max(self.against.generations, 2 if self.against.peers else 0)
+        if self.against == "history":
+            return super().memory
+        return 2 if self.against == "peers" else 0
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         residual_B = self.residual_B(batch)
@@ -262,7 +386,7 @@ class MNPO(AgainstLeague, EstimatesWins, Member):
         return squared(residual_B, self.eta * (chosen_B - rejected_B))
 
 
-class MNPOReleased(Member):
+class MNPOReleased(ResidualLoss):
     """MNPO as released, to compare with: see `MNPO` for why its opponents hardly steer.
 
     The history begins with the policy that sampled, π_t itself, also where it is π_0: one in the
@@ -275,9 +399,7 @@ class MNPOReleased(Member):
     length: Literal["sum", "mean"] = Field(
         "mean", description="an answer's log-probability: sum, or mean per token"
     )
-    max_history: int = Field(
-        2, ge=1, description="how many generations the history has at most, π_t counted"
-    )
+    max_history: int = Field(2, ge=1, description="most generations in the history, π_t counted")
     weights: (
         Literal["uniform", "intended"]
         | Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)]
@@ -311,35 +433,128 @@ class MNPOReleased(Member):
             return self.weights
         return INTENDED if self.weights == "intended" else (1.0,) * self.max_history
 
-    def scored_against(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
+    def scored_against(self, pool: OpponentPool) -> Shares:
         """π_t."""
-        return [(past[0], 1.0)]
+        return [(pool.current, 1.0)]
 
-    def opponents(
-        self,
-        past: Sequence[PlayerId],
-        peers: Sequence[PlayerId] = (),
-        outsiders: Sequence[PlayerId] = (),
-    ) -> list[tuple[PlayerId, float]]:
+    def opponents(self, pool: OpponentPool) -> Shares:
         """π_0 first, even where its share is 0 (the logged rewards need it), then the rest of the
         history.
         """
-        present = past[: self.max_history]
-        history = scaled(zip(present, self.weight_K, strict=False))
+        present = pool.past[: self.max_history]
+        history = scale_to_one(zip(present, self.weight_K, strict=False))
         share = {player: (1 - self.ratio) * weight for player, weight in history}
-        reference = self.ratio + share.pop(past[-1], 0.0)
-        return [(past[-1], reference), *share.items()]
+        reference = self.ratio + share.pop(pool.reference, 0.0)
+        return [(pool.reference, reference), *share.items()]
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         return squared(self.residual_B(batch), 1 / (2 * self.eta))
 
     def rewards(self, batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        batch = self.measured(batch)
+        batch = self.at_length(batch)
         chosen_B = batch.policy_chosen_B - batch.opponent_chosen_KB[0]
         rejected_B = batch.policy_rejected_B - batch.opponent_rejected_KB[0]
         return self.beta * chosen_B, self.beta * rejected_B
+
+
+class CPO(ResidualLoss):
+    """No opponents; −log σ(β·Δ(π_θ)) − c·log π_θ(chosen), the latter per token as released. (arXiv
+    2401.08417)
+    """
+
+    kind: Literal["cpo"] = "cpo"
+    beta: Beta = 0.1
+    likelihood: float = Field(
+        1.0, ge=0, description="weight c of the chosen answer's mean negative log-likelihood"
+    )
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return []
+
+    def rows(self, batch: PairBatch) -> torch.Tensor:
+        return sigmoid(self.residual_B(batch), self.beta) + self.likelihood * _chosen_nll(batch)
+
+
+class ORPO(ResidualLoss):
+    """No opponents; −log p(chosen) − λ·log σ(log odds(chosen) − log odds(rejected)). (arXiv
+    2403.07691, eqs 6 and 7)
+
+    p is the geometric mean of an answer's token probabilities, odds(p) = p/(1 − p). So
+    log-probabilities are per-token means, and there is no other length.
+    """
+
+    kind: Literal["orpo"] = "orpo"
+    length: Literal["mean"] = Field(  # type: ignore[assignment]
+        "mean", description="an answer's log-probability: the mean per token"
+    )
+    odds_weight: float = Field(0.1, gt=0, description="weight λ of the log odds ratio's part")
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return []
+
+    def rows(self, batch: PairBatch) -> torch.Tensor:
+        chosen_B, rejected_B = self.log_ratios(batch)
+        log_odds_B = log_odds(chosen_B) - log_odds(rejected_B)
+        return _chosen_nll(batch) + self.odds_weight * sigmoid(log_odds_B, 1.0)
+
+
+class RDPO(ResidualLoss):
+    """Opponent π_ref (1); −log σ(β·residual + α·(|chosen| − |rejected|)), lengths in tokens: DPO of
+    a reward that pays α less for each token. (arXiv 2403.19159, eq. 9)
+    """
+
+    kind: Literal["rdpo"] = "rdpo"
+    beta: Beta = 0.1
+    reference: Reference = "initial"
+    alpha: float = Field(0.01, ge=0, description="price of a token, in units of reward")
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return reference_alone(pool, self.reference)
+
+    def rows(self, batch: PairBatch) -> torch.Tensor:
+        longer_B = batch.tokens_chosen_B - batch.tokens_rejected_B
+        return sigmoid(self.beta * self.residual_B(batch) + self.alpha * longer_B, 1.0)
+
+
+class KTO(ResidualLoss):
+    """Opponent π_ref (1); w·(1 − σ(β·(log-ratio(chosen) − z))) + the same of the rejected answer
+    with its sign turned. (arXiv 2402.01306, eq. 8)
+
+    The two answers of a pair count as one desirable and one undesirable example. The paper
+    estimates its reference point z, the policy's KL from π_ref, over mismatched answers of the
+    batch; here z is a setting, so that a pair's loss does not hang on its neighbours. Near π_ref
+    both are 0.
+    """
+
+    kind: Literal["kto"] = "kto"
+    reference: Reference = "initial"
+    beta: float = Field(0.1, gt=0, description="scale of a log-ratio, per nat")
+    point: float = Field(0.0, ge=0, description="reference point z, in nats of KL from π_ref")
+    desirable: float = Field(1.0, gt=0, description="weight of the chosen answers")
+    undesirable: float = Field(1.0, gt=0, description="weight of the rejected answers")
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return reference_alone(pool, self.reference)
+
+    def rows(self, batch: PairBatch) -> torch.Tensor:
+        chosen_B, rejected_B = self.log_ratios(batch)
+        lost_B = (self.beta * (self.point - chosen_B)).sigmoid()
+        kept_B = (self.beta * (rejected_B - self.point)).sigmoid()
+        return self.desirable * lost_B + self.undesirable * kept_B
+
+
+def _chosen_nll(batch: PairBatch) -> torch.Tensor:
+    """The chosen answers' negative log-likelihood per token, in nats, [B]."""
+    return -batch.policy_chosen_B / batch.tokens_chosen_B
+
+
+def log_odds(logprob_B: torch.Tensor) -> torch.Tensor:
+    """log(p / (1 − p)) of log p ≤ 0, in nats; p stays below 1 by 1e-6.
+
+    >>> log_odds(torch.tensor([0.8]).log())
+    tensor([1.3863])
+    """
+    import torch
+
+    logprob_B = logprob_B.clamp(max=CERTAIN)
+    return logprob_B - torch.log(-torch.expm1(logprob_B))

@@ -97,8 +97,7 @@ class RunArena(Arena):
             return {}
         if loss is None or config.learner_of(player.name).needs == "episodes":
             return {}
-        peers = [p for p in roster.learners(t) if p.name != player.name]
-        return dict(loss.scored_against(roster.past(player), peers, roster.others()))
+        return dict(loss.scored_against(roster.opponent_pool(player, t)))
 
     # -- each player alone
 

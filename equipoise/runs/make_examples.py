@@ -131,8 +131,7 @@ def scored_opponents(run: OpenRun, learner: PlayerId, t: int) -> list[tuple[Play
     """The players that an answer has to beat, with weights that add up to one."""
     loss = run.config.loss_at(t)
     assert loss is not None
-    peers = [peer for peer in run.roster.learners(t) if peer != learner]
-    return loss.scored_against(run.roster.past(learner), peers, run.roster.others())
+    return loss.scored_against(run.roster.opponent_pool(learner, t))
 
 
 def opponent_samples(

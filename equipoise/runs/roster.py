@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from equipoise.losses.opponents import OpponentPool
 from equipoise.runs.config import RunConfig
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.turns import Turns, TurnTaken
@@ -61,6 +62,11 @@ class Roster:
         """The players that do not learn; they stay as given."""
         players = self._config.players
         return [PlayerId(name) for name in players if not players[name].learns]
+
+    def opponent_pool(self, player: PlayerId, t: int) -> OpponentPool:
+        """The players that a loss can set against a learner in generation t."""
+        peers = [peer for peer in self.learners(t) if peer.name != player.name]
+        return OpponentPool(self.past(player), peers, self.others())
 
     def players(self, t: int) -> list[PlayerId]:
         """Everybody when generation t begins, learners first."""

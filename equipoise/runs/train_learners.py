@@ -296,8 +296,7 @@ def _opponents(run: OpenRun, learner: PlayerId, t: int) -> Opponents:
     loss = run.config.loss_at(t)
     if loss is None or run.config.learner_of(learner.name).needs == "answers":
         return []
-    peers = [peer for peer in run.roster.learners(t) if peer != learner]
-    return loss.opponents(run.roster.past(learner), peers, run.roster.others())
+    return loss.opponents(run.roster.opponent_pool(learner, t))
 
 
 def _opponent_logprobs(

@@ -544,11 +544,13 @@ def test_the_weight_of_the_kl_follows_its_target(make):
     )
     facts = learn(policy_trainer, played(policy_trainer))
     assert (
-        policy_trainer.kl_weight == kls.adapted(0.2, facts["kl"], 0.01, 100, 8) < 0.2
+        policy_trainer.kl_weight == kls.next_coefficient(0.2, facts["kl"], 0.01, 100, 8) < 0.2
     )  # nothing has been learned: less weight
     lower, facts = (policy_trainer.kl_weight, learn(policy_trainer, played(policy_trainer, 1)))
     assert facts["kl"] > 0.01 and facts["kl_weight"] == lower
-    assert policy_trainer.kl_weight == kls.adapted(lower, facts["kl"], 0.01, 100, 8) > lower
+    assert (
+        policy_trainer.kl_weight == kls.next_coefficient(lower, facts["kl"], 0.01, 100, 8) > lower
+    )
 
 
 def test_reference_and_policy_are_read_at_the_players_temperature(make):

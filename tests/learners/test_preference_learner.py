@@ -14,6 +14,7 @@ from equipoise.games.answers import Answers as AnswersGame
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.preference_learner import PairObjective, Preference, pair_rows
 from equipoise.losses.base import PreferenceLoss
+from equipoise.losses.opponents import OpponentPool
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId, user
@@ -188,7 +189,7 @@ def test_a_second_generation_goes_on_from_the_first(training_batch, tmp_path):
 )
 def test_every_member_of_the_family_trains(training_batch, loss):
     now = training_batch("qwen3", loss=loss)
-    opponents = now.loss.opponents([PlayerId("policy")])
+    opponents = now.loss.opponents(OpponentPool([PlayerId("policy")]))
     now = replace(
         now,
         opponents=opponents,

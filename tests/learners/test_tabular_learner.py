@@ -20,6 +20,7 @@ from equipoise.learners.tabular_learner import (
     win_probabilities,
 )
 from equipoise.losses.base import PreferenceLoss
+from equipoise.losses.opponents import OpponentPool
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, log_softmax, read_policy, write_policy
 from equipoise.types import PlayerId
@@ -256,7 +257,7 @@ def test_newton_agrees_with_scipy(kind):
     problem = Expectation(
         loss,
         judged_pairs(win_AA, softmax(logits[past[0]])),
-        [(logits[player], weight) for player, weight in loss.opponents(past)],
+        [(logits[player], weight) for player, weight in loss.opponents(OpponentPool(past))],
         win_AA @ softmax(logits[past[0]]),
     )
     found_A, facts = newton(problem, logits[past[0]], 100)

@@ -8,10 +8,14 @@ import torch
 
 from equipoise.errors import ConfigError
 from equipoise.losses.base import PairBatch, PreferenceLoss
+from equipoise.losses.opponents import OpponentPool
 from equipoise.losses.preference import released_mnpo, residual, sigmoid, squared
 from equipoise.types import PlayerId
 
 PAST = [PlayerId("policy", generation) for generation in (3, 2, 1, 0)]
+PEERS = [PlayerId("bob", 3), PlayerId("carol", 3)]
+OUTSIDERS = [PlayerId("old")]
+POOL = OpponentPool(PAST, PEERS, OUTSIDERS)
 MEMBERS = [
     {"kind": "simpo"},
     {"kind": "cpo"},
@@ -34,6 +38,11 @@ MEMBERS = [
     {"kind": "mnpo", "target": "reward"},
     {"kind": "mnpo", "target": "probability"},
     {"kind": "mnpo", "distance": "sigmoid"},
+    {"kind": "mnpo", "against": "peers", "weights": {"bob": 3, "carol": 1}, "ratio": 0.2},
+    {"kind": "mnpo", "against": "outsiders"},
+    {"kind": "mnpo", "against": {"history": [0.3, 0.1], "peers": 0.3, "reference": 0.2}},
+    {"kind": "mnpo", "against": {"outsiders": {"old": 0.5}}, "target": "probability"},
+    {"kind": "mnpo", "against": {}},
     {"kind": "mnpo_released"},
 ]
 
@@ -47,7 +56,7 @@ def make_batch(loss, rows=6, past=PAST, dtype=torch.float64, **changes):
     """Random pairs as `loss` would meet them; its opponents' weights, log-probabilities as sums
     over 3 to 9 tokens.
     """
-    weights = [weight for _, weight in loss.opponents(past)]
+    weights = [weight for _, weight in loss.opponents(OpponentPool(past, PEERS, OUTSIDERS))]
     dice = torch.Generator().manual_seed(rows)
 
     def nats(*shape):
@@ -109,7 +118,7 @@ def test_every_member_is_its_papers_formula(oracle):
 
     for case in given["losses"]:
         loss = PreferenceLoss.build(case["settings"])
-        opponents = loss.opponents(PAST)
+        opponents = loss.opponents(POOL)
         past = [given["past"][str(player.generation)] for player, _ in opponents]
         none_KB = torch.zeros(0, len(given["policy"]), dtype=torch.float64)
         chosen_KB, rejected_KB = (
@@ -140,7 +149,7 @@ def test_what_a_reward_is_worth_and_when_a_pair_is_right():
     """Logged, and learned by nobody; a pair at margin 0 is not yet right."""
     one_B = torch.ones(2, dtype=torch.float64)
     loss = PreferenceLoss.build({"kind": "dpo", "beta": 0.5})
-    logged = loss.logged(
+    logged = loss.metrics(
         make_batch(
             loss,
             2,
@@ -161,13 +170,13 @@ def test_the_released_member_scales_its_rewards_and_nothing_else():
     batch = make_batch(loss)
     assert torch.equal(loss.rows(batch), louder.rows(batch))
     for name in ("chosen_reward", "rejected_reward"):
-        torch.testing.assert_close(3 * loss.logged(batch)[name], louder.logged(batch)[name])
+        torch.testing.assert_close(3 * loss.metrics(batch)[name], louder.metrics(batch)[name])
 
 
 def test_a_history_has_as_many_generations_as_are_set():
     settings = {"kind": "mnpo_released", "weights": [1, 1, 1], "max_history": 2}
     loss = PreferenceLoss.build({**settings, "ratio": 0.2})
-    assert [player.generation for player, _ in loss.opponents(PAST)] == [0, 3, 2]
+    assert [player.generation for player, _ in loss.opponents(POOL)] == [0, 3, 2]
 
 
 # -- the released loss
@@ -228,7 +237,7 @@ def test_released_member_equals_the_golden_vectors_with_its_logged_rewards(golde
         torch.testing.assert_close(
             loss.rows(batch), torch.tensor(case["loss"]), rtol=2e-6, atol=1e-4
         )
-        logged = loss.logged(batch)
+        logged = loss.metrics(batch)
         torch.testing.assert_close(
             logged["chosen_reward"], torch.tensor(case["chosen_rewards"]), rtol=2e-6, atol=1e-4
         )
@@ -269,14 +278,14 @@ def test_released_member_has_margin_0_where_nothing_was_learned(generation):
     loss = PreferenceLoss.build({"kind": "mnpo_released", "length": "sum"})
     past = [PlayerId("policy", g) for g in range(generation, -1, -1)]
     batch = make_batch(loss, past=past)
-    opponents = len(loss.opponents(past))
+    opponents = len(loss.opponents(OpponentPool(past)))
     unmoved = make_batch(
         loss,
         past=past,
         opponent_chosen_KB=batch.policy_chosen_B.expand(opponents, -1),
         opponent_rejected_KB=batch.policy_rejected_B.expand(opponents, -1),
     )
-    margin_B = loss.logged(unmoved)["margin"]
+    margin_B = loss.metrics(unmoved)["margin"]
     torch.testing.assert_close(margin_B, torch.zeros_like(margin_B))
 
 
@@ -370,8 +379,8 @@ def test_equals_trl_without_reference(settings, loss_type):
     expected_B, *rewards = trainer.cpo_loss(itself, *(means if simpo else (chosen_B, rejected_B)))
     likelihood_B = 0.0 if simpo else -loss.likelihood * means[0]
     torch.testing.assert_close(loss.rows(batch), expected_B + likelihood_B)
-    torch.testing.assert_close(loss.logged(batch)["chosen_reward"], rewards[0])
-    torch.testing.assert_close(loss.logged(batch)["rejected_reward"], rewards[1])
+    torch.testing.assert_close(loss.metrics(batch)["chosen_reward"], rewards[0])
+    torch.testing.assert_close(loss.metrics(batch)["rejected_reward"], rewards[1])
 
 
 def test_orpo_equals_trl():
@@ -446,7 +455,7 @@ def test_rdpo_is_dpo_of_a_reward_that_charges_for_tokens():
     longer_B = batch.tokens_chosen_B - batch.tokens_rejected_B
     assert (longer_B > 0).any() and (longer_B < 0).any()
     assert torch.equal(loss.rows(batch) < dpo.rows(batch), longer_B > 0)
-    expected_B = torch.log1p(torch.exp(-0.2 * dpo.logged(batch)["margin"] - 0.05 * longer_B))
+    expected_B = torch.log1p(torch.exp(-0.2 * dpo.metrics(batch)["margin"] - 0.05 * longer_B))
     torch.testing.assert_close(loss.rows(batch), expected_B)
 
 
@@ -464,7 +473,7 @@ class TestMember:
         for past in (PAST, PAST[-1:]):
             batch = make_batch(loss, past=past)
             assert loss.rows(batch).shape == (6,)
-            for values_B in [loss.rows(batch), *loss.logged(batch).values()]:
+            for values_B in [loss.rows(batch), *loss.metrics(batch).values()]:
                 assert values_B.shape == (6,)
                 assert torch.isfinite(values_B).all()
 
@@ -498,7 +507,7 @@ class TestMember:
         loss = PreferenceLoss.build(settings)
         level_B = torch.full((6,), -7.0, dtype=torch.float64, requires_grad=True)
         tokens_B = torch.full((6,), 5)
-        opponent_KB = torch.full((len(loss.opponents(PAST)), 6), -7.0, dtype=torch.float64)
+        opponent_KB = torch.full((len(loss.opponents(POOL)), 6), -7.0, dtype=torch.float64)
         rejected_B = level_B.detach().clone().requires_grad_()
         batch = make_batch(
             loss,
@@ -512,17 +521,22 @@ class TestMember:
         loss.rows(batch).sum().backward()
         assert (level_B.grad < 0).all()
         assert (rejected_B.grad > 0).all()
-        assert torch.equal(loss.logged(batch)["margin"], torch.zeros(6, dtype=torch.float64))
+        assert torch.equal(loss.metrics(batch)["margin"], torch.zeros(6, dtype=torch.float64))
 
-    def test_opponents_are_distinct_and_their_weights_add_up_to_one(self, settings):
+    def test_opponents_are_distinct_and_their_weights_add_up_to_one_at_most(self, settings):
         loss = PreferenceLoss.build(settings)
         for past in (PAST, PAST[1:], PAST[-1:]):
-            opponents = loss.opponents(past)
+            pool = OpponentPool(past, PEERS, OUTSIDERS)
+            opponents = loss.opponents(pool)
             assert len({player for player, _ in opponents}) == len(opponents)
-            assert {player for player, _ in opponents} <= set(past)
-            total = 0 if settings["kind"] in ("simpo", "cpo", "orpo") else 1
-            assert sum(weight for _, weight in opponents) == pytest.approx(total)
-            assert sum(weight for _, weight in loss.scored_against(past)) == pytest.approx(1)
+            assert {player for player, _ in opponents} <= {*past, *PEERS, *OUTSIDERS}
+            total = sum(weight for _, weight in opponents)
+            if isinstance(settings.get("against"), dict):
+                assert 0 <= total <= 1
+            else:
+                alone = settings["kind"] in ("simpo", "cpo", "orpo")
+                assert total == pytest.approx(0 if alone else 1)
+            assert sum(weight for _, weight in loss.scored_against(pool)) == pytest.approx(1)
 
     def test_settings_survive_a_round_trip_and_unread_ones_are_refused(self, settings):
         loss = PreferenceLoss.build(settings)
@@ -581,7 +595,7 @@ class TestMember:
 )
 def test_opponents(settings, opponents, memory):
     loss = PreferenceLoss.build(settings)
-    found = {player.generation: weight for player, weight in loss.opponents(PAST)}
+    found = {player.generation: weight for player, weight in loss.opponents(POOL)}
     assert found == pytest.approx(opponents)
     assert loss.memory == memory
 
@@ -607,12 +621,12 @@ def test_scores_that_are_read_as_probabilities_must_be_some():
 
 def test_mnpo_history_shorter_than_its_weights_shares_them_out():
     loss = PreferenceLoss.build({"kind": "mnpo", "weights": [1, 1, 2], "ratio": 0.5})
-    assert loss.opponents(PAST[-2:]) == [
+    assert loss.opponents(OpponentPool(PAST[-2:])) == [
         (PlayerId("policy", 1), 0.25),
         (PlayerId("policy", 0), 0.75),
     ]
-    assert loss.opponents(PAST[-1:]) == [(PlayerId("policy", 0), 1.0)]
-    assert loss.scored_against(PAST[-2:]) == [
+    assert loss.opponents(OpponentPool(PAST[-1:])) == [(PlayerId("policy", 0), 1.0)]
+    assert loss.scored_against(OpponentPool(PAST[-2:])) == [
         (PlayerId("policy", 1), 0.5),
         (PlayerId("policy", 0), 0.5),
     ]
@@ -636,6 +650,15 @@ def test_mnpo_history_shorter_than_its_weights_shares_them_out():
             {"kind": "mnpo_released", "weights": "intended", "max_history": 3},
             "2 for max_history = 3",
         ),
+        ({"kind": "mnpo", "against": "past"}, "'history', 'peers' or 'outsiders'"),
+        ({"kind": "mnpo", "against": {"past": 0.5}}, "unknown key 'past'; known: history"),
+        (
+            {"kind": "mnpo", "against": {"history": [0.5, 0.3], "peers": {"bob": 0.4}}},
+            r"(?s)against.*the shares add up to 1.2 \(history 0.8, peers 0.4\)",
+        ),
+        ({"kind": "mnpo", "against": {"history": [0.5, -0.3]}}, "(?s)against.* not negative"),
+        ({"kind": "mnpo", "against": {"history": 0.5}, "ratio": 0.2}, "ratio is not read"),
+        ({"kind": "mnpo", "against": {"peers": 1}, "weights": [1]}, "weights is not read"),
         ({"kind": "mnpo_released", "weights": [0, 1]}, "the first .* positive"),
         ({"kind": "inpo", "tau": 0.4, "eta": 0.3}, "tau must not exceed eta"),
         ({"kind": "dpo", "reference": "latest"}, "'initial' or 'previous'"),
@@ -664,19 +687,14 @@ def test_probability_targets_refuse_scores_that_are_no_probabilities(kind):
 
 
 def test_others_are_opponents_by_name_or_all_alike():
-    past, peers, outsiders = (PAST, [PlayerId("bob", 3), PlayerId("carol", 3)], [PlayerId("old")])
     alike = PreferenceLoss.build({"kind": "mnpo", "against": "peers", "ratio": 0.2})
-    assert alike.opponents(past, peers, outsiders) == [
-        (peers[0], 0.4),
-        (peers[1], 0.4),
-        (past[-1], 0.2),
-    ]
+    assert alike.opponents(POOL) == [(PEERS[0], 0.4), (PEERS[1], 0.4), (PAST[-1], 0.2)]
     named = PreferenceLoss.build(
         {"kind": "mnpo", "against": "peers", "weights": {"bob": 3, "carol": 1}}
     )
-    assert named.scored_against(past, peers, outsiders) == [(peers[0], 0.75), (peers[1], 0.25)]
+    assert named.scored_against(POOL) == [(PEERS[0], 0.75), (PEERS[1], 0.25)]
     frozen = PreferenceLoss.build({"kind": "mnpo", "against": "outsiders"})
-    assert frozen.opponents(past, peers, outsiders) == [(outsiders[0], 1.0)]
+    assert frozen.opponents(POOL) == [(OUTSIDERS[0], 1.0)]
     assert (alike.memory, named.memory, frozen.memory) == (2, 2, 0)
 
 
@@ -686,10 +704,71 @@ def test_others_are_opponents_by_name_or_all_alike():
         ({"against": "peers"}, "no peers in this run; let a second player learn"),
         ({"against": "outsiders"}, "no outsiders in this run; add a player"),
         ({"against": "peers", "weights": {"bob": 1.0}}, "none for player 'carol'"),
+        ({"against": {"peers": 0.5}}, "no peers in this run; let a second player learn"),
+        ({"against": {"outsiders": {"old": 0.5}}}, "no outsiders in this run; add a player"),
     ],
 )
 def test_opponents_that_are_not_there_are_named(settings, words):
     loss = PreferenceLoss.build({"kind": "mnpo", **settings})
-    peers = [PlayerId("bob", 3), PlayerId("carol", 3)] if "weights" in settings else []
+    peers = PEERS if "weights" in settings else []
     with pytest.raises(ConfigError, match=words):
-        loss.opponents(PAST, peers)
+        loss.opponents(OpponentPool(PAST, peers))
+
+
+@pytest.mark.parametrize(
+    ("against", "opponents", "rivals", "memory"),
+    [
+        ({"history": 0.5}, {"policy@3": 0.5}, {"policy@3": 1.0}, 1),
+        (
+            {"history": [0.333, 0.333]},
+            {"policy@3": 0.333, "policy@2": 0.333},
+            {"policy@3": 0.5, "policy@2": 0.5},
+            2,
+        ),
+        ({"history": [0, 0.5]}, {"policy@2": 0.5}, {"policy@2": 1.0}, 2),
+        (
+            {"history": 0.5, "peers": 0.3, "reference": 0.2},
+            {"policy@3": 0.5, "bob@3": 0.15, "carol@3": 0.15, "policy@0": 0.2},
+            {"policy@3": 0.625, "bob@3": 0.1875, "carol@3": 0.1875},
+            2,
+        ),
+        (
+            {"peers": {"carol": 0.25}, "outsiders": 0.5},
+            {"carol@3": 0.25, "old@0": 0.5},
+            {"carol@3": 1 / 3, "old@0": 2 / 3},
+            2,
+        ),
+        ({"peers": {"bob": 0.25, "policy": 0.5}}, {"bob@3": 0.25}, {"bob@3": 1.0}, 2),
+        ({"reference": 0.4}, {"policy@0": 0.4}, {"policy@3": 1.0}, 0),
+        ({}, {}, {"policy@3": 1.0}, 0),
+    ],
+    ids=str,
+)
+def test_shares_are_taken_as_written(against, opponents, rivals, memory):
+    loss = PreferenceLoss.build({"kind": "mnpo", "against": against})
+    weights = {str(player): weight for player, weight in loss.opponents(POOL)}
+    assert weights == pytest.approx(opponents)
+    assert {str(player): w for player, w in loss.scored_against(POOL)} == pytest.approx(rivals)
+    assert loss.memory == memory
+
+
+def test_shares_of_generations_to_come_are_nobodys():
+    loss = PreferenceLoss.build(
+        {"kind": "mnpo", "against": {"history": [0.3, 0.3], "reference": 0.2}}
+    )
+    assert loss.opponents(OpponentPool(PAST[-1:])) == [(PAST[-1], 0.5)]
+
+
+def test_a_mixture_is_the_weighted_residual():
+    """With the shares of the exclusive form, its rows, too."""
+    settings = {"kind": "mnpo", "weights": [0.5, 0.5], "ratio": 0.5}
+    mixed = {"kind": "mnpo", "against": {"history": [0.25, 0.25], "reference": 0.5}}
+    losses = [PreferenceLoss.build(values) for values in (settings, mixed)]
+    first, second = (loss.rows(make_batch(loss)) for loss in losses)
+    torch.testing.assert_close(first, second)
+
+
+def test_a_share_of_an_unknown_player_is_refused():
+    loss = PreferenceLoss.build({"kind": "mnpo", "against": {"peers": {"dave": 0.5}}})
+    with pytest.raises(ConfigError, match="'dave' is none of them; there are bob, carol"):
+        loss.opponents(POOL)

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import yaml
 
 from equipoise.cli.judge import judge
 from equipoise.cli.rate import rate
@@ -247,3 +248,24 @@ def test_another_judge_speaks_on_recorded_matches(played, capsys, tmp_path):
     assert (folder / "ledger.sqlite").stat().st_mtime_ns == before
     with pytest.raises(UserError, match="no held-out matches in generation 7"):
         judge(folder, by="shorter", part="held_out", generation=7, set=[], json=True)
+
+
+MIXED = """
+kind: mnpo
+against: {history: [0.3, 0.2], peers: {alice: 0.2, bob: 0.1}, reference: 0.1}
+"""
+
+
+def test_past_peers_and_reference_are_opponents_at_once(tmp_path):
+    """Two learners for two generations, each against the other and its own past."""
+    play({**VALUES, "generations": 2, "loss": yaml.safe_load(MIXED)}, tmp_path / "run")
+    with RunDirectory.open(tmp_path / "run") as run:
+        scored = {player for (player,) in run.ledger.rows("SELECT DISTINCT player FROM logprobs")}
+        assert scored == {"alice@0", "alice@1", "bob@0", "bob@1"}
+        loss, roster = run.config.loss, OpenRun(run).roster
+        alice, bob = (
+            {str(player): weight for player, weight in loss.opponents(roster.opponent_pool(id, 1))}
+            for id in (PlayerId("alice", 1), PlayerId("bob", 1))
+        )
+        assert alice == pytest.approx({"alice@1": 0.3, "alice@0": 0.3, "bob@1": 0.1})
+        assert bob == pytest.approx({"bob@1": 0.3, "bob@0": 0.3, "alice@1": 0.2})

@@ -13,6 +13,7 @@ from itertools import chain
 from equipoise import seeds
 from equipoise.evaluation.base import EvaluationPlan, Workload
 from equipoise.learners.base import Learner
+from equipoise.losses.opponents import OpponentPool
 from equipoise.matches.base import MatchContext, Seatings
 from equipoise.models.loading import LONGEST
 from equipoise.players.base import Player
@@ -253,15 +254,13 @@ def _teach(
     totals.steps += trainer.steps(episodes if trainer.needs == "episodes" else pairs)
     if trainer.needs == "pairs" and loss is not None:
         peers = [peer for peer in learners if peer != learner]
-        generations = [learner, *_past(learner)]
-        others = _others(config)
-        opponents = loss.opponents(generations, peers, others)
-        totals.scored += 2 * pairs * len(opponents)
+        pool = OpponentPool([learner, *_past(learner)], peers, _others(config))
+        totals.scored += 2 * pairs * len(loss.opponents(pool))
         judged = config.pairs.by_judge(t)
         scores = not config.judge_of(learner.name).compares
         if loss.wins_by in ("auto", "counted", "bradley_terry") and scores and judged:
-            met = loss.scored_against(generations, peers, others)
-            _answer(config, [player for player, _ in met], seatings, totals)
+            rivals = loss.scored_against(pool)
+            _answer(config, [player for player, _ in rivals], seatings, totals)
 
 
 def _answer(

@@ -21,12 +21,16 @@ Over = Literal["token", "answer", "constant"]
 
 
 def ratio(logprob_BT: torch.Tensor, old_logprob_BT: torch.Tensor) -> torch.Tensor:
-    """π_θ(token) / π_old(token), with gradient to `logprob_BT` alone."""
+    """π_θ(token) / π_old(token), with gradient to `logprob_BT` alone.
+
+    >>> ratio(torch.tensor([[0.5]]).log(), torch.tensor([[0.25]]).log())
+    tensor([[2.]])
+    """
     assert logprob_BT.shape == old_logprob_BT.shape, "log-probabilities of other tokens"
     return (logprob_BT - old_logprob_BT.detach()).exp()
 
 
-def clipped(
+def clipped_surrogate(
     logprob_BT: torch.Tensor,
     old_logprob_BT: torch.Tensor,
     advantage_BT: torch.Tensor,
@@ -44,6 +48,10 @@ def clipped(
     be averaged by `aggregate`. Raises ConfigError where `dual_clip` lies within the
     range. Source: arXiv 1707.06347, eq. 7; asymmetric arXiv 2503.14476, §3.1; dual
     arXiv 1912.09729.
+
+    >>> new_BT, old_BT = torch.tensor([[0.5, 0.3]]).log(), torch.tensor([[0.25, 0.3]]).log()
+    >>> clipped_surrogate(new_BT, old_BT, torch.tensor([[1.0, 1.0]]), clip=0.2)
+    tensor([[-1.2000, -1.0000]])
     """
     assert logprob_BT.shape == advantage_BT.shape, (
         "one advantage a token: expand those of answers over their tokens"
@@ -69,9 +77,11 @@ def is_clipped(
     *,
     dual_clip: float | None = None,
 ) -> torch.Tensor:
-    """Where `clipped` has no gradient for its clipping: booleans [B, T].
+    """True where `clipped_surrogate` has no gradient for its clipping, [B, T].
 
-    The arguments are those of `clipped`.
+    >>> new_BT, old_BT = torch.tensor([[0.5, 0.3]]).log(), torch.tensor([[0.25, 0.3]]).log()
+    >>> is_clipped(new_BT, old_BT, torch.tensor([[1.0, 1.0]]), clip=0.2)
+    tensor([[ True, False]])
     """
     high = _high(clip, clip_high, dual_clip)
     ratio_BT = ratio(logprob_BT.detach(), old_logprob_BT)
@@ -80,33 +90,16 @@ def is_clipped(
     return clipped_BT if dual_clip is None else clipped_BT | (bad_BT & (ratio_BT > dual_clip))
 
 
-def clip_share(
-    logprob_BT: torch.Tensor,
-    old_logprob_BT: torch.Tensor,
-    advantage_BT: torch.Tensor,
-    mask_BT: torch.Tensor,
-    clip: float,
-    clip_high: float | None = None,
-    *,
-    dual_clip: float | None = None,
-) -> torch.Tensor:
-    """The share of answer tokens, a scalar in [0, 1], whose loss has no gradient for its clipping;
-    NaN of no tokens.
-    """
-    mask_BT = mask_BT.bool()
-    clipped_BT = is_clipped(
-        logprob_BT, old_logprob_BT, advantage_BT, clip, clip_high, dual_clip=dual_clip
-    )
-    return (clipped_BT & mask_BT).sum() / mask_BT.sum()
-
-
-def clipped_value(
+def value_loss(
     value_BT: torch.Tensor, old_value_BT: torch.Tensor, return_BT: torch.Tensor, clip: float
 ) -> torch.Tensor:
     """The critic's loss by token: ½ max((V − R)², (V_old + clamp(V − V_old, ±clip) − R)²).
 
     clip: how far, in units of reward, a value moves before the loss goes flat; `float("inf")` for
     plain squares. Source: arXiv 2005.12729, on value function clipping in PPO's released code.
+
+    >>> value_loss(torch.tensor([[2.0]]), torch.tensor([[0.0]]), torch.tensor([[3.0]]), clip=1.0)
+    tensor([[2.]])
     """
     assert value_BT.shape == old_value_BT.shape == return_BT.shape, (
         "values and returns of other tokens"
@@ -116,14 +109,14 @@ def clipped_value(
     return 0.5 * ((value_BT - return_BT) ** 2).maximum((near_BT - return_BT) ** 2)
 
 
-def weights(
+def token_weights(
     mask_BT: torch.Tensor,
     over: Over,
     length: int | None = None,
     *,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """What each token counts, so that Σ loss_BT · weights_BT is the batch's mean loss.
+    """The weight of each token, so that Σ loss_BT · weights_BT is the batch's mean loss.
 
     token: every token of the batch alike (DAPO). answer: every answer alike, its tokens sharing
     (GRPO; an answer without tokens is none). constant: 1/(B·length), so neither long nor short
@@ -135,6 +128,10 @@ def weights(
     alone, which needs it. dtype: float32 unless given. Raises ConfigError about
     `length`, NoSignal where the mask has no token. Source: arXiv 2503.14476, §3.3;
     2402.03300, eq. 3; 2503.20783, §3.2.
+
+    >>> token_weights(torch.tensor([[1, 1], [1, 0]]), "answer")
+    tensor([[0.2500, 0.2500],
+            [0.5000, 0.0000]])
     """
     if (over == "constant") != (length is not None) or (length is not None and length < 1):
         raise ConfigError(
@@ -159,13 +156,16 @@ def weights(
 def aggregate(
     loss_BT: torch.Tensor, mask_BT: torch.Tensor, over: Over, length: int | None = None
 ) -> torch.Tensor:
-    """The mean loss of a whole batch, a scalar: Σ loss_BT · `weights(mask_BT, over, length)`;
-    raises as that does.
+    """The mean loss of a whole batch, a scalar: Σ loss_BT · `token_weights(mask_BT, over,
+    length)`; raises as that does.
+
+    >>> aggregate(torch.tensor([[1.0, 3.0], [5.0, 0.0]]), torch.tensor([[1, 1], [1, 0]]), "token")
+    tensor(3.)
     """
     assert loss_BT.shape == mask_BT.shape, "a mask of other tokens"
     return (
         loss_BT.masked_fill(~mask_BT.bool(), 0)
-        * weights(mask_BT, over, length, dtype=loss_BT.dtype)
+        * token_weights(mask_BT, over, length, dtype=loss_BT.dtype)
     ).sum()
 
 

@@ -10,15 +10,15 @@ from trl_losses import trl_grpo
 
 from equipoise.errors import ConfigError, NoSignal
 from equipoise.losses import kl
-from equipoise.losses import policy_gradient as pg
+from equipoise.losses import surrogate as pg
 
 # name -> loss_BT(of the learner, of the old policy or critic, advantage or return)
 LOSSES = {
-    "clipped": lambda new, old, goal: pg.clipped(new, old, goal, 0.2),
-    "clipped-asymmetric": lambda new, old, goal: pg.clipped(new, old, goal, 0.2, 0.28),
-    "clipped-dual": lambda new, old, goal: pg.clipped(new, old, goal, 0.2, dual_clip=1.5),
-    "value": lambda new, old, goal: pg.clipped_value(new, old, goal, 0.2),
-    "value-unclipped": lambda new, old, goal: pg.clipped_value(new, old, goal, math.inf),
+    "clipped": lambda new, old, goal: pg.clipped_surrogate(new, old, goal, 0.2),
+    "clipped-asymmetric": lambda new, old, goal: pg.clipped_surrogate(new, old, goal, 0.2, 0.28),
+    "clipped-dual": lambda new, old, goal: pg.clipped_surrogate(new, old, goal, 0.2, dual_clip=1.5),
+    "value": lambda new, old, goal: pg.value_loss(new, old, goal, 0.2),
+    "value-unclipped": lambda new, old, goal: pg.value_loss(new, old, goal, math.inf),
     "k1": lambda new, old, goal: kl.k1(new, old),
     "k2": lambda new, old, goal: kl.k2(new, old),
     "k3": lambda new, old, goal: kl.k3(new, old),
@@ -111,7 +111,7 @@ def test_clipped_in_closed_form(ratio, advantage, settings, loss, is_clipped):
         torch.tensor([[-1.0]], dtype=torch.float64),
         torch.tensor([[advantage]], dtype=torch.float64),
     )
-    got = pg.clipped(new, old, gain, 0.2, **settings)
+    got = pg.clipped_surrogate(new, old, gain, 0.2, **settings)
     got.sum().backward()
     assert got.item() == pytest.approx(loss)
     assert pg.ratio(new, old).item() == pytest.approx(ratio)
@@ -125,26 +125,25 @@ def test_clipped_in_closed_form(ratio, advantage, settings, loss, is_clipped):
 def test_is_clipped_says_where_there_is_no_gradient(settings):
     new_BT, old_BT, goal_BT, mask_BT = batch(4, rows=20)
     new_BT.requires_grad_()
-    pg.clipped(new_BT, old_BT, goal_BT, 0.2, **settings).sum().backward()
+    pg.clipped_surrogate(new_BT, old_BT, goal_BT, 0.2, **settings).sum().backward()
     flat_BT = new_BT.grad == 0
     assert torch.equal(pg.is_clipped(new_BT, old_BT, goal_BT, 0.2, **settings), flat_BT)
-    share = pg.clip_share(new_BT, old_BT, goal_BT, mask_BT, 0.2, **settings)
-    assert share.item() == pytest.approx(float(flat_BT[mask_BT].double().mean())) and 0 < share < 1
+    assert 0 < float(flat_BT[mask_BT].double().mean()) < 1
 
 
 def test_at_the_old_policy_the_gradient_is_the_plain_policy_gradient_even_where_both_are_one_tensor():
     new_BT, _, goal_BT, _ = batch(5)
     new_BT.requires_grad_()
-    pg.clipped(new_BT, new_BT, goal_BT, 0.2).sum().backward()
+    pg.clipped_surrogate(new_BT, new_BT, goal_BT, 0.2).sum().backward()
     torch.testing.assert_close(new_BT.grad, -goal_BT)
 
 
 def test_refuses_a_dual_clip_within_the_range_and_shapes_that_would_broadcast():
     x_BT = torch.zeros(3, 3)
     with pytest.raises(ConfigError, match=r"dual_clip: 1.2 must exceed 1 \+ the upper clip, 1.28"):
-        pg.clipped(x_BT, x_BT, x_BT, 0.2, 0.28, dual_clip=1.2)
+        pg.clipped_surrogate(x_BT, x_BT, x_BT, 0.2, 0.28, dual_clip=1.2)
     with pytest.raises(AssertionError, match="one advantage a token"):
-        pg.clipped(x_BT, x_BT, torch.zeros(3), 0.2)
+        pg.clipped_surrogate(x_BT, x_BT, torch.zeros(3), 0.2)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +157,7 @@ def test_refuses_a_dual_clip_within_the_range_and_shapes_that_would_broadcast():
 )
 def test_clipped_value_in_closed_form(value, loss, gradient):
     new, old, goal = torch.tensor([[[value]], [[1.0]], [[2.0]]], dtype=torch.float64)
-    got = pg.clipped_value(new.requires_grad_(), old, goal, 0.2)
+    got = pg.value_loss(new.requires_grad_(), old, goal, 0.2)
     assert got.item() == pytest.approx(loss)
     assert torch.autograd.grad(got.sum(), new)[0].item() == pytest.approx(gradient)
 
@@ -168,19 +167,19 @@ def test_clipped_value_in_closed_form(value, loss, gradient):
 
 def test_weights_in_closed_form():
     mask_BT = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0]])
-    assert pg.weights(mask_BT, "token").tolist() == (mask_BT / 6).tolist()
-    assert pg.weights(mask_BT, "answer").tolist() == [
+    assert pg.token_weights(mask_BT, "token").tolist() == (mask_BT / 6).tolist()
+    assert pg.token_weights(mask_BT, "answer").tolist() == [
         [0.125] * 4,
         [0.0, 0.25, 0.0, 0.25],
         [0.0] * 4,
     ]
-    assert pg.weights(mask_BT, "constant", 8).tolist() == (mask_BT / 24).tolist()
+    assert pg.token_weights(mask_BT, "constant", 8).tolist() == (mask_BT / 24).tolist()
 
 
 @pytest.mark.parametrize("over", OVERS, ids=lambda over: over[0])
 def test_micro_batches_add_up_to_the_mean_of_the_batch(over):
     loss_BT, _, _, mask_BT = batch(6, rows=7)
-    weights_BT = pg.weights(mask_BT, *over, dtype=torch.float64)
+    weights_BT = pg.token_weights(mask_BT, *over, dtype=torch.float64)
     whole = pg.aggregate(loss_BT, mask_BT, *over)
     for sizes in ([7], [1] * 7, [3, 3, 1]):
         parts = zip(loss_BT.split(sizes), weights_BT.split(sizes), strict=True)
@@ -197,9 +196,9 @@ def test_refuses_a_length_that_is_missing_or_not_read_and_a_batch_of_nothing():
     mask_BT = torch.ones(2, 3)
     for over, length in [("constant", None), ("constant", 0), ("token", 3)]:
         with pytest.raises(ConfigError, match=f"over: {over} with length: {length}"):
-            pg.weights(mask_BT, over, length)
+            pg.token_weights(mask_BT, over, length)
     with pytest.raises(NoSignal, match="without a single answer token"):
-        pg.weights(torch.zeros(2, 3), "token")
+        pg.token_weights(torch.zeros(2, 3), "token")
 
 
 # -- trl
@@ -218,15 +217,14 @@ def test_loss_gradient_and_clip_share_equal_trl(loss_type, over, beta, dual_clip
     expected, share = trl_grpo(loss_type, new_BT, *arguments, beta=beta, delta=dual_clip)
 
     advantage_BT = advantage_B[:, None].expand_as(new_BT)
-    loss_BT = pg.clipped(new_BT, old_BT, advantage_BT, 0.2, 0.28, dual_clip=dual_clip)
+    loss_BT = pg.clipped_surrogate(new_BT, old_BT, advantage_BT, 0.2, 0.28, dual_clip=dual_clip)
     got = pg.aggregate(loss_BT + beta * kl.k3(new_BT, reference_BT), mask_BT, *over)
     torch.testing.assert_close(got, expected)
     gradients = [torch.autograd.grad(loss, new_BT)[0] for loss in (got, expected)]
     torch.testing.assert_close(*gradients)
     # trl counts the two sides of the range and not what the dual clip holds
-    assert pg.clip_share(new_BT, old_BT, advantage_BT, mask_BT, 0.2, 0.28).item() == pytest.approx(
-        share
-    )
+    clipped_BT = pg.is_clipped(new_BT, old_BT, advantage_BT, 0.2, 0.28)
+    assert clipped_BT[mask_BT].double().mean().item() == pytest.approx(share)
 
 
 # -- KL
@@ -299,11 +297,11 @@ def test_k3_is_never_negative_and_0_only_at_the_reference():
     ("measured", "factor"), [(6.0, 1.0), (6.6, 1.01), (60.0, 1.02), (5.4, 0.99), (0.0, 0.98)]
 )
 def test_the_coefficient_follows_the_kl_by_a_fifth_at_most(measured, factor):
-    assert kl.adapted(0.2, measured, target=6.0, horizon=1000, count=100) == pytest.approx(
+    assert kl.next_coefficient(0.2, measured, target=6.0, horizon=1000, count=100) == pytest.approx(
         0.2 * factor
     )
 
 
 def test_the_coefficient_wants_a_target():
     with pytest.raises(ConfigError, match="must be positive"):
-        kl.adapted(0.2, 1.0, target=0.0, horizon=1000, count=100)
+        kl.next_coefficient(0.2, 1.0, target=0.0, horizon=1000, count=100)
