@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from equipoise.payoffs.intervals import over_seeds
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.play_out import play_out
 
@@ -119,10 +119,10 @@ WORLDS = {
 
 def settings_of(recipe: str, world: World, seed: int, scale: float) -> Settings:
     """The recipe in its world."""
-    own = recipes.read(recipe)
-    place = recipes.read(world.recipe)
+    own = recipe_loader.read(recipe)
+    place = recipe_loader.read(world.recipe)
     over = {key: place[key] for key in world.keys}
-    values = recipes.merge(recipes.merge(own, over), world.changed)
+    values = recipe_loader.merge(recipe_loader.merge(own, over), world.changed)
     for room, name in world.kept:
         if name in own.get(room, {}):
             values[room] = {**values[room], name: own[room][name]}
@@ -135,7 +135,7 @@ def settings_of(recipe: str, world: World, seed: int, scale: float) -> Settings:
 def played(recipe: str, world: World, seed: int, scale: float) -> Settings:
     """One run: what was measured at its start and its end."""
     started = time.perf_counter()
-    config = recipes.build(settings_of(recipe, world, seed, scale), recipe)
+    config = recipe_loader.build(settings_of(recipe, world, seed, scale), recipe)
     with (
         tempfile.TemporaryDirectory() as folder,
         RunDirectory.create(config, Path(folder) / "run") as run,
@@ -159,7 +159,7 @@ def pairs_of(method: str) -> dict[str, str]:
 def main() -> None:
     """Run what the file has not yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    known = [name for name in WORLDS if f"{name}_as_released" in recipes.packaged()]
+    known = [name for name in WORLDS if f"{name}_as_released" in recipe_loader.packaged()]
     parser.add_argument("--methods", nargs="+", default=known, choices=known)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--scale", type=float, default=1.0, help="of the generations")

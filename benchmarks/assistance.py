@@ -40,7 +40,7 @@ from benchmarks.controls import Decoded, decoded
 from benchmarks.running import equipoise, recorded
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.utilities import RewardTerms
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 
 RECIPE, START, PLAIN_START = "gtalign_clerks", "start", "start, no blocks"
@@ -95,7 +95,7 @@ def plain_start(place: Path, recipe: str) -> None:
     home = place / "plain"
     if (home / "config.json").exists():
         return
-    model = recipes.load(recipe).players["assistant"].settings()["model"]
+    model = recipe_loader.load(recipe).players["assistant"].settings()["model"]
     sizes = "max_new_tokens: 160, max_length: 384, batch_size: 256"
     teacher = f"{{kind: local, model: {model}, {sizes}}}"
     arguments = (
@@ -157,7 +157,7 @@ def as_all_are_paid(
     folder: Path, place: Path, recipe: str, *, temperature: float
 ) -> dict[str, float]:
     """The end of a run whose pay was another, measured by the pay that the others have."""
-    terms = RewardTerms.model_validate(recipes.load(recipe).judge.settings().get("terms", {}))
+    terms = RewardTerms.model_validate(recipe_loader.load(recipe).judge.settings().get("terms", {}))
     settings = {f"judge.terms.{name}": getattr(terms, name) for name in OWN_TERMS}
     out = place / f"paid-{temperature:g}-{folder.name}"
     again = decoded(folder, "end", out, temperature=temperature, settings=settings)

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.running import equipoise, write_results
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, record_id, user
 
@@ -114,7 +114,7 @@ def main() -> None:
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
-        with RunDirectory.create(recipes.load("rock_paper_scissors"), path) as run:
+        with RunDirectory.create(recipe_loader.load("rock_paper_scissors"), path) as run:
             ours, bare = fill(run, records)
             fill_up(run, records)
             counts = run.ledger.counts()

@@ -48,7 +48,7 @@ from equipoise.environments.assistance.written_game import outcomes
 from equipoise.models.resources import Resources
 from equipoise.models.sampling import sample
 from equipoise.players.local_actor import LocalActor
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import View
 
@@ -159,7 +159,7 @@ def main() -> None:
     options = parser.parse_args()
     weights: dict[str, Path | None] = {"start": None}
     weights |= {folder.name: newest_weights(folder, PLAYER) for folder in options.runs}
-    config = recipes.load(RECIPE)
+    config = recipe_loader.load(RECIPE)
     if options.runs:
         with RunDirectory.read(options.runs[0]) as run:
             config = run.config

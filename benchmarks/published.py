@@ -32,9 +32,9 @@ from rich.table import Table
 from benchmarks.running import equipoise, provenance
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.records import Answer, BenchmarkResult, Item
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.named_sets.answers import answers_of
+from equipoise.runs.named_sets.recorded_answers import answers_of
 from equipoise.runs.named_sets.results import against_start, recorded_results
 
 SETS: dict[str, dict[str, Any]] = {
@@ -100,7 +100,7 @@ def copied(o: argparse.Namespace) -> Path:
         config = yaml.safe_load((o.run / "config.yaml").read_text(encoding="utf-8"))
         for player in config["players"].values():
             player["dtype"] = "float32"
-        with RunDirectory.create(recipes.load(config), folder):
+        with RunDirectory.create(recipe_loader.load(config), folder):
             weights = folder / "players"
             shutil.copytree(o.run / "players", weights, dirs_exist_ok=True)
     return folder

@@ -43,7 +43,7 @@ from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval, over_seeds
 from equipoise.players.local import Local
 from equipoise.prompts.prompt_files import Files
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.arena import RunArena
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
@@ -244,7 +244,7 @@ def recipe(task: Task, data: Path, folder: Path, seed: int) -> RunConfig:
         lines = [json.dumps(rows[str(prompt.facts["id"])]) for prompt in prompts]
         file.write_text("".join(f"{line}\n" for line in lines))
         paths[f"{part}_path"] = str(file)
-    values = recipes.read("sparta")
+    values = recipe_loader.read("sparta")
     values["name"] = f"sparta on {task.scored}"
     values["seed"] = seed
     values["generations"] = GENERATIONS
@@ -271,7 +271,7 @@ def recipe(task: Task, data: Path, folder: Path, seed: int) -> RunConfig:
         "save_steps": 0,
     }
     values["evaluate"]["samples"] = SAMPLES
-    return recipes.build(values, "benchmark")
+    return recipe_loader.build(values, "benchmark")
 
 
 def one_seed(task: Task, data: Path, seed: int) -> dict[str, float]:

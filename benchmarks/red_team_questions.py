@@ -48,7 +48,7 @@ from equipoise.models.fresh_model import new_model
 from equipoise.payoffs.hashing import hashed
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.prompts.prompt_files import Files
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
@@ -213,7 +213,7 @@ def settings(start: Path, guard: Path, prompts: Values, generations: int, seed: 
         "learners": {"adversary": {"learning_rate": 1e-3, "kl": ADVERSARY_KL}},
         "evaluate": {"every": 2 * phase},
     }
-    values = recipes.merge(recipes.read("gpo"), changed)
+    values = recipe_loader.merge(recipe_loader.read("gpo"), changed)
     return {**values, "shaping": [*values["shaping"], {"kind": "unfit"}]}
 
 
@@ -228,7 +228,7 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
         "turns": {"kind": "one", "player": learner},
         "evaluate": {"every": generations, "crossplay": 0},
     }
-    values = recipes.merge(
+    values = recipe_loader.merge(
         values, changed | {"schedule": {"raw": 1.0 if learner == "defender" else 0.0}}
     )
     values["learners"] = {name: own for name, own in values["learners"].items() if name == learner}
@@ -239,7 +239,9 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
 
 def play(values: Values, folder: Path) -> tuple[list[Values], dict[str, Path]]:
     """The measurements, in order, and the newest weights of each learner."""
-    with RunDirectory.create(recipes.build(values, "benchmark"), folder, overwrite=True) as run:
+    with RunDirectory.create(
+        recipe_loader.build(values, "benchmark"), folder, overwrite=True
+    ) as run:
         league(OpenRun(run), run.config.generations)
         measured = recorded(run, "measure")
         known = set[str]()

@@ -7,7 +7,7 @@ from pathlib import Path
 from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.payoffs.pareto import front
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
 
@@ -124,7 +124,7 @@ def write_run(
     """Write the run; `facts` go to what was measured. Its answers are well-formed, faulty, and
     failed.
     """
-    settings = recipes.load("quickstart", [f"generations={generations}", *SETTINGS])
+    settings = recipe_loader.load("quickstart", [f"generations={generations}", *SETTINGS])
     with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
         judge = settings.judge_of("policy").name
         for t in range(0, generations + 1, every) if played else ():

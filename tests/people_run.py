@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
 
@@ -28,7 +28,7 @@ def write(
         "judge": "shorter",
         "evaluate": "sets",
     }
-    with RunDirectory.create(recipes.load(settings), folder) as run:
+    with RunDirectory.create(recipe_loader.load(settings), folder) as run:
         for i in range(prompts):
             add_answers(run, i, answers, split)
     return folder

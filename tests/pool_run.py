@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import (
     Judgement,
@@ -33,7 +33,7 @@ def write(folder: Path, generations: int = 5, per_generation: int = 120, seed: i
     cannot be read.
     """
     dice = np.random.default_rng(seed)
-    settings = recipes.load("sparta_clerks", [f"generations={generations}"])
+    settings = recipe_loader.load("sparta_clerks", [f"generations={generations}"])
     with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
         for t in range(generations):
             prompts = [

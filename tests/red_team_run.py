@@ -4,7 +4,7 @@ rather be markup.
 
 from pathlib import Path
 
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
 
@@ -19,7 +19,9 @@ def write(
     """Write the run: the players learn `phase` generations in turn; every attack on an even
     generation succeeds.
     """
-    settings = recipes.load("gpo_clerks", [f"generations={generations}", f"evaluate.every={every}"])
+    settings = recipe_loader.load(
+        "gpo_clerks", [f"generations={generations}", f"evaluate.every={every}"]
+    )
     ages = {"defender": 0, "adversary": 0}
     with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
         judge = settings.judge_of("defender").name

@@ -12,7 +12,7 @@ from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_m
 from equipoise.environments.assistance.utilities import RewardTerms, reward
 from equipoise.environments.clerk import assistance_players as assistance_trace
 from equipoise.environments.clerk import disguises, world
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.types import Prompt, View, user
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,12 +59,12 @@ def test_the_recipes_of_the_table_are_packaged():
     text = (ROOT / "docs" / "claims" / "index.md").read_text()
     named = re.findall(r"\| `(\w+_as_released)`", text)
     assert len(named) == 4
-    assert all(recipes.read(name)["name"] == name for name in named)
+    assert all(recipe_loader.read(name)["name"] == name for name in named)
 
 
 @pytest.mark.parametrize("file", sorted(READY.glob("*.yaml")), ids=lambda f: f.stem)
 def test_a_recipe_is_whole_once_it_has_what_it_requires(file: Path):
-    config = recipes.load(file, REQUIRED.get(file.stem, {}))
+    config = recipe_loader.load(file, REQUIRED.get(file.stem, {}))
     assert config.name == file.stem
 
 
@@ -79,7 +79,7 @@ def test_the_majority_of_the_rubrics_can_go_round():
 
 def test_product_sum_and_minimum_ask_for_other_answers_where_utilities_pull_apart():
     """As many further sentences of thought as each welfare likes best."""
-    settings = recipes.load(READY / "apart.yaml").judge.settings()
+    settings = recipe_loader.load(READY / "apart.yaml").judge.settings()
     terms = RewardTerms.model_validate(settings["terms"])
     welfares = {
         "product": lambda paid: paid.user * paid.llm,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.learners.training_worker import wait_for_silence
-from equipoise.system.machines import machine, network_disk
+from equipoise.system.locks import machine, network_disk
 
 
 @pytest.mark.parametrize(

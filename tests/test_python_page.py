@@ -8,7 +8,8 @@ from types import ModuleType
 import pytest
 
 import equipoise
-from equipoise.runs.reading import frames, measured_rows
+from equipoise.runs.reading import frames
+from equipoise.runs.reading import frames as measured_rows
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "python.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

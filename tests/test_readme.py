@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -17,7 +17,7 @@ def test_the_recipe_of_the_page_loads(tmp_path):
     (snippet,) = re.findall(r"```yaml\n(.*?)```", RECIPES, re.DOTALL)
     path = tmp_path / "pool.yaml"
     path.write_text(snippet)
-    resolved = recipes.load(path, ["prompts.path=prompts.jsonl"])
+    resolved = recipe_loader.load(path, ["prompts.path=prompts.jsonl"])
     assert {name: player.learns for name, player in resolved.players.items()} == {
         "coder": True,
         "writer": True,
@@ -27,7 +27,7 @@ def test_the_recipe_of_the_page_loads(tmp_path):
 
 
 def test_every_recipe_is_named_on_the_page():
-    assert all(f"`{name}`" in RECIPES for name in recipes.packaged())
+    assert all(f"`{name}`" in RECIPES for name in recipe_loader.packaged())
 
 
 def test_every_loss_of_the_page_is_one():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.soak import Outcome
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import generation
 from equipoise.runs.measure_players import measure
@@ -31,7 +31,7 @@ def soak(size: int) -> Outcome:
     rows: list[Mapping[str, Any]] = []
     every = max(1, size // ROWS)
     with tempfile.TemporaryDirectory() as home:
-        config = recipes.load(RECIPE, {"generations": size})
+        config = recipe_loader.load(RECIPE, {"generations": size})
         with RunDirectory.create(config, Path(home, "run")) as run:
             opened = OpenRun(run)
             measure(opened, 0)

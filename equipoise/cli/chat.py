@@ -184,12 +184,12 @@ def chat(
     import asyncio
 
     from equipoise.cli import ask_for_trust
-    from equipoise.runs import recipes
+    from equipoise.runs import recipe_loader
     from equipoise.serve.chat_session import ChatSession
     from equipoise.serve.extension import extensions
     from equipoise.serve.settings import catalogue_of, game_of
 
-    settings = recipes.settings(SETTINGS, set)
+    settings = recipe_loader.settings(SETTINGS, set)
     trusted = ask_for_trust(target, trust)
     extended = extensions(settings, game_of(target, trusted))
     catalogue = catalogue_of(target, settings.player, trust=trusted)

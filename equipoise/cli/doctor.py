@@ -15,7 +15,7 @@ def doctor(json: Json = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from equipoise.runs.doctor import examine
+    from equipoise.runs.machine_checks import examine
 
     checks = examine()
     if json:

@@ -39,7 +39,7 @@ def export(
     describes the files as a data set.
     """
     from equipoise.runs.handle import Run
-    from equipoise.runs.people.preferences import export_votes
+    from equipoise.runs.people.vote_results import export_votes
 
     address = ""
     if votes:

@@ -34,7 +34,7 @@ def merge(
     """
     from equipoise.runs.merge_adapter import checked_dtype
     from equipoise.runs.merge_adapter import merge as write
-    from equipoise.runs.publishing import hub_repository
+    from equipoise.system.hugging_face import hub_repository
 
     kind = checked_dtype(dtype)
     repository = hub_repository(push, "model") if push else None

@@ -13,7 +13,7 @@ from equipoise.system.command_options import Json, Recipe, Set, show
 if TYPE_CHECKING:
     from equipoise.runs.planning.cost import CostEstimate
     from equipoise.runs.planning.phases import PhaseMemory
-    from equipoise.runs.planning.plan import RunPlan
+    from equipoise.runs.planning.run_plan import RunPlan
 
 STAGES = ("sampling", "scoring", "training", "judging")
 

@@ -21,9 +21,8 @@ from equipoise.system.command_options import (
 )
 
 if TYPE_CHECKING:
-    from equipoise.runs.people.played import PlayedMatch
-    from equipoise.runs.people.playing import Arcade
-    from equipoise.runs.people.sitting import Sitting
+    from equipoise.runs.people.journal import PlayedMatch
+    from equipoise.runs.people.play_server import Arcade, Sitting
     from equipoise.types import Message
 
 LEAVE = "/quit"

@@ -11,7 +11,7 @@ import typer
 from equipoise.system.command_options import Json, recipe_names, show
 
 if TYPE_CHECKING:
-    from equipoise.runs.named_sets.published import Compared, PublishedComparison
+    from equipoise.runs.planning.published import Compared, PublishedComparison
 
 
 def recipes(
@@ -36,7 +36,7 @@ def recipes(
     if recipe is None:
         show(descriptions) if json else _print_list(descriptions, groups)
         return
-    from equipoise.runs.named_sets.published import compare_with_published
+    from equipoise.runs.planning.published import compare_with_published
 
     compared = compare_with_published(recipe)
     description = descriptions.get(recipe, "")

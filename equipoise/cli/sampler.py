@@ -72,9 +72,9 @@ def sampler(
     """Start, stop or look at a vLLM server in an environment and process of its own."""
     from equipoise.errors import ConfigError
     from equipoise.models.samplers import launcher
-    from equipoise.runs import recipes
+    from equipoise.runs import recipe_loader
 
-    settings = recipes.settings(SamplerSettings, set)
+    settings = recipe_loader.settings(SamplerSettings, set)
     if action is Action.STOP:
         running = launcher.stop(folder)
         text = "stopped" if running else "it was not running any more"

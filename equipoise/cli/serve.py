@@ -40,12 +40,12 @@ def serve(
     Serves trained players, a mixture of them, or one model, until Ctrl-C or SIGTERM.
     """
     from equipoise.cli import ask_for_trust
-    from equipoise.runs import recipes
+    from equipoise.runs import recipe_loader
     from equipoise.serve import server
     from equipoise.serve.extension import extensions
     from equipoise.serve.settings import catalogue_of, game_of
 
-    settings = recipes.settings(SETTINGS, set)
+    settings = recipe_loader.settings(SETTINGS, set)
     token = server.choose_token(token_env, no_token, host)
     trusted = ask_for_trust(target, trust)
     extended = extensions(settings, game_of(target, trusted))

@@ -34,8 +34,7 @@ from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.launch import LAUNCH, Launch
 from equipoise.models.device import return_unused_memory
 from equipoise.models.resources import Resources
-from equipoise.system.locks import lock
-from equipoise.system.machines import machine
+from equipoise.system.locks import lock, machine
 
 BATCH = "training_batch.json"
 ARRAYS = "arrays.npz"

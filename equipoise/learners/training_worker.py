@@ -24,8 +24,7 @@ from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.process_group import BEAT, HOST, LINES, ORDER, PARENT, read_batch
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.models.resources import Resources
-from equipoise.system.locks import lock
-from equipoise.system.machines import machine
+from equipoise.system.locks import lock, machine
 
 # seconds without a beat after which the other machine, or its disk, is taken for gone
 SILENCE = 120.0

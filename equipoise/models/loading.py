@@ -29,7 +29,7 @@ from equipoise.models.adapters import (
 from equipoise.models.device import choose_device
 from equipoise.models.encoding import Encoding
 from equipoise.models.quiet import quiet
-from equipoise.system.hub_status import OnHub, ask_hub
+from equipoise.system.hugging_face import OnHub, ask_hub
 
 T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]

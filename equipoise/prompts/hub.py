@@ -10,7 +10,7 @@ from pydantic import Field
 from equipoise.errors import ConfigError, DataError
 from equipoise.prompts.base import PromptSource
 from equipoise.prompts.rows import RowPrompts
-from equipoise.system.hub_status import OnHub, ask_hub
+from equipoise.system.hugging_face import OnHub, ask_hub
 from equipoise.types import Prompt
 
 

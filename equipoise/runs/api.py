@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import ConfigError
-from equipoise.runs import recipes as library
+from equipoise.runs import recipe_loader as library
 from equipoise.runs.consent import reach_of_recipe
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.handle import Run
 from equipoise.runs.named_sets.sets import Sweep
-from equipoise.runs.planning import plan as planning
+from equipoise.runs.planning import run_plan as planning
 from equipoise.runs.play_out import play_out
 
 

@@ -29,7 +29,7 @@ from equipoise.matches.match_play import play
 from equipoise.players.base import Player
 from equipoise.players.local import Local
 from equipoise.prompts.split import load_split
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.fine_tune import fine_tune
@@ -114,24 +114,26 @@ def teacher_named(text: str) -> Player:
     packaged = added("TEACHERS")
     if text in packaged:
         return Player.build(packaged[text])
-    return recipes.component(Player, text, [], "--teacher")
+    return recipe_loader.component(Player, text, [], "--teacher")
 
 
 def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> RunConfig:
     """The recipe's configuration; where it leaves players' models open, they are the one to be
     trained, or the built-in one. Raises ConfigError.
     """
-    values = recipes.read(recipe)
+    values = recipe_loader.read(recipe)
     players = values.get("players")
     if not players:
-        raise ConfigError(f"{recipe}: has no players; {nearest(recipe, list(recipes.packaged()))}")
+        raise ConfigError(
+            f"{recipe}: has no players; {nearest(recipe, list(recipe_loader.packaged()))}"
+        )
     open_models = [
         f"players.{name}.model={train or 'builtin'}"
         for name, player in players.items()
         if player and "model" in player and player["model"] is None
     ]
     chosen = any(text.partition("=")[0].endswith(".model") for text in overrides)
-    return recipes.load(recipe, [*([] if chosen else open_models), *overrides])
+    return recipe_loader.load(recipe, [*([] if chosen else open_models), *overrides])
 
 
 def _train(

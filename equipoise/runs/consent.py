@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from equipoise.component import Component
 from equipoise.errors import RunError
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.ledger import Ledger
 from equipoise.system.user_parts import fingerprint, is_users, only_reading
@@ -54,13 +54,13 @@ class Reach:
         )
 
 
-def reach_of_recipe(recipe: recipes.Recipe, overrides: recipes.Overrides) -> Reach:
+def reach_of_recipe(recipe: recipe_loader.Recipe, overrides: recipe_loader.Overrides) -> Reach:
     """What a recipe reaches for; nothing of a user's is imported to know it.
 
-    Raises ConfigError as `recipes.load` does.
+    Raises ConfigError as `recipe_loader.load` does.
     """
     with only_reading() as reading:
-        config = recipes.load(recipe, overrides)
+        config = recipe_loader.load(recipe, overrides)
     return reach(config, reading.named)
 
 

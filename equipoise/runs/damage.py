@@ -18,13 +18,11 @@ from equipoise.component import essence
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.named_sets.records import ItemScores
 from equipoise.players.population import home
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.config import yaml_text
-from equipoise.runs.database import connect_to_read
-from equipoise.runs.directory import RunDirectory
+from equipoise.runs.database import connect_to_read, damaged_rows
+from equipoise.runs.directory import SETTINGS, RunDirectory
 from equipoise.runs.ledger import COUNTED, Ledger
-from equipoise.runs.row_checksums import damaged_rows
-from equipoise.runs.unchanged import SETTINGS
 from equipoise.system.files import CHECKSUMS, faults, set_aside, write_text
 from equipoise.system.locks import check_writable
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
@@ -104,7 +102,7 @@ def _configuration(folder: Path) -> Finding:
     if not path.is_file():
         return Finding(path.name, "missing", again)
     try:
-        values = recipes.read(path)
+        values = recipe_loader.read(path)
     except ConfigError as error:
         return Finding(path.name, "damaged", f"{error}; {again}".strip("; "))
     if begun_with and essence(json.loads(begun_with)) != essence(values):

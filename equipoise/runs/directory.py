@@ -25,21 +25,21 @@ from typing import Any
 import yaml
 
 from equipoise import __version__
-from equipoise.component import FREE
+from equipoise.component import FREE, essence
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError
-from equipoise.runs import consent, recipes
+from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import Reach
 from equipoise.runs.database import damaged_records
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.ledger_place import LEDGER, delete, ledger_elsewhere
-from equipoise.runs.people.adopting import adopt
+from equipoise.runs.people.journal import adopt
 from equipoise.runs.planning.checks import check_run
-from equipoise.runs.unchanged import SETTINGS, check_unchanged
 from equipoise.system.files import make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, held, lock
 from equipoise.system.user_parts import only_reading
 
+LEDGER = "ledger.sqlite"
+SETTINGS = "settings"  # the ledger's note of config.yaml as it was at the start
 Announce = Callable[[Sequence[str]], None]
 
 
@@ -69,14 +69,14 @@ class RunDirectory:
         """
         source = str(self.folder / "config.yaml")
         if self._plays:
-            return recipes.build(self.settings, source)
+            return recipe_loader.build(self.settings, source)
         with only_reading(consent.recorded_parts(self.ledger)):
-            return recipes.build(self.settings, source)
+            return recipe_loader.build(self.settings, source)
 
     def reach(self) -> Reach:
         """What the run reaches for when it is played; nothing is imported to know it."""
         with only_reading() as reading:
-            config = recipes.build(self.settings, str(self.folder / "config.yaml"))
+            config = recipe_loader.build(self.settings, str(self.folder / "config.yaml"))
         return consent.reach(config, reading.named)
 
     def agree(self, trust: bool, announce: Announce) -> None:
@@ -260,7 +260,7 @@ class RunDirectory:
         if not path.is_file():
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
         with damaged_records(folder), Ledger.open(folder / LEDGER, reading=reading) as ledger:
-            yield cls(folder, recipes.read(path), ledger)
+            yield cls(folder, recipe_loader.read(path), ledger)
 
     def started_in(self) -> AbstractContextManager[Any]:
         """Relative paths in the configuration mean what they meant at the start; where that folder
@@ -269,15 +269,15 @@ class RunDirectory:
         home = Path(self.ledger.meta("directory"))
         return chdir(home) if home.is_dir() else nullcontext()
 
-    def allow(self, overrides: recipes.Overrides) -> None:
+    def allow(self, overrides: recipe_loader.Overrides) -> None:
         """Change settings that decide how far and how a run may go, not what it computes, and keep
         them in config.yaml.
 
         Raises ConfigError for any other setting: the records made so far would not belong to it.
         """
         path = self.folder / "config.yaml"
-        values = recipes.read(path)
-        origins = recipes.override(values, overrides)
+        values = recipe_loader.read(path)
+        origins = recipe_loader.override(values, overrides)
         for key, origin in origins.items():
             if not set(key.split(".")) & FREE:
                 raise ConfigError(
@@ -285,7 +285,7 @@ class RunDirectory:
                     "begun, only these may change: "
                     f"{', '.join(sorted(FREE))}. Start a new run for anything else"
                 )
-        self.config = recipes.build(values, str(path), origins)
+        self.config = recipe_loader.build(values, str(path), origins)
         self.settings = values
         write_text(path, self.config.yaml())
         reached = self.reach()
@@ -359,3 +359,63 @@ def _is_empty(folder: Path) -> bool:
     """Whether nothing was played, nor paid for, in the run."""
     with Ledger.open(folder / LEDGER) as ledger:
         return not ledger.has_begun()
+
+
+def ledger_elsewhere(config: RunConfig, folder: Path) -> Path | None:
+    """Where the ledger of a new run in `folder` is made, if not there.
+
+    Raises RunError where something else is there already, or nothing can be written.
+    """
+    if config.ledger is None:
+        return None
+    there = Path(config.ledger).expanduser().absolute()
+    if there.exists() and (folder / LEDGER).resolve() != there.resolve():
+        raise RunError(f"ledger: {there} is there already; name another file")
+    check_writable(there.parent)
+    there.parent.mkdir(parents=True, exist_ok=True)
+    return there
+
+
+def delete(folder: Path) -> None:
+    """Delete a run, and its ledger where that lies elsewhere."""
+    ledger = folder / LEDGER
+    if ledger.is_symlink():
+        there = ledger.readlink()
+        for ending in ("", "-wal", "-shm", "-journal"):
+            there.with_name(there.name + ending).unlink(missing_ok=True)
+    shutil.rmtree(folder)
+
+
+def check_unchanged(path: Path, settings: Mapping[str, Any], ledger: Ledger) -> None:
+    """Raises ConfigError, which names what changed, where the settings in the file `path` were
+    edited since the run began: its records would be of two configurations.
+    """
+    recorded = json.loads(ledger.meta(SETTINGS))
+    if essence(recorded) == essence(settings):
+        return
+    with only_reading():
+        before = recipe_loader.build(recorded, "the ledger").model_dump(mode="json")
+        now = recipe_loader.build(settings, str(path)).model_dump(mode="json")
+    if changes := list(_changes(essence(before), essence(now))):
+        raise ConfigError(
+            f"{path}: was edited since the run began, so its records would be of two "
+            f"configurations: {'; '.join(changes)}. Put these back, or start a new run; "
+            f"only {', '.join(sorted(FREE))} may change"
+        )
+
+
+def _changes(before: Any, now: Any, key: str = "") -> Iterator[str]:
+    """What differs between two plain values, by key: `judge.model: 'a', was 'b'`."""
+    if before == now:
+        return
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for name in dict.fromkeys([*before, *now]):
+            inner = f"{key}.{name}".lstrip(".")
+            yield from _changes(before.get(name), now.get(name), inner)
+    else:
+        yield f"{key}: {_short(now)}, was {_short(before)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 80 else f"{text[:79]}…"

@@ -13,25 +13,24 @@ from equipoise.evaluation.harnesses.base import Harness
 from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
 from equipoise.judges.base import Judge
 from equipoise.ratings.base import Ratings
-from equipoise.runs import recipes
-from equipoise.runs.beside import measurements_beside
+from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.export import export
 from equipoise.runs.model_card import copy_cards, write_data_card
 from equipoise.runs.named_sets.results import BENCHMARKS, against_start, benchmark_rows
 from equipoise.runs.named_sets.sets import Sweep
+from equipoise.runs.parquet import export
 from equipoise.runs.play_out import Played, console, play_out
-from equipoise.runs.publishing import hub_repository
 from equipoise.runs.reading import frames
-from equipoise.runs.reading.measured_rows import COLUMNS, measured_rows
+from equipoise.runs.reading.frames import COLUMNS, Frame, frame, measured_rows
+from equipoise.runs.reading.history import measurements_beside
 from equipoise.runs.reading.page import page
-from equipoise.runs.reading.progress import progress as progress_of
 from equipoise.runs.reading.summary import Summary, summary
-from equipoise.runs.reading.tables import Frame, frame
+from equipoise.runs.reading.summary import progress as progress_of
 from equipoise.runs.rejudge import JudgedPart, Rejudgement, rejudge
 from equipoise.runs.rerate import RatedBy, Rerating, rerate
 from equipoise.system.files import write_text
+from equipoise.system.hugging_face import hub_repository
 from equipoise.system.locks import check_writable
 
 
@@ -172,7 +171,7 @@ class Run:
         """Write the answers to AlpacaEval, Arena-Hard and MT-Bench as the files that the official
         judges take: file -> answers. Reads the sets' data again.
         """
-        from equipoise.runs.named_sets.answers import write_answer_files
+        from equipoise.runs.named_sets.recorded_answers import write_answer_files
 
         with self._read() as run:
             return write_answer_files(run, Path(to))
@@ -181,7 +180,7 @@ class Run:
 
     def resume(
         self,
-        settings: recipes.Overrides | None = None,
+        settings: recipe_loader.Overrides | None = None,
         *,
         directory: str | Path | None = None,
         progress: bool = True,
@@ -211,7 +210,7 @@ class Run:
     def rerate(
         self,
         by: str | Mapping[str, Any] | Ratings | type[Ratings] | None = None,
-        settings: recipes.Overrides = (),
+        settings: recipe_loader.Overrides = (),
         *,
         of: RatedBy | None = None,
         judge: str = "",
@@ -224,14 +223,14 @@ class Run:
         whose judgements count, "" for the run's own.
         """
         _one_of(of, get_args(RatedBy), "of")
-        ratings = None if by is None else recipes.component(Ratings, by, settings, "--by")
+        ratings = None if by is None else recipe_loader.component(Ratings, by, settings, "--by")
         with self._read() as run:
             return rerate(run, ratings, of, judge)
 
     def rejudge(
         self,
         judge: str | Mapping[str, Any] | Judge | type[Judge],
-        settings: recipes.Overrides = (),
+        settings: recipe_loader.Overrides = (),
         *,
         part: JudgedPart = "held_out",
         generation: int | None = None,
@@ -246,7 +245,7 @@ class Run:
         from equipoise.report.terminal import Display, show_notes
 
         _one_of(part, get_args(JudgedPart), "part")
-        other = recipes.component(Judge, judge, settings, "--with")
+        other = recipe_loader.component(Judge, judge, settings, "--with")
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,
             Display(console=console(), silent=not progress) as display,
@@ -258,7 +257,7 @@ class Run:
         on: Given | Sequence[Given],
         players: str | Sequence[str] = (),
         judge: str | Mapping[str, Any] | Judge | type[Judge] | None = None,
-        settings: recipes.Overrides = (),
+        settings: recipe_loader.Overrides = (),
         *,
         sweep: Sweep = (),
         trained: bool = False,
@@ -289,7 +288,7 @@ class Run:
         self,
         harness: str | Mapping[str, Any] | Harness | type[Harness],
         players: str | Sequence[str] = (),
-        settings: recipes.Overrides = (),
+        settings: recipe_loader.Overrides = (),
     ) -> list[BenchmarkResult]:
         """Measure players by another program that loads their weights, such as lm-eval; what is
         recorded is not measured again.
@@ -304,7 +303,7 @@ class Run:
         from equipoise.runs.measure_sets import players_of
         from equipoise.runs.named_sets.harness import measure_by_harness
 
-        by = recipes.component(Harness, harness, settings, "--harness")
+        by = recipe_loader.component(Harness, harness, settings, "--harness")
         wanted = [players] if isinstance(players, str) else players
         with RunDirectory.open(self.path, self.trust, show_notes) as run:
             return measure_by_harness(run, players_of(run, wanted), by)
@@ -313,7 +312,7 @@ class Run:
         self,
         player: str,
         start: str = "",
-        settings: recipes.Overrides = (),
+        settings: recipe_loader.Overrides = (),
         *,
         role: str = "",
         out: str | Path | None = None,
@@ -330,7 +329,7 @@ class Run:
 
         Raises RunError and ConfigError before anything is sampled, Stopped on Ctrl-C.
         """
-        from equipoise.runs.best_response import prepare
+        from equipoise.runs.exploiter import prepare
 
         with self._read() as run:
             folder = prepare(run, player, start, role, settings, out, overwrite, self.trust)

@@ -10,11 +10,11 @@ from equipoise.component import essence, nearest
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.evaluation.named_sets.records import BenchmarkResult
 from equipoise.judges.base import Judge
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Monitor
-from equipoise.runs.named_sets.checks import Sets, check_sets
 from equipoise.runs.named_sets.measure_set import measure_set
+from equipoise.runs.named_sets.set_plan import Sets, check_sets
 from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId
@@ -25,7 +25,7 @@ def measure(
     on: Any,
     players: str | Sequence[str],
     judge: Any,
-    settings: recipes.Overrides,
+    settings: recipe_loader.Overrides,
     sweep: Sweep,
     trained: bool,
     monitor: Monitor,
@@ -35,7 +35,7 @@ def measure(
     Raises Stopped on Ctrl-C: the same call goes on.
     """
     many = on if isinstance(on, list | tuple) else [on]
-    by = None if judge is None else recipes.component(Judge, judge, (), "--judge")
+    by = None if judge is None else recipe_loader.component(Judge, judge, (), "--judge")
     below = as_trained(run.config) if trained else None
     sets = named_sets(many, by, settings, sweep, below)
     wanted = [players] if isinstance(players, str) else players
@@ -120,7 +120,7 @@ def is_run(target: str | Path) -> bool:
     return (Path(target) / "ledger.sqlite").is_file()
 
 
-def run_for_model(model: str, out: str | Path | None, overrides: recipes.Overrides) -> Path:
+def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.Overrides) -> Path:
     """The folder of a run in which nobody learns, for a model's folder, hub id or packaged name, or
     for an endpoint's address; an earlier one of the same settings is used again, one in which
     nothing was measured is replaced.
@@ -128,7 +128,7 @@ def run_for_model(model: str, out: str | Path | None, overrides: recipes.Overrid
     Args: out: the folder, None: below runs/evaluate; overrides: settings of the player. Raises
     ConfigError for a model that cannot be used, RunError where the folder holds another one.
     """
-    config = recipes.load(model_settings(model, overrides))
+    config = recipe_loader.load(model_settings(model, overrides))
     folder = Path("runs", "evaluate", config.name) if out is None else Path(out)
     if is_run(folder):
         with RunDirectory.read(folder) as run:
@@ -142,13 +142,13 @@ def run_for_model(model: str, out: str | Path | None, overrides: recipes.Overrid
         return folder
 
 
-def model_settings(model: str, overrides: recipes.Overrides) -> dict[str, Any]:
+def model_settings(model: str, overrides: recipe_loader.Overrides) -> dict[str, Any]:
     """The configuration of the run that is made for a model. Raises ConfigError."""
     is_address = model.startswith(("http://", "https://"))
     player: dict[str, Any] = {"kind": "local", "model": model}
     if is_address:
         player = {"kind": "endpoint", "base_url": model}
-    recipes.override(player, overrides)
+    recipe_loader.override(player, overrides)
     if "model" not in player:
         raise ConfigError(
             f"{model}: an endpoint needs the model's name there: -s player.model=NAME"

@@ -19,7 +19,7 @@ from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.monitor import Monitor, Silent
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.people.votes import PEOPLE
+from equipoise.runs.people.journal import PEOPLE
 from equipoise.runs.reading.history import prompts as prompts_of
 from equipoise.types import Judgement, Match
 

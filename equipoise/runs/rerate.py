@@ -19,8 +19,8 @@ from equipoise.ratings.outcomes import outcomes
 from equipoise.runs.arena import RunArena
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.people.standing import people_votes
-from equipoise.runs.people.votes import HUMAN
+from equipoise.runs.people.journal import HUMAN
+from equipoise.runs.people.vote_results import people_votes
 from equipoise.runs.rate_players import duels
 
 RatedBy = Literal["matches", "league", "votes"]

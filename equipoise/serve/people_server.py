@@ -11,9 +11,9 @@ from starlette.applications import Starlette
 
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.people.ballot import open_ballot
-from equipoise.runs.people.playing import Arcade, open_arcade
+from equipoise.runs.people.play_server import Arcade, open_arcade
 from equipoise.runs.reading.watching import Watched
 from equipoise.serve import server
 from equipoise.serve.gate import Limits
@@ -69,8 +69,8 @@ def arcade(
     Args: game, judge: a kind, YAML, a mapping or a component; the others as `open_arcade` takes
     them. Raises what it does.
     """
-    played = None if game is None else recipes.component(Game, game, (), "--game")
-    judging = None if judge is None else recipes.component(Judge, judge, (), "--judge")
+    played = None if game is None else recipe_loader.component(Game, game, (), "--game")
+    judging = None if judge is None else recipe_loader.component(Judge, judge, (), "--judge")
     with open_arcade(folder, seat, played, against, prompt, judging, trust) as opened:
         yield opened
 

@@ -10,9 +10,8 @@ from pydantic import Field
 from starlette.applications import Starlette
 
 from equipoise.report.section import clean
-from equipoise.runs.people.played import PlayedMatch
-from equipoise.runs.people.playing import Arcade
-from equipoise.runs.people.sitting import LONGEST_MOVE, Sitting
+from equipoise.runs.people.journal import PlayedMatch
+from equipoise.runs.people.play_server import LONGEST_MOVE, Arcade, Sitting
 from equipoise.serve.gate import Limits
 from equipoise.serve.page_app import page_app
 from equipoise.serve.request_body import Body, validated

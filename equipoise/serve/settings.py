@@ -14,7 +14,7 @@ from equipoise.games.base import Game
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.measure_sets import is_run
 from equipoise.serve.catalogue import Catalogue
@@ -101,6 +101,8 @@ def catalogue_of(
 
 
 def _player(settings: dict[str, Any], changes: Mapping[str, Any]) -> Any:
-    player = recipes.component(Player, recipes.merge(settings, changes), (), "-s player")
+    player = recipe_loader.component(
+        Player, recipe_loader.merge(settings, changes), (), "-s player"
+    )
     assert isinstance(player, Local | Endpoint)
     return player

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from equipoise.report.section import clean
 from equipoise.runs.people.ballot import Ballot
-from equipoise.runs.people.votes import AnswerRef, Choice
+from equipoise.runs.people.journal import AnswerRef, Choice
 from equipoise.serve.gate import Limits
 from equipoise.serve.page_app import page_app
 from equipoise.serve.request_body import Body, validated

@@ -13,8 +13,7 @@ from equipoise.errors import UserError
 from equipoise.report.html import script_sources
 from equipoise.report.section import clean
 from equipoise.report.terminal import duration
-from equipoise.runs.reading.live import LiveRun
-from equipoise.runs.reading.watching import Watched
+from equipoise.runs.reading.watching import LiveRun, Watched
 from equipoise.serve.gate import Limits
 from equipoise.serve.page_app import POLICY, page_app
 from equipoise.serve.request_body import Body, validated

@@ -5,6 +5,7 @@ ends, however it ends, and writing.
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -72,3 +73,51 @@ def check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise RunError(f"{place}: cannot be written ({error.strerror})") from error
+
+
+NETWORK_DISKS = frozenset(
+    {
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "fuse.glusterfs",
+        "fuse.sshfs",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "nfs",
+        "nfs4",
+        "smb3",
+        "smbfs",
+        "wekafs",
+    }
+)
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+MOUNTS = Path("/proc/self/mounts")
+
+
+def machine() -> str:
+    """Equal for processes under one kernel, that is, for those whose file locks each other can see;
+    containers of one machine are one.
+    """
+    return BOOT.read_text().strip() if BOOT.exists() else platform.node()
+
+
+def network_disk(path: Path, mounts: Path = MOUNTS) -> str:
+    """The kind of network disk that a path lies on; "" where it is none, or where the system does
+    not say.
+    """
+    if not mounts.exists():
+        return ""
+    place = path.absolute().resolve()
+    kinds: dict[Path, str] = {}
+    for line in mounts.read_text().splitlines():
+        _, where, kind, *_ = line.split()
+        # Blanks in a mount's path are written in octal.
+        kinds[Path(where.encode().decode("unicode_escape"))] = kind
+    for folder in (place, *place.parents):
+        if folder in kinds:
+            return kinds[folder] if kinds[folder] in NETWORK_DISKS else ""
+    return ""

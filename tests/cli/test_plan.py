@@ -3,7 +3,7 @@
 import pytest
 from small import RED_TEAM_RUN, settings
 
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.roster import expected_generations
 from equipoise.runs.turns import BestResponse
@@ -122,7 +122,7 @@ def estimate(command):
 
 @pytest.mark.long
 def test_prompts_are_counted_with_their_template(estimate):
-    config = recipes.load("quickstart", QUICK[1::2])
+    config = recipe_loader.load("quickstart", QUICK[1::2])
     encoding = config.players["policy"].encoding()
     prompts = config.prompts.load().training
     lengths = [len(encoding.prompt_ids(prompt.messages)) for prompt in prompts]

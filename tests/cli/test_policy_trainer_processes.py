@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from small import processes_with, settings, start
 
 from benchmarks.soak._recorded import differences
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent
 from equipoise.runs.play_out import play_out
@@ -101,7 +101,7 @@ def test_a_run_whose_process_was_killed_ends_as_if_none_had_been(tmp_path):
     values = {**RUN, "learner": {**RUN["learner"], "launch": {"num_processes": 2}}}
     weights = {}
     for name, monitor in (("calm", Silent()), ("struck", Strikes())):
-        config = recipes.build(yaml.safe_load(json.dumps(values)), name)
+        config = recipe_loader.build(yaml.safe_load(json.dumps(values)), name)
         with RunDirectory.create(config, tmp_path / name) as run:
             play_out(run, monitor)
         assert workers() == []

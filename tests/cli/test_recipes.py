@@ -7,7 +7,7 @@ import yaml
 from small import SMALL, settings
 
 from equipoise import open_run
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.system.packaged_recipes import variants
 
 ROLES = settings(
@@ -207,11 +207,11 @@ def arguments(name, rows) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", recipes.packaged())
+@pytest.mark.parametrize("name", recipe_loader.packaged())
 def test_a_recipe_resolves_to_itself(name, rows):
     overrides = [part for part in arguments(name, rows) if part != "-s"]
-    resolved = recipes.load(name, overrides)
-    assert recipes.build(yaml.safe_load(resolved.yaml()), "again").yaml() == resolved.yaml()
+    resolved = recipe_loader.load(name, overrides)
+    assert recipe_loader.build(yaml.safe_load(resolved.yaml()), "again").yaml() == resolved.yaml()
 
 
 # One a method; their variants run among the slow tests, which add what only those set.
@@ -231,7 +231,7 @@ REPRESENTATIVES = {
     "name",
     [
         name if name in REPRESENTATIVES else pytest.param(name, marks=pytest.mark.slow)
-        for name in recipes.packaged()
+        for name in recipe_loader.packaged()
     ],
 )
 def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, request):
@@ -255,7 +255,7 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, r
         and records["episodes"] <= counts["episodes_at_most"]
     )
     assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
-    resolved = recipes.load(name, [part for part in arguments(name, rows) if part != "-s"])
+    resolved = recipe_loader.load(name, [part for part in arguments(name, rows) if part != "-s"])
     (learned,) = resolved.turns.expected(resolved.learning, 1)
     for learner in resolved.learning:
         assert (tmp_path / "run" / "players" / learner / "1").is_dir() == (learner in learned)
@@ -266,7 +266,7 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, r
 
 def test_the_talk_does_not_compare_answers_with_themselves():
     """From the second turn on hardly two chats are one, and a group is of one answer."""
-    learner = recipes.load("gtalign_talk").learner
+    learner = recipe_loader.load("gtalign_talk").learner
     assert learner.estimator.kind == "batch" and not learner.estimator.by_group
 
 
@@ -292,7 +292,7 @@ def test_generation_0_learns_from_the_pairs_of_the_data(rows, command, tmp_path)
 @pytest.mark.parametrize("name", ["mnpo_one_gpu", "mnpo_eight_gpus", "mnpo_two_nodes"])
 def test_however_many_gpus_there_are_a_step_is_of_as_many_pairs(name):
     given = ["players.policy.model=builtin", "prompts.path=none.jsonl"]
-    learner, first = (recipes.load(of, given).learner for of in (name, "mnpo"))
+    learner, first = (recipe_loader.load(of, given).learner for of in (name, "mnpo"))
     assert learner.step_size(learner.processes) == first.step_size(1) == 16
 
 
@@ -307,7 +307,7 @@ def test_rows_without_pairs_are_refused_before_the_run(rows, command):
 def test_variants_stand_under_the_recipe_that_they_extend(command):
     groups = variants()
     names = [*groups, *(name for group in groups.values() for name in group)]
-    assert sorted(names) == list(recipes.packaged()) and 10 <= len(groups) <= 16
+    assert sorted(names) == list(recipe_loader.packaged()) and 10 <= len(groups) <= 16
     assert {"mnpo_eight_gpus", "mnpo_as_released"} <= set(groups["mnpo"])
     shown = command("recipes").out
     assert all(f"{name} " in shown for name in groups)
@@ -318,5 +318,5 @@ def test_variants_stand_under_the_recipe_that_they_extend(command):
 
 def test_every_recipe_says_what_it_is(command):
     listed = command("recipes", "--json").facts
-    assert set(listed) == set(recipes.packaged())
+    assert set(listed) == set(recipe_loader.packaged())
     assert all(len(text) > 20 for text in listed.values())

@@ -3,7 +3,7 @@
 import pytest
 
 from equipoise.errors import ConfigError
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.planning.checks import check_run
 
 ROCK = {"kind": "scripted", "text": "rock"}
@@ -49,7 +49,7 @@ LANES = {
 )
 def test_what_cannot_be_answered_exactly_is_refused(recipe, changes, words):
     with pytest.raises(ConfigError) as caught:
-        check_run(recipes.load(recipe, changes))
+        check_run(recipe_loader.load(recipe, changes))
     assert words in str(caught.value)
 
 
@@ -57,4 +57,4 @@ def test_a_league_for_each_role_may_have_different_moves():
     players = {"policy": None, "rower": TABULAR, "keeper": TABULAR}
     roles = {"row": "rower", "column": "keeper"}
     changes = {"players": players, "game": LANES, "schedule": {"kind": "psro", "roles": roles}}
-    check_run(recipes.load("psro_matrix", changes))
+    check_run(recipe_loader.load("psro_matrix", changes))

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
@@ -67,7 +67,7 @@ def test_grpo_through_vllm_ends_where_the_local_sampler_ends(serving, tmp_path, 
     scores: dict[str, list[tuple[float, float]]] = {"local": [], "vllm": []}
     for seed in SEEDS:
         for name, sampler in (("local", "local"), ("vllm", engine)):
-            config = recipes.build(recipe(seed, sampler), name)
+            config = recipe_loader.build(recipe(seed, sampler), name)
             with RunDirectory.create(config, tmp_path / f"{name}{seed}") as run:
                 league(OpenRun(run), UPDATES)
                 measured = run.ledger.stages("measure")

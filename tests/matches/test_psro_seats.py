@@ -12,7 +12,7 @@ from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import MatchContext, Schedule
 from equipoise.matches.psro import PSRO
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.types import PlayerId, Prompt, user
 
 PROMPTS = [Prompt(f"p{i}", (user(str(i)),)) for i in range(400)]
@@ -92,6 +92,6 @@ def test_what_psro_is_not_for_is_refused():
     with pytest.raises(ValidationError, match="with roles only"):
         Schedule.build({"kind": "psro", "raw": 0.5})
     with pytest.raises(ConfigError, match=r"draws from the league's mixture.*finite"):
-        recipes.load("psro_matrix", ["evaluate=finite"])
+        recipe_loader.load("psro_matrix", ["evaluate=finite"])
     with pytest.raises(ConfigError, match=r"keep: .*psro lets measured generations"):
-        recipes.load("quickstart", ["schedule=psro", "keep=2"])
+        recipe_loader.load("quickstart", ["schedule=psro", "keep=2"])

@@ -13,7 +13,7 @@ from equipoise.prompts.base import Blank, PromptSource
 from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.rows import to_prompt
 from equipoise.prompts.split import PromptSplit, content, load_split, split
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.types import Message, Prompt, user
 
 
@@ -276,7 +276,7 @@ SPARTA_SETS = [
 @pytest.mark.parametrize("recipe", ["sparta", "sparta_as_released"])
 @pytest.mark.parametrize("name", SPARTA_SETS)
 def test_the_recipe_deals_its_own_sets(data, recipe, name):
-    settings = recipes.read(recipe)["prompts"]
+    settings = recipe_loader.read(recipe)["prompts"]
     held_out = {"held_out": 50, "path": str(data / "sparta" / name)}
     result = load_split(Files.model_validate({**settings, **held_out}), 8, 0)
     ids = [{prompt.id for prompt in part} for part in result.parts]

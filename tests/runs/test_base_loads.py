@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from equipoise.learners import fine_tuning
 from equipoise.models import loading
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
@@ -54,7 +54,7 @@ def test_a_league_loads_its_base_once_and_learns_the_same(
         return load(*arguments, **settings)
 
     monkeypatch.setattr(loading, "_load_whole", counted)
-    resolved = recipes.build(values(members, generations), "test")
+    resolved = recipe_loader.build(values(members, generations), "test")
 
     def play(folder) -> int:
         loads.clear()

@@ -10,7 +10,7 @@ import pytest
 from small import SMALL, settings
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.planning.checks import check_run
 
 PLAIN = [{"prompt": f"Tell me about the number {n}."} for n in range(40)]
@@ -23,7 +23,7 @@ def overrides(arguments):
 
 
 def mnpo(path, *further):
-    return recipes.load("mnpo", overrides([*MODEL, *settings(prompts__path=path), *further]))
+    return recipe_loader.load("mnpo", overrides([*MODEL, *settings(prompts__path=path), *further]))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_the_headline_command_of_the_readme(command, rows, reward_folder, prompt
     assert done.code == 0, done.err
     assert "note: the source has 40 prompts" in done.err
     assert done.facts["records"]["pairs"] > 0
-    kept = recipes.read(Path("runs/first/config.yaml"))
+    kept = recipe_loader.read(Path("runs/first/config.yaml"))
     assert (kept["prompts"]["per_generation"], kept["prompts"]["held_out"]) == (32, 8)
 
 

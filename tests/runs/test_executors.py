@@ -19,7 +19,7 @@ import pytest
 from small import is_recorded, wait_for_record
 
 from equipoise.errors import ConfigError, EquipoiseError, ModelError
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.units import Act, Order, Part, ReleaseAll, Weighted, cut, failure
 from equipoise.runs.executors.worker_pool import TRIES, NoRoomError, WorkerLostError, WorkerPool
@@ -52,7 +52,7 @@ TIMED = {"seconds", "tokens_per_second", "checksum"}  # the last: of rows with t
 
 def played(folder: Path, executor: object) -> Path:
     values = {**VALUES, "executor": executor}
-    with RunDirectory.create(recipes.build(values, "test"), folder) as run:
+    with RunDirectory.create(recipe_loader.build(values, "test"), folder) as run:
         play_out(run)
     return folder
 
@@ -260,9 +260,9 @@ def test_rows_are_cut_in_order_and_whole():
 
 def test_an_unknown_executor_and_an_absent_cluster_are_named(monkeypatch):
     with pytest.raises(ConfigError, match=r"executor.*processes"):
-        recipes.build({**VALUES, "executor": "process"}, "test")
+        recipe_loader.build({**VALUES, "executor": "process"}, "test")
     monkeypatch.setitem(sys.modules, "ray", None)
-    config = recipes.build({**VALUES, "executor": "ray"}, "test")
+    config = recipe_loader.build({**VALUES, "executor": "ray"}, "test")
     with pytest.raises(ConfigError, match=r"pip install 'equipoise\[ray\]'"):
         config.executor.open()
 
@@ -281,7 +281,7 @@ def test_a_ray_that_cannot_be_had_is_one_message(monkeypatch, address, kind, mes
     stand_in = SimpleNamespace(is_initialized=lambda: False, init=init)
     monkeypatch.setitem(sys.modules, "ray", stand_in)
     executor = {"kind": "ray", "address": address}
-    config = recipes.build({**VALUES, "executor": executor}, "test")
+    config = recipe_loader.build({**VALUES, "executor": executor}, "test")
     with pytest.raises(EquipoiseError, match=message) as error:
         config.executor.open()
     assert type(error.value) is kind

@@ -4,8 +4,8 @@ import json
 
 import pyarrow.parquet as pq
 
-from equipoise.runs.export import TABLES, export
 from equipoise.runs.ledger import Ledger
+from equipoise.runs.parquet import TABLES, export
 from equipoise.types import Episode, PlayerId
 
 

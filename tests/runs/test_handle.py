@@ -13,10 +13,10 @@ import equipoise
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.judges.pointwise import Pointwise
 from equipoise.runs import play_out as playing
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.handle import PARTS, Run
-from equipoise.runs.reading import tables
+from equipoise.runs.reading import frames as tables
 
 SMALL = {
     "generations": 1,
@@ -73,9 +73,9 @@ def test_the_package_pickles_by_name():
     ids=str,
 )
 def test_settings_mean_what_the_command_means(settings, texts):
-    own = recipes.load("quickstart", settings)
-    assert own == recipes.load("quickstart", texts)
-    assert own == recipes.load({"extends": "quickstart", **_nested(settings)})
+    own = recipe_loader.load("quickstart", settings)
+    assert own == recipe_loader.load("quickstart", texts)
+    assert own == recipe_loader.load({"extends": "quickstart", **_nested(settings)})
 
 
 def _nested(settings):
@@ -90,9 +90,9 @@ def _nested(settings):
 
 def test_a_fault_names_the_setting():
     with pytest.raises(ConfigError, match=r"settings\['loss'\].*did you mean 'eta'"):
-        recipes.load("quickstart", {"loss": {"etta": 1}})
+        recipe_loader.load("quickstart", {"loss": {"etta": 1}})
     with pytest.raises(ConfigError, match=r"settings\['loss.eta'\]: loss.eta"):
-        recipes.load("quickstart", {"loss.eta": "much"})
+        recipe_loader.load("quickstart", {"loss.eta": "much"})
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_a_part_that_no_run_has(run):
 
 
 def test_a_part_may_be_given_as_itself_or_its_class():
-    by_class = recipes.load("quickstart", {"judge": Polite})
-    by_instance = recipes.load("quickstart", {"judge": Polite.model_validate({})})
+    by_class = recipe_loader.load("quickstart", {"judge": Polite})
+    by_instance = recipe_loader.load("quickstart", {"judge": Polite.model_validate({})})
     assert by_class == by_instance
     assert by_class.judge.kind == f"{__name__}:Polite"
 

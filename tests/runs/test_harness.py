@@ -9,7 +9,7 @@ import pytest
 from equipoise.evaluation.named_sets.records import BenchmarkResult
 from equipoise.players.base import TextScorer
 from equipoise.players.population import Population
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets import results as benchmarks
 from equipoise.types import PlayerId
@@ -18,7 +18,7 @@ from equipoise.types import PlayerId
 @pytest.fixture
 def folder(tmp_path):
     """A run that has not begun."""
-    config = recipes.load("rock_paper_scissors", {"generations": 1})
+    config = recipe_loader.load("rock_paper_scissors", {"generations": 1})
     with RunDirectory.create(config, tmp_path / "run") as run:
         return run.folder
 

@@ -12,7 +12,7 @@ from equipoise.cli.judge import judge
 from equipoise.cli.rate import rate
 from equipoise.errors import ConfigError, UserError
 from equipoise.players.population import Population
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.arena import RunArena
 from equipoise.runs.contexts import match_context
 from equipoise.runs.directory import RunDirectory
@@ -61,7 +61,7 @@ VALUES = {
 
 
 def play(values: dict, folder) -> None:
-    with RunDirectory.create(recipes.build(values, "test"), folder) as run:
+    with RunDirectory.create(recipe_loader.build(values, "test"), folder) as run:
         league(OpenRun(run), run.config.generations)
 
 
@@ -162,7 +162,7 @@ def test_a_judge_that_compares_is_shown_answers_beside_each_other(played, tmp_pa
     shutil.copytree(played.folder, folder)
     evaluate = {"kind": "held_out", "samples": 2, "judge": {"kind": "pairwise", "model": COMPARER}}
     with RunDirectory.open(folder) as run:
-        run.config = recipes.build({**VALUES, "evaluate": evaluate}, "test")
+        run.config = recipe_loader.build({**VALUES, "evaluate": evaluate}, "test")
         before = len([m for m in run.ledger.matches("held_out") if m.game != MEETING])
         arena = RunArena(OpenRun(run))
         measures = run.config.evaluate.measure(arena, 1)

@@ -4,7 +4,7 @@ import pytest
 import red_team_run
 
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.losses import losses
+from equipoise.runs.reading.training_curves import losses
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ import pytest
 
 from equipoise.errors import ConfigError, Stopped
 from equipoise.judges.base import Judge
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
@@ -74,7 +74,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
     folder = tmp_path / "run"
     words = r"9 calls.*resume .*run -s players\.dan\.budget\.calls="
     with (
-        RunDirectory.create(recipes.build(values(server.url, 9), "test"), folder) as run,
+        RunDirectory.create(recipe_loader.build(values(server.url, 9), "test"), folder) as run,
         pytest.raises(Stopped, match=words),
     ):
         play_out(run)
@@ -109,7 +109,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
 
 def test_only_limits_may_change_midway(server, tmp_path):
     with RunDirectory.create(
-        recipes.build(values(server.url, None), "test"), tmp_path / "run"
+        recipe_loader.build(values(server.url, None), "test"), tmp_path / "run"
     ) as run:
         with pytest.raises(ConfigError, match="would change what the run computes"):
             run.allow(["players.dan.model=other"])

@@ -6,14 +6,14 @@ import pytest
 from equipoise.evaluation.records import Records
 from equipoise.report.html import render
 from equipoise.report.section import Cards, Figure, Table, Tiles
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
-from equipoise.runs.reading import sampled_matches
-from equipoise.runs.reading.counts import counts
+from equipoise.runs.reading import match_cards as sampled_matches
 from equipoise.runs.reading.history import history, records
 from equipoise.runs.reading.match_cards import match_cards
 from equipoise.runs.reading.page import headlines, page
+from equipoise.runs.reading.totals import counts
 
 pytestmark = pytest.mark.long  # they share a whole run
 
@@ -141,7 +141,7 @@ def test_a_long_run_is_sampled_and_the_page_says_so(run):
 
 
 def test_a_run_without_these_records_still_reports(tmp_path):
-    with RunDirectory.create(recipes.load("sparta_clerks"), tmp_path / "bare") as run:
+    with RunDirectory.create(recipe_loader.load("sparta_clerks"), tmp_path / "bare") as run:
         text = render(page(run))
     assert "no rating of the training matches is recorded" in text
     assert "no two players have met in training matches" in text

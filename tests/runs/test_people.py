@@ -16,9 +16,7 @@ from equipoise.ratings.base import Ratings
 from equipoise.report.html import render
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.people.ballot import open_ballot
-from equipoise.runs.people.preferences import preference_rows
-from equipoise.runs.people.standing import people_votes
-from equipoise.runs.people.votes import (
+from equipoise.runs.people.journal import (
     HUMAN,
     PEOPLE,
     AnswerRef,
@@ -28,6 +26,7 @@ from equipoise.runs.people.votes import (
     judged_pairs,
     votes_of,
 )
+from equipoise.runs.people.vote_results import people_votes, preference_rows
 from equipoise.runs.reading.page import page
 from equipoise.runs.rejudge import rejudge
 from equipoise.runs.rerate import rerate

@@ -12,9 +12,8 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.people.played import played_by
-from equipoise.runs.people.playing import open_arcade
-from equipoise.runs.people.votes import PEOPLE
+from equipoise.runs.people.journal import PEOPLE, played_by
+from equipoise.runs.people.play_server import open_arcade
 
 ANSWERS = {"rocky": "rock", "polly": "paper"}
 MATRIX = Game.build({"kind": "matrix", "name": "rock_paper_scissors"})

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from equipoise.models.loading import Description
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.planning.phases import phases
 
 CARD = 80e9
@@ -60,7 +60,7 @@ PUBLISHED = {
 
 
 def memory(name: str, overrides: list[str], size: Description = SEVEN):
-    config = recipes.load(name, overrides)
+    config = recipe_loader.load(name, overrides)
     return phases(config, 256, accelerator=True, sizes=lambda model, lora: size)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from equipoise.errors import EquipoiseError
 from equipoise.learners.policy_optimizer import PolicyOptimizer
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.damage import examine
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.live_learners import LiveLearners
@@ -92,7 +92,7 @@ def go_on(folder: Path, monitor=None, **learner) -> list[dict]:
     opened = (
         RunDirectory.open(folder)
         if folder.exists()
-        else RunDirectory.create(recipes.build(values(**learner), "test"), folder)
+        else RunDirectory.create(recipe_loader.build(values(**learner), "test"), folder)
     )
     with opened as run:
         league(OpenRun(run, monitor or Monitor()), GENERATIONS)

@@ -6,16 +6,16 @@ import pytest
 import yaml
 
 from equipoise.errors import ConfigError
-from equipoise.runs import recipes
-from equipoise.runs.named_sets.published import compare_with_published, setting
+from equipoise.runs import recipe_loader
+from equipoise.runs.planning.published import compare_with_published, setting
 
 PAPER = re.compile(r"arXiv \d{4}\.\d{5}")
-NAMING = [name for name, text in recipes.packaged().items() if PAPER.search(text)]
-AS_RELEASED = [name for name in recipes.packaged() if name.endswith("_as_released")]
+NAMING = [name for name, text in recipe_loader.packaged().items() if PAPER.search(text)]
+AS_RELEASED = [name for name in recipe_loader.packaged() if name.endswith("_as_released")]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", recipes.packaged())
+@pytest.mark.parametrize("name", recipe_loader.packaged())
 def test_a_difference_has_a_reason(name):
     """`compare_with_published` refuses one without, and a setting that is not there."""
     compared = compare_with_published(name)
@@ -29,14 +29,14 @@ def test_a_difference_has_a_reason(name):
 
 @pytest.mark.parametrize("name", NAMING)
 def test_the_paper_is_the_one_that_the_recipe_names(name):
-    (number,) = PAPER.findall(recipes.packaged()[name])
+    (number,) = PAPER.findall(recipe_loader.packaged()[name])
     assert number in compare_with_published(name).paper
 
 
 def test_a_setting_is_what_the_recipe_resolves_to():
     """Defaults among them: those of a field, of a kind, and those that hang on others."""
-    values = recipes.with_defaults(recipes.read("gtalign_clerks"))
-    built = recipes.load("gtalign_clerks")
+    values = recipe_loader.with_defaults(recipe_loader.read("gtalign_clerks"))
+    built = recipe_loader.load("gtalign_clerks")
     assert setting(values, "learner.clip", "") == built.learner.clip
     assert setting(values, "learner.over", "") == built.learner.over == "answer"
     assert setting(values, "evaluate.every", "") == built.evaluate.every == 20

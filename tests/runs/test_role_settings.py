@@ -15,7 +15,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.recipes import build
+from equipoise.runs.recipe_loader import build
 
 PREFERENCE = {"kind": "preference"}
 RED_LEARNS_PAIRS = {"learners": {"red": PREFERENCE}, "loss": "dpo"}

@@ -3,7 +3,7 @@
 import math
 
 from equipoise.evaluation.records import Sample
-from equipoise.runs.reading.sampled_matches import met
+from equipoise.runs.reading.match_cards import met
 from equipoise.types import Judgement, Match, PlayerId
 
 

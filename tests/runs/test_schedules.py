@@ -7,7 +7,7 @@ from small import FINITE, settings
 from equipoise.errors import ConfigError
 from equipoise.learners.tabular_learner import expectation, newton, win_probabilities
 from equipoise.losses.base import PreferenceLoss
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
 
@@ -21,9 +21,9 @@ def ratios(config):
 )
 def test_a_schedule_is_followed_and_survives_a_round_trip(schedule):
     overrides = ["generations=4", "loss.kind=mnpo", f"loss.ratio={schedule}"]
-    config = recipes.load("mnpo", [*overrides, "policy.model=builtin", "prompts.path=x"])
+    config = recipe_loader.load("mnpo", [*overrides, "policy.model=builtin", "prompts.path=x"])
     assert ratios(config) == [0.25, 0.25, 0.75, 0.75]
-    again = recipes.build(recipes.yaml.safe_load(config.yaml()), "again")
+    again = recipe_loader.build(recipe_loader.yaml.safe_load(config.yaml()), "again")
     assert again == config and again.yaml() == config.yaml()
 
 
@@ -36,7 +36,7 @@ def test_a_learners_own_schedule_and_that_of_all():
         "learner.learning_rate={0: 1e-6, 1: 5e-7}",
         "learners={bob: {epochs: [1, 2]}}",
     ]
-    config = recipes.load("mnpo_heterogeneous", overrides)
+    config = recipe_loader.load("mnpo_heterogeneous", overrides)
     alice, bob = ([config.learner_at(name, t) for t in range(2)] for name in ("alice", "bob"))
     assert [trainer.learning_rate for trainer in alice] == [1e-6, 5e-7]
     assert [trainer.epochs for trainer in bob] == [1, 2]
@@ -58,13 +58,13 @@ def test_a_learners_own_schedule_and_that_of_all():
 def test_what_cannot_be_followed_is_refused(overrides, message):
     base = ["policy.model=builtin", "prompts.path=x"]
     with pytest.raises(ConfigError, match=message):
-        recipes.load("mnpo", [*base, *overrides])
+        recipe_loader.load("mnpo", [*base, *overrides])
 
 
 def test_a_learner_in_memory_keeps_its_settings():
     overrides = ["learner.learning_rate=[1e-6, 1e-7]"]
     with pytest.raises(ConfigError, match="stays in memory"):
-        recipes.load("gpo_clerks", overrides)
+        recipe_loader.load("gpo_clerks", overrides)
 
 
 @pytest.mark.long

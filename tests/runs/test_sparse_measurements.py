@@ -4,13 +4,12 @@ import time
 
 import pytest
 
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.play_out import play_out
-from equipoise.runs.reading.counts import counts
 from equipoise.runs.reading.history import stage_records
 from equipoise.runs.reading.page import page
-from equipoise.runs.reading.stage_times import stage_times, total_seconds
+from equipoise.runs.reading.totals import counts, stage_times, total_seconds
 from equipoise.runs.rerate import rerate
 
 pytestmark = pytest.mark.long  # they share a whole run
@@ -34,7 +33,7 @@ def played(tmp_path_factory):
     """(the run, the seconds that it took by the clock)"""
     folder = tmp_path_factory.mktemp("sparse") / "run"
     started = time.perf_counter()
-    with RunDirectory.create(recipes.load("quickstart", SETTINGS), folder) as run:
+    with RunDirectory.create(recipe_loader.load("quickstart", SETTINGS), folder) as run:
         play_out(run)
     seconds = time.perf_counter() - started
     with RunDirectory.read(folder) as run:

@@ -3,10 +3,10 @@
 import pytest
 
 from equipoise.errors import ConfigError
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.planning.plan import plan
+from equipoise.runs.planning.run_plan import plan
 from equipoise.runs.play_matches import play
 
 SCORES = "{sums: 60, asker: 10, guard: 50, helper: 20, veteran: 40, novice: 30}"
@@ -35,7 +35,7 @@ def unfair(scores: str = SCORES) -> list[str]:
 
 @pytest.mark.long
 def test_the_first_generation_meets_its_nearest(tmp_path):
-    config = recipes.load("sparta_clerks", unfair())
+    config = recipe_loader.load("sparta_clerks", unfair())
     with RunDirectory.create(config, tmp_path / "run") as run:
         opened = OpenRun(run)
         matches = play(opened, opened.prompts.train(0), 0)
@@ -48,6 +48,6 @@ def test_the_first_generation_meets_its_nearest(tmp_path):
 
 
 def test_a_player_without_a_task_score_is_refused_before_anything_is_played():
-    config = recipes.load("sparta_clerks", unfair("{sums: 60, asker: 10}"))
+    config = recipe_loader.load("sparta_clerks", unfair("{sums: 60, asker: 10}"))
     with pytest.raises(ConfigError, match="initial has no task score of 'guard'"):
         plan(config)

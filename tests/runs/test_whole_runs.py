@@ -16,7 +16,7 @@ from small import FINITE
 
 import equipoise
 from equipoise.errors import ConfigError, RunError
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
 
@@ -266,7 +266,7 @@ def test_a_run_is_resumed_in_another_place(finished, tmp_path, command, monkeypa
     home, away = tmp_path / "home", tmp_path / "away"
     home.mkdir()
     monkeypatch.chdir(home)
-    with RunDirectory.create(recipes.load(FINITE[0], ["generations=3"]), Path("run")):
+    with RunDirectory.create(recipe_loader.load(FINITE[0], ["generations=3"]), Path("run")):
         pass
     home.rename(away)
     monkeypatch.chdir(tmp_path)

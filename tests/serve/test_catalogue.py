@@ -8,7 +8,7 @@ import pytest
 from equipoise.errors import RunError
 from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import EngineRequest, Refused
@@ -25,7 +25,7 @@ def folder(tmp_path, model_folder, adapter_folder):
         "policy.lora={r: 2, alpha: 4}",
         "policy.max_new_tokens=8",
     ]
-    with RunDirectory.create(recipes.load("quickstart", settings), tmp_path / "run") as run:
+    with RunDirectory.create(recipe_loader.load("quickstart", settings), tmp_path / "run") as run:
         for generation in (1, 3):
             shutil.copytree(
                 adapter_folder("llama", generation)[1],
@@ -84,7 +84,7 @@ def test_a_mixture_of_what_is_not_kept_is_not_offered(folder):
 
 
 def test_players_that_are_no_language_model_are_not_offered(tmp_path):
-    with RunDirectory.create(recipes.load("rock_paper_scissors"), tmp_path / "run"):
+    with RunDirectory.create(recipe_loader.load("rock_paper_scissors"), tmp_path / "run"):
         pass
     with pytest.raises(RunError, match="no player of this run is a language model"):
         Catalogue.of_run(tmp_path / "run")

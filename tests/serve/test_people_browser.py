@@ -20,9 +20,8 @@ from equipoise.games.base import Game
 from equipoise.report.section import clean
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.people.ballot import open_ballot
-from equipoise.runs.people.played import played_by
-from equipoise.runs.people.playing import open_arcade
-from equipoise.runs.people.votes import votes_of
+from equipoise.runs.people.journal import played_by, votes_of
+from equipoise.runs.people.play_server import open_arcade
 from equipoise.runs.reading.watching import Watched
 from equipoise.serve.gate import Limits
 from equipoise.serve.play_page import play_app

@@ -10,8 +10,8 @@ import pytest
 
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.runs.people.played import played_by
-from equipoise.runs.people.playing import open_arcade
+from equipoise.runs.people.journal import played_by
+from equipoise.runs.people.play_server import open_arcade
 from equipoise.serve.gate import Limits
 from equipoise.serve.play_page import play_app
 

@@ -8,7 +8,7 @@ import people_run
 import pytest
 
 from equipoise.runs.people.ballot import open_ballot
-from equipoise.runs.people.votes import votes_of
+from equipoise.runs.people.journal import votes_of
 from equipoise.serve.gate import Limits
 from equipoise.serve.vote_page import vote_app
 

@@ -10,11 +10,10 @@ import people_run
 import pytest
 
 from equipoise.errors import RunError
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import FinishedStage
-from equipoise.runs.reading.live import _seconds_left, live
-from equipoise.runs.reading.watching import Watched
+from equipoise.runs.reading.watching import Watched, _seconds_left, live
 from equipoise.serve.gate import Limits
 from equipoise.serve.watch_page import watch_app
 
@@ -36,7 +35,7 @@ def test_the_time_left_is_that_of_whole_generations():
 @pytest.fixture
 def finite(tmp_path):
     """A finite run under way: two of four generations are measured."""
-    config = recipes.load("rock_paper_scissors", ["generations=4"])
+    config = recipe_loader.load("rock_paper_scissors", ["generations=4"])
     with RunDirectory.create(config, tmp_path / "finite") as run:
         for t in range(2):
             measures = {"exploitability": 0.5 - 0.2 * t}

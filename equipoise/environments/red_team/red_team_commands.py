@@ -70,14 +70,14 @@ def crossplay(
     from equipoise.errors import ConfigError
     from equipoise.judges.base import Judge
     from equipoise.report.terminal import Display, show_notes
-    from equipoise.runs import recipes
+    from equipoise.runs import recipe_loader
     from equipoise.runs.directory import RunDirectory
 
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}")
     if set and not by:
         raise ConfigError(f"-s {set[0]}: changes the judge of --with, which is not given")
-    judge = recipes.component(Judge, by, set, "--with") if by else None
+    judge = recipe_loader.component(Judge, by, set, "--with") if by else None
     several = len(folders) > 1
     with ExitStack() as stack:
         if several:

@@ -30,7 +30,7 @@ from equipoise.runs.contexts import judge_context
 from equipoise.runs.database import to_json
 from equipoise.runs.judge_matches import judge_missing, most_common
 from equipoise.runs.ledger import MEETING
-from equipoise.runs.named_sets.answers import (
+from equipoise.runs.named_sets.recorded_answers import (
     PART,
     planned_conversations,
     recorded_answers,

@@ -15,7 +15,7 @@ from equipoise.evaluation.selection import Criterion
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.reading.tables import Row
+from equipoise.runs.reading.frames import Row
 from equipoise.types import PlayerId, record_id
 
 STAGE = "benchmark"  # the stage whose facts are a `BenchmarkResult`

@@ -14,8 +14,9 @@ from equipoise.component import Component
 from equipoise.errors import ConfigError
 from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.judges.base import Judge
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
+from equipoise.runs.recipe_loader import Overrides
 
 Sweep = Mapping[str, Sequence[Any]] | Sequence[str]
 
@@ -23,7 +24,7 @@ Sweep = Mapping[str, Sequence[Any]] | Sequence[str]
 def named_sets(
     on: Sequence[Any],
     judge: Judge | None,
-    overrides: recipes.Overrides,
+    overrides: Overrides,
     sweep: Sweep = (),
     below: Mapping[str, Any] | None = None,
 ) -> dict[str, Benchmark]:
@@ -93,18 +94,18 @@ def _varied_name(base: str, variation: Mapping[str, Any]) -> str:
 
 
 def _varied(
-    name: str, values: Mapping[str, Any], overrides: recipes.Overrides, variation: Mapping[str, Any]
+    name: str, values: Mapping[str, Any], overrides: Overrides, variation: Mapping[str, Any]
 ) -> Benchmark:
     settings = json.loads(json.dumps(values))  # a copy that overrides may change
     varied = {key: _shown(value) for key, value in variation.items()}
     if varied:
         settings["varied"] = varied
     if isinstance(overrides, Mapping):
-        merged: recipes.Overrides = {**overrides, **variation}
+        merged: Overrides = {**overrides, **variation}
     else:
         swept = [f"{key}={json.dumps(value)}" for key, value in variation.items()]
         merged = [*overrides, *swept]
-    return recipes.component(Benchmark, settings, merged, f"--on {name}")
+    return recipe_loader.component(Benchmark, settings, merged, f"--on {name}")
 
 
 def _shown(value: Any) -> str:
@@ -116,9 +117,9 @@ def _shown(value: Any) -> str:
 def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     """(name, settings) of the sets that one argument means."""
     if isinstance(given, Component | type) or not isinstance(given, str | Path | Mapping):
-        given = recipes.plain(given)
+        given = recipe_loader.plain(given)
     if isinstance(given, Mapping):
-        return _by_name(dict(recipes.plain(given)))
+        return _by_name(dict(recipe_loader.plain(given)))
     text = str(given)
     name, equals, spec = text.partition("=")
     if equals and name.isidentifier():
@@ -127,7 +128,7 @@ def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     if text in Benchmark.known_kinds() or _is_import_path(text):
         return [(text.rpartition(":")[2], {"kind": text})]
     if text.endswith((".yaml", ".yml")) or text.lstrip().startswith("{"):
-        return _by_name(recipes.parsed(text, "--on"))
+        return _by_name(recipe_loader.parsed(text, "--on"))
     return [(_file_name(text), {"kind": "prompts", "prompts": text})]
 
 

@@ -13,18 +13,16 @@ import msgspec
 
 from equipoise.errors import DataError, RunBusy, RunError
 from equipoise.games.base import Game
-from equipoise.runs.directory import RunDirectory
+from equipoise.runs.directory import LEDGER, RunDirectory
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.ledger_place import LEDGER
-from equipoise.runs.people.adopting import adopt
-from equipoise.runs.people.choosing import Pairing, choose, on_the_left
-from equipoise.runs.people.journal import FOLDER
-from equipoise.runs.people.pool import AnswerPool
-from equipoise.runs.people.votes import (
+from equipoise.runs.people.answer_pool import AnswerPool, Pairing, choose, on_the_left
+from equipoise.runs.people.journal import (
+    FOLDER,
     LONGEST_REASON,
     AnswerRef,
     Choice,
     HumanVote,
+    adopt,
     checked_name,
     first_votes,
     pair_id,

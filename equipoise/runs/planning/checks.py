@@ -24,7 +24,7 @@ from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
-from equipoise.runs.named_sets.checks import check_sets, players_in
+from equipoise.runs.named_sets.set_plan import check_sets, players_in
 from equipoise.types import PlayerId, Prompt
 
 

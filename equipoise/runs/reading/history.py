@@ -4,14 +4,16 @@ records beside it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from equipoise.errors import RunError
 from equipoise.evaluation.measures import History, Measurement, Measures
 from equipoise.evaluation.records import Records, Sample, StageRecord
 from equipoise.matches.roles import Roles
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.reference import at_generation, short_names
 from equipoise.types import Judgement, Match, Prompt
 
 SAMPLE = 5_000  # matches that are read; some seconds where many judges vote
@@ -89,3 +91,52 @@ def sample(run: RunDirectory, most: int = SAMPLE) -> Sample:
         [judgement for judgement in judgements if judgement.match in known],
         max(total, len(matches)),
     )
+
+
+def measurements_beside(
+    run: RunDirectory, references: Sequence[str]
+) -> dict[str, Measurement[Measures]]:
+    """Title -> the measurement of another run, for each of `references`: `RUN` for its newest one,
+    or `RUN@GENERATION`.
+
+    Raises RunError where the run's own page, or the other run, does not allow it, or where that
+    generation was not measured.
+    """
+    if not references:
+        return {}
+    measurement_of(run).measures.check_beside(run.folder.name)
+    named = [at_generation(reference) for reference in references]
+    titles = short_names([folder for folder, _ in named])
+    measurements = {}
+    for title, (folder, generation) in zip(titles, named, strict=True):
+        with RunDirectory.read(folder) as other:
+            if measures_type(other) is not measures_type(run):
+                raise RunError(
+                    f"{folder.name}: is measured by '{other.config.evaluate.kind}', and "
+                    f"{run.folder.name} by '{run.config.evaluate.kind}'; only runs with the "
+                    "same measures can be shown beside each other"
+                )
+            measurement = measurement_of(other, generation)
+        measurement.measures.check_beside(title)
+        measurements[f"{title}@{measurement.generation}"] = measurement
+    return measurements
+
+
+def measurement_of(run: RunDirectory, generation: int | None = None) -> Measurement[Measures]:
+    """What the run measured at that generation; None: at the last one that it measured.
+
+    Raises RunError where this was not measured.
+    """
+    measurements = {m.generation: m for m in history(run).measurements}
+    if not measurements:
+        raise RunError(
+            f"{run.folder}: nothing has been measured yet; `equipoise resume {run.folder}`"
+        )
+    if generation is None:
+        return measurements[max(measurements)]
+    if generation not in measurements:
+        raise RunError(
+            f"{run.folder}: generation {generation} was not measured; measured are "
+            f"{', '.join(map(str, measurements))}"
+        )
+    return measurements[generation]

@@ -32,17 +32,16 @@ from equipoise.report.records import configuration_section, counts_section, matc
 from equipoise.report.section import Section
 from equipoise.report.selection import selection_section
 from equipoise.report.training_ratings import match_ups_section, training_ratings_section
-from equipoise.runs.best_response import best_response, best_responses
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.exploiter import best_response, best_responses
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.named_sets.results import against_start
-from equipoise.runs.people.standing import people_sections
-from equipoise.runs.reading import sampled_matches
-from equipoise.runs.reading.counts import counts, dropped
+from equipoise.runs.people.vote_results import people_sections
+from equipoise.runs.reading import match_cards as sampled_matches
 from equipoise.runs.reading.history import SAMPLE, history, measures_type, records
-from equipoise.runs.reading.losses import losses, trained_and_played
 from equipoise.runs.reading.match_cards import CARDS, match_cards
-from equipoise.runs.reading.stage_times import stage_times
+from equipoise.runs.reading.totals import counts, dropped, stage_times
+from equipoise.runs.reading.training_curves import losses, trained_and_played
 
 UNJUDGED = 0.02  # share of the answers above which the page says so first
 

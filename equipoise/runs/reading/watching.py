@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from equipoise.evaluation.measures import Measures
+from equipoise.models.resources import Spending
 from equipoise.report.html import render
-from equipoise.runs.directory import RunDirectory, is_running
-from equipoise.runs.ledger_place import LEDGER
-from equipoise.runs.reading.live import LiveRun, live
+from equipoise.runs.directory import LEDGER, RunDirectory, is_running
+from equipoise.runs.ledger import MEETING, FinishedStage
 from equipoise.runs.reading.page import page
+from equipoise.types import Match
 
 CHANGING = ("config.yaml", LEDGER, f"{LEDGER}-wal", "metrics.jsonl", "people/votes.jsonl")
 WINDOW = 60.0  # seconds over which a pace is taken
@@ -91,3 +97,109 @@ class Watched:
             else:
                 stats.append((stat.st_mtime_ns, stat.st_size))
         return tuple(stats)
+
+
+SHOWN = ("prompts", "matches", "judgements", "pairs", "episodes", "replies")
+TAIL = 10_000  # bytes of metrics.jsonl that are read
+LAST = 4  # matches that are shown
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """What is known of a run under way.
+
+    `stage` and `generation` are of what was finished last; `under_way` is the key of a stage that
+    has logged metrics since, "" where none has. `seconds_left` is at the pace of the finished
+    generations, None before the first. `curves`: name -> (generation, value) as they were measured.
+    `spent`: account -> calls, tokens, money.
+    """
+
+    name: str
+    stage: str
+    under_way: str
+    generation: int | None
+    generations: int
+    finished: bool
+    records: Mapping[str, int]
+    seconds: float
+    seconds_left: float | None
+    curves: Mapping[str, Sequence[tuple[int, float]]]
+    spent: Mapping[str, Spending]
+    matches: Sequence[Match]
+
+
+def live(run: RunDirectory) -> LiveRun:
+    """The run as it is now; nothing is written, and no lock is taken."""
+    stages = run.ledger.stages()
+    generations = run.config.generations
+    last = stages[-1] if stages else None
+    measured = [stage for stage in stages if stage.stage == "measure"]
+    counts = run.ledger.counts()
+    finished = f"{generations}/measure" in {stage.key for stage in stages}
+    left = 0.0 if finished else _seconds_left(stages, generations)
+    return LiveRun(
+        name=run.config.name,
+        stage="" if last is None else last.stage,
+        under_way=_under_way(run.folder, {stage.key for stage in stages}),
+        generation=None if last is None else last.generation,
+        generations=generations,
+        finished=finished,
+        records={name: counts[name] for name in SHOWN if counts[name]},
+        seconds=sum(stage.seconds for stage in stages),
+        seconds_left=left,
+        curves=_curves(measured),
+        spent=run.ledger.accounts(),
+        matches=list(_last_matches(run)),
+    )
+
+
+def _seconds_left(stages: Sequence[FinishedStage], generations: int) -> float | None:
+    """At the mean pace of the whole generations, less what the one under way has taken.
+
+    A generation is whole when one after it has begun; the last measurement counts with the
+    generation before it.
+    """
+    seconds: dict[int, float] = {}
+    for stage in stages:
+        seconds[stage.generation] = seconds.get(stage.generation, 0.0) + stage.seconds
+    if not seconds:
+        return None
+    current = max(seconds)
+    whole = [value for generation, value in seconds.items() if generation < current]
+    if not whole:
+        return None
+    pace = sum(whole) / len(whole)
+    return max(0.0, pace * (generations - current) - min(seconds[current], pace))
+
+
+def _under_way(folder: Path, done: Collection[str]) -> str:
+    """The stage of the last line of metrics, where that is not finished."""
+    path = folder / "metrics.jsonl"
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - TAIL))
+        lines = file.read().split(b"\n")[:-1]  # the last may still be written
+    try:
+        stage = str(msgspec.json.decode(lines[-1])["stage"]) if lines else ""
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return ""
+    return "" if stage in done else stage
+
+
+def _curves(measured: Sequence[FinishedStage]) -> dict[str, list[tuple[int, float]]]:
+    """Each watched number over the measured generations, in order."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for stage in measured:
+        for name, value in Measures.read(stage.facts).watched().items():
+            curves.setdefault(name, []).append((stage.generation, value))
+    return curves
+
+
+def _last_matches(run: RunDirectory) -> Iterator[Match]:
+    """The newest matches that were played, newest first."""
+    query = "SELECT record FROM matches WHERE split != 'people' ORDER BY rowid DESC LIMIT ?"
+    decode = msgspec.json.Decoder(Match).decode
+    matches = (decode(record) for (record,) in run.ledger.rows(query, (10 * LAST,)))
+    played = [match for match in matches if match.game != MEETING]
+    yield from played[:LAST]

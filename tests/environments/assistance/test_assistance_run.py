@@ -26,11 +26,11 @@ SMALL = settings(
 @pytest.fixture(scope="module")
 def talked(tmp_path_factory, request):
     """A finished run of `gtalign_talk`: its folder."""
-    from equipoise.runs import recipes
+    from equipoise.runs import recipe_loader
     from equipoise.runs.play_out import play_out
 
     folder = tmp_path_factory.mktemp("talked") / "run"
-    configured = recipes.load("gtalign_talk", [part for part in SMALL if part != "-s"])
+    configured = recipe_loader.load("gtalign_talk", [part for part in SMALL if part != "-s"])
     with RunDirectory.create(configured, folder) as run:
         play_out(run)
     return folder

@@ -67,7 +67,7 @@ def test_held_out_questions_are_never_taught(command, tmp_path):
         "t",
         "--json",
     )
-    from equipoise.runs.recipes import load
+    from equipoise.runs.recipe_loader import load
 
     held_out = load(
         "gtalign_clerks",

@@ -3,7 +3,7 @@
 import assistance_run
 import pytest
 
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 
 
@@ -11,7 +11,7 @@ from equipoise.runs.directory import RunDirectory
 def runs(tmp_path):
     assistance_run.write_run(tmp_path / "a", prompts=8)
     assistance_run.write_run(tmp_path / "b", prompts=6, ahead=0.125)
-    with RunDirectory.create(recipes.load("rock_paper_scissors", []), tmp_path / "finite"):
+    with RunDirectory.create(recipe_loader.load("rock_paper_scissors", []), tmp_path / "finite"):
         return tmp_path
 
 

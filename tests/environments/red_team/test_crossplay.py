@@ -9,9 +9,9 @@ import pytest
 import yaml
 from small import FINITE
 
+from equipoise.runs.database import checksum
+from equipoise.runs.directory import SETTINGS
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.row_checksums import checksum
-from equipoise.runs.unchanged import SETTINGS
 
 pytestmark = pytest.mark.long  # they share a whole run
 

@@ -11,7 +11,7 @@ from equipoise.environments.red_team.red_teaming import RedTeaming
 from equipoise.learners.estimators import Estimator
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.matches.roles import Roles
-from equipoise.runs.recipes import load
+from equipoise.runs.recipe_loader import load
 from equipoise.runs.turns import Turns
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "red_teaming.md").read_text()

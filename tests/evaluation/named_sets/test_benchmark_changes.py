@@ -3,7 +3,7 @@
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
 from equipoise.evaluation.named_sets.section import benchmark_changes
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 
 
 def result(player: str, mean: float, **more) -> BenchmarkResult:
@@ -45,5 +45,5 @@ def test_a_set_of_which_less_is_better_says_so():
 
 def test_a_null_takes_a_recipes_set_away():
     for override in ("evaluate.sets.greedy=null", "evaluate.sets=null"):
-        assert not recipes.load("quickstart", [override]).evaluate.sets
-    assert list(recipes.load("quickstart").evaluate.sets) == ["greedy"]
+        assert not recipe_loader.load("quickstart", [override]).evaluate.sets
+    assert list(recipe_loader.load("quickstart").evaluate.sets) == ["greedy"]

@@ -18,7 +18,7 @@ from equipoise.evaluation.named_sets.answer_files import (
 )
 from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.judges.pairwise import Comparison, combined
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.results import results as run_results
 from tests.benchmark_answers import answer, failed, judged, scored
@@ -267,7 +267,7 @@ def scripted_run(tmp_path):
         "judge": "exact",
         "evaluate": "sets",
     }
-    with RunDirectory.create(recipes.load(settings), tmp_path / "run"):
+    with RunDirectory.create(recipe_loader.load(settings), tmp_path / "run"):
         return tmp_path / "run"
 
 

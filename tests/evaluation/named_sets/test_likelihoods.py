@@ -9,7 +9,7 @@ import json
 import pytest
 
 from equipoise.errors import ConfigError
-from equipoise.runs import api, recipes
+from equipoise.runs import api, recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.measure_sets import model_settings
 from equipoise.runs.named_sets.results import results
@@ -28,7 +28,7 @@ def sets(tmp_path) -> list[dict]:
 
 
 def run_of(folder, settings: dict):
-    with RunDirectory.create(recipes.load(settings), folder):
+    with RunDirectory.create(recipe_loader.load(settings), folder):
         return folder
 
 

@@ -20,13 +20,13 @@ from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.prompts.split import PromptSplit
+from equipoise.runs.by_generation import value_at
 from equipoise.runs.config import RunConfig
-from equipoise.runs.named_sets.plan import SetPlan, plan_sets
+from equipoise.runs.named_sets.set_plan import SetPlan, plan_sets
 from equipoise.runs.planning.checks import check_run
 from equipoise.runs.planning.cost import CostEstimate, Work, costs
 from equipoise.runs.planning.phases import PhaseMemory, phases
 from equipoise.runs.roster import expected_generations
-from equipoise.runs.schedules import value_at
 from equipoise.types import PlayerId, Prompt
 
 FEW_STEPS = 50  # optimizer steps below which a language model hardly moves

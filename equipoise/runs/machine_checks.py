@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from equipoise.errors import EquipoiseError
-from equipoise.system.locks import check_writable, lock
-from equipoise.system.machines import network_disk
+from equipoise.system.locks import check_writable, lock, network_disk
 
 LIBRARIES = ("torch", "transformers", "peft", "accelerate", "datasets", "math-verify")
 

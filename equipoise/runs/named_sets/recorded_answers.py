@@ -15,7 +15,7 @@ from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.evaluation.named_sets.conversation import Conversation, asked_prompt
 from equipoise.evaluation.named_sets.records import Answer, BenchmarkResult, Item
 from equipoise.matches.base import Planned
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
@@ -98,7 +98,7 @@ def answers_of(
 
     Raises DataError where the data are not there, RunError where they are others.
     """
-    benchmark = recipes.component(Benchmark, dict(result.settings), [], result.name)
+    benchmark = recipe_loader.component(Benchmark, dict(result.settings), [], result.name)
     items = benchmark.items()
     player = PlayerId.parse(result.player)
     seed = run.config.seed

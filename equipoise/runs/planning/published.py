@@ -28,9 +28,9 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from equipoise.component import Component, Settings, nearest
 from equipoise.errors import ConfigError
 from equipoise.players.base import Player
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.runs.config_errors import config_error
+from equipoise.runs.recipe_loader import config_error
 
 
 class PublishedElement(Settings):
@@ -102,13 +102,13 @@ def compare_with_published(recipe: str | Path) -> PublishedComparison | None:
     Raises ConfigError for a faulty block, a setting that there is not, and a difference without a
     reason.
     """
-    values = recipes.whole(recipe)
+    values = recipe_loader.whole(recipe)
     block = values.pop("published", None)
     if block is None:
         return None
     published = _read(block, f"{recipe}: published")
     defaults = {"player_defaults": values.get("player_defaults")}
-    settings = recipes.with_defaults(values) | defaults
+    settings = recipe_loader.with_defaults(values) | defaults
     compared = [
         _compared(name, element, settings, published.why, str(recipe))
         for name, element in published.elements.items()
