@@ -36,14 +36,7 @@ OWN = {
     "gpo_clerks": [*ROLES, *settings(prompts__count=40)],
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],
 }
-TASKS = (
-    "gtalign",
-    "gtalign_as_released",
-    "gtalign_math_hard",
-    "gtalign_ambig_qa",
-    "gtalign_medium",
-    "gtalign_wildguard",
-)
+TASKS = ("gtalign", "gtalign_as_released", "gtalign_task")
 QUESTIONS = [
     {
         "prompt": f"What is {a} + {a + 1}?",
@@ -311,8 +304,8 @@ def test_variants_stand_under_the_recipe_that_they_extend(command):
     assert {"mnpo_eight_gpus", "mnpo_as_released"} <= set(groups["mnpo"])
     shown = command("recipes").out
     assert all(f"{name} " in shown for name in groups)
-    assert "gtalign_medium" not in shown
-    assert "gtalign_medium " in command("recipes", "gtalign").out
+    assert "gtalign_task" not in shown
+    assert "gtalign_task " in command("recipes", "gtalign").out
     assert set(command("recipes", "gpo", "--json").facts["variants"]) == set(groups["gpo"])
 
 
