@@ -17,8 +17,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
-from equipoise.evaluation.measures import Estimate, History, Measures
-from equipoise.evaluation.records import Records
+from equipoise.evaluation.measures import Estimate, History, Measures, Records
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import mean_interval

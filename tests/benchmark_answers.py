@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.conversation import asked_prompt
-from equipoise.evaluation.named_sets.records import (
+from equipoise.evaluation.named_sets.base import Benchmark, asked_prompt
+from equipoise.evaluation.named_sets.item_scores import (
     Answer,
     Item,
     ItemScores,

@@ -41,7 +41,7 @@ def stacks() -> dict[str, list[str]]:
     from transformers import PreTrainedModel
 
     from equipoise.losses.preference import MNPO
-    from equipoise.report.elements import Curve
+    from equipoise.report.section import Curve
 
     by_place: dict[str, list[str]] = {}
 

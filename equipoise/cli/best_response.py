@@ -82,7 +82,7 @@ def best_response(
 def _print(facts: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from equipoise.report.best_responses import estimate_text
+    from equipoise.report.learning_sections import estimate_text
     from equipoise.report.terminal import status_table
 
     league, budget = facts["league"], facts["budget"]

@@ -24,7 +24,7 @@ from equipoise.errors import ConfigError
 from equipoise.system.command_options import Json, Trust, override, show
 
 if TYPE_CHECKING:
-    from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
+    from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
     from equipoise.report.section import Table as SweepTable
 
 PLAYER = "player."  # what settings of a bare model begin with
@@ -187,7 +187,7 @@ def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
     """Every result on a line, and those of a sweep in a table of their own."""
     from rich.console import Console
 
-    from equipoise.evaluation.named_sets.sweeps import sweeps, varied
+    from equipoise.evaluation.named_sets.results_section import sweeps, varied
 
     console = Console()
     single = [(path, row) for path, row in rows if not varied(row.result)]
@@ -204,7 +204,11 @@ def _table(rows: list[tuple[Path, AgainstStart]]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from equipoise.evaluation.named_sets.section import difference_text, estimate_text, words
+    from equipoise.evaluation.named_sets.results_section import (
+        difference_text,
+        estimate_text,
+        words,
+    )
 
     several = len(_paths(rows)) > 1
     names = {row.result.name for _, row in rows}

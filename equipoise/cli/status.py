@@ -47,7 +47,7 @@ def _print(facts: dict[str, Any]) -> None:
 
 def _gets(facts: dict[str, Any]) -> str:
     """What an exploiter gets, and for how many updates."""
-    from equipoise.report.best_responses import estimate_text
+    from equipoise.report.learning_sections import estimate_text
 
     updates = facts["budget"]["updates"]
     unfinished = "" if facts["finished"] else ", unfinished"

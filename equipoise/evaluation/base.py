@@ -7,15 +7,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from equipoise.component import Component
+from equipoise.evaluation.last_test import Criterion, SelectionRecord
 from equipoise.evaluation.measures import Measures
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.selection import Criterion, SelectionRecord
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.models.resources import Resources
@@ -208,10 +208,10 @@ class Evaluation(Component):
 
     KINDS: ClassVar = {
         "held_out": "equipoise.evaluation.held_out:HeldOut",
-        "finite": "equipoise.evaluation.finite:Finite",
-        "bimatrix": "equipoise.evaluation.two_seats:TwoSeats",
+        "finite": "equipoise.evaluation.exact:Finite",
+        "bimatrix": "equipoise.evaluation.exact:TwoSeats",
         "meta_game": "equipoise.evaluation.meta_game:MetaGame",
-        "sets": "equipoise.evaluation.sets_only:SetsOnly",
+        "sets": "equipoise.evaluation.base:SetsOnly",
     }
 
     READ: ClassVar = ("selects", "plays")
@@ -297,3 +297,13 @@ class Evaluation(Component):
     @abstractmethod
     def measure(self, arena: Arena, t: int) -> Measures:
         """What is known of generation `t`, as a record of type `measures`."""
+
+
+class SetsOnly(Evaluation):
+    """No held-out prompts are played; what is measured are the named `sets`."""
+
+    kind: Literal["sets"] = "sets"
+
+    def measure(self, arena: Arena, t: int) -> Measures:
+        """Nothing: the sets have records of their own."""
+        return Measures()

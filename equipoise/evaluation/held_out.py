@@ -14,12 +14,23 @@ from pydantic import Field
 
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
-from equipoise.evaluation.league import LeagueMeasures, RatingRecord
+from equipoise.evaluation.last_test import Criterion, SelectionRecord
+from equipoise.evaluation.league_measures import (
+    LeagueMeasures,
+    RatingRecord,
+    best_of,
+    mean_of,
+    mean_score,
+    meetings,
+)
 from equipoise.evaluation.measures import Estimate, Measures
-from equipoise.evaluation.role_league import check_roles, has_roles, measure_roles, planned_roles
-from equipoise.evaluation.role_measures import RoleMeasures
-from equipoise.evaluation.scores import best_of, mean_of, mean_score, meetings
-from equipoise.evaluation.selection import Criterion, SelectionRecord
+from equipoise.evaluation.role_cross_play import (
+    RoleMeasures,
+    check_roles,
+    has_roles,
+    measure_roles,
+    planned_roles,
+)
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from equipoise.evaluation.agreement import VoterAgreement, voter_agreement
-from equipoise.evaluation.judge_biases import (
-    LengthBias,
-    SelfPreference,
-    first_preferred,
-    first_seat_lead,
-    inconsistent,
-    length_bias,
-    self_preference,
+from equipoise.evaluation.judge_opinions import (
+    Opinion,
+    Reading,
+    VoterAgreement,
+    both_orders,
+    estimate,
+    opinions,
+    readings,
+    spearman,
+    voter_agreement,
+    voter_of,
 )
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.readings import Opinion, Reading, opinions, readings, voter_of
+from equipoise.payoffs.intervals import mean_interval
 from equipoise.types import Judgement, Match, Vote
 
 
@@ -151,3 +153,154 @@ def _who_judged_whom(views: Sequence[Opinion]) -> dict[str, dict[str, MeanGiven]
         }
         for voter, players in sorted(given.items())
     }
+
+
+class LengthBias(msgspec.Struct, frozen=True, kw_only=True):
+    """Spearman's correlation of what was given with the answer's length in characters.
+
+    `spearman`: of scores over all `answers`; `within_prompts`: of how far score and length lie from
+    their means over that voter's answers to that prompt, where it judged two or more, so that
+    prompts that ask for long answers do not count; `of_pairs`: of the probability of winning with
+    the lead in length.
+    """
+
+    spearman: float | None
+    answers: int
+    within_prompts: float | None
+    answers_within: int
+    of_pairs: float | None
+    pairs: int
+
+
+class SelfPreference(msgspec.Struct, frozen=True, kw_only=True):
+    """How much more a voter gives to its own answers than other voters give to the same answers.
+
+    `lead` is that difference, `lead_on_others` the same on answers of other players: a voter that
+    is mild with everyone leads on both.
+    """
+
+    lead: Estimate
+    lead_on_others: Estimate | None
+
+
+def first_preferred(readings: Sequence[Reading]) -> Estimate | None:
+    """The share of decided comparisons that prefer the answer shown first; ½ without a bias where
+    orders balance.
+    """
+    decided = [
+        (reading.value > 0.5, reading.match.prompt)
+        for reading in readings
+        if reading.other and reading.value is not None and reading.value != 0.5
+    ]
+    return _share(decided)
+
+
+def inconsistent(readings: Sequence[Reading]) -> Estimate | None:
+    """The share of pairs read in both orders in which the two orders prefer different answers."""
+    return _share(
+        [
+            ((first - 0.5) * (second - 0.5) < 0, reading.match.prompt)
+            for reading, first, second in both_orders(readings)
+        ]
+    )
+
+
+def _share(rows: Sequence[tuple[bool, str]]) -> Estimate | None:
+    """The share of (whether, prompt) that is true, prompts counting as clusters."""
+    values = np.array([value for value, _ in rows], float)
+    return estimate(mean_interval(values, [prompt for _, prompt in rows], share=True))
+
+
+def first_seat_lead(opinions: Sequence[Opinion]) -> Estimate | None:
+    """The mean score of the first seat's answer less the second's, where one player answered one
+    chat in both.
+
+    With different players the lead would be their skill.
+    """
+    by_answer = {
+        (opinion.voter, opinion.match.id, opinion.seat): opinion
+        for opinion in opinions
+        if not opinion.other
+    }
+    leads, prompts = [], []
+    for opinion in by_answer.values():
+        match = opinion.match
+        if not _of_one_player(match) or opinion.seat != next(iter(match.seats)):
+            continue
+        second_seat = list(match.seats)[1]
+        second = by_answer.get((opinion.voter, match.id, second_seat))
+        if second is not None:
+            leads.append(opinion.value - second.value)
+            prompts.append(match.prompt)
+    return estimate(mean_interval(leads, prompts))
+
+
+def _of_one_player(match: Match) -> bool:
+    """Whether one player answered the same chat in two seats."""
+    chats = {turn.seat: turn.view.messages for turn in match.turns}
+    return (
+        len(match.seats) == 2
+        and len(set(match.seats.values())) == 1
+        and len(set(chats.values())) == 1
+    )
+
+
+def length_bias(opinions: Sequence[Opinion]) -> LengthBias | None:
+    """How values go with length; None without opinions."""
+    if not opinions:
+        return None
+    rows: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    leads: list[tuple[float, float]] = []
+    for opinion in opinions:
+        length = _characters(opinion, opinion.seat)
+        if opinion.other:
+            lead = length - _characters(opinion, opinion.other)
+            leads.append((opinion.value, lead))
+        else:
+            rows[opinion.voter, opinion.match.prompt].append((opinion.value, length))
+    every_A2 = np.array([row for group in rows.values() for row in group])
+    every_A2 = every_A2.reshape(-1, 2)
+    centred = [np.array(group) - np.mean(group, 0) for group in rows.values() if len(group) > 1]
+    within_A2 = np.concatenate(centred) if centred else np.empty((0, 2))
+    return LengthBias(
+        spearman=spearman(*every_A2.T),
+        answers=len(every_A2),
+        within_prompts=spearman(*within_A2.T),
+        answers_within=len(within_A2),
+        of_pairs=spearman(*np.array(leads).reshape(-1, 2).T),
+        pairs=len(leads) // 2,
+    )
+
+
+def _characters(opinion: Opinion, seat: str) -> int:
+    """The length of the seat's last answer."""
+    texts = {turn.seat: turn.move.text for turn in opinion.match.turns}
+    return len(texts[seat])
+
+
+def self_preference(name: str, opinions: Sequence[Opinion]) -> SelfPreference | None:
+    """How the voter `name` judges its own answers, beside the other voters; None where it never
+    judged an answer of its own that somebody else judged too.
+    """
+    others: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for opinion in opinions:
+        if opinion.voter != name:
+            others[opinion.answer].append(opinion.value)
+    shared = [
+        opinion
+        for opinion in opinions
+        if opinion.voter == name
+        and opinion.answer in others
+        and opinion.player != opinion.other_player
+    ]
+
+    def lead(chosen: Callable[[Opinion], bool]) -> Estimate | None:
+        rows = [opinion for opinion in shared if chosen(opinion)]
+        gaps = [opinion.value - float(np.mean(others[opinion.answer])) for opinion in rows]
+        return estimate(mean_interval(gaps, [row.match.prompt for row in rows]))
+
+    own = lead(lambda opinion: opinion.player == name)
+    if own is None:
+        return None
+    on_others = lead(lambda opinion: name not in (opinion.player, opinion.other_player))
+    return SelfPreference(lead=own, lead_on_others=on_others)

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from equipoise.evaluation.judge_biases import SelfPreference
-from equipoise.evaluation.judge_report import JudgeReport, MeanGiven, VoterReport
+from equipoise.evaluation.judge_report import JudgeReport, MeanGiven, SelfPreference, VoterReport
 from equipoise.evaluation.measures import Estimate
-from equipoise.report.elements import SampleSize
 from equipoise.report.figures import heat_map
-from equipoise.report.section import Figure, Section, Table, known, label, number
+from equipoise.report.section import Figure, SampleSize, Section, Table, known, label, number
 
 Row = tuple[str, Mapping[str, MeanGiven]]  # a voter, and what it gave each player
 

@@ -15,14 +15,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import msgspec
 
 from equipoise.errors import RunError
-from equipoise.evaluation.records import Records
 from equipoise.games.base import Game
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.cards import MatchCard
-from equipoise.report.elements import Change, Curve, Curves, Headline
-from equipoise.report.learning import learning_section
-from equipoise.report.section import Section
-from equipoise.report.selection import shown
+from equipoise.report.learning_sections import learning_section
+from equipoise.report.recorded_sections import MatchCard
+from equipoise.report.section import Change, Curve, Curves, Headline, Section, shown
 from equipoise.types import Judgement, Match, PlayerId, Prompt
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -373,3 +370,40 @@ def interval_curve(
         tuple(interval.high for interval in intervals),
         note,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """A finished stage: its key, and what it recorded; `stage` is its kind: "episodes", "learn",
+    "turn" …
+    """
+
+    key: str
+    generation: int
+    stage: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Matches drawn at random, with all judgements of them; `total` is how many matches the run
+    holds.
+    """
+
+    matches: Sequence[Match] = ()
+    judgements: Sequence[Judgement] = ()
+    total: int = 0
+
+    @property
+    def scale(self) -> float:
+        """How many matches of the run each of these stands for."""
+        return self.total / len(self.matches) if self.matches else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The run's finished stages in order, a sample of its matches, and their prompts by id."""
+
+    stages: Sequence[StageRecord] = ()
+    sample: Sample = field(default_factory=Sample)
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)

@@ -8,13 +8,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from equipoise.evaluation.measures import Estimate, History, Measurement, Measures, recorded
-from equipoise.evaluation.records import Records
+from equipoise.evaluation.measures import (
+    Estimate,
+    History,
+    Measurement,
+    Measures,
+    Records,
+    recorded,
+)
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.elements import Curve, Headline
 from equipoise.report.figures import heat_map
-from equipoise.report.league import equilibrium_section
-from equipoise.report.section import Figure, Section, Table, label, number
+from equipoise.report.league_sections import equilibrium_section
+from equipoise.report.section import Curve, Figure, Headline, Section, Table, label, number
 from equipoise.solvers.role_game import own_axis_first, replies
 
 ANYBODY = "anybody"

@@ -11,14 +11,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from equipoise.report.page import Page
-from equipoise.report.section import Figure, clean
+from equipoise.report.section import Figure, Section, clean
 
 _HERE = Path(__file__).parent
 
@@ -91,3 +91,14 @@ def render(page: Page) -> str:
             page_js=Markup(page_js),
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A title, the sections in their order, and what a reader must be told first."""
+
+    title: str
+    subtitle: str = ""
+    created: str = ""
+    sections: tuple[Section, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
+from equipoise.payoffs.intervals import Interval
+
 _UNSEEN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -55,6 +57,14 @@ def number(value: float | None, unit: str = "", digits: int | None = None) -> st
         digits = 0
     text = f"{value:.4g}" if digits is None else f"{value:,.{digits}f}"
     return f"{text} {unit}".rstrip()
+
+
+def shown(interval: Interval | None) -> str:
+    """The interval to read: in percent where it can be a share."""
+    if interval is None:
+        return "–"
+    is_share = interval.low >= 0 and interval.high <= 1
+    return interval.percent() if is_share else str(interval)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +149,84 @@ class Section:
     blocks: tuple[Tiles | Table | Figure | Cards | Verbatim, ...] = ()
     lead: str = ""
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """One number that matters, ready to read: `held-out score`, `86.1 % (83.0 to
+    88.9)`, `from 52.3 % at the start`.
+    """
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One measure before and after; `unit` "%" for shares; None or NaN where it was not
+    measured.
+    """
+
+    name: str
+    before: Interval | None
+    after: Interval | None
+    unit: str = "%"
+    higher_is_better: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A measure over generations.
+
+    `low` and `high` are empty where there is no interval; NaN leaves a gap.
+    """
+
+    name: str
+    unit: str
+    x: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """The same measure of several players, a curve each."""
+
+    name: str
+    unit: str
+    curves: tuple[Curve, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A measure over optimizer steps; `boundaries` are the steps at which a generation's training
+    began, in order.
+    """
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    boundaries: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSize:
+    """How many matches were `read` of the `total` that a run holds."""
+
+    read: int = 0
+    total: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some matches were not read."""
+        return self.read < self.total
+
+    def note(self) -> str:
+        """What to say beside numbers of the sample; empty where it is the whole run."""
+        if not self.is_partial:
+            return ""
+        return f" From a random sample of {self.read:,} of the run's {self.total:,} matches."

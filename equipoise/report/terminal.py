@@ -23,8 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.elements import Change
-from equipoise.report.section import clean, number
+from equipoise.report.section import Change, clean, number
 
 Value = float | int | str | Interval | None
 

@@ -16,7 +16,7 @@ import msgspec
 
 from equipoise.component import essence
 from equipoise.errors import ConfigError, RunError
-from equipoise.evaluation.named_sets.records import ItemScores
+from equipoise.evaluation.named_sets.item_scores import ItemScores
 from equipoise.players.population import home
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import yaml_text

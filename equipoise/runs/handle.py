@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.harnesses.base import Harness
-from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
+from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
 from equipoise.judges.base import Judge
 from equipoise.ratings.base import Ratings
 from equipoise.runs import recipe_loader

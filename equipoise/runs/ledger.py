@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from equipoise.evaluation.named_sets.records import ItemScores
+from equipoise.evaluation.named_sets.item_scores import ItemScores
 from equipoise.models.resources import Spending
 from equipoise.runs.database import Database, to_json
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt

@@ -8,7 +8,7 @@ from typing import Any
 
 from equipoise.component import essence, nearest
 from equipoise.errors import ConfigError, RunError, Stopped
-from equipoise.evaluation.named_sets.records import BenchmarkResult
+from equipoise.evaluation.named_sets.item_scores import BenchmarkResult
 from equipoise.judges.base import Judge
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory

@@ -18,7 +18,7 @@ import yaml
 from equipoise.evaluation.measures import History, Measures
 from equipoise.models.adapters import PublishedName, published_name
 from equipoise.players.population import home
-from equipoise.report.elements import Headline
+from equipoise.report.section import Headline
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.reading.history import history
 from equipoise.system.files import write_text

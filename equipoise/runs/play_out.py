@@ -15,8 +15,8 @@ from typing import Any
 
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
 from equipoise.models.quiet import ignore_known_warnings
-from equipoise.report.elements import Change, Headline
 from equipoise.report.html import render
+from equipoise.report.section import Change, Headline
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.base import workers

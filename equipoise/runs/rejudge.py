@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Literal
 
 from equipoise.errors import RunError
-from equipoise.evaluation.agreement import Agreement, agreement_between
+from equipoise.evaluation.judge_opinions import Agreement, agreement_between
 from equipoise.evaluation.judge_report import JudgeReport, judge_report
 from equipoise.judges.base import Judge
 from equipoise.runs.contexts import judge_context

@@ -4,9 +4,8 @@ from math import nan
 
 import pytest
 
-from equipoise.evaluation.named_sets.records import ItemScores
-from equipoise.evaluation.named_sets.statistics import estimate, paired_differences
-from equipoise.evaluation.selection import Criterion
+from equipoise.evaluation.last_test import Criterion
+from equipoise.evaluation.named_sets.item_scores import ItemScores, estimate, paired_differences
 from equipoise.payoffs.intervals import Interval
 from equipoise.types import PlayerId
 

@@ -5,7 +5,7 @@ import pytest
 
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
-from equipoise.evaluation.finite import Finite
+from equipoise.evaluation.exact import Finite
 from equipoise.types import PlayerId
 
 ROCK, PAPER, EVEN = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1 / 3, 1 / 3, 1 / 3]

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from equipoise.evaluation.held_out import HeldOut
+from equipoise.evaluation.league_measures import best_of, mean_of, mean_score, meetings
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.scores import best_of, mean_of, mean_score, meetings
 from equipoise.games.answers import Answers
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.payoffs.table import Meeting

@@ -10,9 +10,8 @@ from equipoise.environments.red_team.game import RedTeam
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import EvaluationPlan
 from equipoise.evaluation.held_out import HeldOut
-from equipoise.evaluation.measures import History, Measurement
-from equipoise.evaluation.records import Records
-from equipoise.evaluation.role_measures import RoleMeasures
+from equipoise.evaluation.measures import History, Measurement, Records
+from equipoise.evaluation.role_cross_play import RoleMeasures
 from equipoise.games.base import Ask, Game
 from equipoise.judges.base import Judge
 from equipoise.report.section import Figure

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from scipy.stats import kendalltau, spearmanr
 
-from equipoise.evaluation.agreement import Agreement, VoterAgreement, agreement_between
+from equipoise.evaluation.judge_opinions import Agreement, VoterAgreement, agreement_between
 from equipoise.evaluation.judge_report import MeanGiven, judge_report
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
 

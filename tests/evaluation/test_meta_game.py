@@ -6,10 +6,9 @@ import pytest
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Evaluation
-from equipoise.evaluation.measures import History, Measurement
+from equipoise.evaluation.measures import History, Measurement, Records, Sample
 from equipoise.evaluation.meta_game import MetaGame
 from equipoise.evaluation.meta_measures import ANYBODY, MetaGameMeasures, responses
-from equipoise.evaluation.records import Records, Sample
 from equipoise.games.answers import Answers
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.players.scripted import Scripted

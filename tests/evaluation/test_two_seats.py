@@ -8,9 +8,8 @@ import pytest
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Evaluation
-from equipoise.evaluation.measures import History, Measurement
-from equipoise.evaluation.records import Records
-from equipoise.evaluation.two_seats import TwoSeatMeasures, TwoSeats
+from equipoise.evaluation.exact import TwoSeatMeasures, TwoSeats
+from equipoise.evaluation.measures import History, Measurement, Records
 from equipoise.games.answers import Answers
 from equipoise.report.section import Figure
 from equipoise.solvers.exploitability import nash_conv

@@ -11,10 +11,9 @@ from browser import Browser, needs_chromium
 from fixtures import report_pages
 
 from equipoise.environments.red_team.report_sections import attacks
-from equipoise.report import records
-from equipoise.report.cards import CardAnswer, CardPart, MatchCard
-from equipoise.report.html import render
-from equipoise.report.page import Page
+from equipoise.report import recorded_sections as records
+from equipoise.report.html import Page, render
+from equipoise.report.recorded_sections import CardAnswer, CardPart, MatchCard
 from equipoise.report.section import clean
 from equipoise.types import Message
 

@@ -13,15 +13,25 @@ import plotly.graph_objects as go
 import pytest
 from fixtures import report_pages
 
-from equipoise.report import curves, figures, records
-from equipoise.report.cards import CardAnswer, MatchCard
-from equipoise.report.elements import Curve, Series
+from equipoise.report import figures
+from equipoise.report import figures as curves
+from equipoise.report import recorded_sections as records
+from equipoise.report.html import Page as ReportPage
 from equipoise.report.html import render
-from equipoise.report.league import equilibrium_section, payoffs_section, ratings_section
-from equipoise.report.learning import headline_section, learning_section, losses_section
-from equipoise.report.page import Page as ReportPage
-from equipoise.report.records import matches_section
-from equipoise.report.section import Cards, Figure, Section, Table, clean, label, number
+from equipoise.report.league_sections import equilibrium_section, payoffs_section, ratings_section
+from equipoise.report.learning_sections import headline_section, learning_section, losses_section
+from equipoise.report.recorded_sections import CardAnswer, MatchCard, matches_section
+from equipoise.report.section import (
+    Cards,
+    Curve,
+    Figure,
+    Section,
+    Series,
+    Table,
+    clean,
+    label,
+    number,
+)
 from equipoise.types import Message
 
 

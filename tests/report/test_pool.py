@@ -8,18 +8,21 @@ from fixtures import report_pages
 
 from equipoise.evaluation.judge_report import MeanGiven
 from equipoise.evaluation.judge_sections import judges_section, who_judged_whom_section
+from equipoise.evaluation.last_test import Selection, selection_section
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Rating
-from equipoise.report import curves
-from equipoise.report.cost import Account, Tokens, cost_section
-from equipoise.report.elements import Curve, SampleSize
+from equipoise.report import figures as curves
 from equipoise.report.figures import heat_map
-from equipoise.report.league import caution, ratings_section
-from equipoise.report.section import Figure, Table
-from equipoise.report.selection import Selection, selection_section
-from equipoise.report.training_ratings import match_ups_section, training_ratings_section
+from equipoise.report.league_sections import (
+    caution,
+    match_ups_section,
+    ratings_section,
+    training_ratings_section,
+)
+from equipoise.report.recorded_sections import Account, Tokens, cost_section
+from equipoise.report.section import Curve, Figure, SampleSize, Table
 
 
 def lines(ends: list[float], x: tuple[float, ...] = (0.0, 1.0)) -> list[Curve]:

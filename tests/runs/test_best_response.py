@@ -9,7 +9,7 @@ from small import SMALL, settings
 import equipoise
 from equipoise.environments.matrix.game import KNOWN
 from equipoise.evaluation.measures import Measures
-from equipoise.evaluation.role_measures import RoleLeague, RoleMeasures
+from equipoise.evaluation.role_cross_play import RoleLeague, RoleMeasures
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.exploiter import prepare

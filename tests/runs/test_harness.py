@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from equipoise.evaluation.named_sets.records import BenchmarkResult
+from equipoise.evaluation.named_sets.item_scores import BenchmarkResult
 from equipoise.players.base import TextScorer
 from equipoise.players.population import Population
 from equipoise.runs import recipe_loader

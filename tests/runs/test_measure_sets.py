@@ -11,7 +11,7 @@ from openai_server import Say
 import equipoise
 from equipoise.errors import ConfigError, DataError, NoSignal, RunError
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.records import BenchmarkResult, Item, ItemScores
+from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, Item, ItemScores
 from equipoise.prompts.rows import Prompt
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets import results as benchmarks

@@ -3,7 +3,7 @@
 import pool_run
 import pytest
 
-from equipoise.evaluation.records import Records
+from equipoise.evaluation.measures import Records
 from equipoise.report.html import render
 from equipoise.report.section import Cards, Figure, Table, Tiles
 from equipoise.runs import recipe_loader

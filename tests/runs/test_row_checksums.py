@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from equipoise.errors import RunError
-from equipoise.evaluation.named_sets.records import ItemScores
+from equipoise.evaluation.named_sets.item_scores import ItemScores
 from equipoise.runs.ledger import Ledger
 from equipoise.types import (
     Episode,

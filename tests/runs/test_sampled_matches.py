@@ -2,7 +2,7 @@
 
 import math
 
-from equipoise.evaluation.records import Sample
+from equipoise.evaluation.measures import Sample
 from equipoise.runs.reading.match_cards import met
 from equipoise.types import Judgement, Match, PlayerId
 

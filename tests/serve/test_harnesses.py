@@ -9,7 +9,7 @@ import pytest
 from fixtures.harnesses import QUESTIONS
 
 from equipoise.evaluation.harnesses import lm_eval_worker
-from equipoise.evaluation.harnesses.sources import read_scores
+from equipoise.evaluation.harnesses.base import read_scores
 from equipoise.models.adapters import resolve
 from equipoise.players.local import Local
 from equipoise.serve.catalogue import Catalogue

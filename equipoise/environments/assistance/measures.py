@@ -14,11 +14,9 @@ from equipoise.environments.assistance.sections.utility_plane import plane_secti
 from equipoise.environments.assistance.sections.welfare import welfare_section
 from equipoise.environments.assistance.sections.written_matrices import written_section
 from equipoise.errors import RunError
-from equipoise.evaluation.measures import History
-from equipoise.evaluation.records import Records
-from equipoise.report.cards import MatchCard
-from equipoise.report.elements import Change, Headline
-from equipoise.report.section import Section
+from equipoise.evaluation.measures import History, Records
+from equipoise.report.recorded_sections import MatchCard
+from equipoise.report.section import Change, Headline, Section
 from equipoise.types import Judgement, Match, Prompt
 
 

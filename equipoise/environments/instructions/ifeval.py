@@ -15,7 +15,8 @@ from pydantic import Field
 
 from equipoise.environments.instructions.checkers import check, checker_of
 from equipoise.errors import ConfigError, DataError
-from equipoise.evaluation.named_sets.data import (
+from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.published_set import (
     HubData,
     PlacedRow,
     Published,
@@ -23,7 +24,6 @@ from equipoise.evaluation.named_sets.data import (
     name_of,
     text_of,
 )
-from equipoise.evaluation.named_sets.records import Answer, Item, ItemScores, Judged
 from equipoise.types import Prompt, record_id, user
 
 READINGS = ("strict", "loose")

@@ -12,11 +12,16 @@ import msgspec
 from equipoise.environments.red_team import report_sections
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable, MetaGame
 from equipoise.environments.red_team.game import ADVERSARY
-from equipoise.evaluation.measures import Estimate, History, Measurement, Measures, recorded
-from equipoise.evaluation.records import Records
+from equipoise.evaluation.measures import (
+    Estimate,
+    History,
+    Measurement,
+    Measures,
+    Records,
+    recorded,
+)
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.elements import Change, Curve, Curves, Headline
-from equipoise.report.section import Section
+from equipoise.report.section import Change, Curve, Curves, Headline, Section
 
 
 class RawAndRewritten(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -16,16 +16,15 @@ import numpy as np
 
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable
 from equipoise.environments.red_team.game import ADVERSARY, CONTENT_WARNING, is_adversary
-from equipoise.evaluation.records import Records, StageRecord
+from equipoise.evaluation.measures import Records, StageRecord
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.cards import CardAnswer, MatchCard
-from equipoise.report.curves import COLOURS, lines_figure
-from equipoise.report.elements import Curve, Curves
-from equipoise.report.figures import MOST_TICKS, bars, heat_map
-from equipoise.report.league import LEAST
-from equipoise.report.records import card_row
+from equipoise.report.figures import COLOURS, MOST_TICKS, bars, heat_map, lines_figure
+from equipoise.report.league_sections import LEAST
+from equipoise.report.recorded_sections import CardAnswer, MatchCard, card_row
 from equipoise.report.section import (
     Cards,
+    Curve,
+    Curves,
     Figure,
     Section,
     Table,

@@ -13,9 +13,8 @@ from pydantic import Field
 from equipoise.environments.text_games.game import TextGame
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
-from equipoise.evaluation.league import LeagueMeasures, RatingRecord
+from equipoise.evaluation.league_measures import LeagueMeasures, RatingRecord, best_of, mean_of
 from equipoise.evaluation.measures import Estimate, Measures
-from equipoise.evaluation.scores import best_of, mean_of
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples

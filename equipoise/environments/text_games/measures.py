@@ -8,12 +8,10 @@ from typing import Self
 import msgspec
 import numpy as np
 
-from equipoise.evaluation.measures import History, Measures, recorded
-from equipoise.evaluation.records import Records
-from equipoise.report.curves import lines_figure
-from equipoise.report.elements import Curve, Headline
-from equipoise.report.league import equilibrium_section, payoffs_section
-from equipoise.report.section import Section, Table, number
+from equipoise.evaluation.measures import History, Measures, Records, recorded
+from equipoise.report.figures import lines_figure
+from equipoise.report.league_sections import equilibrium_section, payoffs_section
+from equipoise.report.section import Curve, Headline, Section, Table, number
 
 MOST_STATES = 60  # beyond which a policy is not shown
 

@@ -19,7 +19,7 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.base import Arena, Evaluation
 from equipoise.evaluation.measures import Estimate, Measures
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.records import (
+from equipoise.evaluation.named_sets.item_scores import (
     Answer,
     BenchmarkResult,
     Item,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, field_validator
 
-from equipoise.component import Component
+from equipoise.component import Component, nearest
+from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.harnesses.score_files import Scores
 
 
@@ -84,3 +86,28 @@ class Harness(Component):
         that a measurement that is done again asks nothing twice. Raises DataError where data cannot
         be had, EquipoiseError where the harness fails.
         """
+
+
+READERS = {
+    "lm_eval": "equipoise.evaluation.harnesses.lm_eval_harness:read",
+    "evalscope": "equipoise.evaluation.harnesses.evalscope_report:read",
+    "inspect": "equipoise.evaluation.harnesses.inspect_log:read",
+    "alpaca_eval": "equipoise.evaluation.harnesses.official_judges:alpaca_eval",
+    "arena_hard": "equipoise.evaluation.harnesses.official_judges:arena_hard",
+    "mt_bench": "equipoise.evaluation.harnesses.official_judges:mt_bench",
+}
+"""What wrote a file of scores -> its reader: (path, model) -> its scores."""
+
+
+def read_scores(path: Path, source: str, model: str = "") -> list[Scores]:
+    """The scores in a file that `source` wrote; `model` names the one meant where a file holds
+    several.
+
+    Raises ConfigError for an unknown source, DataError for a file that is no such.
+    """
+    if source not in READERS:
+        raise ConfigError(f"--from {source}: {nearest(source, list(READERS))}")
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    module, _, name = READERS[source].partition(":")
+    return getattr(import_module(module), name)(path, model)

@@ -24,8 +24,7 @@ from equipoise.evaluation.harnesses.score_files import (
     read_lines,
 )
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.records import BenchmarkResult, ItemScores
-from equipoise.evaluation.named_sets.statistics import estimate
+from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores, estimate
 
 WHAT = "a report of EvalScope"
 

@@ -27,7 +27,7 @@ from equipoise.evaluation.harnesses.score_files import (
     summarised,
 )
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.records import BenchmarkResult, ItemScores
+from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
 from equipoise.types import record_id
 
 # -- AlpacaEval

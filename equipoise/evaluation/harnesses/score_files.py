@@ -14,8 +14,12 @@ import msgspec
 
 from equipoise.errors import DataError, first_line
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.records import BenchmarkResult, ItemScores
-from equipoise.evaluation.named_sets.statistics import estimate, metrics_of
+from equipoise.evaluation.named_sets.item_scores import (
+    BenchmarkResult,
+    ItemScores,
+    estimate,
+    metrics_of,
+)
 from equipoise.payoffs.intervals import from_standard_error
 from equipoise.types import record_id
 

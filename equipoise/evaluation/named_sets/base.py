@@ -23,19 +23,20 @@ from pydantic import Field
 
 from equipoise.component import Component, essence
 from equipoise.errors import DataError
-from equipoise.evaluation.named_sets.conversation import Conversation
-from equipoise.evaluation.named_sets.records import (
+from equipoise.evaluation.named_sets.item_scores import (
     Answer,
     BenchmarkResult,
     Item,
     ItemScores,
     Judged,
     JudgeQuestion,
+    estimate,
+    grouped,
+    metrics_of,
 )
-from equipoise.evaluation.named_sets.statistics import estimate, grouped, metrics_of
-from equipoise.games.base import Game
+from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge, JudgeContext
-from equipoise.types import Prompt, record_id
+from equipoise.types import Message, Prompt, View, record_id, user
 
 
 class Benchmark(Component):
@@ -58,10 +59,10 @@ class Benchmark(Component):
         "winogrande": "equipoise.evaluation.named_sets.choices:Winogrande",
         "gpqa": "equipoise.evaluation.named_sets.choices:GPQA",
         "mt_bench": "equipoise.evaluation.named_sets.mt_bench:MTBench",
-        "arena_hard": "equipoise.evaluation.named_sets.arena_hard:ArenaHard",
-        "alpaca_eval": "equipoise.evaluation.named_sets.alpaca_eval:AlpacaEval",
-        "over_refusal": "equipoise.evaluation.named_sets.safety:OverRefusal",
-        "attacks": "equipoise.evaluation.named_sets.safety:Attacks",
+        "arena_hard": "equipoise.evaluation.named_sets.win_rate_sets:ArenaHard",
+        "alpaca_eval": "equipoise.evaluation.named_sets.win_rate_sets:AlpacaEval",
+        "over_refusal": "equipoise.evaluation.named_sets.refusal_sets:OverRefusal",
+        "attacks": "equipoise.evaluation.named_sets.refusal_sets:Attacks",
     }
 
     needs_judge: ClassVar[bool] = False
@@ -226,3 +227,42 @@ def question_of(item: Item, answer: Answer, turn: int, other: str | None = None)
         identity = record_id("turn", prompt.id, turn, *(m.content for m in messages))
         prompt = Prompt(identity, tuple(messages), prompt.facts, prompt.source)
     return JudgeQuestion(item.id, answer.sample, turn, prompt, answer.moves[turn], other)
+
+
+TURNS = "further_turns"  # the fact of a prompt that holds them
+
+
+class Conversation(Game):
+    """One player answers a prompt and, in the same chat, every further turn of it."""
+
+    kind: Literal["benchmark"] = "benchmark"
+
+    @property
+    def seats(self) -> tuple[str, ...]:
+        """The only one."""
+        return ("1",)
+
+    def moves(self, prompt: Prompt) -> dict[str, int]:
+        """One for the prompt and one for each further turn."""
+        return {"1": 1 + len(prompt.facts.get(TURNS, ()))}
+
+    def referee(self, prompt: Prompt) -> Referee:
+        """Ask the prompt, then the turns, each below all that was said before."""
+        messages = prompt.messages
+        move = yield Ask("1", View(messages))
+        for turn in prompt.facts.get(TURNS, ()):
+            assert not isinstance(move, list)
+            messages = (*messages, Message("assistant", move.text), user(turn))
+            move = yield Ask("1", View(messages))
+
+
+def asked_prompt(item: Item) -> Prompt:
+    """The prompt from which the item's conversation is played; the item's own where it has a single
+    turn.
+    """
+    if not item.turns:
+        return item.prompt
+    prompt = item.prompt
+    facts = {**prompt.facts, TURNS: list(item.turns)}
+    identity = record_id("conversation", prompt.id, *item.turns)
+    return Prompt(identity, prompt.messages, facts, prompt.source)

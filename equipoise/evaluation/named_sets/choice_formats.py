@@ -15,7 +15,7 @@ from typing import Any
 
 from equipoise import seeds
 from equipoise.errors import DataError
-from equipoise.evaluation.named_sets.data import PlacedRow, list_of, name_of, text_of
+from equipoise.evaluation.named_sets.published_set import PlacedRow, list_of, name_of, text_of
 from equipoise.judges.multiple_choice import options_of
 from equipoise.prompts.rows import to_prompt
 

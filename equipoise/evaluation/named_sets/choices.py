@@ -13,8 +13,8 @@ from pydantic import Field
 
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.choice_formats import READERS, ChoiceQuestion
-from equipoise.evaluation.named_sets.data import HubData, PlacedRow, Published
-from equipoise.evaluation.named_sets.records import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.published_set import HubData, PlacedRow, Published
 from equipoise.judges.multiple_choice import stated_option
 from equipoise.types import Prompt, record_id, user
 

@@ -19,9 +19,21 @@ from pydantic import Field, field_validator
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.answer_files import answers_in
 from equipoise.evaluation.named_sets.base import question_of
-from equipoise.evaluation.named_sets.data import HubData, PlacedRow, Published, list_of, name_of
-from equipoise.evaluation.named_sets.judge_defaults import with_defaults
-from equipoise.evaluation.named_sets.records import Answer, Item, ItemScores, Judged, JudgeQuestion
+from equipoise.evaluation.named_sets.item_scores import (
+    Answer,
+    Item,
+    ItemScores,
+    Judged,
+    JudgeQuestion,
+)
+from equipoise.evaluation.named_sets.published_set import (
+    HubData,
+    PlacedRow,
+    Published,
+    list_of,
+    name_of,
+    with_defaults,
+)
 from equipoise.judges.base import Judge
 from equipoise.types import Message, Prompt, record_id, user
 

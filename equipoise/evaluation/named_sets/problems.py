@@ -11,8 +11,14 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from equipoise.errors import DataError
-from equipoise.evaluation.named_sets.data import HubData, PlacedRow, Published, name_of, text_of
-from equipoise.evaluation.named_sets.records import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.published_set import (
+    HubData,
+    PlacedRow,
+    Published,
+    name_of,
+    text_of,
+)
 from equipoise.judges.mathematics import Checker
 from equipoise.types import Message, Prompt, record_id, user
 

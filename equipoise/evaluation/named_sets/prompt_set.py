@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from equipoise.errors import DataError
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.conversation import Conversation
-from equipoise.evaluation.named_sets.records import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.base import Benchmark, Conversation
+from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
 from equipoise.games.base import Game
 from equipoise.judges.base import JudgeContext
 from equipoise.prompts.base import Prompts

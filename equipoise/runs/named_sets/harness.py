@@ -15,9 +15,8 @@ import msgspec
 
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, RunError
-from equipoise.evaluation.harnesses.base import Harness, HarnessModel, Prepared
-from equipoise.evaluation.harnesses.sources import read_scores
-from equipoise.evaluation.named_sets.records import BenchmarkResult
+from equipoise.evaluation.harnesses.base import Harness, HarnessModel, Prepared, read_scores
+from equipoise.evaluation.named_sets.item_scores import BenchmarkResult
 from equipoise.models.adapters import holds_adapter, resolve
 from equipoise.models.device import choose_device
 from equipoise.models.loading import load_config, load_tokenizer
@@ -87,7 +86,7 @@ def import_scores(
     """Record beside the run what a harness or an official judge wrote of a player.
 
     Args: player: `policy@3`, or `policy` (its newest); source: who wrote the files, of
-    `sources.READERS`; model: the one that is meant, where a file holds several; name: of the set,
+    `READERS`; model: the one that is meant, where a file holds several; name: of the set,
     "" for the files' own. Raises ConfigError, DataError and RunError before anything is recorded.
     """
     identity = _born(run, player)

@@ -12,9 +12,8 @@ import msgspec
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, NoSignal
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.conversation import Conversation, asked_prompt
-from equipoise.evaluation.named_sets.records import (
+from equipoise.evaluation.named_sets.base import Benchmark, Conversation, asked_prompt
+from equipoise.evaluation.named_sets.item_scores import (
     Answer,
     BenchmarkResult,
     Continuation,

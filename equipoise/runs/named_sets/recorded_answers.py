@@ -11,9 +11,8 @@ from pathlib import Path
 from equipoise import seeds
 from equipoise.errors import RunError
 from equipoise.evaluation.named_sets.answer_files import FORMS, answer_rows
-from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.conversation import Conversation, asked_prompt
-from equipoise.evaluation.named_sets.records import Answer, BenchmarkResult, Item
+from equipoise.evaluation.named_sets.base import Benchmark, Conversation, asked_prompt
+from equipoise.evaluation.named_sets.item_scores import Answer, BenchmarkResult, Item
 from equipoise.matches.base import Planned
 from equipoise.runs import recipe_loader
 from equipoise.runs.database import to_json

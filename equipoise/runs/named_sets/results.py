@@ -9,9 +9,13 @@ import msgspec
 
 from equipoise import __version__
 from equipoise.errors import RunError
-from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult, ItemScores
-from equipoise.evaluation.named_sets.statistics import paired_differences
-from equipoise.evaluation.selection import Criterion
+from equipoise.evaluation.last_test import Criterion
+from equipoise.evaluation.named_sets.item_scores import (
+    AgainstStart,
+    BenchmarkResult,
+    ItemScores,
+    paired_differences,
+)
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger

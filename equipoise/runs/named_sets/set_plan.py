@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.records import Item
+from equipoise.evaluation.named_sets.item_scores import Item
 from equipoise.judges.base import JudgeContext
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from equipoise.errors import RunError
-from equipoise.evaluation.agreement import (
+from equipoise.evaluation.judge_opinions import (
     Agreement,
     VoterAgreement,
     agreement_between,
+    opinions,
+    readings,
     voter_agreement,
 )
-from equipoise.evaluation.readings import opinions, readings
 from equipoise.payoffs.calibration import Calibration, calibrated
 from equipoise.payoffs.intervals import Interval
 from equipoise.ratings.base import Rating, Ratings

@@ -9,8 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from equipoise.errors import RunError
-from equipoise.evaluation.measures import History, Measurement, Measures
-from equipoise.evaluation.records import Records, Sample, StageRecord
+from equipoise.evaluation.measures import (
+    History,
+    Measurement,
+    Measures,
+    Records,
+    Sample,
+    StageRecord,
+)
 from equipoise.matches.roles import Roles
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.reference import at_generation, short_names

@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 
-from equipoise.evaluation.measures import History, Measures
-from equipoise.evaluation.records import Sample, StageRecord
+from equipoise.evaluation.measures import History, Measures, Sample, StageRecord
 from equipoise.payoffs.preference import meeting
 from equipoise.payoffs.table import Meeting, PayoffTable, tally
-from equipoise.report.cards import CardAnswer, MatchCard
-from equipoise.report.cost import Tokens
+from equipoise.report.recorded_sections import CardAnswer, MatchCard, Tokens
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.reading.history import measures_type, prompts

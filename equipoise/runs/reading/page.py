@@ -12,26 +12,31 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from equipoise.evaluation.judge_report import judge_report
 from equipoise.evaluation.judge_sections import judge_sections
-from equipoise.evaluation.league import RatingRecord
-from equipoise.evaluation.measures import History, Measurement, Measures
-from equipoise.evaluation.named_sets.section import (
+from equipoise.evaluation.last_test import SelectionRecord, selection_section
+from equipoise.evaluation.league_measures import RatingRecord
+from equipoise.evaluation.measures import History, Measurement, Measures, Records
+from equipoise.evaluation.named_sets.results_section import (
     benchmark_changes,
     benchmark_headlines,
     benchmarks_section,
 )
-from equipoise.evaluation.records import Records
-from equipoise.evaluation.selection import SelectionRecord
 from equipoise.payoffs.cycles import cyclic_warning
-from equipoise.report.best_responses import best_responses_section
-from equipoise.report.cost import Account, Duration, cost_section
-from equipoise.report.elements import Change, Curve, Headline, SampleSize
-from equipoise.report.league import caution
-from equipoise.report.learning import headline_section, losses_section
-from equipoise.report.page import Page
-from equipoise.report.records import configuration_section, counts_section, matches_section
-from equipoise.report.section import Section
-from equipoise.report.selection import selection_section
-from equipoise.report.training_ratings import match_ups_section, training_ratings_section
+from equipoise.report.html import Page
+from equipoise.report.league_sections import caution, match_ups_section, training_ratings_section
+from equipoise.report.learning_sections import (
+    best_responses_section,
+    headline_section,
+    losses_section,
+)
+from equipoise.report.recorded_sections import (
+    Account,
+    Duration,
+    configuration_section,
+    cost_section,
+    counts_section,
+    matches_section,
+)
+from equipoise.report.section import Change, Curve, Headline, SampleSize, Section
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.exploiter import best_response, best_responses
 from equipoise.runs.ledger import MEETING

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from equipoise.evaluation.records import StageRecord
+from equipoise.evaluation.measures import StageRecord
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING, FinishedStage
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from equipoise.report.elements import Series
-from equipoise.report.section import number
+from equipoise.report.section import Series, number
 from equipoise.runs.directory import RunDirectory
 
 RESTARTED = ("loss", "margin", "accuracy")

@@ -21,8 +21,7 @@ from equipoise.environments.assistance.sections.written_matrices import (
     choices_figure,
     written_section,
 )
-from equipoise.evaluation.measures import History, Measurement
-from equipoise.evaluation.records import Records
+from equipoise.evaluation.measures import History, Measurement, Records
 from equipoise.report.section import Figure, Table
 
 SECTIONS = (welfare_section, plane_section, moves_section, written_section)

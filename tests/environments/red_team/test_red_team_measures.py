@@ -20,8 +20,7 @@ from equipoise.environments.red_team.report_sections import (
     phases,
     training_curves,
 )
-from equipoise.evaluation.measures import History, Measurement
-from equipoise.evaluation.records import StageRecord
+from equipoise.evaluation.measures import History, Measurement, StageRecord
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.reading.history import history, records
 

@@ -9,9 +9,8 @@ from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPla
 from equipoise.environments.red_team.game import CONTENT_WARNING
 from equipoise.environments.red_team.measures import RedTeamMeasures
 from equipoise.environments.red_team.report_sections import Phase
-from equipoise.report.cards import CardAnswer, MatchCard
-from equipoise.report.elements import Curve, Curves
-from equipoise.report.section import Cards, Figure, Tiles
+from equipoise.report.recorded_sections import CardAnswer, MatchCard
+from equipoise.report.section import Cards, Curve, Curves, Figure, Tiles
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.reading.history import history, records
 from equipoise.types import Message

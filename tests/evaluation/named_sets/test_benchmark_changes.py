@@ -1,8 +1,8 @@
 """What a run says at its end of the named sets: at the start and now."""
 
 from equipoise.evaluation.measures import Estimate
-from equipoise.evaluation.named_sets.records import AgainstStart, BenchmarkResult
-from equipoise.evaluation.named_sets.section import benchmark_changes
+from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
+from equipoise.evaluation.named_sets.results_section import benchmark_changes
 from equipoise.runs import recipe_loader
 
 

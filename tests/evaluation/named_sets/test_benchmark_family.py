@@ -6,7 +6,7 @@ import pytest
 
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.data import Published
+from equipoise.evaluation.named_sets.published_set import Published
 
 NEEDED = {"prompts": {"prompts": "prompts.jsonl", "judge": "shorter"}}
 KINDS = sorted(Benchmark.known_kinds())

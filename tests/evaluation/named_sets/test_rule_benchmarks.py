@@ -11,6 +11,7 @@ import pytest
 from equipoise.environments.instructions.ifeval import IFEval
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.evaluation.named_sets.item_scores import estimate, paired_differences
 from equipoise.evaluation.named_sets.problems import (
     GSM8K,
     MATH,
@@ -18,7 +19,6 @@ from equipoise.evaluation.named_sets.problems import (
     last_boxed,
     strict_match,
 )
-from equipoise.evaluation.named_sets.statistics import estimate, paired_differences
 from tests.benchmark_answers import answer, failed, made, scored
 from tests.evaluation.named_sets.make_lm_eval_golden import GOLDEN
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from equipoise.environments.assistance.blocks import ParsedOutput
 from equipoise.environments.assistance.game import ASSISTANT, Assistance, assistant_answers
 from equipoise.environments.assistance.payoff_matrix import ACTIONS, QUESTION_TYPES, cell_name
-from equipoise.report.cards import CardAnswer, CardPart, MatchCard
+from equipoise.report.recorded_sections import CardAnswer, CardPart, MatchCard
 from equipoise.types import Judgement, Match, Prompt, Turn
 
 

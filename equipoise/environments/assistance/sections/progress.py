@@ -9,7 +9,7 @@ from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.environments.assistance.sections.readers import Reader, exact, interval_text, known
 from equipoise.evaluation.measures import History
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.elements import Change, Headline
+from equipoise.report.section import Change, Headline
 
 
 @dataclass(frozen=True, slots=True)

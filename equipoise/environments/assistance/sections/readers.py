@@ -9,8 +9,7 @@ from typing import TypeAlias
 from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.evaluation.measures import Estimate, History, Measurement
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.elements import Curve
-from equipoise.report.section import number
+from equipoise.report.section import Curve, number
 
 Measured: TypeAlias = Sequence[Measurement[AssistanceRecord]]  # oldest first
 Reader: TypeAlias = Callable[[AssistanceRecord], Interval | None]

@@ -11,8 +11,7 @@ import numpy as np
 from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.environments.assistance.sections.readers import ends
 from equipoise.evaluation.measures import History
-from equipoise.report.curves import COLOURS
-from equipoise.report.figures import MOST_POINTS
+from equipoise.report.figures import COLOURS, MOST_POINTS
 from equipoise.report.section import Figure, Section, Table, label, number
 
 LEAD = (

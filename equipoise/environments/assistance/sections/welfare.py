@@ -23,10 +23,8 @@ from equipoise.environments.assistance.sections.readers import (
     known,
 )
 from equipoise.evaluation.measures import Estimate, History
-from equipoise.report.curves import curve_figure, lines_figure
-from equipoise.report.elements import Curve, Curves
-from equipoise.report.figures import bars
-from equipoise.report.section import Figure, Section, Table, number
+from equipoise.report.figures import bars, curve_figure, lines_figure
+from equipoise.report.section import Curve, Curves, Figure, Section, Table, number
 
 
 @dataclass(frozen=True, slots=True)

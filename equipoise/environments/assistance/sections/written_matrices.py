@@ -14,10 +14,8 @@ from equipoise.environments.assistance.record import ActualPay, AssistanceRecord
 from equipoise.environments.assistance.sections.readers import Measured, Reader, curve, drawn, exact
 from equipoise.environments.assistance.written_game import GIVEN
 from equipoise.evaluation.measures import History
-from equipoise.report.curves import lines_figure
-from equipoise.report.elements import Curves
-from equipoise.report.figures import heat_map
-from equipoise.report.section import Figure, Section, Table, number
+from equipoise.report.figures import heat_map, lines_figure
+from equipoise.report.section import Curves, Figure, Section, Table, number
 
 COLUMNS = ACTIONS[::-1]  # DA, CQ, AQ
 ROW_NAMES = ("detailed (DQ)", "vague (VQ)")

@@ -10,13 +10,19 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from equipoise.errors import DataError
-from equipoise.evaluation.named_sets.data import HubData, PlacedRow, Published, name_of, text_of
-from equipoise.evaluation.named_sets.records import (
+from equipoise.evaluation.named_sets.item_scores import (
     Answer,
     BenchmarkResult,
     Item,
     ItemScores,
     Judged,
+)
+from equipoise.evaluation.named_sets.published_set import (
+    HubData,
+    PlacedRow,
+    Published,
+    name_of,
+    text_of,
 )
 from equipoise.judges.rules import Refusal
 from equipoise.prompts.rows import read_chat

@@ -13,8 +13,7 @@ import msgspec
 
 from equipoise.evaluation.measures import Estimate, read_record
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.elements import Headline
-from equipoise.report.selection import Selection, shown
+from equipoise.report.section import Headline, Section, Table, Tile, Tiles, shown
 from equipoise.types import PlayerId
 
 
@@ -111,3 +110,48 @@ class SelectionRecord(msgspec.Struct, frozen=True, kw_only=True):
         score, start = self.test[self.chosen].interval, self.test[self.start].interval
         note = f"the best on {by}, tested once; {self.start}: {shown(start)}"
         yield Headline(f"test score of {self.chosen}", shown(score), note)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The player chosen by its score beside the best start, and both on the test that was set
+    aside; `by` is the dev set that chose, "" for the held-out prompts.
+    """
+
+    chosen: str
+    start: str
+    held_out: Mapping[str, Interval | None]
+    test: Mapping[str, Interval | None]
+    win_rate: Interval | None = None
+    by: str = ""
+
+
+def selection_section(selection: Selection) -> Section:
+    """The player that was chosen, and how it does on prompts that chose nothing."""
+    chosen, start = selection.chosen, selection.start
+    score = f"score on {selection.by}" if selection.by else "held-out score"
+    wins = "–" if selection.win_rate is None else selection.win_rate.percent()
+    tiles = [Tile("chosen", chosen, f"by its {score}, of all generations of all players")]
+    lead = f"The {score} chose, so it flatters the chosen player"
+    if selection.test:
+        lead += "; the test was set aside and is used once."
+        tiles.append(
+            Tile(
+                "its test score",
+                shown(selection.test.get(chosen)),
+                f"{start}: {shown(selection.test.get(start))}",
+            )
+        )
+    else:
+        lead += "; no test prompts were set aside (prompts.test)."
+    if chosen == start:
+        lead += f" No later generation has a better {score} than the best start."
+    elif selection.test:
+        note = "on the test, a tie counts half; 95 % interval"
+        tiles.append(Tile(f"wins over {start}", wins, note))
+    rows = tuple(
+        (name, shown(selection.held_out.get(name)), shown(selection.test.get(name)))
+        for name in dict.fromkeys((chosen, start))
+    )
+    table = Table(("player", score, "test score"), rows)
+    return Section("selection", "Selection", (Tiles(tuple(tiles)), table), lead)

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Self
 
 import msgspec
 import numpy as np
 
+from equipoise.evaluation.base import Scores
 from equipoise.evaluation.measures import (
     MANY,
     Estimate,
@@ -18,6 +20,7 @@ from equipoise.evaluation.measures import (
     M,
     Measurement,
     Measures,
+    Records,
     estimate_curves,
     mean_text,
     means,
@@ -26,14 +29,18 @@ from equipoise.evaluation.measures import (
     score_headline,
     score_headlines,
 )
-from equipoise.evaluation.records import Records
 from equipoise.payoffs.cycles import cyclic_warning
-from equipoise.payoffs.intervals import from_standard_error
+from equipoise.payoffs.intervals import Interval, from_standard_error, mean_interval
+from equipoise.payoffs.preference import meeting
 from equipoise.ratings.base import Rating
-from equipoise.report.elements import Curve, Curves, Headline
-from equipoise.report.league import caution, equilibrium_section, payoffs_section, ratings_section
-from equipoise.report.learning import learning_section
-from equipoise.report.section import Section
+from equipoise.report.league_sections import (
+    caution,
+    equilibrium_section,
+    payoffs_section,
+    ratings_section,
+)
+from equipoise.report.learning_sections import learning_section
+from equipoise.report.section import Curve, Curves, Headline, Section
 
 
 class RatingRecord(msgspec.Struct, frozen=True):
@@ -270,3 +277,44 @@ def gap_curves(
         if any(map(math.isfinite, y)):
             curves.append(Curve(name, "", x, y))
     return Curves("gap of each learner", "", tuple(curves), note) if curves else None
+
+
+def mean_score(scores: Scores) -> Interval:
+    """The mean score of the judged answers, prompts counting as clusters."""
+    judged = [
+        (score, prompt)
+        for prompt, answers in scores.items()
+        for score in answers
+        if score is not None
+    ]
+    return mean_interval([score for score, _ in judged], [prompt for _, prompt in judged])
+
+
+def meetings(first: Scores, second: Scores) -> tuple[list[float], list[str]]:
+    """Every judged answer of `first` against every one of `second` on the same prompt.
+
+    Returns the values in [−1, 1], positive where `first` is better, and the prompts.
+    """
+    values: list[float] = []
+    prompts: list[str] = []
+    for prompt, answers in first.items():
+        for own in answers:
+            for other in second[prompt]:
+                value = meeting(own, other)
+                if value is not None:
+                    values.append(value)
+                    prompts.append(prompt)
+    return values, prompts
+
+
+def mean_of(estimates: Mapping[str, Estimate]) -> float | None:
+    """The mean over the players; None where there is none, or one is not known."""
+    values = [estimate.mean for estimate in estimates.values()]
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
+
+
+def best_of(estimates: Mapping[str, Estimate]) -> float | None:
+    """The best player's; None where none is known."""
+    values = (estimate.mean for estimate in estimates.values())
+    return max((value for value in values if value is not None), default=None)
