@@ -26,7 +26,7 @@ from equipoise.judges.mathematics import looks_mathematical
 from equipoise.judges.multiple_choice import stated_option
 from equipoise.judges.quoting import code_of, harmless
 from equipoise.judges.read_verdict import read_choice, read_score
-from equipoise.judges.rules import Refusal, last_number, plain
+from equipoise.judges.rules import Refusal, last_number, plain_text
 from equipoise.players.server_reply import UnusableReplyError, decode, read_reply
 
 SIZE = 1_000_000
@@ -68,7 +68,7 @@ PARSERS: dict[str, Parser] = {
     "verdict": lambda text: read_choice(text, ("A", "B", "tie")),
     "verdict with code": lambda text: read_choice(text, ("A", "B", "tie"), CODE),
     "multiple choice": lambda text: stated_option(text, OPTIONS),
-    "exact answer": plain,
+    "exact answer": plain_text,
     "last number": last_number,
     "mathematics or not": looks_mathematical,
     "refusal": REFUSAL.refuses,

@@ -1,4 +1,4 @@
-"""What a judge is: it scores each seat of a match, or gives a reason why it cannot."""
+"""The base of judges, which score each seat of a match or give a reason why they cannot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View
 Questions = tuple[Player | PlayerId, Sequence[View], Sequence[int]]
 """A player, what it is asked, and a seed for each view."""
 Grades = dict[str, dict[str, float]]
-"""Who voted -> seat -> what it gave the seat's answer."""
+"""Voter -> seat -> its grade of the seat's answer."""
 
 
 def mean_grades(votes: Sequence[Vote]) -> Grades:
@@ -44,10 +44,10 @@ def mean_grades(votes: Sequence[Vote]) -> Grades:
 
 
 def comparable(grades: Grades) -> Grades:
-    """The grades of those who graded every seat that anybody graded.
+    """The grades of the voters who graded every seat that anybody graded.
 
-    Who graded one of two answers says nothing of their order: means over different judges on either
-    side would compare the judges, not the answers.
+    A voter who graded one of two answers says nothing of their order: means over different judges
+    on either side would compare the judges, not the answers.
     """
     seats = set().union(*grades.values())
     return {by: given for by, given in grades.items() if given.keys() == seats}
@@ -55,13 +55,13 @@ def comparable(grades: Grades) -> Grades:
 
 @dataclass(frozen=True)
 class JudgeContext:
-    """What a judge may know and ask of the run that it judges for.
+    """The run's part that a judge may know and ask.
 
-    `seed` is that of everything the judge leaves to chance. `pool` are the players that take part
-    now, learners first. `ratings` are the players' by name as they stand before these matches,
-    empty where nobody was rated yet and all start alike. `resources` keeps what is opened, to be
-    shared and to be closed by the run. `actor` opens a player of the run, or one that only the
-    judge's settings know; `act` has several answer at the same time.
+    seed: of everything that the judge leaves to chance. pool: the players that take part now,
+    learners first. ratings: the players' by name as they stand before these matches; empty where
+    nobody was rated yet and all start alike. resources: keeps the models that it opens, to be
+    shared, and closed by the run. actor: opens a player of the run, or one that only the judge's
+    settings know. act: has several answer at the same time.
     """
 
     game: Game
@@ -117,16 +117,19 @@ class Judge(Component):
     READ: ClassVar = ("name", "compares")
 
     compares: ClassVar[bool] = False
-    """Whether scores only say how seats did against each other, so that those of two matches mean
-    nothing together.
+    """True if scores only compare the seats of one match, so that those of two matches mean nothing
+    together.
     """
 
     _context: JudgeContext | None = PrivateAttr(None)
 
     in_units: ClassVar[bool] = False
-    """Whether it judges each match by itself with a model of its own, asking no player, so that an
+    """True if it judges each match by itself with a model of its own, asking no player, so that an
     executor's workers can do it, some matches at a time.
     """
+
+    bounds: ClassVar[tuple[float, float] | None] = None
+    """The value of `score_range`, where it is the same whatever the settings."""
 
     @abstractmethod
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
@@ -135,9 +138,9 @@ class Judge(Component):
     def judge_checked(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
-        """What `judge` returns.
+        """`judge`, checked.
 
-        Raises EquipoiseError unless that is one judgement per match, in order.
+        Raises EquipoiseError unless it returns one judgement per match, in order.
         """
         judgements = self.judge(matches, prompts)
         judged = [judgement.match for judgement in judgements]
@@ -163,7 +166,7 @@ class Judge(Component):
         """
 
     def faults(self, judge_context: JudgeContext) -> Iterator[str]:
-        """What keeps the judge from working in this context, one message each; asked before a run
+        """Reasons why the judge cannot work in this context, one message each; asked before a run
         begins, and nothing is sampled for it.
         """
         try:
@@ -172,7 +175,9 @@ class Judge(Component):
             yield str(error).removeprefix("judge: ")
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """What a prompt lacks, so that no answer to it can be judged; "" where it lacks nothing."""
+        """The reason why no answer to a prompt can be judged, such as a missing fact; "" where
+        there is none.
+        """
         return ""
 
     @property
@@ -180,11 +185,11 @@ class Judge(Component):
         """The least and the greatest score that it can give; None where that is not known
         beforehand.
         """
-        return None
+        return self.bounds
 
     @property
     def judge_context(self) -> JudgeContext:
-        """Where the judge works. Raises ConfigError before `at` was called."""
+        """The context of the judge. Raises ConfigError before `at` was called."""
         if self._context is None:
             raise ConfigError(
                 f"judge: '{self.kind}' has no context yet: use judge.at(judge_context)"
@@ -192,7 +197,7 @@ class Judge(Component):
         return self._context
 
     def grades_by_votes(self, votes: Sequence[Vote]) -> Grades:
-        """What each voter gave each seat of one match, by the match's recorded votes."""
+        """Each voter's grade of each seat of one match, by the match's recorded votes."""
         return mean_grades(votes)
 
     def questions(self, seats: int, pool: int) -> int:
@@ -202,8 +207,8 @@ class Judge(Component):
         return 0
 
     def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
-        """The judgement under these ratings, by name, of the players who voted; most judges do not
-        weigh votes.
+        """The judgement under these ratings, by name, of its voters; most judges do not weigh
+        votes.
         """
         return judgement
 
@@ -247,7 +252,7 @@ def last_answers(match: Match) -> dict[str, Turn]:
 
 
 def why_unanswered(match: Match) -> list[str]:
-    """Why seats of the match have no last answer."""
+    """The reasons why seats of the match have no last answer."""
     turns = match.last_turns()
     reasons = [
         f"the move failed: {turn.move.error}"

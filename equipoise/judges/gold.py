@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.mathematics import looks_mathematical
 from equipoise.judges.multiple_choice import Choice, options_of
-from equipoise.judges.pointwise import Pointwise, Verdict
+from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
 from equipoise.judges.rules import Exact, Math, Refusal
 from equipoise.types import Judgement, Match, Prompt
 
@@ -19,7 +19,7 @@ from equipoise.types import Judgement, Match, Prompt
 UNCHECKED = "reward_model"
 
 
-class Gold(Pointwise):
+class Gold(BatchPointwise):
     """Judges each prompt by its facts: `harmful` by Refusal, `answer` by another rule.
 
     Choice is for prompts with `choices` and for answers that are true or false, Math for answers
@@ -56,7 +56,6 @@ class Gold(Pointwise):
         return otherwise
 
     def at(self, judge_context: JudgeContext) -> Self:
-        """A copy that works in `judge_context`, `otherwise` too."""
         seated = super().at(judge_context)
         if self.otherwise is None:
             return seated
@@ -64,11 +63,10 @@ class Gold(Pointwise):
         return seated.model_copy(update={"otherwise": otherwise})
 
     def questions(self, seats: int, pool: int) -> int:
-        """Those of `otherwise`, as if no rule could judge any prompt."""
+        """The questions of `otherwise`, as if no rule could judge any prompt."""
         return 0 if self.otherwise is None else self.otherwise.questions(seats, pool)
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id."""
         if self.otherwise is None:
             return super().judge(matches, prompts)
         by_rule = [match for match in matches if self.rule(prompts[match.prompt])]
@@ -79,9 +77,8 @@ class Gold(Pointwise):
         return [judgements[match.id] for match in matches]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """A verdict for each (prompt, text), in order.
-
-        Each rule judges its own prompts in one batch.
+        """A verdict for each (prompt, text), in order; each rule judges its own prompts in one
+        batch.
         """
         verdicts: list[Verdict] = [self._why_no_rule(prompt) for prompt, _ in answers]
         places: dict[str, list[int]] = defaultdict(list)
@@ -99,20 +96,14 @@ class Gold(Pointwise):
                 verdicts[place] = verdict
         return verdicts
 
-    def score(self, prompt: Prompt, text: str) -> Verdict:
-        """The verdict of the rule that the prompt's facts call for; a batch is cheaper."""
-        return self.scores([(prompt, text)])[0]
-
     @property
     def score_range(self) -> tuple[float, float] | None:
-        """0 to 1, unless `otherwise` goes further."""
         if self.otherwise is None:
             return 0.0, 1.0
         limits = self.otherwise.score_range
         return limits and (min(0.0, limits[0]), max(1.0, limits[1]))
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """That no rule can judge it, or what the prompt lacks for its rule."""
         name = self.rule(prompt)
         if not name and self.otherwise is not None:
             return self.otherwise.why_unjudgeable(prompt)

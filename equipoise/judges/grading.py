@@ -1,7 +1,4 @@
-"""What judges share that have models grade each answer alone.
-
-That is their settings, the questions, and the score that several grades make.
-"""
+"""Judges that have models grade each answer alone: settings, questions, scores, and the rubric."""
 
 from __future__ import annotations
 
@@ -61,12 +58,10 @@ class AnswerToGrade:
 
     @property
     def seat(self) -> str:
-        """Whose answer it is."""
         return self.turn.seat
 
     @property
     def text(self) -> str:
-        """The answer itself."""
         return self.turn.move.text
 
     @property
@@ -120,7 +115,6 @@ class GradeSettings(Settings):
 
     @property
     def scale(self) -> dict[str, str]:
-        """The placeholders `low` and `high`, filled."""
         return {"low": f"{self.low:g}", "high": f"{self.high:g}"}
 
 
@@ -154,8 +148,8 @@ class GradingByModels:
     def votes_of_several(
         self, graders: Sequence[tuple[Player | PlayerId, str, Sequence[AnswerToGrade]]]
     ) -> list[list[list[Vote]]]:
-        """Likewise the votes of several graders, each on its own answers; those with adapters on
-        one base grade in one batch.
+        """The votes of several graders, each on its own answers; those with adapters on one base
+        grade in one batch.
         """
         rows = [self._rows(by, answers) for _, by, answers in graders]
         questions = [
@@ -176,7 +170,6 @@ class GradingByModels:
     def _questions(
         self, grader: Player | PlayerId, rows: Sequence[tuple[AnswerToGrade, int]]
     ) -> tuple[Player | PlayerId, list[View], list[int]]:
-        """Who is asked what, with which seeds."""
         tokens = control_tokens_of(self.context.actor(grader)) if rows else ()
         views = [self.question.view(self.quotes(answer), seed, tokens) for answer, seed in rows]
         return grader, views, [seed for _, seed in rows]
@@ -238,9 +231,6 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
     )
 
     def prepare(self) -> None:
-        """Raises DataError for a template that cannot be used, ConfigError for a scale of which no
-        next token can be read.
-        """
         _ = self.question
         if self.verdict == "next_token" and not whole_grades(self.low, self.high):
             raise ConfigError(
@@ -258,7 +248,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
 
     @cached_property
     def question(self) -> Question:
-        """What the models are asked. Raises DataError."""
+        """The template of the question. Raises DataError."""
         return self.question_with(("answer",), self.scale, needed=("answer",))
 
     @property
@@ -276,11 +266,10 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
 
     @property
     def score_range(self) -> tuple[float, float]:
-        """The worst and the best grade."""
         return self.low, self.high
 
     def grades_by_votes(self, votes: Sequence[Vote]) -> Grades:
-        """What each judge gave each answer: the mean of its votes, where unreadable ones count as
+        """Each judge's grade of each answer: the mean of its votes, where unreadable ones count as
         the setting has it. A judge's move that failed never counts.
         """
         if self.unreadable == "missing":
@@ -335,9 +324,9 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         return scores
 
     def _why_unscored(self, votes: Sequence[Vote], of_match: Sequence[Vote]) -> list[str]:
-        """Why these votes on one answer make no score; there is one at least.
+        """The reasons why these votes on one answer, at least one, make no score.
 
-        `of_match` are all votes on the match's answers.
+        of_match: all votes on the match's answers.
         """
         grades = self.grades_by_votes(of_match)
         if any(votes[0].seat in given for given in grades.values()):
@@ -364,7 +353,6 @@ def _with_samples(votes: Sequence[Vote]) -> Iterator[tuple[Vote, int]]:
 
 
 def _is_unreadable(vote: Vote) -> bool:
-    """Whether the judge replied, but without a grade that could be read."""
     return vote.value is None and not vote.reason.startswith(FAILED)
 
 
@@ -380,7 +368,6 @@ def whole_grades(low: float, high: float) -> tuple[int, ...]:
 def readings_by_next_token(
     actor: Actor, views: Sequence[View], grades: Sequence[int]
 ) -> list[Reading]:
-    """The mean grade of each question by the actor, which can read words."""
     assert isinstance(actor, WordReader)
     words = list(map(str, grades))
     beginnings = actor.word_probabilities(views, words)
@@ -388,9 +375,10 @@ def readings_by_next_token(
 
 
 def read_beginning(beginning: WordProbabilities | str, grades: Sequence[int]) -> Reading:
-    """The mean grade Σ_g g·p(g) / Σ_g p(g) by the next token's probabilities.
+    """The mean grade Σ_g g·p(g) / Σ_g p(g) by the next token's probabilities; None where the judge
+    would begin with no grade.
 
-    None where the judge would begin with no grade.
+    The judge writes nothing, so nothing that it might quote can be taken for its verdict.
     """
     if isinstance(beginning, str):
         return Reading(None, f"{FAILED}: {beginning}")
@@ -414,11 +402,9 @@ class Rubric(GradingJudge):
     model: Player = Field(description="the judging model, a player that no seat holds")
 
     def questions(self, seats: int, pool: int) -> int:
-        """One a seat and sample."""
         return seats * self.samples
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id. One batch of questions."""
         answers = answers_to_grade(matches, prompts)
         votes_on = self.grading.votes(self.model, self.name, answers)
         by_match: dict[str, list[Vote]] = defaultdict(list)

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, DataError
-from equipoise.judges.pointwise import Pointwise, Verdict, safety_utilities, tokenised
+from equipoise.judges.pointwise import BatchPointwise, Verdict, safety_utilities, tokenise
 from equipoise.judges.quoting import block, code_of, harmless, transcript
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_encoding
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PLACEHOLDERS = ("question", "answer", "code", "safe", "unsafe")
 
 
-class Guard(Pointwise):
+class Guard(BatchPointwise):
     """Scores each seat's last answer by the probability that a guard model calls it safe.
 
         p_safe   = P(safe word) / (P(safe word) + P(unsafe word))
@@ -42,6 +42,7 @@ class Guard(Pointwise):
     """
 
     kind: Literal["guard"] = "guard"
+    bounds: ClassVar = (0.0, 1.0)
     in_units: ClassVar[bool] = True
     model: str = Field(description="a folder or Hugging Face id of a causal language model")
     text: str | None = Field(
@@ -123,22 +124,12 @@ class Guard(Pointwise):
             return None
         return Template(self.text, "equipoise.judges", "judge.text", ("answer",), PLACEHOLDERS)
 
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """The probability that the answer is safe."""
-        return 0.0, 1.0
-
-    def score(self, prompt: Prompt, text: str) -> Verdict:
-        """The utilities of `text`, or why it has none; a batch is cheaper."""
-        return self.scores([(prompt, text)])[0]
-
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """{"score", "p_safe", "p_unsafe", "unsafe"} of each (prompt, text), in order.
-
-        Where there is no verdict, the reason. Raises ModelError.
+        """{"score", "p_safe", "p_unsafe", "unsafe"} of each (prompt, text), in order, or the reason
+        why there is no verdict. Raises ModelError.
         """
         encoding = self.encoding(self.judge_context.resources)
-        rows, verdicts = tokenised(
+        rows, verdicts = tokenise(
             dict(enumerate(answers)), lambda prompt, text: self.ids(encoding, prompt, text)
         )
         if rows:
@@ -159,10 +150,9 @@ class Guard(Pointwise):
     def messages(
         self, prompt: Prompt, text: str, own_tokens: Sequence[str] = ()
     ) -> tuple[Message, ...]:
-        """The chat that the guard is to answer with its verdict; `own_tokens` are its tokenizer's
-        special tokens.
+        """The chat that the guard answers with its verdict.
 
-        Raises DataError where the template fails.
+        own_tokens: its tokenizer's special tokens. Raises DataError where the template fails.
         """
         # One code for all answers to a prompt, whatever the settings: two answers must not be told
         # apart by it.
@@ -218,7 +208,7 @@ class Guard(Pointwise):
         return verdict_ids[0], verdict_ids[1]
 
     def encoding(self, resources: Resources) -> Encoding:
-        """How the question becomes the model's tokens. Raises ModelError."""
+        """The chat template and tokenizer of the guard. Raises ModelError."""
         options = repr(sorted(self.template_options.items()))
         key = (resolve(self.model), self.max_length, self.template, options)
         return resources.get(

@@ -1,4 +1,4 @@
-"""Whether two pieces of mathematics are equal, by math-verify in a process of its own.
+"""Equality of two pieces of mathematics, by math-verify in a process of its own.
 
 An answer may be built so that comparing it never ends (a tower of powers, say), in C code that no
 signal interrupts; and the time limits of math-verify are signals, which work in the main thread
@@ -54,7 +54,7 @@ class Checker:
         self._stop()
 
     def equal(self, gold: str, answer: str) -> bool | str:
-        """Whether the two are equal, or why that could not be found out.
+        """True if the two are equal, or the reason why that could not be found out.
 
         An answer without mathematics is wrong; a right answer (`gold`) without it is a reason.
         """
@@ -109,7 +109,7 @@ class Checker:
 
 
 def looks_mathematical(answer: Any) -> bool:
-    r"""Whether an answer is a number, or a text with mathematical symbols and no words.
+    """True if an answer is a number, or a text with mathematical symbols and no words.
 
     Symbols are digits, operators and LaTeX commands; a word has three letters or more and is no
     function's name.
@@ -190,7 +190,7 @@ def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
 
 
 def _final(text: str) -> str:
-    """What follows the last "####", with which GSM8K marks its answers.
+    """The text behind the last "####", with which GSM8K marks its answers.
 
     The thin spaces of LaTeX, as in 10,\\!000, are taken out.
     """

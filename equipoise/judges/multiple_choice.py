@@ -1,4 +1,4 @@
-"""Multiple choice: which of the given options a free answer states.
+"""Multiple choice: the option that a free answer states.
 
 An answer states an option in one of these ways, the surer ones first; of several alike, the last
 counts.
@@ -18,8 +18,8 @@ Of two options, denying one states the other: "that is not true" is False.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -47,7 +47,7 @@ REASON = "because|since|as|is|and|for"
 
 
 class Statement(NamedTuple):
-    """Where an answer states an option.
+    """An option that an answer states, and the place where it does.
 
     The greatest is the one that ends last, and of those that end together the longest.
     """
@@ -66,6 +66,7 @@ class Choice(Pointwise):
     """
 
     kind: Literal["choice"] = "choice"
+    bounds: ClassVar = (0.0, 1.0)
     fact: str = Field(
         default="answer",
         description="the fact that holds the right option: its letter, or its text",
@@ -73,32 +74,25 @@ class Choice(Pointwise):
     choices: str = Field(default="choices", description="the fact that holds the options")
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """{"score": 1 or 0}, or why not."""
         question = self._question(prompt)
         if isinstance(question, str):
             return question
         options, right = question
         return {"score": float(stated_option(text, options) == right)}
 
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """0 to 1."""
-        return 0.0, 1.0
-
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """That it lacks options, or a right answer among them."""
         question = self._question(prompt)
         return question if isinstance(question, str) else ""
 
     def _question(self, prompt: Prompt) -> tuple[dict[str, str], str] | str:
-        """(label -> option, the right label), or why there are none."""
+        """(label -> option, the right label), or the reason why there are none."""
         gold = prompt.facts.get(self.fact)
         if gold is None:
             return f"the prompt has no fact '{self.fact}'"
         options = options_of(prompt.facts.get(self.choices), gold)
         if options is None:
             return f"the prompt has no fact '{self.choices}' with two options or more"
-        right = max(_alone(str(gold), options), default=None)
+        right = max(_find_alone(str(gold), options), default=None)
         if right is None:
             return f"the fact '{self.fact}' is {str(gold)[:80]!r}, which is none of the options"
         return options, right.label
@@ -121,9 +115,9 @@ def options_of(choices: Any, gold: Any) -> dict[str, str] | None:
     return options if len(options) > 1 else None
 
 
-def bare(text: str) -> str:
+def bare_text(text: str) -> str:
     """`text` without case, white space, and enclosing marks."""
-    return _even(text).casefold().strip(MARKS)
+    return _even_text(text).casefold().strip(MARKS)
 
 
 def stated_option(text: str, options: Mapping[str, str]) -> str | None:
@@ -131,20 +125,14 @@ def stated_option(text: str, options: Mapping[str, str]) -> str | None:
     half = LONGEST // 2
     if len(text) > LONGEST:  # an option is stated where an answer begins or ends
         text = f"{text[:half]}\n{text[-half:]}"
-    text = _even(text)
-    ways: tuple[Callable[[str, Mapping[str, str]], Iterator[Statement]], ...] = (
-        _alone,
-        _declared,
-        _marked,
-        _named,
-    )
-    for way in ways:
-        if statements := list(way(text, options)):
+    text = _even_text(text)
+    for find in (_find_alone, _find_declared, _find_marked, _find_named):
+        if statements := list(find(text, options)):
             return max(statements).label
     return None
 
 
-def _even(text: str) -> str:
+def _even_text(text: str) -> str:
     """`text` with even width of characters, plain apostrophes, no emphasis, single spaces."""
     text = even_width(text).replace("’", "'").replace("**", "")
     return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
@@ -154,18 +142,18 @@ def _letters(options: Mapping[str, str]) -> list[str]:
     return [label for label in options if len(label) == 1]
 
 
-def _alone(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
-    whole = bare(text)
+def _find_alone(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
+    whole = bare_text(text)
     for label, option in options.items():
         forms = (option, f"{label}. {option}", f"{label}) {option}")
-        if whole == bare(label):
+        if whole == bare_text(label):
             # It goes first: the letter of one option may be the text of another.
             yield Statement(1, len(label), label)
-        elif whole in map(bare, forms):
+        elif whole in map(bare_text, forms):
             yield Statement(0, len(option), label)
 
 
-def _declared(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
+def _find_declared(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
     for label in options:
         for match in re.finditer("|".join(_declarations(label)), text):
             yield Statement(match.end(), len(label), label)
@@ -184,14 +172,14 @@ def _declarations(label: str) -> list[str]:
     return patterns
 
 
-def _marked(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
+def _find_marked(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
     for label in _letters(options):
         for match in re.finditer(_marks(label), text, re.MULTILINE):
             if not WRONG.match(text, match.end()):
                 yield Statement(match.end(), 1, label)
     lower = text.casefold()
     for label, option in options.items():
-        name = re.escape(bare(option))
+        name = re.escape(bare_text(option))
         if not name:
             continue
         opens = rf"\A\W*{name}(?=$|[.!?,;:\n])"
@@ -217,7 +205,7 @@ def _marks(letter: str) -> str:
     return "|".join(forms)
 
 
-def _named(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
+def _find_named(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
     lower = text.casefold()
     widest = (-1, -1)
     for start, end, label in _mentions(text, options):
@@ -240,9 +228,9 @@ def _mentions(text: str, options: Mapping[str, str]) -> list[tuple[int, int, str
     """
     lower = text.casefold()
     patterns = [
-        (label, rf"(?<!\w){re.escape(bare(option))}(?!\w)", lower)
+        (label, rf"(?<!\w){re.escape(bare_text(option))}(?!\w)", lower)
         for label, option in options.items()
-        if bare(option)
+        if bare_text(option)
     ]
     patterns += [
         (label, rf"\({label}\)|(?i:\boption|\bchoice) \(?{label}(?![\w'])", text)

@@ -1,21 +1,21 @@
-"""The judge of whether a text is on the prompt's topic: near it by its embedding."""
+"""A judge of topics: is a text near the prompt, by its embedding?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from equipoise.judges.pointwise import Pointwise, Verdict
+from equipoise.judges.pointwise import BatchPointwise, Verdict
 from equipoise.models.embedding import Embedding, Hashed
 from equipoise.types import Prompt
 
 BLANK = "the prompt's last message is blank"
 
 
-class OnTopic(Pointwise):
+class OnTopic(BatchPointwise):
     """Scores a text 1 where its cosine with the prompt's last message reaches `threshold`.
 
     Else 0; the cosine itself is the `similarity`. A blank text is on no topic: its similarity is 0.
@@ -25,7 +25,8 @@ class OnTopic(Pointwise):
     """
 
     kind: Literal["on_topic"] = "on_topic"
-    embedding: Embedding = Field(Hashed(), description="what texts are compared by")
+    bounds: ClassVar = (0.0, 1.0)
+    embedding: Embedding = Field(Hashed(), description="the embedding by which texts are compared")
     threshold: float = Field(
         0.3,
         ge=-1,
@@ -34,26 +35,14 @@ class OnTopic(Pointwise):
     )
 
     def prepare(self) -> None:
-        """Raises ConfigError or ModelError where the embedding cannot be opened."""
         self.embedding.open(self.judge_context.resources)
 
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """0 to 1."""
-        return 0.0, 1.0
-
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """That its last message is blank."""
         if not prompt.messages or not prompt.messages[-1].content.strip():
             return BLANK
         return ""
 
-    def score(self, prompt: Prompt, text: str) -> Verdict:
-        """The score and the similarity of `text`; a batch is cheaper."""
-        return self.scores([(prompt, text)])[0]
-
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """The score and the similarity of each (prompt, text), in order, or why not."""
         topics = [prompt.messages[-1].content if prompt.messages else "" for prompt, _ in answers]
         vector_BD = self.embedding.open(self.judge_context.resources)(
             [*topics, *(text for _, text in answers)]

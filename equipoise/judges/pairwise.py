@@ -34,42 +34,13 @@ PROBABILITY: Mapping[str, float] = {"A": 1.0, "B": 0.0, "tie": 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One question: which of two answers to `messages` is better?
-
-    `seed` is the question's own.
-    """
+    """A question: which of two answers to `messages` is better? `seed` is the question's own."""
 
     prompt: Prompt
     messages: tuple[Message, ...]
     first: str
     second: str
     seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class SeatPair:
-    """Two seats of a match that answered the same chat, with their last turns."""
-
-    first: Turn
-    second: Turn
-
-    @property
-    def equal(self) -> bool:
-        """Whether both gave the same text."""
-        return self.first.move.text == self.second.move.text
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedPair:
-    """Two seats and the judge's readings of their answers.
-
-    `forward` is with the first seat's answer shown first, `backward` the other way round. Equal
-    texts have no readings: they are a tie.
-    """
-
-    seats: SeatPair
-    forward: Reading | None = None
-    backward: Reading | None = None
 
 
 class Comparing(Judge):
@@ -87,17 +58,13 @@ class Comparing(Judge):
     """
 
     compares: ClassVar[bool] = True
+    bounds: ClassVar = (0.0, 1.0)
 
     flip: Flip = Field(
         default="missing",
         description="when the two orders contradict each other: no comparison, a tie "
         "(½), or the mean of both",
     )
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """Probabilities of winning."""
-        return 0.0, 1.0
 
     @abstractmethod
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
@@ -111,27 +78,19 @@ class Comparing(Judge):
 
         All questions are asked in one call of `compare`.
         """
-        pairs = [_pairs(match) for match in matches]
-        questions = [
-            question
-            for match, of_match in zip(matches, pairs, strict=True)
-            for question in self._questions(match, prompts[match.prompt], of_match)
-        ]
+        pairs_of_match = [_pairs(match) for match in matches]
+        questions: list[Comparison] = []
+        for match, pairs in zip(matches, pairs_of_match, strict=True):
+            prompt = prompts[match.prompt]
+            for first, second in pairs:
+                if first.move.text != second.move.text:
+                    questions.append(self._question(match, prompt, first, second))
+                    questions.append(self._question(match, prompt, second, first))
         readings = iter(self.compare(questions) if questions else [])
-        judgements = []
-        for match, of_match in zip(matches, pairs, strict=True):
-            compared = [_with_readings(pair, readings) for pair in of_match]
-            judgements.append(self._judgement_by_pairs(match, compared))
-        return judgements
-
-    def _questions(
-        self, match: Match, prompt: Prompt, pairs: Sequence[SeatPair]
-    ) -> Iterator[Comparison]:
-        """Two questions for each pair of different texts, one in each order."""
-        for pair in pairs:
-            if not pair.equal:
-                yield self._question(match, prompt, pair.first, pair.second)
-                yield self._question(match, prompt, pair.second, pair.first)
+        return [
+            self._judgement_by_pairs(match, pairs, readings)
+            for match, pairs in zip(matches, pairs_of_match, strict=True)
+        ]
 
     def _question(self, match: Match, prompt: Prompt, first: Turn, second: Turn) -> Comparison:
         seed = seeds.child(
@@ -145,33 +104,37 @@ class Comparing(Judge):
         )
         return Comparison(prompt, first.view.messages, first.move.text, second.move.text, seed)
 
-    def _judgement_by_pairs(self, match: Match, compared: Sequence[ComparedPair]) -> Judgement:
+    def _judgement_by_pairs(
+        self, match: Match, pairs: Sequence[tuple[Turn, Turn]], readings: Iterator[Reading]
+    ) -> Judgement:
+        """The judgement on a match; `readings` gives two for each pair of different texts."""
         votes: list[Vote] = []
         wins: dict[str, list[float]] = {seat: [] for seat in match.seats}
         reasons = dict.fromkeys(why_unanswered(match))
-        for pair in compared:
-            first, second = pair.seats.first.seat, pair.seats.second.seat
-            if pair.forward is None or pair.backward is None:
-                p_first: float | str = 0.5
-            else:
-                p_first = combined(pair.forward, pair.backward, self.flip)
-                votes.append(pair.forward.vote(self.name, first, second))
-                votes.append(pair.backward.vote(self.name, second, first))
+        compared: set[str] = set()
+        for first, second in pairs:
+            compared |= {first.seat, second.seat}
+            p_first: float | str = 0.5
+            if first.move.text != second.move.text:
+                forward, backward = next(readings), next(readings)
+                p_first = combine_orders(forward, backward, self.flip)
+                votes.append(forward.vote(self.name, first.seat, second.seat))
+                votes.append(backward.vote(self.name, second.seat, first.seat))
             if isinstance(p_first, str):
                 reasons[brief_reason(p_first)] = None
             else:
-                wins[first].append(p_first)
-                wins[second].append(1 - p_first)
-        if not reasons and _alone(match, compared):
+                wins[first.seat].append(p_first)
+                wins[second.seat].append(1 - p_first)
+        if not reasons and match.seats.keys() - compared:
             reasons["nobody else answered the same chat"] = None
-        scores = {seat: {"score": sum(won) / len(won)} for seat, won in wins.items() if won}
+        scores = {seat: {"score": sum(own) / len(own)} for seat, own in wins.items() if own}
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 
 
-def combined(forward: Reading, backward: Reading, flip: Flip) -> float | str:
+def combine_orders(forward: Reading, backward: Reading, flip: Flip) -> float | str:
     """P(a beats b) from the readings of both orders, or the reason why there is none.
 
-    `forward` is P(a wins) with a shown first, `backward` P(b wins) with b shown first.
+    forward: P(a wins) with a shown first. backward: P(b wins) with b shown first.
     """
     if forward.value is None:
         return forward.reason
@@ -186,28 +149,13 @@ def combined(forward: Reading, backward: Reading, flip: Flip) -> float | str:
     return (forward.value + swapped) / 2
 
 
-def _pairs(match: Match) -> list[SeatPair]:
-    """Every two seats that answered the same chat."""
-    turns = last_answers(match).values()
+def _pairs(match: Match) -> list[tuple[Turn, Turn]]:
+    """The last turns of every two seats that answered the same chat."""
     return [
-        SeatPair(first, second)
-        for first, second in combinations(turns, 2)
+        (first, second)
+        for first, second in combinations(last_answers(match).values(), 2)
         if first.view.messages == second.view.messages
     ]
-
-
-def _with_readings(pair: SeatPair, readings: Iterator[Reading]) -> ComparedPair:
-    """The pair with the next two readings, or with none where its texts are equal."""
-    if pair.equal:
-        return ComparedPair(pair)
-    return ComparedPair(pair, next(readings), next(readings))
-
-
-def _alone(match: Match, compared: Sequence[ComparedPair]) -> bool:
-    """Whether some seat was compared with no other."""
-    seats = {pair.seats.first.seat for pair in compared}
-    seats |= {pair.seats.second.seat for pair in compared}
-    return bool(match.seats.keys() - seats)
 
 
 class Pairwise(Comparing, QuestionSettings):
@@ -227,23 +175,21 @@ class Pairwise(Comparing, QuestionSettings):
     )
 
     def questions(self, seats: int, pool: int) -> int:
-        """One for each ordered pair of seats."""
         return seats * (seats - 1)
 
     def prepare(self) -> None:
-        """Raises DataError for a template that cannot be used."""
         _ = self.question
 
     @cached_property
     def question(self) -> Question:
-        """What the model is asked. Raises DataError."""
+        """The template of the question. Raises DataError."""
         quoted = ("first", "second")
         question = self.question_with(quoted, needed=quoted)
         schema = {"type": "string", "enum": list(PROBABILITY)}
         return replace(question, verdict="verdict", verdict_schema=schema)
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question 1, 0 or ½, or why the verdict could not be read; one batch."""
+        """For each question 1, 0 or ½, or the reason why the verdict could not be read."""
         tokens = control_tokens_of(self.judge_context.actor(self.model))
         views = [
             self.question.view(self._quotes(comparison), comparison.seed, tokens)
@@ -266,6 +212,5 @@ class Pairwise(Comparing, QuestionSettings):
 
 
 def _read(reply: str, code: str) -> float | Unread:
-    """The probability that A wins, as the reply has it."""
     label = read_choice(reply, tuple(PROBABILITY), code, alone=not code)
     return label if isinstance(label, Unread) else PROBABILITY[label]

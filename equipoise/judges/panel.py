@@ -1,4 +1,4 @@
-"""Several judges as one: the mean, the median, or the majority of their verdicts."""
+"""Judges made of other judges: a panel, and the first place by another judge's scores."""
 
 from __future__ import annotations
 
@@ -83,7 +83,6 @@ class Panel(Judge):
 
     @property
     def compares(self) -> bool:  # type: ignore[override]
-        """Whether scores of two matches mean nothing together."""
         return (
             self.how == "majority"
             or self.standardise
@@ -92,7 +91,7 @@ class Panel(Judge):
 
     @property
     def score_range(self) -> tuple[float, float] | None:
-        """That of the widest members; 0 to 1 by majority, none once standardised."""
+        """The range of the widest members; 0 to 1 by majority, none once standardised."""
         if self.how == "majority":
             return 0.0, 1.0
         if self.standardise:
@@ -104,22 +103,19 @@ class Panel(Judge):
         return min(low for low, _ in known), max(high for _, high in known)
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """Why too few members can judge it."""
+        """The reasons why too few members can judge it; "" where enough can."""
         why = {name: judge.why_unjudgeable(prompt) for name, judge in self.judges.items()}
         reasons = [f"{name}: {reason}" for name, reason in why.items() if reason]
         return "; ".join(reasons) if len(why) - len(reasons) < self.at_least else ""
 
     def at(self, judge_context: JudgeContext) -> Self:
-        """A copy of this panel whose members work in `judge_context`."""
         members = {name: judge.at(judge_context) for name, judge in self.judges.items()}
         return super().at(judge_context).model_copy(update={"judges": members})
 
     def questions(self, seats: int, pool: int) -> int:
-        """Those of all members."""
         return sum(judge.questions(seats, pool) for judge in self.judges.values())
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id."""
         judgements = {
             name: judge.judge_checked(matches, prompts) for name, judge in self.judges.items()
         }
@@ -128,9 +124,9 @@ class Panel(Judge):
             for name, of_member in judgements.items()
         }
         if self.standardise:
-            scores = {name: standardised(of_all) for name, of_all in scores.items()}
+            scores = {name: standardise_scores(of_all) for name, of_all in scores.items()}
         return [
-            self._combined(
+            self._combine(
                 match,
                 {name: of_member[i] for name, of_member in judgements.items()},
                 [of_member[i] for of_member in scores.values()],
@@ -138,7 +134,7 @@ class Panel(Judge):
             for i, match in enumerate(matches)
         ]
 
-    def _combined(
+    def _combine(
         self, match: Match, judgements: Mapping[str, Judgement], member_scores: Sequence[Scores]
     ) -> Judgement:
         """The panel's judgement of `match`, by the judgements of its members by name."""
@@ -193,7 +189,7 @@ def on_all_seats(member_scores: Sequence[Scores]) -> list[Scores]:
     return [scores for scores in member_scores if scores.keys() == seats]
 
 
-def standardised(member_scores: Sequence[Scores]) -> list[Scores]:
+def standardise_scores(member_scores: Sequence[Scores]) -> list[Scores]:
     """One member's scores less their mean, over their standard deviation.
 
     They are all 0 where the scores are all alike.
@@ -207,9 +203,8 @@ def standardised(member_scores: Sequence[Scores]) -> list[Scores]:
 
 
 def _votes(name: str, match: Match, judgement: Judgement) -> list[Vote]:
-    """A member's judgement as votes under its name.
-
-    These are its comparisons, or its score of each seat with the tokens and the cost.
+    """A member's judgement as votes under its name: its comparisons, or its score of each seat with
+    the tokens and the cost.
     """
     if any(vote.other for vote in judgement.votes):
         return [msgspec.structs.replace(vote, by=name) for vote in judgement.votes]
@@ -238,6 +233,7 @@ class FirstPlace(Judge):
     """
 
     kind: Literal["first_place"] = "first_place"
+    bounds: ClassVar = (0.0, 1.0)
     compares: ClassVar[bool] = True
     judge_of_answers: Judge = Field(description="scores each answer alone; its scores are rewards")
     temperature: float = Field(
@@ -254,33 +250,22 @@ class FirstPlace(Judge):
             )
         return judge
 
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """Probabilities."""
-        return 0.0, 1.0
-
     def at(self, judge_context: JudgeContext) -> Self:
-        """A copy that works in `judge_context`, the judge of answers too."""
         inner = self.judge_of_answers.at(judge_context)
         seated = super().at(judge_context)
         return seated.model_copy(update={"judge_of_answers": inner})
 
     def questions(self, seats: int, pool: int) -> int:
-        """Those of the judge of answers."""
         return self.judge_of_answers.questions(seats, pool)
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """What the judge of answers says."""
         return self.judge_of_answers.why_unjudgeable(prompt)
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id."""
         scored = self.judge_of_answers.judge_checked(matches, prompts)
-        return [
-            self._first(match, judgement) for match, judgement in zip(matches, scored, strict=True)
-        ]
+        return list(map(self._by_scores, matches, scored))
 
-    def _first(self, match: Match, judgement: Judgement) -> Judgement:
+    def _by_scores(self, match: Match, judgement: Judgement) -> Judgement:
         by_seat = judgement.by_seat("score")
         if len(by_seat) < 2:
             reason = judgement.reason or "fewer than two answers were scored"

@@ -38,10 +38,8 @@ class Peers(GradingJudge):
     )
 
     def prepare(self) -> None:
-        """Check that the pool is large enough, and the template.
-
-        Raises ConfigError where nobody would be left to judge, DataError for a template that cannot
-        be used.
+        """Raises ConfigError where nobody would be left to judge, DataError for a template that
+        cannot be used.
         """
         names = {player.name for player in self.judge_context.pool}
         if self.who == "others" and len(names) < 3:
@@ -54,11 +52,9 @@ class Peers(GradingJudge):
         super().prepare()
 
     def questions(self, seats: int, pool: int) -> int:
-        """One per seat, sample and peer, with two players at the table."""
         return seats * self.samples * (2 if self.who == "self" else max(0, pool - 2))
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; the peers are asked together. `prompts` by id."""
         grading = self.grading
         answers = answers_to_grade(matches, prompts)
         judges = {match.id: self._judges(match) for match in matches}

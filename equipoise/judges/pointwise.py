@@ -1,4 +1,4 @@
-"""The base of judges that score each seat's last answer on its own."""
+"""The bases of judges that score each seat's last answer on its own, and parts that they share."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Verdict = dict[str, float] | str
 
 
 class Pointwise(Judge):
-    """Scores every seat's last answer.
+    """The base of judges that score every seat's last answer alone.
 
-    A judge of this kind defines `score`, and `scores` where a batch is cheaper. A seat whose move
-    failed, or that never moved, has no score; `reason` is why, for all seats without one.
+    A judge of this kind defines `score`. A seat whose move failed, or that never moved, has no
+    score; `reason` says why, for all seats without one.
     """
 
     @abstractmethod
@@ -30,7 +30,6 @@ class Pointwise(Judge):
         return [self.score(prompt, text) for prompt, text in answers]
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id."""
         answers = [
             (prompts[match.prompt], turn.move.text)
             for match in matches
@@ -56,10 +55,24 @@ class Pointwise(Judge):
         return self.judgement(match, scores or None, "; ".join(reasons))
 
 
-def tokenised(
+class BatchPointwise(Pointwise):
+    """The base of pointwise judges for which a batch of answers is cheaper than one at a time.
+
+    A judge of this kind defines `scores`.
+    """
+
+    @abstractmethod
+    def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
+        """A verdict for each (prompt, text), in order."""
+
+    def score(self, prompt: Prompt, text: str) -> Verdict:
+        return self.scores([(prompt, text)])[0]
+
+
+def tokenise(
     answers: Mapping[int, tuple[Prompt, str]], ids: Callable[[Prompt, str], list[int]]
 ) -> tuple[dict[int, list[int]], dict[int, Verdict]]:
-    """(place -> token ids, place -> why there are none) of answers by their place.
+    """(place -> token ids, place -> reason why there are none) of answers by their place.
 
     `ids` raises DataError for an answer that cannot be tokenised.
     """

@@ -52,11 +52,10 @@ class PreferenceModel(ClassifierSettings, Comparing):
     )
 
     def prepare(self) -> None:
-        """Raises ConfigError or ModelError for a model or template that cannot be used."""
         self._text()
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question P(first beats second), or None and the reason why not.
+        """For each question P(first beats second), or None and the reason.
 
         Raises ModelError, ConfigError.
         """
@@ -78,7 +77,7 @@ class PreferenceModel(ClassifierSettings, Comparing):
         return readings
 
     def _row(self, text: PairText, question: Comparison) -> list[int] | str:
-        """The tokens of one question, or why it cannot be asked."""
+        """The tokens of one question, or the reason why it cannot be asked."""
         try:
             ids = text.ids(question.messages, question.first, question.second)
         except DataError as error:

@@ -26,9 +26,9 @@ Quotes = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one question to a judge came to: a number, or None and the reason.
+    """The result of one question to a judge: a number, or None and the reason.
 
-    `tokens` (of question and reply) and `cost` are what it took.
+    tokens (of question and reply), cost: of the question.
     """
 
     value: float | None
@@ -65,7 +65,7 @@ class QuestionSettings(Settings):
     )
 
     def reference(self, prompt: Prompt) -> str:
-        """What the prompt's facts say under `reference_fact`; "" where they say nothing."""
+        """The prompt's fact `reference_fact` as text; "" where it is absent."""
         fact = prompt.facts.get(self.reference_fact) if self.reference_fact else None
         return "" if fact is None else str(fact)
 
@@ -93,14 +93,14 @@ class QuestionSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """How a judge words its questions, and the form in which it wants the verdicts.
+    """The wording of a judge's questions, and the form of the verdicts.
 
     The model sees one user's message: the template with every text that others wrote quoted under
     the question's code. It never sees who wrote what.
 
-    `constants` fill the placeholders that are alike in all questions. Of a quoted text at most
-    `longest` characters are shown, with `control_tokens` broken up. `verdict` is the name under
-    which the reply's JSON object has the verdict, `verdict_schema` the JSON schema of the verdict.
+    constants: fill the placeholders that are alike in all questions. longest: characters of a
+    quoted text that are shown at most, with `control_tokens` broken up. verdict: the name under
+    which the reply's JSON object has the verdict. verdict_schema: the JSON schema of the verdict.
     """
 
     template: Template
@@ -139,7 +139,7 @@ class Question:
 
     @property
     def asks_for_code(self) -> bool:
-        """Whether a verdict must carry the question's code."""
+        """True if a verdict must carry the question's code."""
         return "code" in self.template.uses
 
     def _schema(self) -> dict[str, Any]:
@@ -163,9 +163,9 @@ def control_tokens_of(actor: Actor) -> tuple[str, ...]:
 
 
 def read_move(move: Move, read: Callable[[str, str], float | Unread], code: str) -> Reading:
-    """What a judging model's move came to, and what it took.
+    """The reading of a judging model's move.
 
-    `read` takes the reply and the code that its verdict must carry, "" for none.
+    read: takes the reply and the code that its verdict must carry, "" for none.
     """
     tokens = move.prompt_tokens + move.tokens
     if move.finish == "error":
@@ -177,8 +177,5 @@ def read_move(move: Move, read: Callable[[str, str], float | Unread], code: str)
 
 
 def brief_reason(reason: str) -> str:
-    """The reason, without the text of a reply that could not be read.
-
-    That text differs from one reply to the next.
-    """
+    """The reason without the text of an unreadable reply, which differs between replies."""
     return UNREADABLE if reason.startswith(UNREADABLE) else reason

@@ -43,21 +43,7 @@ TOKEN = re.compile(
 )
 # Letters without a shape, variation selectors, and marks that only join: what may hide inside a
 # word.
-SHAPELESS = {
-    0x034F,
-    0x115F,
-    0x1160,
-    0x17B4,
-    0x17B5,
-    0x180B,
-    0x180C,
-    0x180D,
-    0x180F,
-    0x2065,
-    0x2800,
-    0x3164,
-    0xFFA0,
-}
+SHAPELESS = set("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0")
 SELECTORS = (range(0xFE00, 0xFE10), range(0xE0000, 0xE1000))
 FOLDED = set("<>|[]{}/_\\#`\"'")  # the punctuation of control tokens and of verdicts
 
@@ -81,18 +67,18 @@ def harmless(text: str, code: str, longest: int, control_tokens: Sequence[str] =
     It has at most `longest` characters and a note of how much was cut. `control_tokens` are the
     judging model's own, broken up besides those of the known families.
     """
-    plain = "".join(map(_shown, text.replace("\r\n", "\n")))
+    plain = "".join(map(_visible_character, text.replace("\r\n", "\n")))
     plain = _beginnings((code,)).sub(r"\g<0> ", plain)
     own = _own_tokens(tuple(control_tokens))
     if own is not None:
         plain = own.sub(r"\g<0> ", plain)
     plain = TOKEN.sub(r"\g<open> ", plain)
-    return shortened(plain, longest)
+    return shorten(plain, longest)
 
 
 @lru_cache(maxsize=64)
 def _own_tokens(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
-    """What finds the beginnings of a model's own tokens; None where the known families hold them
+    """A pattern of the beginnings of a model's own tokens; None where the known families hold them
     all.
     """
     others = [token for token in tokens if len(token.strip()) > 1 and not TOKEN.search(token)]
@@ -101,17 +87,16 @@ def _own_tokens(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
 
 @lru_cache(maxsize=64)
 def _beginnings(tokens: tuple[str, ...]) -> re.Pattern[str]:
-    """What finds the first half of a token before its second half."""
+    """A pattern of a token's first half before its second half."""
     halves = [(token[: len(token) // 2], token[len(token) // 2 :]) for token in tokens]
     forms = [f"{re.escape(first)}(?={re.escape(rest)})" for first, rest in halves]
     starts = "".join(re.escape(c) for c in sorted({first[0] for first, _ in halves}))
     return re.compile(f"(?=[{starts}])(?:{'|'.join(forms)})", re.IGNORECASE)
 
 
-def shortened(text: str, longest: int) -> str:
-    """`text`, or where it is too long its beginning and its end (two parts to one).
-
-    Between them a note says how much was cut.
+def shorten(text: str, longest: int) -> str:
+    """`text`, or where it is too long its beginning and its end (two parts to one), with a note of
+    the length of the cut between them.
     """
     if len(text) <= longest:
         return text
@@ -132,8 +117,8 @@ def transcript(messages: Sequence[Message]) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def _shown(character: str) -> str:
-    """What an invisible, controlling or disguised character becomes.
+def _visible_character(character: str) -> str:
+    """The character that is shown for an invisible, controlling or disguised one.
 
     Line and paragraph separators become line ends. Tokenizers that normalise text would turn wide
     or styled letters and brackets into those of a control token after it was looked for, so they
@@ -143,12 +128,9 @@ def _shown(character: str) -> str:
         return character
     if character in "\r\x85\u2028\u2029":
         return "\n"
-    kind, point = unicodedata.category(character), ord(character)
-    if (
-        kind in ("Cc", "Cf")
-        or point in SHAPELESS
-        or any(point in selectors for selectors in SELECTORS)
-    ):
+    kind = unicodedata.category(character)
+    is_selector = any(ord(character) in selectors for selectors in SELECTORS)
+    if kind in ("Cc", "Cf") or character in SHAPELESS or is_selector:
         return ""
     if kind == "Cs":
         return "\ufffd"

@@ -45,7 +45,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Why no verdict was read."""
+    """The reason why no verdict was read."""
 
     reason: str
 
@@ -69,11 +69,10 @@ class PlacedVerdict(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class VerdictForm(Generic[V]):
-    """What counts as a verdict.
+    """The form of a verdict.
 
-    `keys` are the names that it may stand under, `pattern` matches it in plain text, `parse` gives
-    its value, and `code` is what it must carry, "" for nothing. With `alone` nothing may stand
-    around it.
+    keys: the names that it may stand under. pattern: matches it in plain text. parse: gives its
+    value. code: must stand with it, "" for nothing. alone: nothing may stand around it.
     """
 
     keys: Sequence[str]
@@ -158,7 +157,7 @@ def _last_verdict(reply: str, form: VerdictForm[V]) -> V | Unread:
 
 
 def _is_whole(verdict: PlacedVerdict[V], text: str) -> bool:
-    """Whether nothing but marks, or a fence, stands around a verdict."""
+    """True if nothing but marks, or a fence, stands around a verdict."""
     before, after = text[: verdict.start], text[verdict.end :]
     around = before.removesuffix("json\n") + after
     return not any(map(str.isalnum, around))
@@ -167,7 +166,7 @@ def _is_whole(verdict: PlacedVerdict[V], text: str) -> bool:
 def _inside(
     verdict: PlacedVerdict[V], objects: Sequence[PlacedVerdict[V]], starts: Sequence[int]
 ) -> bool:
-    """Whether a verdict stands within one of the objects, which begin at `starts`."""
+    """True if a verdict stands within one of the objects, which begin at `starts`."""
     last = bisect_right(starts, verdict.start) - 1
     return last >= 0 and verdict.end <= objects[last].end
 
@@ -210,7 +209,7 @@ def _objects(text: str, form: VerdictForm[V]) -> dict[int, tuple[int, list[Any]]
 
 
 def _only_value(values: Sequence[Any], form: VerdictForm[V]) -> V | Unread:
-    """What the verdicts of one object come to: their value, if it is the same."""
+    """The value of the verdicts of one object, if it is the same."""
     distinct: dict[str, V | Unread] = {}
     for value in map(form.parse, values):
         distinct[repr(value)] = value
@@ -266,7 +265,7 @@ def _all_objects(tree: Any) -> Iterator[JsonObject]:
 
 
 def _verdict_values(pairs: JsonObject, form: VerdictForm[V]) -> list[Any]:
-    """What an object has under the keys of a verdict; nothing where it lacks the code."""
+    """An object's values under the keys of a verdict; none where it lacks the code."""
     if form.code and not any(_is_code(value, form.code) for _, value in pairs):
         return []
     return [

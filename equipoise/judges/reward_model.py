@@ -10,7 +10,7 @@ from pydantic import Field
 
 from equipoise.component import Settings
 from equipoise.errors import ConfigError, DataError, ModelError
-from equipoise.judges.pointwise import Pointwise, Verdict, tokenised
+from equipoise.judges.pointwise import BatchPointwise, Verdict, tokenise
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_classifier, load_encoding
 from equipoise.models.resources import Resources
@@ -52,31 +52,22 @@ class ClassifierSettings(Settings):
 
     def scorer(self, resources: Resources) -> SequenceScores:
         """The model, shared through `resources` and gone with them. Raises ModelError."""
-        key = (
-            resolve(self.model),
-            self.dtype,
-            self.device,
-            self.attention,
-            self.head,
-            self.trust_remote_code,
-        )
-        return resources.get(("classifier", *key), self._load)
-
-    def _load(self) -> SequenceScores:
         from equipoise.models.sequence_scores import SequenceScores
 
-        model = load_classifier(
-            self.model,
-            dtype=self.dtype,
-            device=self.device,
-            attention=self.attention,
-            head=self.head,
-            trust_remote_code=self.trust_remote_code,
+        loading = {
+            "dtype": self.dtype,
+            "device": self.device,
+            "attention": self.attention,
+            "head": self.head,
+            "trust_remote_code": self.trust_remote_code,
+        }
+        key = ("classifier", resolve(self.model), *loading.values())
+        return resources.get(
+            key, lambda: SequenceScores(self.model, load_classifier(self.model, **loading))
         )
-        return SequenceScores(self.model, model)
 
 
-class RewardModel(ClassifierSettings, Pointwise):
+class RewardModel(ClassifierSettings, BatchPointwise):
     """Scores each seat's last answer by a sequence classification model.
 
     The text is the model's own chat template over the prompt's messages and the answer. The model
@@ -86,6 +77,7 @@ class RewardModel(ClassifierSettings, Pointwise):
     """
 
     kind: Literal["reward_model"] = "reward_model"
+    bounds: ClassVar = (-math.inf, math.inf)  # rewards have no scale
     in_units: ClassVar[bool] = True
     template: str | None = Field(
         None, description="a Jinja chat template's file, in place of the tokenizer's own"
@@ -117,21 +109,7 @@ class RewardModel(ClassifierSettings, Pointwise):
     )
 
     def prepare(self) -> None:
-        """Check the chat template and the ending.
-
-        Raises ModelError for a model without a chat template, ConfigError for an ending that is not
-        special tokens.
-        """
         self.ending_ids(self.encoding(self.judge_context.resources))
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """Rewards have no scale."""
-        return -math.inf, math.inf
-
-    def score(self, prompt: Prompt, text: str) -> Verdict:
-        """The rewards of `text`, or why it has none; a batch is cheaper."""
-        return self.scores([(prompt, text)])[0]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
         """The rewards of each (prompt, text), in order, or why it has none.
@@ -143,7 +121,7 @@ class RewardModel(ClassifierSettings, Pointwise):
         def ids(prompt: Prompt, text: str) -> list[int]:
             return self.ids(encoding, (*prompt.messages, Message("assistant", text)))
 
-        rows, verdicts = tokenised(dict(enumerate(answers)), ids)
+        rows, verdicts = tokenise(dict(enumerate(answers)), ids)
         if rows:
             scorer = self.scorer(self.judge_context.resources)
             values_of_row = scorer.values(list(rows.values()), self.batch_size, self.score_field)
@@ -167,7 +145,7 @@ class RewardModel(ClassifierSettings, Pointwise):
         return ("score",) if count == 1 else tuple(f"reward_{k}" for k in range(count))
 
     def _weights(self, names: tuple[str, ...]) -> dict[str, float]:
-        """What each reward weighs in the score.
+        """The weight of each reward in the score.
 
         Raises ConfigError where that is not set, or set for a name that no reward has.
         """
@@ -204,7 +182,7 @@ class RewardModel(ClassifierSettings, Pointwise):
         return rewards | {"score": score}
 
     def encoding(self, resources: Resources) -> Encoding:
-        """How chats become the model's tokens.
+        """The chat template and tokenizer of the model.
 
         Raises ModelError where it has no chat template.
         """

@@ -11,7 +11,7 @@ from importlib import resources
 from itertools import groupby
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from equipoise.component import imported
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.mathematics import Checker
-from equipoise.judges.pointwise import Pointwise, Verdict
+from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
 from equipoise.types import Prompt
 
 NUMBER = re.compile(
@@ -27,7 +27,7 @@ NUMBER = re.compile(
 )
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """`text` without case, extra white space, width of characters and enclosing marks."""
     even = even_width(text).replace("’", "'").casefold()
     return " ".join(even.split()).strip(" .!?,;:\"'`*()[]")
@@ -42,6 +42,7 @@ class Exact(Pointwise):
     """
 
     kind: Literal["exact"] = "exact"
+    bounds: ClassVar = (0.0, 1.0)
     fact: str = Field(
         default="answer",
         description="the fact that holds the right answer, or a list of right answers",
@@ -53,13 +54,12 @@ class Exact(Pointwise):
     )
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """{"score": 1 or 0}, or why not."""
         reason = self.why_unjudgeable(prompt)
         if reason:
             return reason
         golds = self._golds(prompt)
         if self.tolerance is None:
-            return {"score": float(plain(text) in map(plain, golds))}
+            return {"score": float(plain_text(text) in map(plain_text, golds))}
         answer = last_number(text)
         near = False
         for number in map(last_number, golds):
@@ -67,13 +67,7 @@ class Exact(Pointwise):
                 near |= abs(answer - number) <= self.tolerance * abs(number)
         return {"score": float(near)}
 
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """0 to 1."""
-        return 0.0, 1.0
-
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """That it has no right answer, or none that is a number where one is needed."""
         golds = self._golds(prompt)
         if not golds:
             return f"the prompt has no fact '{self.fact}'"
@@ -84,7 +78,6 @@ class Exact(Pointwise):
         return ""
 
     def _golds(self, prompt: Prompt) -> list[str]:
-        """The right answers."""
         fact = prompt.facts.get(self.fact)
         facts = fact if isinstance(fact, (list, tuple)) else [fact]
         return [str(gold) for gold in facts if gold is not None]
@@ -96,7 +89,7 @@ def last_number(text: str) -> float | None:
     return float(numbers[-1].replace(",", "").replace("−", "-")) if numbers else None
 
 
-class Math(Pointwise):
+class Math(BatchPointwise):
     """1 when the answer is mathematically equal to the fact, else 0, by math-verify.
 
     An answer without mathematics is wrong. The answer is unjudged when the fact is absent or cannot
@@ -104,6 +97,7 @@ class Math(Pointwise):
     """
 
     kind: Literal["math"] = "math"
+    bounds: ClassVar = (0.0, 1.0)
     fact: str = Field(
         default="answer", description="the fact that holds the right answer, LaTeX or plain"
     )
@@ -128,17 +122,7 @@ class Math(Pointwise):
                 verdicts.append(equal if isinstance(equal, str) else {"score": float(equal)})
         return verdicts
 
-    def score(self, prompt: Prompt, text: str) -> Verdict:
-        """{"score": 1 or 0}, or why not; a batch is cheaper."""
-        return self.scores([(prompt, text)])[0]
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """0 to 1."""
-        return 0.0, 1.0
-
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """That it has no right answer."""
         if prompt.facts.get(self.fact) is None:
             return f"the prompt has no fact '{self.fact}'"
         return ""
@@ -152,6 +136,7 @@ class Refusal(Pointwise):
     """
 
     kind: Literal["refusal"] = "refusal"
+    bounds: ClassVar = (0.0, 1.0)
     fact: str = Field(default="harmful", description="the fact that says whether to refuse")
     path: Path | None = Field(
         default=None,
@@ -162,7 +147,6 @@ class Refusal(Pointwise):
     )
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """{"score": 1 or 0, "refused": 1 or 0}, or why not."""
         reason = self.why_unjudgeable(prompt)
         if reason:
             return reason
@@ -173,13 +157,7 @@ class Refusal(Pointwise):
             "refused": float(refused),
         }
 
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """0 to 1."""
-        return 0.0, 1.0
-
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """That it does not say whether to refuse."""
         harmful = prompt.facts.get(self.fact)
         if harmful is None:
             return f"the prompt has no fact '{self.fact}'"
@@ -188,7 +166,7 @@ class Refusal(Pointwise):
         return ""
 
     def refuses(self, text: str) -> bool:
-        """Whether `text` opens with a refusal or says one near its beginning."""
+        """True if `text` opens with a refusal or says one near its beginning."""
         plain_text = " ".join(text.replace("’", "'").casefold().split())
         beginning = re.sub(r"^\W+", "", plain_text)[: self.window]
         return self._phrases.search(beginning) is not None
@@ -221,18 +199,13 @@ class Shorter(Pointwise):
     """The shorter answer wins: the score is minus its length."""
 
     kind: Literal["shorter"] = "shorter"
+    bounds: ClassVar = (-math.inf, 0.0)
     unit: Literal["characters", "words"] = Field(
         default="characters", description="what length is counted in"
     )
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """{"score": −length}."""
         return {"score": -float(len(text.split() if self.unit == "words" else text))}
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """No answer is shorter than none."""
-        return -math.inf, 0.0
 
 
 class Call(Pointwise):
@@ -256,7 +229,6 @@ class Call(Pointwise):
         return path
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
-        """What the function returned, or why it gave no score."""
         try:
             result = self._function(prompt, text)
         except Exception as error:  # noqa: BLE001  a user's function may raise anything
@@ -294,16 +266,8 @@ def even_width(text: str) -> str:
     """
     if text.isascii():
         return text
-    return unicodedata.normalize("NFKC", _with_few_marks(text))
-
-
-def _with_few_marks(text: str) -> str:
     pieces = []
-    for are_marks, run in groupby(text, _is_mark):
+    for are_marks, run in groupby(text, lambda character: unicodedata.combining(character) != 0):
         piece = "".join(run)
         pieces.append(piece[:MARKS] if are_marks else piece)
-    return "".join(pieces)
-
-
-def _is_mark(character: str) -> bool:
-    return unicodedata.combining(character) != 0
+    return unicodedata.normalize("NFKC", "".join(pieces))

@@ -2,7 +2,7 @@ import pytest
 from judge_context import TestContext
 
 from equipoise.errors import ConfigError
-from equipoise.judges.pairwise import Comparing, combined
+from equipoise.judges.pairwise import Comparing, combine_orders
 from equipoise.judges.question import Reading
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
@@ -101,9 +101,9 @@ def test_what_cannot_be_compared_is_missing_with_its_reason():
 
 
 def test_one_order_alone_is_no_comparison():
-    assert combined(Reading(1.0), Reading(None, "mumbled"), "missing") == "mumbled"
-    assert combined(Reading(None, "mumbled"), Reading(1.0), "tie") == "mumbled"
-    assert combined(Reading(0.5), Reading(0.0), "missing") == 0.75
+    assert combine_orders(Reading(1.0), Reading(None, "mumbled"), "missing") == "mumbled"
+    assert combine_orders(Reading(None, "mumbled"), Reading(1.0), "tie") == "mumbled"
+    assert combine_orders(Reading(0.5), Reading(0.0), "missing") == 0.75
 
 
 def test_a_question_has_the_same_seed_whoever_its_neighbours_are():

@@ -17,7 +17,7 @@ from equipoise.evaluation.named_sets.answer_files import (
     mt_bench_row,
 )
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.judges.pairwise import Comparison, combined
+from equipoise.judges.pairwise import Comparison, combine_orders
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets.results import results as run_results
@@ -129,7 +129,7 @@ def test_a_small_judge_that_always_says_a_prefers_nobody(write):
             for seed, item in enumerate(benchmark.items()[:2])
         ]
     )
-    assert combined(forward, backward, benchmark.judge.flip) == 0.5
+    assert combine_orders(forward, backward, benchmark.judge.flip) == 0.5
 
 
 @pytest.mark.long
