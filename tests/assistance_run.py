@@ -4,16 +4,17 @@ markup.
 
 from pathlib import Path
 
-from equipoise.environments.assistance.blocks import write
+from recorded_run import add_judged, estimate, recorded_run, user_prompt
+
+from equipoise.environments.assistance.blocks import write as write_blocks
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.payoffs.pareto import front
-from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
+from equipoise.types import Match, Message, Move, PlayerId, Turn, View, record_id
 
 HOSTILE = "<script>document.title='pwned'</script> and <b>bold</b> {{ 7 * 7 }}"
 MATRIX = {name: Cell(round(0.5 * i, 1), round(1.5 - 0.4 * i, 1)) for i, name in enumerate(CELLS)}
-GOOD = write(
+GOOD = write_blocks(
     HOSTILE,
     MATRIX,
     "The vague question is best asked back, so I choose VQ_CQ.",
@@ -43,16 +44,6 @@ def points(t: int, prompts: int = 6, ahead: float = 0.0) -> dict[str, list[float
     }
 
 
-def between(mean: float | None, n: int = 6) -> dict:
-    """An interval as a stage keeps it."""
-    return {
-        "mean": mean,
-        "low": None if mean is None else mean - 0.05,
-        "high": None if mean is None else mean + 0.05,
-        "n": 0 if mean is None else n,
-    }
-
-
 def measured(
     t: int, prompts: int = 6, ahead: float = 0.0, sources: tuple[str, ...] = ("clerk",)
 ) -> dict:
@@ -62,17 +53,17 @@ def measured(
     right = 0.5 + 0.1 * t
     return {
         "players": [f"policy@{t}"],
-        "scores": {f"policy@{t}": between(score)},
-        "welfare": between(score),
-        "utilities": {"user": between(0.3 + 0.05 * t), "llm": between(0.4 + 0.02 * t)},
+        "scores": {f"policy@{t}": estimate(score)},
+        "welfare": estimate(score),
+        "utilities": {"user": estimate(0.3 + 0.05 * t), "llm": estimate(0.4 + 0.02 * t)},
         "rates": {
-            "quality_llm": between(0.5),
-            "quality_user": between(0.5),
-            "format": between(0.75),
-            "readable": between(0.8),
-            "matrix": between(None),
+            "quality_llm": estimate(0.5),
+            "quality_user": estimate(0.5),
+            "format": estimate(0.75),
+            "readable": estimate(0.8),
+            "matrix": estimate(None),
         },
-        "right": between(right),
+        "right": estimate(right),
         "actions": {
             "vague": {"DA": 1 - right, "CQ": right - 0.1, "AQ": 0.05, "none": 0.05, "n": 4.0},
             "detailed": {"DA": right, "CQ": 1 - right, "AQ": 0.0, "none": 0.0, "n": 2.0},
@@ -90,13 +81,13 @@ def measured(
         },
         "sources": {
             source: {
-                "welfare": between(score),
-                "user": between(0.3),
-                "llm": between(0.4),
-                "quality_llm": between(0.5),
-                "quality_user": between(0.5),
-                "format": between(0.75),
-                "right": between(None),
+                "welfare": estimate(score),
+                "user": estimate(0.3),
+                "llm": estimate(0.4),
+                "quality_llm": estimate(0.5),
+                "quality_user": estimate(0.5),
+                "format": estimate(0.75),
+                "right": estimate(None),
                 "tokens": 100.0,
                 "response_share": 0.1,
                 "quality_per_1000_tokens": None,
@@ -113,7 +104,7 @@ def measured(
     }
 
 
-def write_run(
+def write(
     folder: Path,
     generations: int = 4,
     every: int = 2,
@@ -124,42 +115,27 @@ def write_run(
     """Write the run; `facts` go to what was measured. Its answers are well-formed, faulty, and
     failed.
     """
-    settings = recipe_loader.load("quickstart", [f"generations={generations}", *SETTINGS])
-    with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
-        judge = settings.judge_of("policy").name
+    overrides = [f"generations={generations}", *SETTINGS]
+    with recorded_run(folder, "quickstart", overrides) as run:
         for t in range(0, generations + 1, every) if played else ():
-            _play(run, t, judge, harmful)
+            _play(run, t, harmful)
             run.ledger.finish(f"{t}/measure", t, "measure", measured(t, **facts), 0.1)
     return folder
 
 
-def _play(run: RunDirectory, t: int, judge: str, harmful: bool) -> None:
-    prompts = [
-        Prompt(
-            f"p{i}",
-            (Message("system", "Be brief."), Message("user", f"question {i}")),
-            {"harmful": harmful},
-        )
-        for i in range(3)
-    ]
+def _play(run: RunDirectory, t: int, harmful: bool) -> None:
+    judge = run.config.judge_of("policy").name
+    brief = Message("system", "Be brief.")
+    prompts = [user_prompt(f"p{i}", f"question {i}", brief, harmful=harmful) for i in range(3)]
     if t == 0:
         run.ledger.add_prompts(prompts, "held_out", 0)
-    told = View(
-        (Message("system", "Be brief."), Message("user", "Write four blocks. The question: …"))
-    )
+    view = View((brief, Message("user", "Write four blocks. The question: …")))
     moves = (Move(GOOD), Move(FAULTY, "length"), Move("", "error", error="out of memory"))
     for i, (prompt, move) in enumerate(zip(prompts, moves, strict=True)):
         seats = {"assistant": PlayerId("policy", t)}
-        match = Match(
-            record_id("m", t, i),
-            t,
-            "held_out",
-            "assistance",
-            prompt.id,
-            seats,
-            i,
-            (Turn("assistant", told, move),),
-        )
+        turns = (Turn("assistant", view, move),)
+        name = record_id("m", t, i)
+        match = Match(name, t, "held_out", "assistance", prompt.id, seats, i, turns)
         scores = {
             "DA": 0.0,
             "CQ": 1.0,
@@ -167,11 +143,9 @@ def _play(run: RunDirectory, t: int, judge: str, harmful: bool) -> None:
             "score": 0.5 - 0.25 * i,
             "user": 0.25,
             "llm": 1.0,
-            "quality_llm": 1,
+            "quality_llm": 1.0,
         }
-        said = None if i == 2 else {"assistant": scores}
-        word = Judgement(
-            record_id("j", t, i), match.id, judge, said, "" if said else "the move failed"
-        )
-        run.ledger.add_matches([match])
-        run.ledger.add_judgements([(match, word)])
+        if i == 2:
+            add_judged(run, match, judge, None, "the move failed")
+        else:
+            add_judged(run, match, judge, {"assistant": scores})

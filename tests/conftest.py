@@ -32,7 +32,7 @@ pytest_plugins = [
     "tiny_models",
     "openai_server",
     "vllm_server",
-    "fixtures.adapter_run",
+    "fixtures.finished_runs",
     "fixtures.commands",
     "fixtures.harnesses",
     "fixtures.hub",

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from equipoise.runs import recipe_loader
+from recorded_run import add_judged, recorded_run, user_prompt
+
 from equipoise.runs.directory import RunDirectory
-from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
+from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, record_id
 
 PLAYERS = ("poet", "clerk", "sage")
 ANSWERS = {
@@ -28,7 +29,7 @@ def write(
         "judge": "shorter",
         "evaluate": "sets",
     }
-    with RunDirectory.create(recipe_loader.load(settings), folder) as run:
+    with recorded_run(folder, settings) as run:
         for i in range(prompts):
             add_answers(run, i, answers, split)
     return folder
@@ -38,16 +39,11 @@ def add_answers(
     run: RunDirectory, i: int, answers: Mapping[str, str], split: str = "held_out"
 ) -> None:
     """Record prompt number i, everybody's answers to it, and their judgements."""
-    prompt = Prompt(f"p{i}", (Message("user", f"What is number {i}?"),))
+    prompt = user_prompt(f"p{i}", f"What is number {i}?")
     run.ledger.add_prompts([prompt], split, 0)
-    judged = []
     for name, text in answers.items():
         match = match_of(prompt, {"1": (name, text.format(i=i))}, split)
-        scores = {"1": {"score": -float(len(text))}}
-        identity = record_id("judgement", match.id, "shorter")
-        judged.append((match, Judgement(identity, match.id, "shorter", scores)))
-    run.ledger.add_matches(match for match, _ in judged)
-    run.ledger.add_judgements(judged)
+        add_judged(run, match, "shorter", {"1": {"score": -float(len(text))}})
 
 
 def match_of(prompt: Prompt, seats: Mapping[str, tuple[str, str]], split: str) -> Match:

@@ -6,21 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from recorded_run import add_judged, estimate, recorded_run, user_prompt
 
-from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.types import (
-    Judgement,
-    Match,
-    Message,
-    Move,
-    PlayerId,
-    Prompt,
-    Turn,
-    View,
-    Vote,
-    record_id,
-)
+from equipoise.types import Match, Message, Move, PlayerId, Turn, View, Vote, record_id
 
 Facts = dict[str, Any]
 
@@ -33,12 +22,9 @@ def write(folder: Path, generations: int = 5, per_generation: int = 120, seed: i
     cannot be read.
     """
     dice = np.random.default_rng(seed)
-    settings = recipe_loader.load("sparta_clerks", [f"generations={generations}"])
-    with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
+    with recorded_run(folder, "sparta_clerks", [f"generations={generations}"]) as run:
         for t in range(generations):
-            prompts = [
-                Prompt(f"p{t}-{i}", (Message("user", f"What is {i} plus {t}?"),)) for i in range(20)
-            ]
+            prompts = [user_prompt(f"p{t}-{i}", f"What is {i} plus {t}?") for i in range(20)]
             run.ledger.add_prompts(prompts, "train", t)
             _play(run, t, per_generation, dice)
             run.ledger.finish(f"{t}/rate", t, "rate", _standing(t, dice), 0.1)
@@ -55,8 +41,7 @@ def write(folder: Path, generations: int = 5, per_generation: int = 120, seed: i
 
 
 def _play(run: RunDirectory, t: int, number: int, dice: np.random.Generator) -> None:
-    judge, clerk = (run.config.judge.name, "clerk")
-    words = []
+    judge = run.config.judge.name
     for i in range(number):
         a, b = dice.choice(6, 2, replace=False)
         seats = {"1": PlayerId(NAMES[a], t), "2": PlayerId(NAMES[b], t)}
@@ -81,24 +66,12 @@ def _play(run: RunDirectory, t: int, number: int, dice: np.random.Generator) -> 
             s: {"score": float(np.mean([v.value for v in votes if v.seat == s and v.value]))}
             for s in seats
         }
-        silent = i % 29 == 28
-        words.append(
-            (
-                match,
-                Judgement(
-                    record_id(match.id, judge),
-                    match.id,
-                    judge,
-                    None if silent else means,
-                    "nobody could be read" if silent else "",
-                    tuple(votes),
-                ),
-            )
-        )
+        if i % 29 == 28:
+            add_judged(run, match, judge, None, "nobody could be read", votes)
+        else:
+            add_judged(run, match, judge, means, votes=votes)
         exact = {s: {"score": float(value > 0.2)} for s, value in good.items()}
-        words.append((match, Judgement(record_id(match.id, clerk), match.id, clerk, exact)))
-    run.ledger.add_matches([match for match, _ in words])
-    run.ledger.add_judgements(words)
+        add_judged(run, match, "clerk", exact)
     facts: Facts = {
         "judge": judge,
         "answers": 2 * number,
@@ -157,9 +130,6 @@ def _measure(t: int) -> Facts:
     )
     payoff = np.triu(payoff, 1) - np.triu(payoff, 1).T
 
-    def interval(mean: float) -> Facts:
-        return {"mean": mean, "low": mean - 0.04, "high": mean + 0.04, "n": 300}
-
     newest = [f"{name}@{t}" for name in NAMES]
     return {
         "players": league,
@@ -173,20 +143,21 @@ def _measure(t: int) -> Facts:
         "cycle_share": 0.42,
         "cyclic_triples": 0.4,
         "ratings": [{"name": name, "value": 1500.0, "low": None, "high": None} for name in league],
-        "scores": {f"{name}@{t}": interval(0.4 + 0.06 * t + 0.2 * SKILL[name]) for name in NAMES},
-        "win_rates": {f"{name}@{t}": interval(0.5 + 0.04 * t) for name in NAMES} if t else {},
+        "scores": {
+            f"{name}@{t}": estimate(0.4 + 0.06 * t + 0.2 * SKILL[name], 0.04, 300) for name in NAMES
+        },
+        "win_rates": {f"{name}@{t}": estimate(0.5 + 0.04 * t, 0.04, 300) for name in NAMES}
+        if t
+        else {},
     }
 
 
 def _select(t: int) -> Facts:
-    def interval(mean: float) -> Facts:
-        return {"mean": mean, "low": mean - 0.05, "high": mean + 0.05, "n": 200}
-
     chosen, start = f"veteran@{t}", "veteran@0"
     return {
         "chosen": chosen,
         "start": start,
-        "held_out": {chosen: interval(0.84), start: interval(0.54)},
-        "test": {chosen: interval(0.81), start: interval(0.55)},
-        "win_rate": interval(0.72),
+        "held_out": {chosen: estimate(0.84, n=200), start: estimate(0.54, n=200)},
+        "test": {chosen: estimate(0.81, n=200), start: estimate(0.55, n=200)},
+        "win_rate": estimate(0.72, n=200),
     }

@@ -4,9 +4,10 @@ rather be markup.
 
 from pathlib import Path
 
-from equipoise.runs import recipe_loader
+from recorded_run import add_judged, recorded_run, user_prompt
+
 from equipoise.runs.directory import RunDirectory
-from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, Turn, View, record_id
+from equipoise.types import Match, Message, Move, PlayerId, Turn, View, record_id
 
 ATTACK = "<script>document.title='pwned'</script> and <b>bold</b> {{ 7 * 7 }}"
 LONG = "First, take two thin wires. " * 60
@@ -19,12 +20,9 @@ def write(
     """Write the run: the players learn `phase` generations in turn; every attack on an even
     generation succeeds.
     """
-    settings = recipe_loader.load(
-        "gpo_clerks", [f"generations={generations}", f"evaluate.every={every}"]
-    )
+    overrides = [f"generations={generations}", f"evaluate.every={every}"]
     ages = {"defender": 0, "adversary": 0}
-    with RunDirectory.create(settings, folder) as run, run.ledger.transaction():
-        judge = settings.judge_of("defender").name
+    with recorded_run(folder, "gpo_clerks", overrides) as run:
         league: dict[str, list[str]] = {name: [] for name in ages}
         for t in range(generations + 1):
             if t % every == 0:
@@ -33,7 +31,7 @@ def write(
                 run.ledger.finish(f"{t}/measure", t, "measure", measured(t, ages, league), 0.1)
             if t < generations:
                 learner = ("defender", "adversary")[t // phase % 2]
-                _play(run, t, ages, judge)
+                _play(run, t, ages)
                 run.ledger.finish(f"{t}/turn", t, "turn", {"learn": [learner]}, 0.0)
                 parts = {f"{learner}.score": 0.5 + t, f"{learner}.self_bleu": -0.25}
                 paid = {"reward": 0.25 + t, "parts": parts, "repeated": {learner: repeated}}
@@ -87,27 +85,24 @@ def measured(t: int, ages: dict[str, int], league: dict[str, list[str]]) -> dict
     }
 
 
-def _play(run: RunDirectory, t: int, ages: dict[str, int], judge: str) -> None:
-    prompts = [
-        Prompt(f"p{t}-{i}", (Message("user", f"seed {t}-{i}"),), {"harmful": i < 3})
-        for i in range(4)
-    ]
+def _play(run: RunDirectory, t: int, ages: dict[str, int]) -> None:
+    judge = run.config.judge_of("defender").name
+    prompts = [user_prompt(f"p{t}-{i}", f"seed {t}-{i}", harmful=i < 3) for i in range(4)]
     run.ledger.add_prompts(prompts, "train", t)
-    seats = {name: PlayerId(name, ages[name]) for name in ("adversary", "defender")}
+    players = {name: PlayerId(name, ages[name]) for name in ("adversary", "defender")}
+    won = float(t % 2 == 0)
     for i, prompt in enumerate(prompts):
         attacked = i < 3
-        told = View((Message("user", f"Rewrite: seed {t}-{i}"),))
-        answer = Turn("defender", View((Message("user", ATTACK),)), Move(LONG))
-        turns = (Turn("adversary", told, Move(ATTACK)), answer) if attacked else (answer,)
-        here = seats if attacked else {"defender": seats["defender"]}
-        match = Match(record_id("m", t, i), t, "train", "red_team", prompt.id, here, i, turns)
-        won = float(t % 2 == 0)
+        seats = players if attacked else {"defender": players["defender"]}
+        request = View((Message("user", f"Rewrite: seed {t}-{i}"),))
+        turns = (Turn("defender", View((Message("user", ATTACK),)), Move(LONG)),)
         scores = {"defender": {"score": 1 - won, "p_safe": 1 - won, "unsafe": won}}
         if attacked:
+            turns = (Turn("adversary", request, Move(ATTACK)), *turns)
             scores["adversary"] = {"score": won, "success": won, "refused": 0.0}
-        silent = i == 2
-        word = Judgement(
-            record_id("j", t, i), match.id, judge, None if silent else scores, "unreadable" * silent
-        )
-        run.ledger.add_matches([match])
-        run.ledger.add_judgements([(match, word)])
+        name = record_id("m", t, i)
+        match = Match(name, t, "train", "red_team", prompt.id, seats, i, turns)
+        if i == 2:
+            add_judged(run, match, judge, None, "unreadable")
+        else:
+            add_judged(run, match, judge, scores)

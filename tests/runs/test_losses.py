@@ -1,15 +1,14 @@
 """From metrics to the curves of optimizer steps."""
 
 import pytest
-import red_team_run
 
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.reading.training_curves import losses
 
 
 @pytest.mark.long
-def test_a_learner_that_counts_on_has_one_curve_over_its_own_steps(tmp_path):
-    with RunDirectory.read(red_team_run.write(tmp_path / "run")) as run:
+def test_a_learner_that_counts_on_has_one_curve_over_its_own_steps(recorded_folder):
+    with RunDirectory.read(recorded_folder("red_team")) as run:
         series = {line.name: line for line in losses(run)}
     reward = series["reward of adversary"]
     assert reward.x == (1, 2, 3, 4) and reward.boundaries == ()

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.long  # they share a whole run
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return pool_run.write(tmp_path_factory.mktemp("pool") / "run", generations=3, per_generation=60)
+def folder(recorded_folder):
+    return recorded_folder("pool", generations=3, per_generation=60)
 
 
 @pytest.fixture(scope="module")

@@ -36,8 +36,8 @@ LONG = {"poet": 0, "sage": 1, "clerk": 2}  # people's taste: what they like firs
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return people_run.write(tmp_path_factory.mktemp("people") / "run")
+def folder(recorded_folder):
+    return recorded_folder("people")
 
 
 @pytest.fixture

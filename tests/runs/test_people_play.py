@@ -5,7 +5,6 @@ what they played is recorded as any match.
 import importlib.util
 import io
 
-import people_run
 import pytest
 
 from equipoise.errors import ConfigError, DataError
@@ -21,8 +20,8 @@ CHAT = {"kind": "assistance", "text": "none", "blocks": False, "simulated": True
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return people_run.write(tmp_path_factory.mktemp("play") / "run", answers=ANSWERS)
+def run(recorded_folder):
+    return recorded_folder("people", answers=ANSWERS)
 
 
 def test_a_person_plays_a_finite_game_and_is_judged(run):

@@ -13,10 +13,9 @@ from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, T
 
 
 @pytest.fixture(scope="module")
-def cards(tmp_path_factory):
-    folder = assistance_run.write_run(tmp_path_factory.mktemp("assistance") / "run")
+def cards(recorded_folder):
     history = History(("policy",), (), Assistance())
-    with RunDirectory.read(folder) as run:
+    with RunDirectory.read(recorded_folder("assistance")) as run:
         prompts = {prompt.id: prompt for prompt in run.ledger.prompts("held_out", 0)}
         matches = run.ledger.matches("held_out", 0)
         judgements = run.ledger.judgements_of(match.id for match in matches)

@@ -12,11 +12,8 @@ from equipoise.runs.reading.page import page
 
 
 @pytest.fixture(scope="module")
-def collected(tmp_path_factory):
-    folder = assistance_run.write_run(
-        tmp_path_factory.mktemp("assistance") / "run", sources=("clerk", "wildguard")
-    )
-    with RunDirectory.read(folder) as run:
+def collected(recorded_folder):
+    with RunDirectory.read(recorded_folder("assistance", sources=("clerk", "wildguard"))) as run:
         return page(run)
 
 
@@ -47,9 +44,9 @@ def matches(content):
 
 
 @pytest.mark.long
-def test_harmful_prompts_fold_the_answers_away(collected, tmp_path):
+def test_harmful_prompts_fold_the_answers_away(collected, recorded_folder):
     section, browser = matches(collected)
     assert browser.folded == "" and "block by block" in section.lead
-    with RunDirectory.read(assistance_run.write_run(tmp_path / "harm", harmful=True)) as run:
+    with RunDirectory.read(recorded_folder("assistance", harmful=True)) as run:
         _, browser = matches(page(run))
     assert browser.folded == WARNING

@@ -5,6 +5,7 @@ import math
 import assistance_run
 import numpy as np
 import pytest
+from recorded_run import estimate
 
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
@@ -99,7 +100,7 @@ def test_curves_leave_out_what_was_not_measured(measured):
     ] == pytest.approx(0.8)
     names = [curve.name for curve in single_curves(measured.measurements)]
     assert names[-1] == "Hypervolume"
-    none = assistance_run.measured(0) | {"right": assistance_run.between(None), "length": {}}
+    none = assistance_run.measured(0) | {"right": estimate(None), "length": {}}
     bare = (measurement(0, none),)
     assert [curve.name for curve in single_curves(bare)] == ["Hypervolume"]
     assert "right move" not in [

@@ -9,8 +9,8 @@ from equipoise.runs.directory import RunDirectory
 
 @pytest.fixture
 def runs(tmp_path):
-    assistance_run.write_run(tmp_path / "a", prompts=8)
-    assistance_run.write_run(tmp_path / "b", prompts=6, ahead=0.125)
+    assistance_run.write(tmp_path / "a", prompts=8)
+    assistance_run.write(tmp_path / "b", prompts=6, ahead=0.125)
     with RunDirectory.create(recipe_loader.load("rock_paper_scissors", []), tmp_path / "finite"):
         return tmp_path
 
@@ -61,7 +61,7 @@ def test_generations_of_one_run(command, runs):
 
 @pytest.mark.long
 def test_what_cannot_be_compared_is_one_message(command, runs):
-    assistance_run.write_run(runs / "new", played=False)
+    assistance_run.write(runs / "new", played=False)
     for arguments, words in (
         (["a", "finite"], "plays the game 'matrix'"),
         (["new", "a"], "nothing was measured yet"),

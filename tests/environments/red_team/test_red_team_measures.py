@@ -33,10 +33,8 @@ FIRST = red_team_run.measured(0, AGES, NAMES)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    with RunDirectory.read(
-        red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")
-    ) as opened:
+def run(recorded_folder):
+    with RunDirectory.read(recorded_folder("red_team")) as opened:
         yield opened
 
 

@@ -12,8 +12,8 @@ from equipoise.runs.reading.page import page
 
 
 @pytest.fixture(scope="module")
-def content(tmp_path_factory):
-    with RunDirectory.read(red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")) as run:
+def content(recorded_folder):
+    with RunDirectory.read(recorded_folder("red_team")) as run:
         return page(run)
 
 

@@ -97,8 +97,8 @@ def test_attacks_are_folded_away_and_say_what_they_are_a_choice_of():
 
 
 @pytest.fixture(scope="module")
-def collected(tmp_path_factory):
-    with RunDirectory.read(red_team_run.write(tmp_path_factory.mktemp("red_team") / "run")) as run:
+def collected(recorded_folder):
+    with RunDirectory.read(recorded_folder("red_team")) as run:
         return list(RedTeamMeasures.sections(history(run), records(run)))
 
 
