@@ -90,7 +90,7 @@ class VerbGroup(TyperGroup):
         for verb, text in VERBS.items():
             self.add_command(TyperCommand(verb, help=text))
         self.games = {game: GameGroup(game, paths) for game, paths in added("COMMANDS").items()}
-        self.commands |= self.games
+        self.commands.update(self.games)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """(the verb's name, the verb, the rest of the arguments)."""

@@ -81,7 +81,7 @@ def play(
     your name.
     """
     from equipoise.cli import ask_for_trust
-    from equipoise.serve import people_server
+    from equipoise.serve import play_page
     from equipoise.serve.server import choose_token
 
     options: dict[str, Any] = {
@@ -93,7 +93,7 @@ def play(
         "trust": ask_for_trust(folder, trust),
     }
     if page:
-        people_server.play(
+        play_page.play(
             folder,
             **options,
             host=host,
@@ -102,7 +102,7 @@ def play(
             announce=lambda address: announce_page(address, token_env, json),
         )
         return
-    with people_server.arcade(folder, **options) as arcade:
+    with play_page.arcade(folder, **options) as arcade:
         _at_the_terminal(arcade, name, json)
 
 

@@ -45,10 +45,10 @@ def vote(
     A page shows two answers to a prompt, blind and in random order. Votes are kept as judgements by
     `human`; `equipoise rate RUN --judge human` ranks the players by them.
     """
-    from equipoise.serve import people_server
+    from equipoise.serve import vote_page
     from equipoise.serve.server import choose_token
 
-    people_server.vote(
+    vote_page.vote(
         folder,
         part=part or "",
         overlap=overlap,

@@ -33,11 +33,11 @@ def watch(
     A page shows where they are, how fast, what they have measured and spent, their last matches,
     and the report. Runs are only read.
     """
-    from equipoise.serve import people_server
+    from equipoise.serve import watch_page
     from equipoise.serve.server import choose_token
 
     os.nice(10)  # the runs come first
-    people_server.watch(
+    watch_page.watch(
         folders,
         host=host,
         port=port,

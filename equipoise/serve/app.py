@@ -1,13 +1,14 @@
-"""The HTTP application, as OpenAI's clients expect it: models, chat completions and completions;
-beside them the tokenizer's endpoints that vLLM has, and /health.
+"""The HTTP applications: models as OpenAI's clients expect them, with the tokenizer's endpoints of
+vLLM and /health beside them; and pages for people.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,22 +16,37 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from equipoise import report
+from equipoise.errors import UserError
+from equipoise.serve.asgi_endpoint import Endpoint, Gate, Limits
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.chat_endpoint import ChatEndpoint
-from equipoise.serve.completion_endpoint import CompletionEndpoint
-from equipoise.serve.gate import Gate, Limits
-from equipoise.serve.protocol import Problem, Reply
-from equipoise.serve.tokenizer_endpoints import Detokenize, Tokenize, TokenizerInfo
+from equipoise.serve.chat_completions import ChatEndpoint
+from equipoise.serve.protocol import Problem, Reply, read_object
+from equipoise.serve.text_endpoints import CompletionEndpoint, Detokenize, Tokenize, TokenizerInfo
 
 POSTED = {
     "/v1/chat/completions": ChatEndpoint,
     "/v1/completions": CompletionEndpoint,
     "/tokenize": Tokenize,
     "/detokenize": Detokenize,
+}
+Call = Callable[[dict[str, Any]], Awaitable[Any]]
+PAGES = Path(__file__).parent / "pages"
+COLOURS = Path(report.__file__).parent / "page.css"  # the report's
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
 }
 
 
@@ -78,8 +94,73 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
     return app
 
 
+def _model(name: str, catalogue: Catalogue) -> dict[str, object]:
+    return {"id": name, "object": "model", "created": catalogue.created, "owned_by": "equipoise"}
+
+
+def page_app(
+    name: str, calls: Mapping[str, Call], limits: Limits, token: str | None, policy: str = POLICY
+) -> Starlette:
+    """The application of the page `name`: one HTML file, its script and its style, and /api/CALL
+    for each of `calls`, to which a JSON object is posted.
+
+    The page asks no other address for anything, and its files hold no data: what is shown comes
+    from calls, which need the token.
+
+    `policy` is the page's content security policy; `token` as `app.create` has it.
+    """
+    files = {
+        "/": _file("text/html", PAGES / f"{name}.html", policy=policy),
+        "/page.css": _file("text/css", COLOURS, PAGES / "pages.css"),
+        "/page.js": _file("text/javascript", PAGES / "client.js", PAGES / f"{name}.js"),
+    }
+    gate = Gate(limits.concurrency, limits.queue)
+    app = Starlette(
+        routes=[
+            *(Route(path, file) for path, file in files.items()),
+            *(
+                Route(f"/api/{each}", JsonCall(call, limits, gate), methods=["POST"])
+                for each, call in calls.items()
+            ),
+        ],
+        **guarded(token, frozenset(files)),
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+class JsonCall(Endpoint):
+    """Answers a posted JSON object with the result of a function."""
+
+    def __init__(self, call: Call, limits: Limits, gate: Gate) -> None:
+        super().__init__(limits, gate)
+        self._call = call
+
+    async def _reply(self, body: bytes, reply: Reply) -> None:
+        values = read_object(body)
+        async with self._gate.place(1):
+            try:
+                content = await self._call(values)
+            except Problem:
+                raise
+            except UserError as error:
+                raise Problem(400, str(error), "invalid_value") from error
+        await reply.json(content, headers={"cache-control": "no-store"})
+
+
+def _file(media_type: str, *paths: Path, policy: str = POLICY) -> Any:
+    """An endpoint that sends these files as one."""
+    content = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    headers = {**HEADERS, "content-security-policy": policy}
+
+    async def send(request: Request) -> Response:
+        return Response(content, media_type=media_type, headers=headers)
+
+    return send
+
+
 def guarded(token: str | None, free: frozenset[str]) -> dict[str, Any]:
-    """What every application has: its access check, which the paths in `free` do without, and
+    """Settings of every application: its access check, which the paths in `free` do without, and
     errors in the protocol's shape.
     """
     return {
@@ -137,15 +218,11 @@ class AccessCheck:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name or address is this machine's own."""
+    """True if a host's name or address is this machine's own."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _model(name: str, catalogue: Catalogue) -> dict[str, object]:
-    return {"id": name, "object": "model", "created": catalogue.created, "owned_by": "equipoise"}
 
 
 async def _problem(request: Request, error: Exception) -> JSONResponse:

@@ -1,10 +1,12 @@
-"""What answers a chat, token by token: the contract between the server and whatever model stands
+"""Engines answer chats, token by token: the contract between the server and whatever model stands
 behind it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -76,8 +78,8 @@ class EngineRequest:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of an answer as it is made: whole characters only, and how many tokens were generated
-    since the last; `scores` are theirs, the end's included.
+    """A part of an answer as it is made: whole characters only, and the number of tokens since the
+    last piece; `scores` are theirs, the end's included.
 
     The last piece of an answer has a `finish`; on "error", `error` says what happened. `fields` are
     further keys that a server shows beside the text, such as what an extension keeps hidden.
@@ -89,16 +91,6 @@ class Piece:
     error: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
     scores: tuple[TokenScore, ...] = ()
-
-
-BRIEF = 4000
-"""Characters of what is tokenised within a millisecond or two."""
-
-
-def brief(messages: Sequence[Message], prefix: str = "") -> bool:
-    """Whether a chat is so short that it is tokenised within a millisecond or two."""
-    written = sum(len(message.content) + 100 for message in messages)
-    return written + len(prefix) < BRIEF
 
 
 class Engine(Protocol):
@@ -114,7 +106,7 @@ class Engine(Protocol):
         ...
 
     async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
-        """How many tokens the prompt has, `prefix` included; None where the engine cannot know.
+        """The number of the prompt's tokens, `prefix` included; None where the engine cannot know.
 
         Raises Refused.
         """
@@ -131,8 +123,8 @@ class TextEngine(Engine, Protocol):
 
     @property
     def tokenizer_facts(self) -> dict[str, Any]:
-        """What a client needs in order to prepare prompts itself, as the endpoint /tokenizer_info
-        of vLLM states it.
+        """Facts for a client that prepares prompts itself, in the form of vLLM's endpoint
+        /tokenizer_info.
         """
         ...
 
@@ -143,3 +135,40 @@ class TextEngine(Engine, Protocol):
     async def detokenize(self, ids: Sequence[int]) -> str:
         """The text of tokens, control tokens shown. Raises Refused for an unknown one."""
         ...
+
+
+async def merge_answers(
+    engine: Engine, requests: Sequence[EngineRequest]
+) -> AsyncGenerator[tuple[int, Piece], None]:
+    """The pieces of several answers as they come, each with its answer's number.
+
+    Raises what the engine raises.
+    """
+    arrived: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
+
+    async def follow(number: int, request: EngineRequest) -> None:
+        try:
+            async with aclosing(engine.generate(request)) as pieces:
+                async for piece in pieces:
+                    arrived.put_nowait((number, piece))
+                    if piece.finish:
+                        return
+            raise EngineError("the answer broke off")
+        except Exception as error:  # noqa: BLE001  raised again where the pieces are read
+            arrived.put_nowait((number, error))
+
+    tasks = [asyncio.create_task(follow(*numbered)) for numbered in enumerate(requests)]
+    try:
+        unfinished = len(tasks)
+        while unfinished:
+            number, piece = await arrived.get()
+            if isinstance(piece, Exception):
+                raise piece
+            if piece.finish == "error":
+                raise EngineError(piece.error)
+            yield number, piece
+            unfinished -= piece.finish is not None
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

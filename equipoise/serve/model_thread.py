@@ -9,21 +9,27 @@ meanwhile.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from equipoise.models.encoding import Encoding
+from equipoise.models.output_head import AnswerHead
+from equipoise.models.prompt_logprobs import Likelihood, ScoredRow, likelihoods, score_rows
+from equipoise.models.sampling_batch import SamplingBatch
 from equipoise.models.shared_base import SharedBase
-from equipoise.serve.cohort import Cohort
-from equipoise.serve.engine import EngineError, Piece
-from equipoise.serve.pending_answer import PendingAnswer
-from equipoise.serve.prompt_scoring import PromptScorer
+from equipoise.models.token_choice import SamplingSettings, choose
+from equipoise.seeds import uniform
+from equipoise.serve.detokenizer import Decoder, StopTexts, TokenTexts
+from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused, TokenScore
 
 MOST_COHORTS = 8
 """Of one adapter, where the model's cache cannot take in rows; later answers wait."""
@@ -31,6 +37,7 @@ TOKENS_ON_CPU, TOKENS = 2048, 16384
 """Of the prompts that are read in one round, padding included: what answers under way
 wait for.
 """
+NOT_NUMBERS = "the model's logits for this prompt are not numbers"
 log = logging.getLogger(__name__)
 
 
@@ -239,3 +246,217 @@ def _deliver(pieces: list[tuple[PendingAnswer, Piece]]) -> None:
 def _put(pieces: list[tuple[PendingAnswer, Piece]]) -> None:
     for answer, piece in pieces:
         answer.pieces.put_nowait(piece)
+
+
+class Cohort:
+    """Answers that grow together, a row of the batch each."""
+
+    def __init__(self, model: object, answers: list[PendingAnswer]) -> None:
+        self.answers = answers
+        self.batch = SamplingBatch(model, [answer.ids for answer in answers], answers[0].pad_id)
+
+    def join(self, other: Cohort) -> None:
+        """Take in answers whose prompts have been read."""
+        self.batch.join(other.batch)
+        self.answers += other.answers
+
+    def round(self) -> list[tuple[PendingAnswer, Piece]]:
+        """Append a token to every answer, and return the pieces of text that come of it.
+
+        Answers that have finished, or are cancelled, leave.
+        """
+        token_B = self._next_tokens()
+        likelihoods = self._likelihoods(token_B)
+        known_B = torch.isfinite(self.batch.logits_BV.amax(-1)).tolist()
+        pieces: list[tuple[PendingAnswer, Piece]] = []
+        staying: list[int] = []
+        for row, (answer, token) in enumerate(zip(self.answers, token_B.tolist(), strict=True)):
+            if answer.cancelled:
+                continue
+            if not known_B[row]:
+                pieces.append((answer, Piece(finish="error", error=NOT_NUMBERS)))
+                continue
+            piece = _taken(answer, token, likelihoods.get(row))
+            if piece is not None:
+                pieces.append((answer, piece))
+            if piece is None or piece.finish is None:
+                staying.append(row)
+        if staying and len(staying) < len(self.answers):
+            token_B = token_B[self._keep(staying)]
+        self.answers = [self.answers[row] for row in staying]
+        if staying:
+            self.batch.step(token_B)
+        return pieces
+
+    def _keep(self, rows: list[int]) -> torch.Tensor:
+        """Drop all other rows of the batch; the rows as a tensor."""
+        row_B = torch.tensor(rows, device=self.batch.device)
+        self.batch.select(row_B)
+        if self.batch.joinable:
+            self.batch.trim()
+        return row_B
+
+    def _next_tokens(self) -> torch.Tensor:
+        """Every answer's next token by its own settings, [B]."""
+        token_B = torch.zeros(len(self.answers), dtype=torch.int64, device=self.batch.device)
+        for settings in {answer.settings for answer in self.answers}:
+            rows = [row for row, answer in enumerate(self.answers) if answer.settings == settings]
+            row_B = torch.tensor(rows, device=self.batch.device)
+            answers = [self.answers[row] for row in rows]
+            token_B[row_B] = next_tokens(self.batch.logits_BV[row_B], answers)
+        return token_B
+
+    def _likelihoods(self, token_B: torch.Tensor) -> dict[int, Likelihood]:
+        """By row: how likely its next token is, where that was asked for."""
+        rows = [row for row, answer in enumerate(self.answers) if answer.logprobs is not None]
+        if not rows:
+            return {}
+        row_B = torch.tensor(rows, device=self.batch.device)
+        logprob_BV = self.batch.logits_BV[row_B].float().log_softmax(-1)
+        wanted = [self.answers[row].logprobs or 0 for row in rows]
+        scored = likelihoods(logprob_BV, token_B[row_B], wanted)
+        return dict(zip(rows, scored, strict=True))
+
+
+def next_tokens(logits_BV: torch.Tensor, answers: Sequence[PendingAnswer]) -> torch.Tensor:
+    """The next token of answers that are sampled alike, [B].
+
+    An answer's random numbers are counted by its place in the answer, as the sampler's are, so that
+    what is served is what the player would have answered at this seed.
+    """
+    seed_B = np.array([answer.seed for answer in answers], np.int64)
+    position_B = np.array([answer.position for answer in answers])
+    number_B = uniform(seed_B, position_B)
+    if logits_BV.device.type == "mps":  # has no float64
+        number_B = number_B.astype(np.float32)
+    dice_B = torch.from_numpy(number_B).to(logits_BV.device)
+    return choose(logits_BV, dice_B, answers[0].settings)[0]
+
+
+def _taken(answer: PendingAnswer, token: int, likelihood: Likelihood | None) -> Piece | None:
+    """The piece that a token completes; where it cannot be decoded, the answer's end."""
+    try:
+        return answer.take(token, likelihood)
+    except Exception as error:
+        log.exception("token %d could not be decoded", token)
+        message = f"the answer cannot be decoded ({type(error).__name__})"
+        return Piece(finish="error", error=message)
+
+
+class PendingAnswer:
+    """Made in the event loop, which waits for `pieces`; taken over by the model's thread."""
+
+    def __init__(
+        self,
+        request: EngineRequest,
+        prompt_ids: Sequence[int],
+        begun_ids: Sequence[int],
+        adapter: Path | None,
+        encoding: Encoding,
+        texts: TokenTexts,
+    ) -> None:
+        """`begun_ids` are what the answer begins with already; `texts` decode.
+
+        Raises Refused for a seed beyond 64 bits.
+        """
+        if not -(2**63) <= request.seed < 2**63:
+            raise Refused(f"a seed of {request.seed} does not fit into 64 bits", param="seed")
+        self.ids = [*prompt_ids, *begun_ids]
+        self.adapter = adapter
+        self.pad_id, self.stop_ids = encoding.pad_id, encoding.stop_ids
+        self.seed = request.seed
+        self.position = len(begun_ids)  # of the next token in the answer
+        self.left = min(request.max_tokens, encoding.max_length - len(self.ids))
+        self.settings = SamplingSettings(request.temperature, request.top_k, request.top_p)
+        self.logprobs = request.logprobs  # how many likely tokens beside each
+        self.prompt_wanted = request.echo and request.logprobs is not None
+        self.cancelled = False
+        self.loop = asyncio.get_running_loop()
+        self.pieces: asyncio.Queue[Piece] = asyncio.Queue()
+        self._texts = texts
+        self._decoder = Decoder(texts.tokenizer, begun_ids)
+        self._stops = StopTexts(request.stop)
+        self._unreported = 0  # tokens since the last piece
+        self._scores: list[TokenScore] = []  # theirs
+
+    def show_prompt(self, row: ScoredRow) -> Piece:
+        """The piece that shows the prompt, its tokens scored.
+
+        It is the last where no answer is wanted.
+        """
+        self.prompt_wanted = False
+        scores = [TokenScore(self._texts.of(self.ids[0]), None)]
+        for token, likelihood in zip(self.ids[1:], row.tokens, strict=True):
+            scores.append(self._score(token, likelihood))
+        finish = None if self.left else "length"
+        return Piece(self._texts.whole(self.ids), finish, scores=tuple(scores))
+
+    def take(self, token: int, likelihood: Likelihood | None = None) -> Piece | None:
+        """Append a token; the piece of text that it completes, if it does."""
+        if likelihood is not None:
+            self._scores.append(self._score(token, likelihood))
+        self.position += 1
+        self.left -= 1
+        self._unreported += 1
+        ended = token in self.stop_ids
+        text, stopped = self._stops.add("" if ended else self._decoder.add(token))
+        finish = "stop" if ended or stopped else "length" if self.left <= 0 else None
+        if finish and not stopped:
+            rest, stopped = self._stops.add(self._decoder.end())
+            text += rest if stopped else rest + self._stops.end()
+            finish = "stop" if stopped else finish
+        if not text and not finish:
+            return None
+        piece = Piece(text, finish, self._unreported, scores=tuple(self._scores))
+        self._unreported, self._scores = 0, []
+        return piece
+
+    def _score(self, token: int, likelihood: Likelihood) -> TokenScore:
+        top = tuple((self._texts.of(other), value) for other, value in likelihood.top)
+        return TokenScore(self._texts.of(token), likelihood.logprob, top)
+
+
+class PromptScorer:
+    """Reads prompts and shows them with their scores."""
+
+    def __init__(self, model: Any) -> None:
+        """`model` is a transformers causal language model, whose adapters may change."""
+        self._model = model
+        self._head: AnswerHead | None = None
+
+    def pieces(
+        self, model: Any, batch: Sequence[PendingAnswer]
+    ) -> list[tuple[PendingAnswer, Piece]]:
+        """The prompts with their scores, and the first token of answers that are to have one only.
+
+        Raises ModelError for a model whose output head cannot be read.
+        """
+        self._head = self._head or AnswerHead(self._model)
+        rows = score_rows(
+            model,
+            [answer.ids for answer in batch],
+            [answer.logprobs or 0 for answer in batch],
+            batch[0].pad_id,
+            self._head,
+        )
+        pieces: list[tuple[PendingAnswer, Piece]] = []
+        for answer, row in zip(batch, rows, strict=True):
+            if not row.known:
+                answer.cancelled = True
+                pieces.append((answer, Piece(finish="error", error=NOT_NUMBERS)))
+                continue
+            pieces.append((answer, answer.show_prompt(row)))
+            if answer.left == 1:
+                piece = _first_token(answer, row)
+                pieces.append((answer, piece))
+        return pieces
+
+
+def _first_token(answer: PendingAnswer, row: ScoredRow) -> Piece:
+    """The whole of an answer of one token, without reading its prompt again."""
+    logprob_1V = row.next_V[None]
+    token_1 = next_tokens(logprob_1V, [answer])
+    (likelihood,) = likelihoods(logprob_1V, token_1, [answer.logprobs or 0])
+    piece = answer.take(int(token_1), likelihood)
+    assert piece is not None and piece.finish, "it has no token left"
+    return piece

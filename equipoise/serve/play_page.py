@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 from starlette.applications import Starlette
 
+from equipoise.games.base import Game
+from equipoise.judges.base import Judge
 from equipoise.report.section import clean
+from equipoise.runs import recipe_loader
 from equipoise.runs.people.journal import PlayedMatch
-from equipoise.runs.people.play_server import LONGEST_MOVE, Arcade, Sitting
-from equipoise.serve.gate import Limits
-from equipoise.serve.page_app import page_app
-from equipoise.serve.request_body import Body, validated
+from equipoise.runs.people.play_server import LONGEST_MOVE, Arcade, Sitting, open_arcade
+from equipoise.serve.app import page_app
+from equipoise.serve.asgi_endpoint import Limits
+from equipoise.serve.protocol import Body, validated
+from equipoise.serve.server import PAGE_LIMITS, serve_page
 
 MOST_SITTINGS = 200  # matches that are kept in memory; others are played again to go on
 MOST_MOVES = 1000
@@ -113,3 +120,44 @@ def _ending(played: PlayedMatch) -> dict[str, Any]:
         "scores": [[seat, *sorted(scores[seat].items())] for seat in scores],
         "reason": "" if judgement is None else judgement.reason,
     }
+
+
+@contextmanager
+def arcade(
+    folder: Path,
+    *,
+    seat: str = "",
+    game: str | Mapping[str, Any] | Game | None = None,
+    against: Sequence[str] = (),
+    prompt: str = "",
+    judge: str | Mapping[str, Any] | Judge | None = None,
+    trust: bool = False,
+) -> Iterator[Arcade]:
+    """A place to play against a run's players: `arcade.sit(name)`, then `move(text)` until `view`
+    is None, then `arcade.record(sitting)`.
+
+    Args: game, judge: a kind, YAML, a mapping or a component; the others as `open_arcade` takes
+    them. Raises what it does.
+    """
+    played = None if game is None else recipe_loader.component(Game, game, (), "--game")
+    judging = None if judge is None else recipe_loader.component(Judge, judge, (), "--judge")
+    with open_arcade(folder, seat, played, against, prompt, judging, trust) as opened:
+        yield opened
+
+
+def play(
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8011,
+    token: str | None,
+    announce: Callable[[str], None] = lambda address: None,
+    **options: Any,
+) -> None:
+    """Have people play against a run's players, on a page, until Ctrl-C or SIGTERM.
+
+    Args: as of `vote`; `options` as of `arcade`. Raises what `arcade` does, and ConfigError where
+    the port is taken.
+    """
+    with arcade(folder, **options) as opened:
+        serve_page(play_app(opened, PAGE_LIMITS, token), host, port, token, announce)

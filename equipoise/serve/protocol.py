@@ -1,17 +1,28 @@
-"""OpenAI's protocol, the server's side: errors, and replies as one body or as a stream of
-events.
+"""OpenAI's protocol, the server's side: errors and replies, the bodies of requests, and the answers
+to one request put together from their pieces.
+
+Bodies are read strictly; unknown fields are ignored.
 """
 
 from __future__ import annotations
 
+import secrets
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.types import Send
 
+from equipoise import seeds
 from equipoise.errors import EquipoiseError
+from equipoise.serve.engine import EngineRequest, Piece, TokenScore
 
+T = TypeVar("T")
+B = TypeVar("B", bound="Body")
 TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -19,6 +30,24 @@ TYPES = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
+SEED = 2**63
+LIKELY_TOKENS = 20
+"""The most of the likeliest tokens that are shown beside each."""
+# Fields that this server knows and cannot serve, with the values that ask for nothing.
+UNSERVED: dict[str, tuple[Any, ...]] = {
+    "logit_bias": ({},),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+    "min_p": (0,),
+    "prompt_logprobs": (),
+    "response_format": ({"type": "text"},),
+}
+LEAST = -9999.0
+"""Stands for the logarithm of 0, which JSON cannot write, as in OpenAI's own replies."""
+
+
+# -- errors and replies
 
 
 class Problem(EquipoiseError):  # noqa: N818
@@ -41,12 +70,10 @@ class Problem(EquipoiseError):  # noqa: N818
 
     def body(self) -> dict[str, Any]:
         """`{"error": {message, type, param, code}}`."""
-        kind = TYPES.get(
-            self.status, "invalid_request_error" if self.status < 500 else "server_error"
-        )
-        return {
-            "error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}
-        }
+        other = "invalid_request_error" if self.status < 500 else "server_error"
+        kind = TYPES.get(self.status, other)
+        error = {"message": str(self), "type": kind, "param": self.param, "code": self.code}
+        return {"error": error}
 
 
 class Reply:
@@ -58,33 +85,31 @@ class Reply:
     async def json(
         self, content: Any, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        """The whole answer."""
+        """Send the whole answer."""
         body = msgspec.json.encode(content)
-        await self._start(
-            status, {"content-length": str(len(body)), **(headers or {})}, "application/json"
-        )
+        length = {"content-length": str(len(body))}
+        await self._start(status, {**length, **(headers or {})}, "application/json")
         await self._send({"type": "http.response.body", "body": body})
 
     async def event(self, content: Any) -> None:
-        """An event of a stream, which begins with its first."""
+        """Send an event of a stream, which begins with its first."""
         if not self.begun:
-            await self._start(
-                200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, "text/event-stream"
-            )
+            headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+            await self._start(200, headers, "text/event-stream")
         await self._part(msgspec.json.encode(content))
 
     async def done(self) -> None:
-        """The end of a stream."""
+        """End a stream."""
         await self._part(b"[DONE]")
         await self._send({"type": "http.response.body", "body": b""})
 
     async def fail(self, problem: Problem) -> None:
-        """An error: a whole answer, or where a stream has begun, its last event."""
+        """Send an error: a whole answer, or where a stream has begun, its last event."""
         if not self.begun:
             await self.json(problem.body(), problem.status, problem.headers)
-        else:
-            await self._part(msgspec.json.encode(problem.body()))
-            await self._send({"type": "http.response.body", "body": b""})
+            return
+        await self._part(msgspec.json.encode(problem.body()))
+        await self._send({"type": "http.response.body", "body": b""})
 
     async def _start(self, status: int, headers: Mapping[str, str], content_type: str) -> None:
         self.begun = True
@@ -93,6 +118,228 @@ class Reply:
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
     async def _part(self, data: bytes) -> None:
-        await self._send(
-            {"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True}
+        body = b"data: " + data + b"\n\n"
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+# -- requests
+
+
+class Body(BaseModel):
+    """A part of a request's body."""
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+
+class StreamOptions(Body):
+    """Settings of a stream of events."""
+
+    include_usage: bool | None = None
+
+
+_Stop = Annotated[str, Field(max_length=1000)]
+
+
+class SamplingRequest(Body):
+    """Fields that chats and texts share: the model, the sampling, the number of answers."""
+
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=-1, le=2**31)
+    stop: _Stop | Annotated[list[_Stop], Field(max_length=16)] | None = None
+    seed: int | None = Field(None, ge=-SEED, lt=SEED)
+    n: int | None = Field(None, ge=1)
+
+    @property
+    def answers(self) -> int:
+        """Answers to each prompt."""
+        return self.n or 1
+
+    @property
+    def counts_in_stream(self) -> bool:
+        """True if the last event of a stream states the usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    def seed_or_fresh(self) -> int:
+        """The request's seed, or a random one."""
+        return secrets.randbits(63) if self.seed is None else self.seed
+
+    def over(self, defaults: EngineRequest, seed: int) -> EngineRequest:
+        """`defaults` with the client's sampling."""
+        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        top_k = defaults.top_k if self.top_k is None else self.top_k
+        return replace(
+            defaults,
+            seed=seed,
+            temperature=defaults.temperature if self.temperature is None else self.temperature,
+            top_p=defaults.top_p if self.top_p is None else self.top_p,
+            top_k=max(top_k, 0),
+            stop=stop,
         )
+
+    def repeat(self, first: EngineRequest) -> list[EngineRequest]:
+        """`n` requests; the first has the request's own seed."""
+        further = [
+            replace(first, seed=seeds.child(first.seed, "answer", number))
+            for number in range(1, self.answers)
+        ]
+        return [first, *further]
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """The JSON object in a body. Raises Problem, status 400."""
+    try:
+        values = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(400, f"the body is not JSON: {error}", "invalid_json") from error
+    if not isinstance(values, dict):
+        raise Problem(400, "the body is not a JSON object", "invalid_json")
+    return values
+
+
+def validated(kind: type[B], values: Mapping[str, Any], names: frozenset[str] = frozenset()) -> B:
+    """The request of this kind; `names` are the fields of its parts.
+
+    Raises Problem, status 400, that names the field.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise _problem(error, names) from error
+
+
+def check_unserved(values: Mapping[str, Any], unserved: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raises Problem for a field that asks for what this server does not do."""
+    for name, harmless in {**unserved, **UNSERVED}.items():
+        if values.get(name) is not None and values[name] not in harmless:
+            message = f"'{name}' is not supported here; leave it out"
+            raise Problem(400, message, "unsupported_value", name)
+
+
+def check_most(values: Mapping[str, int | None], most: int) -> None:
+    """Raises Problem for a field whose number is above the server's limit."""
+    for name, value in values.items():
+        if (value or 0) > most:
+            raise Problem(400, f"'{name}' is at most {most} here", "invalid_value", name)
+
+
+def _problem(error: ValidationError, names: frozenset[str]) -> Problem:
+    """The first fault, with the path of the field as clients write it: messages[0].content."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    # Of the ways in which a value could have been right, the one that it came nearest to says most.
+    alternatives = [fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]]
+    nearest = max(alternatives, key=lambda fault: len(fault["loc"]))
+    path = _path(nearest["loc"], names)
+    code = "invalid_value"
+    if nearest["type"] == "missing":
+        code = "missing_required_parameter"
+    elif nearest["type"].endswith("_type"):
+        code = "invalid_type"
+    return Problem(400, f"'{path}': {nearest['msg']}", code, path)
+
+
+def _path(location: tuple[int | str, ...], names: frozenset[str]) -> str:
+    """A fault's place, without the names of types that the value could have had."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif not path:
+            path = part
+        elif part in names:
+            path += f".{part}"
+    return path
+
+
+# -- answers
+
+
+@dataclass(slots=True)
+class Answer:
+    """An answer as far as it has come."""
+
+    texts: list[str] = field(default_factory=list)
+    scores: list[TokenScore] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+    finish: str | None = None
+    length: int = 0  # of the tokens' texts
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.texts)
+
+
+class Completion(ABC):
+    """The answers to one request, as a body or as events, in OpenAI's own shapes."""
+
+    kind, event_kind, prefix = "", "", ""
+
+    def __init__(
+        self,
+        model: str,
+        answers: int,
+        prompt_tokens: int | None,
+        count_in_stream: bool,
+        *,
+        scored: bool,
+    ) -> None:
+        """`prompt_tokens` None: not known, so no usage is stated. `scored`: the tokens'
+        log-probabilities are shown.
+        """
+        self._head = {
+            "id": f"{self.prefix}-{secrets.token_hex(12)}",
+            "created": int(time.time()),
+            "model": model,
+        }
+        self._prompt_tokens, self._count_in_stream = prompt_tokens, count_in_stream
+        self._answers = [Answer() for _ in range(answers)]
+        self._scored, self._tokens = scored, 0
+
+    def add(self, number: int, piece: Piece) -> None:
+        """Take in a piece of an answer."""
+        answer = self._answers[number]
+        answer.texts.append(piece.text)
+        answer.scores += piece.scores
+        answer.fields.update(piece.fields)
+        answer.finish = piece.finish
+        self._tokens += piece.tokens
+
+    def body(self) -> dict[str, Any]:
+        """All answers at once."""
+        choices = [self._choice(number, answer) for number, answer in enumerate(self._answers)]
+        return {**self._head, "object": self.kind, "choices": choices, "usage": self._usage()}
+
+    def closing(self) -> dict[str, Any]:
+        """The event that states the usage of all answers."""
+        return {**self._head, "object": self.event_kind, "choices": [], "usage": self._usage()}
+
+    @abstractmethod
+    def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
+        """A whole answer."""
+
+    def _event(
+        self, number: int, content: dict[str, Any], logprobs: Any, finish: str | None
+    ) -> dict[str, Any]:
+        choice = {"index": number, **content, "logprobs": logprobs, "finish_reason": finish}
+        usage = {"usage": None} if self._count_in_stream else {}
+        return {**self._head, "object": self.event_kind, "choices": [choice], **usage}
+
+    def _usage(self) -> dict[str, int] | None:
+        if self._prompt_tokens is None:
+            return None
+        return {
+            "prompt_tokens": self._prompt_tokens,
+            "completion_tokens": self._tokens,
+            "total_tokens": self._prompt_tokens + self._tokens,
+        }
+
+
+def json_logprob(logprob: float | None) -> float | None:
+    """A log-probability as JSON can write it."""
+    return None if logprob is None else max(logprob, LEAST)

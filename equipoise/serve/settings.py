@@ -17,9 +17,9 @@ from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.measure_sets import is_run
+from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.extension import Extension, offered
-from equipoise.serve.gate import Limits
 
 S = TypeVar("S", bound=Settings)
 # YAML reads a bare off as false.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 from starlette.applications import Starlette
 
 from equipoise.report.section import clean
-from equipoise.runs.people.ballot import Ballot
+from equipoise.runs.people.ballot import Ballot, open_ballot
 from equipoise.runs.people.journal import AnswerRef, Choice
-from equipoise.serve.gate import Limits
-from equipoise.serve.page_app import page_app
-from equipoise.serve.request_body import Body, validated
+from equipoise.serve.app import page_app
+from equipoise.serve.asgi_endpoint import Limits
+from equipoise.serve.protocol import Body, validated
+from equipoise.serve.server import PAGE_LIMITS, serve_page
 
 
 class AnswerPlace(Body):
@@ -92,3 +95,29 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
 
 def _place(ref: AnswerRef) -> dict[str, str]:
     return {"match": ref.match, "seat": ref.seat}
+
+
+def vote(
+    folder: Path,
+    *,
+    part: str = "",
+    overlap: float = 0.1,
+    host: str = "127.0.0.1",
+    port: int = 8010,
+    token: str | None,
+    trust: bool = False,
+    announce: Callable[[str], None] = lambda address: None,
+) -> int:
+    """Have people vote on a run's answers, on a page, until Ctrl-C or SIGTERM, and say how many
+    votes the run has then.
+
+    Args: part, overlap, trust: as `open_ballot` takes them; token: what visitors must send, None:
+    none, on this machine alone (`server.choose_token`); announce: is called with the page's address
+    once it can be opened.
+
+    Raises what `open_ballot` does, and ConfigError where the port is taken.
+    """
+    with open_ballot(folder, part, overlap, trust) as ballot:
+        serve_page(vote_app(ballot, PAGE_LIMITS, token), host, port, token, announce)
+        ballot.record()
+        return ballot.count()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -14,9 +15,10 @@ from equipoise.report.html import script_sources
 from equipoise.report.section import clean
 from equipoise.report.terminal import duration
 from equipoise.runs.reading.watching import LiveRun, Watched
-from equipoise.serve.gate import Limits
-from equipoise.serve.page_app import POLICY, page_app
-from equipoise.serve.request_body import Body, validated
+from equipoise.serve.app import POLICY, page_app
+from equipoise.serve.asgi_endpoint import Limits
+from equipoise.serve.protocol import Body, validated
+from equipoise.serve.server import PAGE_LIMITS, serve_page
 from equipoise.types import Match
 
 LONGEST = 1500  # characters of an answer on the page; the report has more
@@ -128,3 +130,20 @@ def _match(match: Match) -> dict[str, Any]:
 
 def _cut(text: str) -> str:
     return clean(text if len(text) <= LONGEST else f"{text[:LONGEST]} …")
+
+
+def watch(
+    folders: Sequence[Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8012,
+    token: str | None,
+    trust: bool = False,
+    announce: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Show runs as they go on, on a page, until Ctrl-C or SIGTERM; they are only read.
+
+    Args: as of `vote`. Raises RunError where there is no run, ConfigError where the port is taken.
+    """
+    runs = [Watched(folder, trust) for folder in folders]
+    serve_page(watch_app(runs, PAGE_LIMITS, token), host, port, token, announce)

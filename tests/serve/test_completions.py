@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.decoding import BROKEN
+from equipoise.serve.detokenizer import BROKEN
 from equipoise.types import View, user
 
 TEXTS = ["What is 7 + 12? It is 19.", "Hi", "Café 😀 or tea, and when does it leave?"]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from equipoise.serve.gate import Gate
+from equipoise.serve.asgi_endpoint import Gate
 from equipoise.serve.protocol import Problem
 
 

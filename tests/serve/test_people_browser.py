@@ -23,7 +23,7 @@ from equipoise.runs.people.ballot import open_ballot
 from equipoise.runs.people.journal import played_by, votes_of
 from equipoise.runs.people.play_server import open_arcade
 from equipoise.runs.reading.watching import Watched
-from equipoise.serve.gate import Limits
+from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app
 from equipoise.serve.vote_page import vote_app
 from equipoise.serve.watch_page import watch_app

@@ -12,7 +12,7 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.runs.people.journal import played_by
 from equipoise.runs.people.play_server import open_arcade
-from equipoise.serve.gate import Limits
+from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app
 
 CHAT = Game.build(

@@ -7,7 +7,7 @@ import pytest
 
 from equipoise.players.local import Local
 from equipoise.serve.engine import Refused
-from equipoise.serve.prompt_encoder import PromptEncoder
+from equipoise.serve.local_engine import PromptEncoder
 from equipoise.types import user
 
 BRIEF = (user("Why?"),)

@@ -9,7 +9,7 @@ import pytest
 
 from equipoise.runs.people.ballot import open_ballot
 from equipoise.runs.people.journal import votes_of
-from equipoise.serve.gate import Limits
+from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.vote_page import vote_app
 
 CHAT_KEYS = {"id", "chat", "left", "right", "warning"}

@@ -14,7 +14,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import FinishedStage
 from equipoise.runs.reading.watching import Watched, _seconds_left, live
-from equipoise.serve.gate import Limits
+from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.watch_page import watch_app
 
 

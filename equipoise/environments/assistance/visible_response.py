@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from equipoise.environments.assistance.blocks import BLOCKS
-from equipoise.serve.decoding import StopTexts
+from equipoise.serve.detokenizer import StopTexts
 
 RESPONSE_START, RESPONSE_END = "<response>", "</response>"
 _HIDDEN = re.compile(r"<(/?)(thinking|payoff|analyze)>")

@@ -15,7 +15,7 @@ from equipoise.environments.assistance.steering import Steering
 from equipoise.environments.assistance.steering_engine import SteeringEngine
 from equipoise.environments.assistance.steering_extension import client_steering
 from equipoise.errors import ModelError
-from equipoise.serve.decoding import StopTexts
+from equipoise.serve.detokenizer import StopTexts
 from equipoise.serve.engine import CannotContinue, EngineRequest, Piece, Refused
 from equipoise.types import Message, user
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from equipoise.serve.chat_request import ChatMessage
+from equipoise.serve.chat_completions import ChatMessage
 from equipoise.types import Message
 
 

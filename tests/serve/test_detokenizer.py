@@ -7,7 +7,7 @@ import random
 import pytest
 
 from equipoise.models.loading import load_encoding
-from equipoise.serve.decoding import Decoder, StopTexts
+from equipoise.serve.detokenizer import Decoder, StopTexts
 
 TEXTS = ["naïve café — 12 €, 日本語 🙂👩‍👩‍👧 fin", "  two  spaces\n\n\tand tabs ", "🙂", "a\ufffdb"]
 

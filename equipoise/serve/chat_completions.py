@@ -1,0 +1,226 @@
+"""/v1/chat/completions: requests, their answers, and the endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, create_model
+
+from equipoise.serve.asgi_endpoint import Limits, ModelEndpoint
+from equipoise.serve.detokenizer import BROKEN
+from equipoise.serve.engine import EngineRequest, Piece, TokenScore, merge_answers
+from equipoise.serve.extension import Wish, offered
+from equipoise.serve.protocol import (
+    LIKELY_TOKENS,
+    Answer,
+    Body,
+    Completion,
+    Problem,
+    Reply,
+    SamplingRequest,
+    StreamOptions,
+    check_most,
+    check_unserved,
+    json_logprob,
+    read_object,
+    validated,
+)
+from equipoise.types import Message
+
+# Fields that this server knows and cannot serve, with the values that ask for nothing.
+UNSERVED: dict[str, tuple[Any, ...]] = {
+    "tools": ([],),
+    "functions": ([],),
+    "tool_choice": ("none", "auto"),
+    "function_call": ("none", "auto"),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+}
+
+
+class _Text(Body):
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(Body):
+    """A message as clients write it."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | Annotated[list[_Text], Field(fail_fast=True)]
+
+    def read(self) -> Message:
+        """The message in this package's form."""
+        content = self.content
+        if not isinstance(content, str):
+            content = "".join(part.text for part in content)
+        return Message("system" if self.role == "developer" else self.role, content)
+
+
+class ChatRequest(SamplingRequest):
+    """A request for chat completions; `request_type` adds the fields of extensions."""
+
+    messages: list[ChatMessage] = Field(min_length=1, fail_fast=True)
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=LIKELY_TOKENS)
+    continue_final_message: bool | None = None
+    equipoise: Any = None
+
+    @property
+    def wishes(self) -> dict[str, Wish]:
+        """The client's wish of each extension, by field."""
+        wishes: dict[str, Wish] = {}
+        for field, offer in offered().items():
+            report = bool(getattr(self.equipoise, offer.report, None))
+            wishes[field] = Wish(getattr(self, field, None), report=report)
+        return wishes
+
+    def engine_requests(
+        self, seed: int, defaults: EngineRequest, max_tokens: int
+    ) -> list[EngineRequest]:
+        """One request to the engine for each answer, over `defaults`.
+
+        The first answer has the request's own seed. `max_tokens` bound an answer where the client
+        does not say.
+        """
+        messages = tuple(message.read() for message in self.messages)
+        prefix = ""
+        if self.continue_final_message and messages[-1].role == "assistant":
+            *before, last = messages
+            messages, prefix = tuple(before), last.content
+        tokens = self.max_completion_tokens or self.max_tokens
+        first = replace(
+            self.over(defaults, seed),
+            messages=messages,
+            prefix=prefix,
+            max_tokens=tokens or min(defaults.max_tokens, max_tokens),
+            logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+        )
+        return self.repeat(first)
+
+
+@cache
+def request_type() -> type[ChatRequest]:
+    """`ChatRequest` with the fields of the environments' extensions."""
+    offers = offered().values()
+    reports: dict[str, Any] = {offer.report: (bool | None, None) for offer in offers}
+    further = create_model("Further", __base__=Body, **reports)
+    fields: dict[str, Any] = {offer.field: (Any, None) for offer in offers}
+    fields["equipoise"] = (further | None, None)
+    return create_model("ChatRequest", __base__=ChatRequest, **fields)
+
+
+def read_request(body: bytes, limits: Limits) -> ChatRequest:
+    """The request in a body. Raises Problem, status 400, that names the field."""
+    values = read_object(body)
+    request = validated(request_type(), values, _field_names())
+    check_unserved(values, UNSERVED)
+    if request.top_logprobs and not request.logprobs:
+        raise Problem(400, "'top_logprobs' needs logprobs: true", "invalid_value", "top_logprobs")
+    tokens = {
+        "max_tokens": request.max_tokens,
+        "max_completion_tokens": request.max_completion_tokens,
+    }
+    check_most(tokens, limits.max_tokens)
+    check_most({"n": request.n}, limits.answers_at_once)
+    return request
+
+
+@cache
+def _field_names() -> frozenset[str]:
+    """The names of fields within fields."""
+    kinds = (request_type(), ChatMessage, _Text, StreamOptions)
+    names = {name for kind in kinds for name in kind.model_fields}
+    return frozenset(names | {offer.report for offer in offered().values()})
+
+
+class ChatCompletion(Completion):
+    """Answers to a chat."""
+
+    kind, event_kind = "chat.completion", "chat.completion.chunk"
+    prefix = "chatcmpl"
+
+    def opening(self, number: int) -> dict[str, Any]:
+        """The event with which an answer begins."""
+        return self._event(number, {"delta": {"role": "assistant", "content": ""}}, None, None)
+
+    def event(self, number: int, piece: Piece) -> dict[str, Any]:
+        """The event of a piece."""
+        delta = {**({"content": piece.text} if piece.text else {}), **piece.fields}
+        logprobs = self._logprobs(piece.scores) if piece.scores else None
+        return self._event(number, {"delta": delta}, logprobs, piece.finish)
+
+    def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
+        message = {"role": "assistant", "content": answer.text, "refusal": None, **answer.fields}
+        return {
+            "index": number,
+            "message": message,
+            "logprobs": self._logprobs(answer.scores),
+            "finish_reason": answer.finish,
+        }
+
+    def _logprobs(self, scores: Sequence[TokenScore]) -> dict[str, Any] | None:
+        if not self._scored:
+            return None
+        content = []
+        for score in scores:
+            top = [_labelled(text, logprob) for text, logprob in score.top]
+            content.append({**_labelled(score.text, score.logprob), "top_logprobs": top})
+        return {"content": content, "refusal": None}
+
+
+def _labelled(text: str, logprob: float | None) -> dict[str, Any]:
+    written = None if BROKEN in text else list(text.encode())
+    return {"token": text, "logprob": json_logprob(logprob), "bytes": written}
+
+
+class ChatEndpoint(ModelEndpoint):
+    """Answers chats."""
+
+    async def _reply(self, body: bytes, reply: Reply) -> None:
+        request = read_request(body, self._limits)
+        seed = request.seed_or_fresh()
+        async with self._gate.place(request.answers):
+            served = await self._catalogue.find(request.model, seed, request.wishes)
+            requests = request.engine_requests(seed, served.defaults, self._limits.max_tokens)
+            first = requests[0]
+            completion = ChatCompletion(
+                served.name,
+                len(requests),
+                await served.engine.count(first.messages, first.prefix),
+                request.counts_in_stream,
+                scored=first.logprobs is not None,
+            )
+            async with aclosing(merge_answers(served.engine, requests)) as pieces:
+                if request.stream:
+                    await _stream(completion, pieces, reply, request)
+                    return
+                async for number, piece in pieces:
+                    completion.add(number, piece)
+            await reply.json(completion.body())
+
+
+async def _stream(
+    completion: ChatCompletion,
+    pieces: AsyncIterator[tuple[int, Piece]],
+    reply: Reply,
+    request: ChatRequest,
+) -> None:
+    opened: set[int] = set()
+    async for number, piece in pieces:
+        completion.add(number, piece)
+        if number not in opened:
+            opened.add(number)
+            await reply.event(completion.opening(number))
+        if piece.text or piece.finish or piece.fields or piece.scores:
+            await reply.event(completion.event(number, piece))
+    if request.counts_in_stream:
+        await reply.event(completion.closing())
+    await reply.done()
