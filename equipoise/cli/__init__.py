@@ -1,4 +1,4 @@
-"""The command `equipoise`: thin doors, one file a verb.
+"""The command `equipoise`: thin doors, a file a verb.
 
 A verb's file is imported when the verb is called, and imports what it needs when it runs, so that
 `--help` is fast and loads no torch. Games add verbs of their own, by `COMMANDS` of their `wing.py`.
@@ -53,6 +53,7 @@ VERBS = {  # verb -> the first line of its help
     "sampler": "Start, stop or look at a vLLM server in an environment and process of its own.",
     "doctor": "Check what this machine has, and that the parts work on it.",
 }
+FILES = {"resume": "run", "import-scores": "evaluate"}  # verbs in another's file
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 FORBIDDEN = (
     errno.EACCES,
@@ -99,8 +100,8 @@ class VerbGroup(TyperGroup):
                 ctx.fail(f"No such command '{args[0]}'. Did you mean '{name} {args[0]}'?")
         name, command, rest = super().resolve_command(ctx, args)
         if name in VERBS:
-            function = name.replace("-", "_")
-            command = command_of(name, vars(import_module(f"equipoise.cli.{function}"))[function])
+            module = import_module(f"equipoise.cli.{FILES.get(name, name).replace('-', '_')}")
+            command = command_of(name, vars(module)[name.replace("-", "_")])
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:

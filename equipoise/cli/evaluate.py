@@ -1,5 +1,5 @@
-"""`equipoise evaluate RUN … --on …`: what any generation, model or endpoint scores on named sets;
-nothing is trained.
+"""`equipoise evaluate TARGET … --on …` scores any generation, model or endpoint on named sets;
+`equipoise import-scores` records what a harness or an official judge wrote of one.
 """
 
 from __future__ import annotations
@@ -11,15 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import to_builtins
 
-from equipoise.cli.harness_options import (
-    HarnessArgs,
-    HarnessKind,
-    HarnessPython,
-    IncludePath,
-    Limit,
-    Tasks,
-    harness_settings,
-)
 from equipoise.errors import ConfigError
 from equipoise.system.command_options import Json, Trust, override, show
 
@@ -90,6 +81,41 @@ Out = Annotated[
         help="the run directory that is made for a model", show_default="runs/evaluate/MODEL"
     ),
 ]
+HarnessKind = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="measure by this harness and not by --on: lm_eval", show_default=False
+    ),
+]
+Tasks = Annotated[
+    str, typer.Option(metavar="T1,T2", help="the harness's tasks or groups", show_default=False)
+]
+Limit = Annotated[
+    float | None,
+    typer.Option(
+        help="documents of each of the harness's tasks; below 1 their share", show_default="all"
+    ),
+]
+HarnessArgs = Annotated[
+    list[str],
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="a setting of the harness: num_fewshot=5, apply_chat_template=true; may be "
+        "given again",
+    ),
+]
+HarnessPython = Annotated[
+    str,
+    typer.Option(
+        metavar="PATH",
+        help="the interpreter of an environment that has the harness",
+        show_default="this one",
+    ),
+]
+IncludePath = Annotated[
+    Path | None,
+    typer.Option(help="a folder of tasks of your own for the harness", show_default=False),
+]
 
 
 def evaluate(
@@ -119,7 +145,7 @@ def evaluate(
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
-    by = harness_settings(harness, tasks, limit, harness_python, include_path)
+    by = _harness_settings(harness, tasks, limit, harness_python, include_path)
     _check_one_way(by, on, [judge, as_trained, *of_sets, *sweep])
     rows: list[tuple[Path, AgainstStart]] = []
     for target, players in _by_run(targets).items():
@@ -137,6 +163,30 @@ def evaluate(
         show([{"run": str(path), **_plain(row)} for path, row in rows])
     else:
         _print(rows)
+
+
+def _harness_settings(
+    kind: str, tasks: str, limit: float | None, python: str, include: Path | None
+) -> dict[str, Any]:
+    """The settings of the harness that the options name; empty where they name none.
+
+    Raises ConfigError for options that lack the harness, or the tasks.
+    """
+    given = {
+        "tasks": tasks,
+        "limit": limit,
+        "python": python,
+        "include_path": None if include is None else str(include),
+    }
+    settings = {name: value for name, value in given.items() if value not in ("", None)}
+    if not kind:
+        for name in settings:
+            option = {"python": "harness-python"}.get(name, name.replace("_", "-"))
+            raise ConfigError(f"--{option} belongs to a harness: --harness lm_eval")
+        return {}
+    if not tasks:
+        raise ConfigError(f"--harness {kind} needs --tasks")
+    return {"kind": kind, **settings}
 
 
 def _check_one_way(
@@ -246,3 +296,56 @@ def _grid(grid: SweepTable, run: Path | None) -> Any:
 
 def _paths(rows: list[tuple[Path, AgainstStart]]) -> list[Path]:
     return list(dict.fromkeys(path for path, _ in rows))
+
+
+def import_scores(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN@PLAYER[@GENERATION]",
+            help="whose scores they are; without a generation the newest",
+        ),
+    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            help="who wrote the files: lm_eval, evalscope, inspect, alpaca_eval, "
+            "arena_hard or mt_bench",
+        ),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="the model that is meant, by its name in the files", show_default="the only one"
+        ),
+    ] = "",
+    name: Annotated[
+        str, typer.Option(help="what the run calls the set", show_default="its own name")
+    ] = "",
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Record scores that another program measured, beside their run.
+
+    `status`, `report` and `export` show them with their source.
+    """
+    from equipoise.cli import ask_for_trust
+    from equipoise.runs.handle import Run
+
+    folder, at, player = target.partition("@")
+    if not at or not player:
+        raise ConfigError(f"{target}: name whose scores they are: {folder}@PLAYER@GENERATION")
+    run = Run(folder, trust=ask_for_trust(Path(folder), trust))
+    results = run.import_scores(player, files, source, model=model, name=name)
+    if json:
+        show([result.facts() for result in results])
+        return
+    for result in results:
+        typer.echo(f"{result.name} of {result.player}, by {result.source}")
+        for metric, value in result.rows():
+            typer.echo(f"  {metric}  {value}")
+        if result.note:
+            typer.echo(f"  note: {result.note}")

@@ -1,13 +1,27 @@
-"""`equipoise run RECIPE`: make a run directory and play it out."""
+"""`equipoise run RECIPE` plays a recipe out in a run directory; `equipoise resume RUN` goes on with a
+run that was stopped or killed.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.system.command_options import Json, Recipe, Set
+from equipoise.system.command_options import Json, Recipe, RunFolder, Set, Trust, override, show
+
+if TYPE_CHECKING:
+    from equipoise.runs.handle import Run
+
+Limits = Annotated[list[str], override("a limit: players.NAME.budget.calls=1000")]
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        help="the folder that relative paths of the configuration belong to from now on",
+        show_default="where the run was started",
+    ),
+]
 
 
 def run(
@@ -22,8 +36,57 @@ def run(
     json: Json = False,
 ) -> None:
     """Play a recipe, train its learners, and report what came of it."""
-    from equipoise.cli.playing import print_played
     from equipoise.runs import api
 
     played = api.run(recipe, set, out, overwrite=overwrite, progress=not json)
-    print_played(played, json)
+    _print(played, json)
+
+
+def resume(
+    folder: RunFolder,
+    set: Limits = [],  # noqa: B006
+    directory: Directory = None,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Go on with a run that was stopped.
+
+    What is recorded is not done again; a finished run only prints its result. `-s` may raise what
+    limits a run without changing what it computes: budgets, time-outs, concurrency, addresses.
+    config.yaml may not be edited. A run that somebody else began and that names code or keys of
+    theirs is resumed only with --trust.
+    """
+    from equipoise.cli import ask_for_trust
+    from equipoise.runs.handle import Run
+
+    run = Run(folder, trust=ask_for_trust(folder, trust))
+    _print(run.resume(set, directory=directory, progress=not json), json)
+
+
+def _print(run: Run, json: bool) -> None:
+    """Print the result of a run that this process played: before and after, the numbers that
+    matter, and where the report is.
+    """
+    from rich.console import Console
+
+    from equipoise.report.terminal import before_after, duration, headline
+
+    played = run.played
+    assert played is not None
+    if json:
+        show(
+            {
+                "run": str(played.run),
+                "report": str(played.report),
+                "seconds": round(played.seconds, 1),
+                "records": played.records,
+                "measured": played.measured,
+            }
+        )
+        return
+    console = Console()
+    if played.changes:
+        console.print(before_after(played.changes))
+    numbers = [(line.label, line.value) for line in played.headlines]
+    numbers += [("took", duration(played.seconds)), ("go deeper", f"equipoise status {played.run}")]
+    console.print(headline(played.name, numbers, played.report))
