@@ -1,5 +1,5 @@
-"""`equipoise run RECIPE` plays a recipe out in a run directory; `equipoise resume RUN` goes on with a
-run that was stopped or killed.
+"""`equipoise run RECIPE` plays a recipe out in a run directory; `equipoise resume RUN` goes on with
+one that was stopped or killed.
 """
 
 from __future__ import annotations
