@@ -286,7 +286,8 @@ def test_generation_0_learns_from_the_pairs_of_the_data(rows, command, tmp_path)
 def test_however_many_gpus_there_are_a_step_is_of_as_many_pairs(name):
     given = ["players.policy.model=builtin", "prompts.path=none.jsonl"]
     learner, first = (recipe_loader.load(of, given).learner for of in (name, "mnpo"))
-    assert learner.step_size(learner.processes) == first.step_size(1) == 16
+    processes = 1 if learner.launch is None else learner.launch.processes
+    assert learner.step_size(processes) == first.step_size(1) == 16
 
 
 def test_rows_without_pairs_are_refused_before_the_run(rows, command):
