@@ -19,8 +19,7 @@ from equipoise.evaluation.meta_measures import ANYBODY, MetaGameMeasures
 from equipoise.games.base import Bimatrix, Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import mean_interval
-from equipoise.solvers.exploitability import exploitability
-from equipoise.solvers.role_game import role_gains, role_values
+from equipoise.solvers.exploitability import exploitability, role_gains, role_values
 from equipoise.types import PlayerId, Prompt
 
 NOTHING = np.array(None, dtype=object)

@@ -20,7 +20,7 @@ from equipoise.payoffs.intervals import Interval
 from equipoise.report.figures import heat_map
 from equipoise.report.league_sections import equilibrium_section
 from equipoise.report.section import Curve, Figure, Headline, Section, Table, label, number
-from equipoise.solvers.role_game import own_axis_first, replies
+from equipoise.solvers.exploitability import own_axis_first, replies
 
 ANYBODY = "anybody"
 """The role of everyone in a league whose members take any seat."""

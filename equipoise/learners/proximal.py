@@ -21,8 +21,8 @@ from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.matches.base import Schedule
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
+from equipoise.solvers.dynamics import proximal_step
 from equipoise.solvers.gpo import step_sizes
-from equipoise.solvers.mirror import proximal_step
 
 
 class Proximal(Learner):

@@ -14,8 +14,13 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from equipoise.solvers.base import Solver, checked_payoff, checked_positive
-from equipoise.solvers.role_game import Mixtures, checked_role_payoffs
+from equipoise.solvers.base import (
+    Mixtures,
+    Solver,
+    checked_payoff,
+    checked_positive,
+    checked_role_payoffs,
+)
 
 POPULATION = 50
 """Members of each population, as published."""
@@ -33,6 +38,9 @@ def fixation(
     irreducible: 1 − epsilon for an advantage, ½ for none, epsilon for a disadvantage. Source:
     Omidshafiei et al. 2019, arXiv 1903.01373, the fixation probability of its model of several
     populations.
+
+    >>> fixation(np.array([1.0, 0.0]), alpha=1.0, members=2, epsilon=1e-6).round(3)
+    array([0.731, 0.5  ])
     """
     advantage = np.asarray(advantage, float)
     equal = np.abs(advantage) <= EQUAL
@@ -55,6 +63,9 @@ def stationary(chain_SS: np.ndarray) -> np.ndarray:
     however small. Raises ValueError where a state cannot be left towards those before it (the chain
     is not irreducible, or a probability is below the smallest number). Source: Grassmann, Taksar
     and Heyman 1985, Operations Research 33.
+
+    >>> stationary(np.array([[0.0, 0.3], [0.1, 0.0]]))
+    array([0.25, 0.75])
     """
     rates_SS = np.array(chain_SS, float)
     for last in range(len(rates_SS) - 1, 0, -1):
@@ -86,6 +97,9 @@ def alpha_rank(
     of that limit, the chance of a player that does worse. Raises ValueError for
     pay-offs that are not square or not finite. Source: Omidshafiei et al. 2019, arXiv
     1903.01373, with the local model of selection.
+
+    >>> alpha_rank(np.array([[0.0, -1, 5], [1, 0, -1], [-5, 1, 0]])).round(3)
+    array([0.333, 0.333, 0.333])
     """
     payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
     checked_positive(alpha=alpha, members=members, epsilon=epsilon)
@@ -106,6 +120,11 @@ def alpha_rank_roles(
     From one profile to another that differs in role r alone with probability fixation(the gain of
     role r) / Σ_r (N_r − 1). payoffs: a tensor [N_1, …, N_R] for each role; other args, and the
     source, as `alpha_rank`. Raises ValueError for pay-offs that do not fit.
+
+    >>> same = np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> alpha_rank_roles([same, same], epsilon=1e-3).round(2)
+    array([[1., 0.],
+           [0., 0.]])
     """
     tensors = checked_role_payoffs(payoffs)
     checked_positive(alpha=alpha, members=members, epsilon=epsilon)
@@ -148,6 +167,7 @@ class AlphaRank(Solver):
 
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> Mixtures:
         """For each role the share of time with each of its players, whatever the others play.
+
         Raises ValueError for pay-offs that do not fit.
         """
         shares = alpha_rank_roles(

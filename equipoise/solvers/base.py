@@ -16,6 +16,8 @@ import numpy as np
 from equipoise.component import Component
 from equipoise.errors import ConfigError, DataError
 
+Mixtures = list[np.ndarray]
+"""A distribution for each role, over its players."""
 IterateName = Literal["average", "last"]
 
 
@@ -24,12 +26,12 @@ class Solver(Component):
 
     KINDS: ClassVar = {
         "zero_sum": "equipoise.solvers.zero_sum:ZeroSum",
-        "multiplicative": "equipoise.solvers.multiplicative:Multiplicative",
-        "replicator": "equipoise.solvers.replicator:Replicator",
-        "fictitious": "equipoise.solvers.fictitious:Fictitious",
-        "mirror": "equipoise.solvers.mirror:Mirror",
+        "multiplicative": "equipoise.solvers.dynamics:Multiplicative",
+        "replicator": "equipoise.solvers.dynamics:Replicator",
+        "fictitious": "equipoise.solvers.dynamics:Fictitious",
+        "mirror": "equipoise.solvers.dynamics:Mirror",
         "gpo": "equipoise.solvers.gpo:GPO",
-        "projected_replicator": ("equipoise.solvers.projected_replicator:ProjectedReplicator"),
+        "projected_replicator": "equipoise.solvers.projected_replicator:ProjectedReplicator",
         "alpha_rank": "equipoise.solvers.alpha_rank:AlphaRank",
     }
 
@@ -128,9 +130,42 @@ def checked_mixture(mixture_A: np.ndarray, size: int, name: str) -> np.ndarray:
     return mixture_A / mixture_A.sum()
 
 
-def checked_start(
-    start: Profile | None, shape: tuple[int, int], name: str = "start"
-) -> tuple[np.ndarray, np.ndarray]:
+def checked_role_payoffs(payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The R roles' pay-offs as float tensors of one shape [N_1, …, N_R].
+
+    payoffs[r][i_1, …, i_R] is what role r gets when each role plays that choice of its own. Raises
+    ValueError for their shapes, DataError (a ValueError too) for a pay-off that is not finite.
+    """
+    tensors = [np.asarray(tensor, dtype=float) for tensor in payoffs]
+    shapes = {tensor.shape for tensor in tensors}
+    if len(shapes) != 1 or not tensors[0].size or tensors[0].ndim != len(tensors):
+        raise ValueError(
+            f"payoffs must be {len(tensors)} tensors of one shape, with an axis for "
+            f"each role and at least one choice on it; the shapes are {sorted(shapes)}"
+        )
+    for role, tensor in enumerate(tensors):
+        if not np.isfinite(tensor).all():
+            cell = tuple(int(i) for i in np.argwhere(~np.isfinite(tensor))[0])
+            raise DataError(
+                f"payoffs[{role}][{', '.join(map(str, cell))}] is {tensor[cell]}; a "
+                "solver needs every pay-off"
+            )
+    return tensors
+
+
+def checked_mixtures(
+    mixtures: Sequence[np.ndarray], shape: Sequence[int], name: str = "mixtures"
+) -> Mixtures:
+    """A distribution for each role. Raises ValueError where one is none."""
+    if len(mixtures) != len(shape):
+        raise ValueError(f"{name} must be {len(shape)}, one for each role")
+    return [
+        checked_mixture(mixture, size, f"{name}[{role}]")
+        for role, (mixture, size) in enumerate(zip(mixtures, shape, strict=True))
+    ]
+
+
+def checked_start(start: Profile | None, shape: tuple[int, int], name: str = "start") -> Profile:
     """The logarithms of both sides' mixtures, uniform where None.
 
     Raises ValueError where a choice has probability 0.
@@ -145,7 +180,7 @@ def checked_start(
             f"{name} must give every choice a probability above zero: "
             "a choice that has none never gets any"
         )
-    return np.log(row_A), np.log(column_M)
+    return Profile(np.log(row_A), np.log(column_M))
 
 
 def checked_positive(**numbers: float | None) -> None:
@@ -158,15 +193,9 @@ def checked_positive(**numbers: float | None) -> None:
 
 
 def span(payoff_AM: np.ndarray) -> float:
-    """The largest pay-off less the smallest, or 1 when all are equal: the unit in which step sizes
-    are chosen.
+    """The largest pay-off less the smallest, or 1 when all are equal: the unit of step sizes.
+
+    >>> span(np.array([[3.0, -1.0]])), span(np.zeros((2, 2)))
+    (4.0, 1.0)
     """
     return float(np.ptp(payoff_AM)) or 1.0
-
-
-def softmax(logit_A: np.ndarray) -> np.ndarray:
-    """exp(logit) / sum exp(logit); scipy's takes ten times as long on the few choices that a matrix
-    game has.
-    """
-    weight_A = np.exp(logit_A - logit_A.max())
-    return weight_A / weight_A.sum()

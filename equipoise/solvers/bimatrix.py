@@ -1,16 +1,23 @@
-"""Every Nash equilibrium of a small two-player game in which each side has its own pay-offs."""
+"""Solutions of a small two-player game in which each side has its own pay-offs: every Nash
+equilibrium, the best commitment of a leader, and Nash's bargaining solution.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
 from math import comb
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
 
 from equipoise.errors import EquipoiseError
 from equipoise.solvers.base import checked_mixture, checked_sides, span
+from equipoise.solvers.zero_sum import nash
+
+Ties = Literal["strong", "weak"]
 
 LARGEST = 20_000  # bases to try; a game of 8 × 8 has 12 870
 FEASIBLE = 1e-9  # how far outside a polytope, in scaled units, a corner may lie
@@ -34,6 +41,10 @@ def nash_gap(
     max( max_a (row·y)_a − xᵀ·row·y, max_m (xᵀ·column)_m − xᵀ·column·y ), x = row_A, y = column_M.
     row_AM, column_AM: each side's pay-offs. Raises ValueError for wrong shapes, distributions or
     pay-offs.
+
+    >>> dilemma = np.array([[3.0, 0.0], [5.0, 1.0]])
+    >>> nash_gap(dilemma, dilemma.T, np.array([1.0, 0.0]), np.array([1.0, 0.0]))
+    2.0
     """
     row_AM, column_AM = checked_sides(row_AM, column_AM)
     x_A = checked_mixture(row_A, row_AM.shape[0], "row_A")
@@ -46,11 +57,15 @@ def nash_gap(
     )
 
 
-def pure(row_AM: np.ndarray, column_AM: np.ndarray) -> list[tuple[int, int]]:
+def pure_equilibria(row_AM: np.ndarray, column_AM: np.ndarray) -> list[tuple[int, int]]:
     """The cells (a, m) from which neither side gains by deviating alone, row by row; there may be
     none.
 
     Raises ValueError for pay-offs that are no matrices of one shape, or not finite.
+
+    >>> dilemma = np.array([[3.0, 0.0], [5.0, 1.0]])
+    >>> pure_equilibria(dilemma, dilemma.T)
+    [(1, 1)]
     """
     row_AM, column_AM = checked_sides(row_AM, column_AM)
     row_stays_AM = row_AM == row_AM.max(axis=0)
@@ -76,6 +91,10 @@ def equilibria(
     Raises ValueError for pay-offs that are no matrices of one shape, or not finite, or too many
     actions. Source: Mangasarian 1964; Avis, Rosenberg, Savani and von Stengel 2010, Economic Theory
     42.
+
+    >>> chicken = np.array([[0.0, -1.0], [1.0, -2.0]])
+    >>> [equilibrium.row_A.round(2).tolist() for equilibrium in equilibria(chicken, chicken.T)]
+    [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
     """
     row_AM, column_AM = checked_sides(row_AM, column_AM)
     rows, columns = row_AM.shape
@@ -141,3 +160,199 @@ def _distinct(mixture_IN: np.ndarray) -> Iterator[np.ndarray]:
     while len(left_IN):
         yield left_IN[0]
         left_IN = left_IN[np.abs(left_IN - left_IN[0]).max(axis=1) > FEASIBLE]
+
+
+class Commitment(NamedTuple):
+    """The leader's mixture, the follower's reply to it, and each side's pay-off."""
+
+    leader_A: np.ndarray
+    reply: int
+    leader_value: float
+    follower_value: float
+
+
+def pure_commitment(
+    leader_AM: np.ndarray, follower_AM: np.ndarray, ties: Ties = "strong"
+) -> Commitment:
+    """The leader's best single action.
+
+    max_a leader[a, m(a)] with m(a) in argmax_m follower[a, m]. ties: where several replies are best
+    for the follower, it gives the one that is best ("strong") or worst ("weak") for the leader. Of
+    equally good actions the one that is best for the follower is taken, then the first. leader_AM,
+    follower_AM: each side's pay-offs, the leader's actions as rows. Raises ValueError for pay-offs
+    that are no matrices of one shape, or not finite, or other `ties`. Source: von Stackelberg 1934;
+    strong and weak: Breton, Alj and Haurie 1988.
+
+    >>> chicken = np.array([[0.0, -1.0], [1.0, -2.0]])
+    >>> pure_commitment(chicken, chicken.T).leader_value
+    1.0
+    """
+    leader_AM, follower_AM = checked_sides(leader_AM, follower_AM)
+    if ties not in ("strong", "weak"):
+        raise ValueError(f"ties must be strong or weak; they are {ties!r}")
+    best_AM = follower_AM == follower_AM.max(axis=1, keepdims=True)
+    order_AM = leader_AM if ties == "strong" else -leader_AM
+    reply_A = np.where(best_AM, order_AM, -np.inf).argmax(axis=1)
+    action_A = np.arange(len(leader_AM))
+    leader_A = leader_AM[action_A, reply_A]
+    follower_A = follower_AM[action_A, reply_A]
+    a = int(np.lexsort((-follower_A, -leader_A))[0])
+    return Commitment(
+        np.eye(len(leader_AM))[a], int(reply_A[a]), float(leader_A[a]), float(follower_A[a])
+    )
+
+
+def mixed_commitment(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitment:
+    """The leader's best mixture, where the follower breaks ties in the leader's favour; the leader
+    gets at least as much as in any equilibrium.
+
+    For every reply m: max xᵀ·leader_m subject to xᵀ·follower_m ≥ xᵀ·follower_k for all k, x a
+    distribution; the best of these programs. Against a follower that breaks ties the other way
+    there is no best mixture in general, only mixtures whose value comes arbitrarily close. Raises
+    ValueError for pay-offs that are no matrices of one shape, or not finite; EquipoiseError when no
+    program is solved. Source: Conitzer and Sandholm 2006, Computing the optimal strategy to commit
+    to; solved by HiGHS.
+
+    >>> leader, follower = np.array([[2.0, 4.0], [1.0, 3.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> mixed_commitment(leader, follower).leader_A
+    array([0.5, 0.5])
+    """
+    leader_AM, follower_AM = checked_sides(leader_AM, follower_AM)
+    rows, columns = leader_AM.shape
+    scaled_AM = follower_AM / span(follower_AM)
+    slack = 1e-9 * span(leader_AM)
+    best: Commitment | None = None
+    for m in range(columns):
+        solution = linprog(
+            c=-leader_AM[:, m] / span(leader_AM),
+            A_ub=(scaled_AM - scaled_AM[:, [m]]).T,
+            b_ub=np.zeros(columns),
+            A_eq=np.ones((1, rows)),
+            b_eq=[1.0],
+            bounds=(0, None),
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+        )
+        if solution.status != 0:  # no mixture makes m the best reply
+            continue
+        x_A = np.maximum(solution.x, 0.0)
+        x_A = x_A / x_A.sum()
+        commitment = Commitment(
+            x_A, m, float(x_A @ leader_AM[:, m]), float(x_A @ follower_AM[:, m])
+        )
+        if best is None or commitment.leader_value > best.leader_value + slack:
+            best = commitment
+    if best is None:
+        raise EquipoiseError(
+            f"no linear program of a {rows} × {columns} game of commitment was solved"
+        )
+    return best
+
+
+class Agreement(NamedTuple):
+    """A distribution over the outcomes, each side's expected pay-off, and the product of both
+    gains.
+    """
+
+    weight_N: np.ndarray
+    user: float
+    llm: float
+    product: float
+
+
+def maxmin(row_AM: np.ndarray, column_AM: np.ndarray) -> tuple[float, float]:
+    """The pay-off that each side can secure by itself with its best mixture: the usual disagreement
+    point.
+
+    Raises ValueError for pay-offs that are no matrices of one shape, or not finite. Source: von
+    Neumann 1928.
+
+    >>> maxmin(np.array([[3.0, 0.0], [5.0, 1.0]]), np.array([[3.0, 5.0], [0.0, 1.0]]))
+    (1.0, 1.0)
+    """
+    row_AM, column_AM = checked_sides(row_AM, column_AM)
+    return nash(row_AM)[2], nash(column_AM.T)[2]
+
+
+def pure_agreement(points_N2: ArrayLike, disagreement: tuple[float, float]) -> Agreement | None:
+    """The outcome of the largest product of gains, (u − d_u)·(l − d_l), among those without a loss
+    to either side.
+
+    Of equal products the largest sum is taken, then the first. None where every outcome is a loss
+    to one side. points_N2: (user, llm) of each outcome. Raises ValueError for wrong shapes or
+    values. Source: Nash 1950, Econometrica 18.
+
+    >>> pure_agreement([(3, 3), (5, 0), (1, 1)], disagreement=(1, 1)).product
+    4.0
+    """
+    points_N2, gain_N2 = _checked_gains(points_N2, disagreement)
+    weight_NN = np.eye(len(points_N2))
+    agreements = [_agreement(weight_N, points_N2, gain_N2) for weight_N in weight_NN]
+    return _best_agreement(agreements, gain_N2)
+
+
+def lottery_agreement(points_N2: ArrayLike, disagreement: tuple[float, float]) -> Agreement | None:
+    """The lottery over outcomes of the largest product of expected gains: the solution on the
+    points' convex hull.
+
+    The best point of a hull lies on an edge, so between two outcomes a, b. There the product is a
+    parabola in the weight t of b, with its top at t = −(a_u·d_l + a_l·d_u) / (2·d_u·d_l), a the
+    gains at the outcome a, d = b − a. None where every lottery is a loss to one side, which none is
+    against the disagreement point `maxmin`. points_N2: (user, llm) of each outcome. Raises
+    ValueError for wrong shapes or values. Source: Nash 1950, Econometrica 18.
+
+    >>> lottery_agreement([(4, 0), (0, 4)], disagreement=(0, 0)).weight_N
+    array([0.5, 0.5])
+    """
+    points_N2, gain_N2 = _checked_gains(points_N2, disagreement)
+    weight_NN = np.eye(len(points_N2))
+    agreements = [_agreement(weight_N, points_N2, gain_N2) for weight_N in weight_NN]
+    for a, b in combinations(range(len(points_N2)), 2):
+        step_2 = gain_N2[b] - gain_N2[a]
+        # Where one of the sides gains nothing.
+        shares = [-gain_N2[a][side] / step_2[side] for side in (0, 1) if step_2[side]]
+        if step_2.prod():
+            shares.append(-(gain_N2[a] @ step_2[::-1]) / (2 * step_2.prod()))
+        for t in shares:
+            if 0 < t < 1:
+                weight_N = (1 - t) * weight_NN[a] + t * weight_NN[b]
+                agreements.append(_agreement(weight_N, points_N2, gain_N2))
+    return _best_agreement(agreements, gain_N2)
+
+
+def _checked_gains(
+    points_N2: ArrayLike, disagreement: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    points_N2 = np.asarray(points_N2, float)
+    points = points_N2.ndim == 2 and points_N2.shape[1] == 2 and len(points_N2)
+    if not points or not np.isfinite(points_N2).all():
+        raise ValueError(
+            "points_N2 must be finite points (user, llm), at least one; "
+            f"its shape is {points_N2.shape}"
+        )
+    if len(disagreement) != 2 or not np.isfinite(disagreement).all():
+        raise ValueError(
+            "disagreement must be two finite numbers, the user's and the model's; "
+            f"it is {disagreement}"
+        )
+    return points_N2, points_N2 - np.asarray(disagreement, float)
+
+
+def _agreement(weight_N: np.ndarray, points_N2: np.ndarray, gain_N2: np.ndarray) -> Agreement:
+    gains = weight_N @ gain_N2
+    user, llm = weight_N @ points_N2
+    return Agreement(weight_N, float(user), float(llm), float(gains[0] * gains[1]))
+
+
+def _best_agreement(agreements: list[Agreement], gain_N2: np.ndarray) -> Agreement | None:
+    """The largest product among those without a loss, up to rounding; then the largest sum."""
+    slack = 1e-9 * max(1.0, float(np.abs(gain_N2).max()))
+    without_loss = [
+        agreement for agreement in agreements if (agreement.weight_N @ gain_N2).min() >= -slack
+    ]
+    if not without_loss:
+        return None
+    largest = max(agreement.product for agreement in without_loss)
+    least = largest - 1e-12 * max(1.0, abs(largest))
+    best = [agreement for agreement in without_loss if agreement.product >= least]
+    return max(best, key=lambda agreement: agreement.user + agreement.llm)

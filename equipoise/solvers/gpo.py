@@ -7,7 +7,6 @@ circles it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
@@ -15,31 +14,28 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.solvers.base import (
-    IterateName,
     Iterates,
     Profile,
-    Solver,
     checked_payoff,
     checked_positive,
     checked_sides,
     checked_start,
-    softmax,
     span,
 )
+from equipoise.solvers.dynamics import Dynamic, Step, average, end, path, proximal_step, softmax
 from equipoise.solvers.exploitability import nash_conv
-from equipoise.solvers.mirror import proximal_step
 
 EntropySide = Literal["both", "column"]
-"""Whose entropy counts; as published the column player's, the adversary's, alone."""
+"""The side whose entropy counts; as published the column player's, the adversary's, alone."""
 
 
 class StepSizes(NamedTuple):
-    """How far the two players step; all three in units of pay-off."""
+    """Step sizes of the two players; all three in units of pay-off."""
 
     beta: float
-    """β, what holds the row player back: the weight of KL(π‖π_t)."""
+    """β, which holds the row player back: the weight of KL(π‖π_t)."""
     eta: float
-    """η, what holds the column player back: the weight of KL(μ‖μ_t)."""
+    """η, which holds the column player back: the weight of KL(μ‖μ_t)."""
     entropy: float = 0.0
     """τ, the weight of the players' entropies; 0 is the algorithm without it."""
 
@@ -69,6 +65,9 @@ def step_sizes(
     span/sqrt(2·rounds·ln max(A, M)): the bias that it adds at most, τ·(ln A + ln M), is no larger
     than that, so that the rate stays. span: a side's largest pay-off less its smallest. A single
     choice counts as two. Raises ValueError for wrong pay-offs or rounds.
+
+    >>> round(step_sizes(np.array([[1.0, -1.0], [-1.0, 1.0]]), rounds=100).beta, 3)
+    8.493
     """
     sides = checked_sides(payoff_AM, column_payoff_AM)
     checked_positive(rounds=rounds)
@@ -92,6 +91,9 @@ def diverse(payoff_AM: np.ndarray, diversity_M: np.ndarray, weight: float) -> np
     the same best replies for the row player. diversity_M: higher is more diverse. weight: β_div ≥
     0, in pay-off per diversity. Raises ValueError for wrong shapes, weight or numbers. Source: GPO,
     arXiv 2406.10977, the objective r(x, y) − β_div·R_div(x).
+
+    >>> diverse(np.array([[1.0, 0.0]]), diversity_M=np.array([0.0, 1.0]), weight=0.5)
+    array([[ 1. , -0.5]])
     """
     payoff_AM = checked_payoff(payoff_AM)
     diversity_M = np.asarray(diversity_M, dtype=float)
@@ -134,11 +136,12 @@ def gpo(
     these rounds, without entropy. start: uniform by default. Raises ValueError for wrong pay-offs,
     start, rounds or step. Source: GPO, arXiv 2406.10977; the bound: mirror descent with a composite
     objective, Duchi et al. 2010, COLT.
+
+    >>> gpo(np.array([[2.0, 2.0], [0.0, 1.0]]), rounds=1000).last.row_A.round(3)
+    array([1., 0.])
     """
-    [(sums, last)] = deque(
-        _path(payoff_AM, column_payoff_AM, rounds, step, alternate, start, entropy_of), maxlen=1
-    )
-    return Iterates(last, Profile(sums.row_A / rounds, sums.column_M / rounds))
+    last = end(_path(payoff_AM, column_payoff_AM, rounds, step, alternate, start, entropy_of))
+    return Iterates(last.following, average(last.sums, rounds))
 
 
 def gaps(
@@ -155,16 +158,18 @@ def gaps(
     settings.
 
     Raises ValueError as `gpo` does, and for a round of `at` outside 1 … rounds.
+
+    >>> [gap.rounds for gap in gaps(np.array([[1.0, -1.0], [-1.0, 1.0]]), at=(10, 100), rounds=100)]
+    [10, 100]
     """
     if any(not 1 <= t <= rounds for t in at):
         raise ValueError(f"at must lie in 1 … {rounds}: {sorted(at)}")
-    result = []
-    path = _path(payoff_AM, None, rounds, step, alternate, start, entropy_of)
-    for t, (sums, last) in enumerate(path, 1):
-        if t in at:
-            average = nash_conv(payoff_AM, sums.row_A / t, sums.column_M / t)
-            result.append(Gap(t, average, nash_conv(payoff_AM, *last)))
-    return result
+    steps = _path(payoff_AM, None, rounds, step, alternate, start, entropy_of)
+    return [
+        Gap(t, nash_conv(payoff_AM, *average(sums, t)), nash_conv(payoff_AM, *following))
+        for t, (_, sums, following) in enumerate(steps, 1)
+        if t in at
+    ]
 
 
 def _path(
@@ -175,27 +180,23 @@ def _path(
     alternate: bool,
     start: Profile | None,
     entropy_of: EntropySide,
-) -> Iterator[tuple[Profile, Profile]]:
-    """(the sums of the policies played so far, the policies that come next), round by round."""
+) -> Iterator[Step]:
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
     beta, eta, tau = step or step_sizes(row_payoff_AM, rounds, column_payoff_AM)
     row_tau = tau if entropy_of == "both" else 0.0
     checked_positive(rounds=rounds, beta=beta, eta=eta, entropy=tau or None)
-    logit_A, logit_M = checked_start(start, row_payoff_AM.shape)
-    row_A, column_M = softmax(logit_A), softmax(logit_M)
-    sums = Profile(np.zeros_like(row_A), np.zeros_like(column_M))
-    for _ in range(rounds):
-        sums.row_A[:] += row_A
-        sums.column_M[:] += column_M
-        logit_A = proximal_step(logit_A, row_payoff_AM @ column_M, 1 / beta, row_tau)
-        next_A = softmax(logit_A)
-        met_A = next_A if alternate else row_A
-        logit_M = proximal_step(logit_M, met_A @ column_payoff_AM, 1 / eta, tau)
-        row_A, column_M = next_A, softmax(logit_M)
-        yield sums, Profile(row_A, column_M)
+
+    def both_step(logits: Profile, played: Profile) -> Profile:
+        reward_A = row_payoff_AM @ played.column_M
+        logit_A = proximal_step(logits.row_A, reward_A, 1 / beta, row_tau)
+        opponent_A = softmax(logit_A) if alternate else played.row_A
+        reward_M = opponent_A @ column_payoff_AM
+        return Profile(logit_A, proximal_step(logits.column_M, reward_M, 1 / eta, tau))
+
+    return path(both_step, checked_start(start, row_payoff_AM.shape), rounds)
 
 
-class GPO(Solver):
+class GPO(Dynamic):
     """A population's mixture by GPO's steps against itself, both sides at once; without entropy it
     is `multiplicative`.
 
@@ -205,17 +206,8 @@ class GPO(Solver):
 
     kind: Literal["gpo"] = "gpo"
     rounds: int = Field(10_000, ge=1, description="steps of each side; β and η are chosen for them")
-    entropy: bool = Field(False, description="whether to add the entropy bonus")
-    iterate: IterateName = Field(
-        "average", description="average converges in constant-sum games, last in many others"
-    )
+    entropy: bool = Field(False, description="add the entropy bonus")
 
-    def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N from a uniform start.
-
-        Raises ValueError for pay-offs that are not square or not finite.
-        """
-        payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
+    def play(self, payoff_NN: np.ndarray) -> Iterates:
         step = step_sizes(payoff_NN, self.rounds, payoff_NN.T, entropy=self.entropy)
-        played = gpo(payoff_NN, payoff_NN.T, rounds=self.rounds, step=step)
-        return played.pick(self.iterate).row_A
+        return gpo(payoff_NN, payoff_NN.T, rounds=self.rounds, step=step)

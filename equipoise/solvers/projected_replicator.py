@@ -13,14 +13,17 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from equipoise.solvers.base import IterateName, Solver, checked_payoff, checked_positive, span
-from equipoise.solvers.role_game import (
+from equipoise.solvers.base import (
+    IterateName,
     Mixtures,
+    Solver,
     checked_mixtures,
+    checked_payoff,
+    checked_positive,
     checked_role_payoffs,
-    own_axis_first,
-    replies,
+    span,
 )
+from equipoise.solvers.exploitability import own_axis_first, replies
 
 
 class RoleIterates(NamedTuple):
@@ -39,6 +42,9 @@ def project(point_A: np.ndarray, least: float) -> np.ndarray:
     max(point + shift, least), with the shift at which it sums to one. Raises ValueError where so
     many choices cannot all have that share. Source: Wang and Carreira-Perpiñán 2013, arXiv
     1309.1541, for least = 0.
+
+    >>> project(np.array([0.8, 0.6, -0.5]), least=0.0)
+    array([0.6, 0.4, 0. ])
     """
     size = len(point_A)
     if size * least > 1 + 1e-12:
@@ -63,6 +69,11 @@ def projected_replicator(
     the distributions that give every choice at least `least`. payoffs: a tensor [N_1, …, N_R] for
     each of R roles. step_size: in 1/pay-off. start: uniform by default. Raises ValueError for wrong
     pay-offs, starts or numbers. Source: Lanctot et al. 2017, arXiv 1711.00832, appendix A.
+
+    >>> dominated = np.array([[2.0, 2.0], [0.0, 1.0]])
+    >>> settings = {"steps": 500, "step_size": 0.1, "least": 0.01}
+    >>> projected_replicator([dominated, -dominated], **settings).last[0]
+    array([0.99, 0.01])
     """
     tensors = checked_role_payoffs(payoffs)
     checked_positive(steps=steps, step_size=step_size, least=least)

@@ -9,9 +9,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.solvers.base import Solver, checked_payoff, span
+from equipoise.solvers.base import Solver, checked_payoff, checked_role_payoffs, span
 from equipoise.solvers.exploitability import nash_conv
-from equipoise.solvers.role_game import checked_role_payoffs
 
 
 def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -23,6 +22,10 @@ def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     is the same in all. Raises ValueError for pay-offs that are no matrix or not finite,
     EquipoiseError when the LP cannot be solved. Source: von Neumann 1928; Dantzig 1951; solved by
     HiGHS.
+
+    >>> row_A, column_M, value = nash(np.array([[2.0, -1.0], [-1.0, 1.0]]))
+    >>> row_A.round(3), column_M.round(3), round(value, 3)
+    (array([0.4, 0.6]), array([0.4, 0.6]), 0.2)
     """
     payoff_AM = checked_payoff(payoff_AM)
     middle = (payoff_AM.max() + payoff_AM.min()) / 2
@@ -92,6 +95,10 @@ class ZeroSum(Solver):
 
 
 def is_constant_sum(first_AM: np.ndarray, second_AM: np.ndarray) -> bool:
-    """Whether both sides' pay-offs add up to the same in every cell."""
+    """True if both sides' pay-offs add up to the same in every cell.
+
+    >>> is_constant_sum(np.array([[3.0, 0.0]]), np.array([[1.0, 4.0]]))
+    True
+    """
     largest = max(float(np.abs(first_AM).max()), 1.0)
     return bool(np.ptp(first_AM + second_AM) <= 1e-9 * largest)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from equipoise.solvers.bimatrix import equilibria, nash_gap, pure
+from equipoise.solvers.bimatrix import equilibria, nash_gap, pure_equilibria
 from equipoise.solvers.zero_sum import nash
 
 BATTLE = np.array([[3.0, 0], [0, 2]]), np.array([[2.0, 0], [0, 3]])
@@ -30,10 +30,10 @@ def pairs(elements):
 def test_known_games(game, number, of_them_pure):
     found = equilibria(*game)
     assert len(found) == number
-    assert len(pure(*game)) == of_them_pure
+    assert len(pure_equilibria(*game)) == of_them_pure
     assert [
         (int(e.row_A.argmax()), int(e.column_M.argmax())) for e in found[:of_them_pure]
-    ] == pure(*game)
+    ] == pure_equilibria(*game)
 
 
 def test_known_mixtures():
@@ -61,7 +61,9 @@ def test_games_full_of_ties(game):
     assert found
     assert all(nash_gap(*game, e.row_A, e.column_M) <= 1e-9 for e in found)
     alone = [e for e in found if max(e.row_A) == max(e.column_M) == 1]
-    assert {(int(e.row_A.argmax()), int(e.column_M.argmax())) for e in alone} == set(pure(*game))
+    assert {(int(e.row_A.argmax()), int(e.column_M.argmax())) for e in alone} == set(
+        pure_equilibria(*game)
+    )
 
 
 @pytest.mark.long

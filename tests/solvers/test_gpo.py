@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.solvers.base import Profile, Solver, span
+from equipoise.solvers.dynamics import mirror_descent, multiplicative_weights
 from equipoise.solvers.exploitability import nash_conv
 from equipoise.solvers.gpo import StepSizes, diverse, gaps, gpo, step_sizes
-from equipoise.solvers.mirror import mirror_descent
-from equipoise.solvers.multiplicative import multiplicative_weights
 from equipoise.solvers.zero_sum import nash
 
 BIASED = np.array([[0.0, -1, 3], [1, 0, -1], [-3, 1, 0]])

@@ -3,8 +3,8 @@
 import numpy as np
 
 from equipoise.solvers.base import span
+from equipoise.solvers.dynamics import multiplicative_weights
 from equipoise.solvers.exploitability import nash_conv
-from equipoise.solvers.multiplicative import multiplicative_weights
 
 BIASED = np.array([[0.0, -1, 3], [1, 0, -1], [-3, 1, 0]])
 

@@ -8,9 +8,8 @@ import pytest
 from equipoise.errors import ConfigError, DataError
 from equipoise.solvers.alpha_rank import alpha_rank, alpha_rank_roles
 from equipoise.solvers.base import Solver
-from equipoise.solvers.exploitability import nash_conv
+from equipoise.solvers.exploitability import nash_conv, role_gains, role_values
 from equipoise.solvers.projected_replicator import project, projected_replicator
-from equipoise.solvers.role_game import role_gains, role_values
 from equipoise.solvers.zero_sum import nash
 
 PENNIES = np.array([[1.0, -1], [-1, 1]])

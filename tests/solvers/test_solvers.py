@@ -9,12 +9,14 @@ from scipy.optimize import linprog
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.solvers.base import Profile, Solver, span
+from equipoise.solvers.dynamics import (
+    fictitious_play,
+    mirror_descent,
+    multiplicative_weights,
+    replicator,
+)
 from equipoise.solvers.exploitability import exploitability, nash_conv
-from equipoise.solvers.fictitious import fictitious_play
 from equipoise.solvers.gpo import gpo, step_sizes
-from equipoise.solvers.mirror import mirror_descent
-from equipoise.solvers.multiplicative import multiplicative_weights
-from equipoise.solvers.replicator import replicator
 from equipoise.solvers.zero_sum import nash
 
 # Each row: the solver on a two-player matrix, and the share of the pay-off span that it may leave

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from equipoise.solvers.bimatrix import equilibria
-from equipoise.solvers.stackelberg import mixed, pure
+from equipoise.solvers.bimatrix import equilibria, mixed_commitment, pure_commitment
 from equipoise.solvers.zero_sum import nash
 
 # Conitzer and Sandholm's first example: alone (1, 0) is an equilibrium worth 2; committing to the
@@ -19,14 +18,14 @@ games = st.tuples(st.integers(1, 3), st.integers(1, 3)).flatmap(
 
 
 def test_a_known_game():
-    told = pure(*GAME)
+    told = pure_commitment(*GAME)
     assert (told.leader_A.tolist(), told.reply, told.leader_value, told.follower_value) == (
         [0, 1],
         1,
         3,
         2,
     )
-    best = mixed(*GAME)
+    best = mixed_commitment(*GAME)
     assert best.leader_value == pytest.approx(
         2 / 3 * 4 + 1 / 3 * 3
     )  # as much of the first row as still gets reply 1
@@ -35,10 +34,10 @@ def test_a_known_game():
 
 def test_ties_are_broken_for_or_against_the_leader():
     leader_AM, follower_AM = np.array([[5.0, 0], [2, 2]]), np.array([[1.0, 1], [1, 1]])
-    assert pure(leader_AM, follower_AM, "strong").leader_value == 5
-    weak = pure(leader_AM, follower_AM, "weak")
+    assert pure_commitment(leader_AM, follower_AM, "strong").leader_value == 5
+    weak = pure_commitment(leader_AM, follower_AM, "weak")
     assert (weak.leader_A.tolist(), weak.leader_value) == ([0, 1], 2)
-    kind = pure(np.array([[1.0], [1.0]]), np.array([[0.0], [3.0]]))
+    kind = pure_commitment(np.array([[1.0], [1.0]]), np.array([[0.0], [3.0]]))
     assert kind.follower_value == 3
 
 
@@ -46,7 +45,11 @@ def test_ties_are_broken_for_or_against_the_leader():
 @settings(max_examples=30, deadline=None)
 @given(games)
 def test_commitment_is_worth_what_theory_says(game):
-    best, strong, weak = mixed(*game), pure(*game), pure(*game, "weak")
+    best, strong, weak = (
+        mixed_commitment(*game),
+        pure_commitment(*game),
+        pure_commitment(*game, "weak"),
+    )
     assert weak.leader_value <= strong.leader_value <= best.leader_value + 1e-7
     assert best.leader_value >= max(e.row_value for e in equilibria(*game)) - 1e-7
     reply_M = best.leader_A @ game[1]
@@ -55,11 +58,11 @@ def test_commitment_is_worth_what_theory_says(game):
 
 def test_in_a_zero_sum_game_moving_first_is_worth_the_value():
     payoff_AM = np.random.default_rng(3).normal(size=(3, 4))
-    assert mixed(payoff_AM, -payoff_AM).leader_value == pytest.approx(nash(payoff_AM)[2])
+    assert mixed_commitment(payoff_AM, -payoff_AM).leader_value == pytest.approx(nash(payoff_AM)[2])
 
 
 def test_faults():
     with pytest.raises(ValueError, match="strong or weak"):
-        pure(*GAME, "none")  # type: ignore[arg-type]
+        pure_commitment(*GAME, "none")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="shape"):
-        mixed(np.zeros((2, 2)), np.zeros((2, 3)))
+        mixed_commitment(np.zeros((2, 2)), np.zeros((2, 3)))

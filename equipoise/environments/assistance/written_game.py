@@ -22,7 +22,7 @@ from equipoise.environments.assistance.payoff_matrix import (
 )
 from equipoise.payoffs.pareto import front
 from equipoise.payoffs.welfare import nash_bargaining
-from equipoise.solvers import bargaining, bimatrix, stackelberg
+from equipoise.solvers import bimatrix
 
 # Ends the name of a solution of the game in which the user has moved.
 GIVEN = "_given_question"
@@ -75,7 +75,7 @@ def nash(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
     """
     user_TA, llm_TA = tables(matrix)
     if question is None:
-        return tuple(_name(t, a) for t, a in bimatrix.pure(user_TA, llm_TA))
+        return tuple(_name(t, a) for t, a in bimatrix.pure_equilibria(user_TA, llm_TA))
     t = QUESTION_TYPES.index(question)
     best = np.flatnonzero(llm_TA[t] == llm_TA[t].max())
     return tuple(_name(t, int(a)) for a in best)
@@ -98,7 +98,7 @@ def stackelberg_outcome(matrix: PayoffMatrix, question: str | None = None) -> st
     if question is not None:
         return max(nash(matrix, question), key=lambda name: precedence(matrix, name))
     user_TA, llm_TA = tables(matrix)
-    committed = stackelberg.pure(llm_TA.T, user_TA.T)
+    committed = bimatrix.pure_commitment(llm_TA.T, user_TA.T)
     return _name(committed.reply, int(committed.leader_A.argmax()))
 
 
@@ -109,8 +109,8 @@ def bargaining_outcome(matrix: PayoffMatrix, question: str | None = None) -> str
     """
     names = outcomes(question)
     points_N2 = _points(matrix, names) / _unit(_points(matrix, CELLS))
-    threat = bargaining.maxmin(*tables(matrix))
-    agreement = bargaining.pure(points_N2, threat)
+    threat = bimatrix.maxmin(*tables(matrix))
+    agreement = bimatrix.pure_agreement(points_N2, threat)
     return None if agreement is None else names[int(agreement.weight_N.argmax())]
 
 
