@@ -189,7 +189,7 @@ def people_sections(run: RunDirectory) -> Iterator[Section]:
         len(votes.votes),
         sorted(votes.by_voter.items(), key=lambda each: (-each[1], each[0])),
         votes.ratings,
-        [_row(judge) for judge in votes.judges],
+        [_judge_row(judge) for judge in votes.judges],
         votes.among_people and votes.among_people.alpha,
         votes.left_preferred,
         votes.both_bad,
@@ -197,7 +197,7 @@ def people_sections(run: RunDirectory) -> Iterator[Section]:
     )
 
 
-def _row(beside: JudgeBesidePeople) -> JudgeRow:
+def _judge_row(beside: JudgeBesidePeople) -> JudgeRow:
     agreement, fitted = beside.agreement, beside.calibration
     same = agreement.same_winner
     pairs = 0 if same is None else same.n
