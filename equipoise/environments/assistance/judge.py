@@ -55,10 +55,9 @@ class AssistanceJudge(Judge):
     kind: Literal["assistance"] = "assistance"
     variant: Variant = Field(
         "corrected",
-        description="corrected; as_released: as the published code pays, harmful "
-        "prompts too; frontier: the second published reward, which pays for naming an "
-        "action of the frontier; choice: the corrected one, which pays for choosing an "
-        "outcome there",
+        description="corrected; as_released: as the published code pays, harmful prompts too; "
+        "frontier: the second published reward, which pays for naming an action of the frontier; "
+        "choice: the corrected one, which pays for choosing an outcome there",
     )
     terms: RewardTerms | None = Field(
         None, description="weights and windows of the reward; null: the variant's"

@@ -70,9 +70,8 @@ class Steering(Settings):
     )
     by: str | Welfare = Field(
         "welfare",
-        description="how the outcome is chosen: welfare, sum, product, "
-        "product_released, nash, stackelberg, bargaining, or a welfare, by kind or "
-        "with its settings",
+        description="how the outcome is chosen: welfare, sum, product, product_released, nash, "
+        "stackelberg, bargaining, or a welfare, by kind or with its settings",
     )
     mode: Literal["prefix", "reask", "strip", "off"] = Field(
         "prefix",
@@ -83,9 +82,8 @@ class Steering(Settings):
     )
     question: Literal["any", "written", "DQ", "VQ"] = Field(
         "any",
-        description="the outcomes to choose from: all six, those of the type of "
-        "question that the model's thinking names (all six where it names none or "
-        "both), or those of one type",
+        description="the outcomes to choose from: all six, those of the type of question that the "
+        "model's thinking names (all six where it names none or both), or those of one type",
     )
     level: bool = Field(
         False,

@@ -63,9 +63,8 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
     high: float = Field(1.0, description="the best grade that the grader may give; it counts as 1")
     labels: tuple[str, ...] = Field(
         (),
-        description="words, besides score, rating and grade, under which a reply "
-        "without a code may have its grade: abg reads <abg>1</abg>, "
-        f"{BOXED} reads \\boxed{{1}}",
+        description="words, besides score, rating and grade, under which a reply without a code "
+        f"may have its grade: abg reads <abg>1</abg>, {BOXED} reads \\boxed{{1}}",
     )
 
     @model_validator(mode="after")

@@ -260,9 +260,8 @@ def _prompts_of_kind(seed: int, count: int, kind: Kind, part: Part) -> list[Prom
     drawn = draw_distinct(count, draw)
     if len(drawn) < count:
         raise ConfigError(
-            f"prompts: the clerk's world has only {len(drawn)} distinct '{kind}' "
-            f"questions in its {part} part, and {count} are asked for; ask for fewer "
-            "(`count`, `held_out`, `test`)"
+            f"prompts: the clerk's world has only {len(drawn)} distinct '{kind}' questions in its "
+            f"{part} part, and {count} are asked for; ask for fewer (`count`, `held_out`, `test`)"
         )
     return drawn
 
