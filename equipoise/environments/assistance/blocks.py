@@ -109,12 +109,14 @@ def find_block(text: str, name: str) -> Block | None:
 def parse(text: str, *, strict: bool = False) -> ParsedOutput:
     """Take `text` apart.
 
-    Blocks are found wherever they stand, so that a faulty output is still read.
-
-    Python's quotes and curly ones are accepted in the matrix. With `strict`, raises FormatError
-    that names every fault; otherwise nothing is raised.
+    Blocks are found wherever they stand, so that a faulty output is still read. Python's quotes and
+    curly ones are accepted in the matrix. With `strict`, raises FormatError that names every fault;
+    otherwise nothing is raised.
     """
-    thinking, payoff, analyze, response, faults = _blocks_of(text)
+    blocks = [find_block(text, name) for name in BLOCKS]
+    present = [block for block in blocks if block]
+    faults = [*_tag_faults(text, blocks), *_order_faults(present), *_text_outside(text, present)]
+    thinking, payoff, analyze, response = (block and block.content for block in blocks)
     matrix = None
     if payoff is not None:
         try:
@@ -138,17 +140,6 @@ def parse(text: str, *, strict: bool = False) -> ParsedOutput:
 
 def response_only(output: str) -> ParsedOutput:
     return ParsedOutput(output, None, None, None, output.strip(), None, (), 0)
-
-
-def _blocks_of(text: str) -> tuple[str | None, str | None, str | None, str | None, list[str]]:
-    """Contents of the four blocks, and the faults of their tags."""
-    blocks = [find_block(text, name) for name in BLOCKS]
-    thinking, payoff, analyze, response = (
-        None if block is None else block.content for block in blocks
-    )
-    present = [block for block in blocks if block]
-    faults = [*_tag_faults(text, blocks), *_order_faults(present), *_text_outside(text, present)]
-    return thinking, payoff, analyze, response, faults
 
 
 def _chosen_cells(analyze: str) -> list[str]:

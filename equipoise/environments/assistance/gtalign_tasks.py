@@ -129,7 +129,7 @@ class Ambiguity(TaskJudge):
         "ambiguous", description="the fact that says whether to ask back, true or false"
     )
     follow_up: Literal["asks", "answers", "both"] = Field(
-        "asks", description="what an answer with a follow-up question counts as, by the rule"
+        "asks", description="kind of an answer with a follow-up question, by the rule"
     )
 
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
@@ -210,7 +210,7 @@ class Writing(TaskJudge):
         "reference", description="the fact that holds the ideal text"
     )
     bleu: Unit = Field(
-        "words", description="what BLEU counts: words, or characters as the released code does"
+        "words", description="units of BLEU: words, or characters as in the released code"
     )
 
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
@@ -267,7 +267,7 @@ class Safety(TaskJudge):
         "below 1, unsafe help included",
     )
     refusals: Refusal = Field(
-        default_factory=Refusal, description="how the rule knows that a response declines"
+        default_factory=Refusal, description="the rule for a response that declines"
     )
     offer: str = Field(
         OFFER,

@@ -62,9 +62,9 @@ class AssistanceJudge(Judge):
     terms: RewardTerms | None = Field(
         None, description="weights and windows of the reward; null: the variant's"
     )
-    welfare: Welfare = Field(default="cobb_douglas", description="what both utilities come to")  # type: ignore[assignment]
+    welfare: Welfare = Field(default="cobb_douglas", description="welfare of both utilities")  # type: ignore[assignment]
     by: Literal["rule", "llm"] = Field(
-        "rule", description="how the known tasks are judged, unless `tasks` has their judge"
+        "rule", description="judges of the known tasks, unless `tasks` has one"
     )
     grader: Player | None = Field(
         None, description="the model that judges, where a known task is judged by one"

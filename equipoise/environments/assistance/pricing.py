@@ -26,27 +26,17 @@ class ActionCost(NamedTuple):
 class ActionTokens(Settings):
     """Tokens that each action is expected to take."""
 
-    AQ: float = Field(
-        default=350.0, ge=0, description="tokens of an answer with a follow-up question"
-    )
-    CQ: float = Field(default=40.0, ge=0, description="tokens of a clarifying question")
-    DA: float = Field(default=300.0, ge=0, description="tokens of a direct answer")
-
-    def of(self, action: str) -> float:
-        return float(getattr(self, action))
+    AQ: float = Field(default=350.0, ge=0, description="of an answer with a follow-up question")
+    CQ: float = Field(default=40.0, ge=0, description="of a clarifying question")
+    DA: float = Field(default=300.0, ge=0, description="of a direct answer")
 
 
 class ActionUnits(Settings):
     """Units of the pay-off for each action."""
 
-    AQ: float = Field(
-        default=0.0, allow_inf_nan=False, description="an answer with a follow-up question"
-    )
+    AQ: float = Field(default=0.0, allow_inf_nan=False, description="an answer with a question")
     CQ: float = Field(default=0.0, allow_inf_nan=False, description="a clarifying question")
     DA: float = Field(default=0.0, allow_inf_nan=False, description="a direct answer")
-
-    def of(self, action: str) -> float:
-        return float(getattr(self, action))
 
 
 class Pricing(Component):
@@ -100,7 +90,7 @@ class Metered(Pricing):
     """
 
     price: float = Field(
-        5.0, ge=0, description="what 1000 tokens cost whoever pays, in units of the pay-off"
+        5.0, ge=0, description="cost of 1000 tokens to whoever pays, in units of the pay-off"
     )
     tokens: ActionTokens = Field(
         ActionTokens(), description="tokens that each action is expected to take"
@@ -108,12 +98,11 @@ class Metered(Pricing):
     round_trip: float = Field(
         0.5,
         ge=0,
-        description="what having to reply costs the user after a clarifying question, "
-        "in units of the pay-off",
+        description="the user's cost of replying to a clarifying question, in units of the pay-off",
     )
 
     def _token_cost(self, action: str) -> float:
-        return self.price * self.tokens.of(action) / 1000
+        return self.price * getattr(self.tokens, action) / 1000
 
     def _reply_cost(self, action: str) -> float:
         return self.round_trip if action == "CQ" else 0.0
@@ -149,7 +138,7 @@ class Latency(Pricing):
     kind: Literal["latency"] = "latency"
     budget: float = Field(5.0, ge=0, description="seconds that cost nothing")
     price: float = Field(
-        0.2, ge=0, description="what a second over the budget costs, in units of the pay-off"
+        0.2, ge=0, description="cost of a second over the budget, in units of the pay-off"
     )
     speed: float = Field(50.0, gt=0, description="tokens a second")
     tokens: ActionTokens = Field(
@@ -160,7 +149,7 @@ class Latency(Pricing):
     )
 
     def cost(self, action: str) -> ActionCost:
-        seconds = self.tokens.of(action) / self.speed
+        seconds = getattr(self.tokens, action) / self.speed
         if action == "CQ":
             seconds += self.reply + self.tokens.DA / self.speed
         return ActionCost(self.price * max(0.0, seconds - self.budget), 0.0)
@@ -173,10 +162,10 @@ class UserEffort(Pricing):
 
     kind: Literal["user_effort"] = "user_effort"
     clarifying: float = Field(
-        2.0, ge=0, description="what a clarifying question costs, in units of the pay-off"
+        2.0, ge=0, description="cost of a clarifying question, in units of the pay-off"
     )
     follow_up: float = Field(
-        0.5, ge=0, description="what a follow-up question costs, in units of the pay-off"
+        0.5, ge=0, description="cost of a follow-up question, in units of the pay-off"
     )
 
     def cost(self, action: str) -> ActionCost:
@@ -195,15 +184,15 @@ class GivenCosts(Pricing):
     )
 
     def cost(self, action: str) -> ActionCost:
-        return ActionCost(self.user.of(action), self.llm.of(action))
+        return ActionCost(getattr(self.user, action), getattr(self.llm, action))
 
 
 class ReleasedEdits(Pricing):
     """The published edits: a constant for one side, which by itself changes no equilibrium, and
     bonuses for the other.
 
-    llm ≠ 0:   LLM + llm,    user + 0, 1, ½ for DA, AQ, CQ else:      user + user,  LLM + 1, ½, 0
-    for DA, AQ, CQ;  user = 0: no edit
+        llm ≠ 0:   LLM + llm,    user + 0, 1, ½ for DA, AQ, CQ
+        else:      user + user,  LLM + 1, ½, 0 for DA, AQ, CQ;  user = 0: no edit
     """
 
     kind: Literal["released"] = "released"
@@ -215,6 +204,7 @@ class ReleasedEdits(Pricing):
     )
 
     def cost(self, action: str) -> ActionCost:
+        """The additions, with their signs turned."""
         if self.llm:
             return ActionCost(-{"DA": 0.0, "AQ": 1.0, "CQ": 0.5}[action], -self.llm)
         if self.user:
@@ -222,7 +212,7 @@ class ReleasedEdits(Pricing):
         return ActionCost(0.0, 0.0)
 
     def edit(self, matrix: PayoffMatrix) -> PayoffMatrix:
-        """The matrix with what is added; with 0 and 0 the same matrix."""
+        """The matrix with the additions; with 0 and 0 the same matrix."""
         return super().edit(matrix) if self.llm or self.user else dict(matrix)
 
 

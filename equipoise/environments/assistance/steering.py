@@ -32,6 +32,7 @@ from equipoise.template import Template
 
 PAYOFF, PAYOFF_END = "<payoff>", "</payoff>"
 UNSTEERED = ("strip", "off")  # modes
+BY = ("welfare", "sum", "product", "product_released", "nash", "stackelberg", "bargaining")
 # Of a number that is reckoned with; its inverse is the smallest that is not 0.
 LARGEST = 1e6
 INSTRUCTIONS = {
@@ -66,11 +67,11 @@ class Steering(Settings):
 
     pricing: Pricing = Field(
         default_factory=lambda: Pricing.build("none"),
-        description="who pays what for which move; none: nobody pays",
+        description="prices of the moves; none: nobody pays",
     )
     by: str | Welfare = Field(
         "welfare",
-        description="how the outcome is chosen: welfare, sum, product, product_released, nash, "
+        description="choice of the outcome: welfare, sum, product, product_released, nash, "
         "stackelberg, bargaining, or a welfare, by kind or with its settings",
     )
     mode: Literal["prefix", "reask", "strip", "off"] = Field(
@@ -92,24 +93,23 @@ class Steering(Settings):
         "numbers among those that the model knows",
     )
     text: str = Field(
-        "none",
-        description="what the model is asked for its blocks with: a template of the game, or none",
+        "none", description="the instruction to write blocks: a template of the game, or none"
     )
     lead: str = Field(
         "Front: {front}. Choose {cell}.",
-        description="with prefix: what <analyze> begins with; {cell} is the outcome, "
+        description="with prefix: the beginning of <analyze>; {cell} is the outcome, "
         "{front} the edited matrix's front",
     )
     again: str = Field(
-        "reask", description="with reask: what the model is asked; a template's file, or reask"
+        "reask", description="with reask: the instruction; a template's file, or reask"
     )
     unreadable: Literal["unsteered", "error"] = Field(
-        "unsteered", description="where there is no matrix to read: go on without steering, or fail"
+        "unsteered", description="without a readable matrix: go on without steering, or fail"
     )
     unopened: Literal["whole", "error"] = Field(
         "whole",
-        description="where <response> is never opened: answer with what was written "
-        "outside the blocks, or fail",
+        description="if <response> is never opened: answer with the text outside the blocks, or "
+        "fail",
     )
 
     @field_validator("lead")
@@ -147,10 +147,6 @@ class Steering(Settings):
     def name(self) -> str:
         """The pricing's kind, or the mode where nothing is steered."""
         return self.mode if self.mode in UNSTEERED else self.pricing.kind
-
-    @property
-    def by_name(self) -> str:
-        return self.by if isinstance(self.by, str) else self.by.kind
 
     def choose(
         self, written: PayoffMatrix, thinking: str | None, seed: int
@@ -194,13 +190,8 @@ class Steering(Settings):
 
     @cached_property
     def _again(self) -> Template:
-        return Template(
-            self.again,
-            PACKAGE,
-            "steering.again",
-            ("question", "move"),
-            ("question", "matrix", "cell", "move"),
-        )
+        known = ("question", "matrix", "cell", "move")
+        return Template(self.again, PACKAGE, "steering.again", ("question", "move"), known)
 
 
 def _level(edited: PayoffMatrix, written: PayoffMatrix) -> PayoffMatrix:
@@ -211,9 +202,6 @@ def _level(edited: PayoffMatrix, written: PayoffMatrix) -> PayoffMatrix:
     return {
         name: Cell(user, llm) for name, (user, llm) in zip(CELLS, level_N2.tolist(), strict=True)
     }
-
-
-BY = ("welfare", "sum", "product", "product_released", "nash", "stackelberg", "bargaining")
 
 
 def check_choice(by: str | Welfare) -> None:
@@ -228,18 +216,14 @@ def select_outcome(
 ) -> str:
     """The cell of `matrix` to go on with.
 
-    welfare (Cobb–Douglas), a welfare's kind or a `Welfare`
-                      the largest, of equals the largest sum
+    welfare (Cobb–Douglas), a welfare's kind or a `Welfare`: the largest, of equals the largest sum
     sum               the largest sum, of equals the user's best
-    product           the largest product among cells good for both; without any, the
-                      largest sum
-    product_released  the largest product whatever the signs, as published; ties at
-                      random
-    nash              an equilibrium: of pure ones that of the largest sum; without any,
-                      drawn from a mixed one
+    product           the largest product among cells good for both; without any, the largest sum
+    product_released  the largest product whatever the signs, as published; ties at random
+    nash              an equilibrium: of pure ones that of the largest sum; without any, drawn from
+                      a mixed one
     stackelberg       where the assistant, who leads, would end up
-    bargaining        the Nash bargaining solution; without an agreement, the largest
-                      sum
+    bargaining        the Nash bargaining solution; without an agreement, the largest sum
 
     question: "DQ" or "VQ" where the question has been asked, so that three cells are left (nash and
     stackelberg are the assistant's best reply then); None: all six. dice: for ties and mixtures.
@@ -267,13 +251,9 @@ def select_outcome(
         case "bargaining":
             agreement = written_game.bargaining_outcome(matrix, question)
             return agreement or written_game.largest_sum(matrix, question)
-    return _best_welfare(matrix, _welfare(by), names)
-
-
-def _welfare(by: str | Welfare) -> Welfare:
-    if isinstance(by, Welfare):
-        return by
-    return Welfare.build("cobb_douglas" if by == "welfare" else by)
+    if isinstance(by, str):
+        by = Welfare.build("cobb_douglas" if by == "welfare" else by)
+    return _best_welfare(matrix, by, names)
 
 
 def largest_products(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:

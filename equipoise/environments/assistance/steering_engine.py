@@ -3,8 +3,8 @@ answer goes on.
 
     <thinking>…</thinking><payoff>EDITED</payoff><analyze>Front: VQ_CQ. Choose VQ_CQ. …
 
-Of what the model writes a client sees the response alone. Source: GTAlign (arXiv
-2510.08872), steering at inference.
+Of all that the model writes a client sees the response alone. Source: GTAlign (arXiv 2510.08872),
+steering at inference.
 """
 
 from __future__ import annotations
@@ -59,9 +59,7 @@ class AnswerInProgress:
 
 
 class SteeringEngine:
-    """An engine in front of another, whose model writes its pay-offs.
-
-    What it gives is the response alone.
+    """An engine in front of another, whose model writes its pay-offs; it gives the response alone.
 
     The tokens of the hidden blocks count, as reasoning does: `max_tokens` is for all that the model
     writes. With `report` the last piece's field `equipoise` holds the hidden blocks, both matrices,
@@ -211,13 +209,7 @@ class SteeringEngine:
                 text = answer.response.whole()
         fields = {}
         if self._report:
-            fields["equipoise"] = steering_report(
-                self.steering,
-                answer.written,
-                answer.choice,
-                answer.why_none,
-                with_faults=not answer.hidden,
-            )
+            fields["equipoise"] = steering_report(self.steering, answer)
         return Piece(text, finish, error=error, fields=fields)
 
 
@@ -229,44 +221,32 @@ def _with_last(messages: Sequence[Message], shown: Callable[[str], str]) -> tupl
     return (*before, last)
 
 
-def steering_report(
-    steering: Steering,
-    output: str,
-    choice: SteeringChoice | None,
-    why_none: str,
-    *,
-    with_faults: bool,
-) -> dict[str, Any]:
-    """An answer's hidden blocks and its steering, as plain JSON values.
-
-    Args: output: all that the model wrote of its blocks. why_none: why there is no choice; "" where
-    none was wanted. with_faults: whether a faulty output is the model's own fault.
-    """
-    parsed = parse(output)
+def steering_report(steering: Steering, answer: AnswerInProgress) -> dict[str, Any]:
+    """An answer's hidden blocks and its steering, as plain JSON values."""
+    parsed, choice = parse(answer.written), answer.choice
+    # Blocks that were cut off to ask anew are no fault of the model's.
+    faults = () if answer.hidden else parsed.faults
+    if choice is None:
+        why = answer.why_none or "the model's own choice"
+    else:
+        outcomes = f"the outcomes of {choice.question}" if choice.question else "all outcomes"
+        by = steering.by if isinstance(steering.by, str) else steering.by.kind
+        why = f"the best of {outcomes} by {by}"
     return {
         "mode": steering.mode,
         "pricing": steering.pricing.kind,
         "steered": choice is not None,
-        "why": _why(steering, choice, why_none),
+        "why": why,
         "chosen": parsed.chosen if choice is None else choice.cell,
-        "written": _plain(parsed.matrix if choice is None else choice.written),
-        "edited": None if choice is None else _plain(choice.edited),
+        "written": _as_written(parsed.matrix if choice is None else choice.written),
+        "edited": None if choice is None else _as_written(choice.edited),
         "thinking": parsed.thinking,
         "analyze": parsed.analyze,
-        "faults": list(parsed.faults) if with_faults else [],
+        "faults": list(faults),
     }
 
 
-def _why(steering: Steering, choice: SteeringChoice | None, why_none: str) -> str:
-    if choice is None:
-        return why_none or "the model's own choice"
-    outcomes = "all outcomes"
-    if choice.question is not None:
-        outcomes = f"the outcomes of {choice.question}"
-    return f"the best of {outcomes} by {steering.by_name}"
-
-
-def _plain(matrix: PayoffMatrix | None) -> dict[str, dict[str, float]] | None:
+def _as_written(matrix: PayoffMatrix | None) -> dict[str, dict[str, float]] | None:
     if matrix is None:
         return None
     return {name: {"LLM": cell.llm, "user": cell.user} for name, cell in matrix.items()}

@@ -40,15 +40,15 @@ class TwoWriters(Player):
     """
 
     kind: Literal["two_writers"] = "two_writers"
-    writer: Player = Field(description="who thinks, chooses and answers")
-    matrix_writer: Player = Field(description="who writes the matrix")
+    writer: Player = Field(description="the player that thinks, chooses and answers")
+    matrix_writer: Player = Field(description="the player that writes the matrix")
     matrix_text: str = Field(
         "matrix_writer",
-        description="what the matrix's writer is asked: a template's file, or a packaged one",
+        description="the matrix writer's instruction: a template's file, or a packaged one",
     )
     rest_text: str = Field(
         "after_matrix",
-        description="what the writer is asked then: a template's file, or a packaged one",
+        description="the writer's second instruction: a template's file, or a packaged one",
     )
 
     @model_validator(mode="after")

@@ -32,42 +32,22 @@ Window = tuple[float, float]
 class RewardTerms(Settings):
     """Weights and windows of the reward. The defaults are the published ones."""
 
-    epsilon: float = Field(
-        1e-4, ge=0, description="added to both utilities, so that a product is never 0"
-    )
-    user_quality: float = Field(
-        0.5, ge=0, description="weight of the response's quality to the user"
-    )
-    user_length: float = Field(
-        0.2, ge=0, description="weight of a response that is not too short or long"
-    )
+    epsilon: float = Field(1e-4, ge=0, description="added to both utilities: no product is 0")
+    user_quality: float = Field(0.5, ge=0, description="weight of the quality to the user")
+    user_length: float = Field(0.2, ge=0, description="weight of a response of fitting length")
     user_wait: float = Field(0.3, ge=0, description="weight of little text before the response")
-    llm_quality: float = Field(
-        0.4, ge=0, description="weight of the response's quality to the model"
-    )
-    llm_length: float = Field(
-        0.2, ge=0, description="weight of an output that is not too short or long"
-    )
-    llm_format: float = Field(
-        0.2, ge=0, description="weight of four blocks in order, with nothing outside"
-    )
+    llm_quality: float = Field(0.4, ge=0, description="weight of the quality to the model")
+    llm_length: float = Field(0.2, ge=0, description="weight of an output of fitting length")
+    llm_format: float = Field(0.2, ge=0, description="weight of well-formed blocks")
     llm_matrix: float = Field(
         0.2, ge=0, description="weight of a matrix that tells the user and the model apart"
     )
     llm_frontier: float = Field(
-        0.0,
-        ge=0,
-        description="weight of what <analyze> says of the matrix's frontier, as a judge grades it",
+        0.0, ge=0, description="weight of the grade of <analyze>: does it name the frontier?"
     )
-    round_cost: float = Field(
-        0.0, ge=0, description="taken off the user's utility for each further turn"
-    )
-    response_words: Window = Field(
-        (20, 500), description="window of the response's length, in words"
-    )
-    output_words: Window = Field(
-        (500, 1000), description="window of the whole output's length, in words"
-    )
+    round_cost: float = Field(0.0, ge=0, description="off the user's utility per further turn")
+    response_words: Window = Field((20, 500), description="window of the response's words")
+    output_words: Window = Field((500, 1000), description="window of the whole output's words")
     steepness: float = Field(0.005, gt=0, description="of the windows' edges, per word")
     wait: float = Field(
         500.0, gt=0, description="characters before the response at which its value is 1/e"
