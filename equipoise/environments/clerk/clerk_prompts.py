@@ -24,7 +24,7 @@ class ClerkPrompts(Prompts):
     count: int = Field(
         2000, ge=1, description="distinct prompts to train on, shared out over the generations"
     )
-    seed: int = Field(0, ge=0, description="which prompts are drawn")
+    seed: int = Field(0, ge=0, description="seed of the draw")
 
     @abstractmethod
     def draw(self, count: int, part: world.Part) -> list[Prompt]:
