@@ -21,16 +21,13 @@ class Answers(Game):
 
     @property
     def seats(self) -> tuple[str, ...]:
-        """ "1", "2", … up to `samples`."""
         return tuple(str(i + 1) for i in range(self.samples))
 
     def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
-        """That there is nothing to answer."""
         if not all(prompt.messages for prompt in prompts):
             yield "game 'answers' asks what a prompt says, and these say nothing"
 
     def role(self, seat: str) -> str:
-        """Every seat answers."""
         return "answer"
 
     def referee(self, prompt: Prompt) -> Referee:

@@ -1,4 +1,4 @@
-"""What a game is: seats, and a referee that asks them to move."""
+"""The base of games: seats, and a referee that asks them to move."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Game(Component):
 
     @property
     def symmetric(self) -> bool:
-        """Whether all seats play the same role, so that one player's success is the other's by the
+        """True if all seats play the same role, so that one player's success is the other's by the
         same measure.
         """
         return len(self.roles) == 1
@@ -70,9 +70,7 @@ class Game(Component):
         return self.seats
 
     def content_warning(self, prompt: Prompt) -> str:
-        """What a reader is warned of before a match on `prompt` is shown; "" where there is nothing
-        to warn of.
-        """
+        """A warning to readers before a match on `prompt` is shown; "" where none is needed."""
         return ""
 
     def check(self) -> None:
@@ -81,7 +79,7 @@ class Game(Component):
         """
 
     def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
-        """What keeps it from being played on these prompts, one message each."""
+        """Reasons why it cannot be played on these prompts, one message each."""
         return iter(())
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
@@ -92,9 +90,11 @@ class Game(Component):
     def referee(self, prompt: Prompt) -> Referee:
         """The rules of one match on `prompt`."""
 
-    def asked_first(self, prompt: Prompt) -> Prompt:
-        """The prompt; for one without a text, such as a deal of cards, what is asked first in its
-        place. As it is where a match ends before anybody is asked.
+    def first_question(self, prompt: Prompt) -> Prompt:
+        """The prompt; for one without a text, such as a deal of cards, the first question in its
+        place.
+
+        The prompt as it is where a match ends before anybody is asked.
         """
         if prompt.messages:
             return prompt
@@ -112,13 +112,11 @@ class Game(Component):
         return None
 
     def rewritable(self, prompt: Prompt) -> bool:
-        """Whether somebody is asked to write a text in place of this prompt's."""
+        """True if a role is asked to write a text in place of this prompt's."""
         return False
 
-    def given(self, prompt: Prompt, text: str | None = None) -> Prompt:
-        """`prompt` with `text` in its place (None: its own), so that nobody is asked to write
-        one.
-        """
+    def give_text(self, prompt: Prompt, text: str | None = None) -> Prompt:
+        """`prompt` with `text` in its place (None: its own), so that nobody is asked for one."""
         if text is None:
             return prompt
         identity = record_id("given", prompt.id, text)

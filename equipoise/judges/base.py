@@ -135,7 +135,7 @@ class Judge(Component):
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
 
-    def judge_checked(
+    def checked_judgements(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
         """`judge`, checked.
@@ -206,7 +206,7 @@ class Judge(Component):
         """
         return 0
 
-    def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
+    def reweigh(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
         """The judgement under these ratings, by name, of its voters; most judges do not weigh
         votes.
         """

@@ -72,7 +72,9 @@ class Gold(BatchPointwise):
         by_rule = [match for match in matches if self.rule(prompts[match.prompt])]
         others = [match for match in matches if not self.rule(prompts[match.prompt])]
         judgements = {each.match: each for each in super().judge(by_rule, prompts)}
-        for match, other in zip(others, self.otherwise.judge_checked(others, prompts), strict=True):
+        for match, other in zip(
+            others, self.otherwise.checked_judgements(others, prompts), strict=True
+        ):
             judgements[match.id] = self.judgement(match, other.scores, other.reason, other.votes)
         return [judgements[match.id] for match in matches]
 

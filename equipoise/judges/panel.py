@@ -117,7 +117,7 @@ class Panel(Judge):
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         judgements = {
-            name: judge.judge_checked(matches, prompts) for name, judge in self.judges.items()
+            name: judge.checked_judgements(matches, prompts) for name, judge in self.judges.items()
         }
         scores = {
             name: [judgement.by_seat("score") for judgement in of_member]
@@ -262,7 +262,7 @@ class FirstPlace(Judge):
         return self.judge_of_answers.why_unjudgeable(prompt)
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        scored = self.judge_of_answers.judge_checked(matches, prompts)
+        scored = self.judge_of_answers.checked_judgements(matches, prompts)
         return list(map(self._by_scores, matches, scored))
 
     def _by_scores(self, match: Match, judgement: Judgement) -> Judgement:

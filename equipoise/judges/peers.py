@@ -74,7 +74,7 @@ class Peers(GradingJudge):
         weight = self._weight(votes, self.judge_context.ratings)
         return self.judgement_by_votes(match, votes, weight)
 
-    def weighed(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
+    def reweigh(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
         """The judgement that the recorded votes give under these ratings, by name.
 
         SPARTA weighs by the ratings after all updates.

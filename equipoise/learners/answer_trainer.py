@@ -284,7 +284,7 @@ class AnswerTrainer(Trainer):
 
 
 def _filling(rows: Sequence[Row], batch_size: int, processes: int) -> list[Row]:
-    """As many rows that do not count as give all processes equally many batches of equal size."""
+    """Rows that do not count, to give all processes equally many batches of equal size."""
     missing = -len(rows) % (batch_size * processes) if processes > 1 else 0
     shortest = min(rows, key=lambda row: row.length)
     return [replace(shortest, counts=False)] * missing

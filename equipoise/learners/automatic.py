@@ -1,4 +1,4 @@
-"""What `auto` means for a learner: how it computes on this player's device.
+"""Settings that are `auto`: the way in which a learner computes on a player's device.
 
 on a CPU              fp32, nothing computed twice
 on an accelerator     bf16 and gradient checkpointing from a billion parameters on,
@@ -16,7 +16,6 @@ from equipoise.players.local_settings import LocalSettings
 
 LARGE = 1_000_000_000
 """Parameters from which on an accelerator computes in bf16 and checkpoints."""
-Auto = Literal["auto"]
 TIGHT, CLOSE, WIDE = 1e-3, 0.02, 0.25
 """Nats a token by which player and learner may differ: in fp32, in fp32 whose products
 are TF32, and with rounding.
@@ -30,7 +29,7 @@ class HasAutomatic(Protocol):
     def precision(self) -> str: ...
 
     @property
-    def gradient_checkpointing(self) -> bool | Auto: ...
+    def gradient_checkpointing(self) -> bool | Literal["auto"]: ...
 
     @property
     def max_disagreement(self) -> float | None: ...
@@ -41,21 +40,26 @@ class HasAutomatic(Protocol):
 S = TypeVar("S", bound=HasAutomatic)
 
 
-def on(settings: S, player: Player) -> S:
+def settle(settings: S, player: Player) -> S:
     """The settings with nothing left to `auto`, for this player on its device.
 
     Raises ModelError for a device or a model that is not there.
     """
-    tf32 = _multiplies_in_tf32(player)
-    checkpointing = settings.gradient_checkpointing
-    if "auto" not in (settings.precision, checkpointing):
-        return decided(settings, large=False, tf32=tf32)
-    return decided(settings, large=_is_large_here(player), tf32=tf32)
+    if not isinstance(player, LocalSettings):
+        return decide(settings, large=False)
+    from equipoise.models.device import choose_device, has_tf32
+
+    device = choose_device(player.device).type
+    tf32 = device == "cuda" and has_tf32()
+    is_open = "auto" in (settings.precision, settings.gradient_checkpointing)
+    large = is_open and device != "cpu" and _is_large(player.model)
+    return decide(settings, large, tf32)
 
 
-def decided(settings: S, large: bool, tf32: bool = False) -> S:
-    """Likewise; `large`: the model is large, and on an accelerator; `tf32`: which multiplies
-    float32 in TF32.
+def decide(settings: S, large: bool, tf32: bool = False) -> S:
+    """The settings with nothing left to `auto`.
+
+    large: the model is large, and on an accelerator. tf32: which multiplies float32 in TF32.
     """
     precision = settings.precision
     if precision == "auto":
@@ -74,22 +78,6 @@ def decided(settings: S, large: bool, tf32: bool = False) -> S:
         "max_disagreement": most,
     }
     return settings.model_copy(update=chosen)  # pyright: ignore[reportReturnType]
-
-
-def _multiplies_in_tf32(player: Player) -> bool:
-    from equipoise.models.device import choose_device, has_tf32
-
-    if not isinstance(player, LocalSettings):
-        return False
-    return choose_device(player.device).type == "cuda" and has_tf32()
-
-
-def _is_large_here(player: Player) -> bool:
-    from equipoise.models.device import choose_device
-
-    if not isinstance(player, LocalSettings):
-        return False
-    return choose_device(player.device).type != "cpu" and _is_large(player.model)
 
 
 @cache

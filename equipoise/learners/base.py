@@ -134,20 +134,20 @@ class Learner(Component):
         """
         return None
 
-    def on(self, player: Player) -> Self:
+    def settle(self, player: Player) -> Self:
         """Settle everything that is `auto`, for this player on its device.
 
         Raises ModelError for a device or a model that is not there.
         """
         return self
 
-    def shares(self, player: Player) -> Hashable | None:
+    def shared_key(self, player: Player) -> Hashable | None:
         """The key of the model that it shares with those who play in this process, so that it is
         not closed before it trains; None: it shares none.
         """
         return None
 
-    def kept(self, parameters: int, adapter: bool) -> int:
+    def extra_bytes(self, parameters: int, adapter: bool) -> int:
         """Bytes that it keeps besides a policy of so many parameters, its gradients and its
         optimizer.
         """

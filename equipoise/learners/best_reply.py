@@ -42,7 +42,6 @@ class BestReply(Learner):
     by_loss: ClassVar[bool] = False
 
     def faults(self, player: Player, game: Game) -> Iterator[str]:
-        """That the player is not tabular, or the game has no two matrices."""
         if not isinstance(player, Tabular):
             yield f"'best_reply' trains tabular players, not '{player.kind}'"
         if game.bimatrix() is None:
@@ -51,9 +50,6 @@ class BestReply(Learner):
     def faults_of_opponents(
         self, learner: str, players: Mapping[str, Player], schedule: Schedule, game: Game
     ) -> Iterator[str]:
-        """A schedule without a mixture, opponents that are not tabular, one league in seats with
-        different moves.
-        """
         everyone = [PlayerId(name) for name in players]
         if not schedule.opponents(PlayerId(learner), MatchContext(game, everyone)):
             yield NO_MIXTURE

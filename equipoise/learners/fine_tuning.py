@@ -118,15 +118,15 @@ class FineTuning(Learner):
         if not isinstance(player, Local):
             yield f"'{self.kind}' trains players of kind 'local', not '{player.kind}'"
 
-    def on(self, player: Player) -> Self:
-        return automatic.on(self, player)
+    def settle(self, player: Player) -> Self:
+        return automatic.settle(self, player)
 
     def carried_precision(self) -> Precision:
         if self.rounding != "none":
             return "bf16_weights"
         return "bf16" if self.precision == "bf16" else "fp32"  # auto counts as fp32
 
-    def shares(self, player: Player) -> Hashable | None:
+    def shared_key(self, player: Player) -> Hashable | None:
         loading = None if self.launch is not None else base_of(self, player)
         if loading is None:
             return None
@@ -207,7 +207,7 @@ def fine_tune(
     from equipoise.models.quiet import quiet
 
     player = local_player(settings.kind, batch.learner.name, batch.player)
-    settings = settings.on(player)
+    settings = settings.settle(player)
     encoding = player.encoding()
     with _model_of(settings, player, batch) as model:
         rows = make_rows(encoding)
@@ -350,7 +350,7 @@ def base_of(settings: FineTuning, player: Player) -> tuple[str, Dtype, str, str]
         return None
     if choose_device(player.device).index:  # the Trainer takes the first device
         return None
-    short = settings.on(player).precision == "bf16"
+    short = settings.settle(player).precision == "bf16"
     dtype: Dtype = "bfloat16" if short else "float32"
     return player.model, dtype, player.device, player.attention
 

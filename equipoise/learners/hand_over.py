@@ -1,4 +1,4 @@
-"""What plays must be what was trained: learner and player are compared on probes.
+"""The hand-over from learner to player: that the trained weights play is checked on probes.
 
 The learner writes the log-probabilities that it gives some of its examples when it has finished.
 The player that will play computes them, too, and so does the generation before, as it played. Two
@@ -38,10 +38,10 @@ STILL = 1e-4  # nats a token below which too little was learned to tell
 
 @dataclass(frozen=True)
 class HandOver:
-    """How far a player is from its learner.
+    """The distance of a player from its learner.
 
-    `gap` in nats a token. `share` (and its standard error) of what was learned that is played; NaN
-    where too little was learned to tell.
+    gap: in nats a token. share (and its standard error): of what was learned, how much is played;
+    NaN where too little was learned to tell.
     """
 
     gap: float
@@ -49,7 +49,7 @@ class HandOver:
     share_error: float
 
     def facts(self) -> dict[str, float]:
-        """What is recorded: `played_gap`, and `played_share` where it is known."""
+        """The facts to record: `played_gap`, and `played_share` where it is known."""
         known = {} if math.isnan(self.share) else {"played_share": self.share}
         return {"played_gap": self.gap, **known}
 
@@ -85,7 +85,7 @@ def write_probes(
 
 
 def has_probes(folder: Path) -> bool:
-    """Whether the learner of this generation wrote probes."""
+    """True if the learner of this generation wrote probes."""
     return (folder / FILE).is_file()
 
 

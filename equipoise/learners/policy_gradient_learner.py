@@ -73,7 +73,7 @@ class PolicyGradient(PolicyGradientSettings, Learner):
     def steps(self, examples: int) -> int:
         return self.epochs * self.minibatches
 
-    def kept(self, parameters: int, adapter: bool) -> int:
+    def extra_bytes(self, parameters: int, adapter: bool) -> int:
         width = 2 if self.precision == "bf16" else 4
         reference = width * parameters if self.kl and not adapter else 0
         # weights, gradients and AdamW's two moments, in float32

@@ -158,9 +158,8 @@ class PolicyGradientSettings(Settings):
         rest = {key: value[key] for key in value if key not in beside}
         return rest | {"estimator": _complete(value.get("estimator", "gae"), beside)}
 
-    def on(self, player: Player) -> Self:
-        """Settle everything that is `auto`, for this player on its device."""
-        return automatic.on(self, player)
+    def settle(self, player: Player) -> Self:
+        return automatic.settle(self, player)
 
     @model_validator(mode="after")
     def _fit(self) -> PolicyGradientSettings:

@@ -65,7 +65,7 @@ class PolicyTrainer(SampledPolicy):
         process holds a share of every weight. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
-        settings = settings.on(player)
+        settings = settings.settle(player)
         # Processes on CPUs find each other only if `cpu` is set. In a single process the first
         # Accelerator decides for all.
         on_cpu = choose_device(player.device).type == "cpu"

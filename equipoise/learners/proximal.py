@@ -58,7 +58,6 @@ class Proximal(Learner):
     )
 
     def faults(self, player: Player, game: Game) -> Iterator[str]:
-        """That the player is not tabular, or the game has no two matrices."""
         if not isinstance(player, Tabular):
             yield f"'proximal' trains tabular players, not '{player.kind}'"
         if game.bimatrix() is None:
@@ -67,7 +66,6 @@ class Proximal(Learner):
     def faults_of_opponents(
         self, learner: str, players: Mapping[str, Player], schedule: Schedule, game: Game
     ) -> Iterator[str]:
-        """Seats without a player, and an opponent that is not tabular."""
         others = [name for name in players if name != learner]
         try:
             _, other = self._seated(learner, others, schedule.player_of_role, game)

@@ -48,7 +48,7 @@ class RemotePolicyTrainer(SampledPolicy):
         device = choose_device(player.device)
         assert settings.launch is not None
         self._learner_settings, self._launch = settings, settings.launch
-        settings = settings.on(player)
+        settings = settings.settle(player)
         policy = TrainableModel(settings, player, name, seed, device, resources, trained=False)
         rank = ProcessRank(device)
         super().__init__(settings, player, policy, None, rank, resources, adapters)

@@ -73,7 +73,6 @@ class TabularLearner(Learner):
         return self
 
     def faults(self, player: Player, game: Game) -> Iterator[str]:
-        """That the player is not tabular, or the game not symmetric and zero-sum."""
         if not isinstance(player, Tabular):
             yield f"'tabular' trains tabular players, not '{player.kind}'"
             return
@@ -172,7 +171,6 @@ class Expectation:
         return (self.pair_B * self.loss.rows(batch)).sum()
 
     def value(self, logits_A: np.ndarray) -> float:
-        """The expected loss at `logits_A`."""
         import torch
 
         logprob_A = torch.from_numpy(log_softmax(logits_A))
@@ -240,7 +238,6 @@ def expectation(
 
 
 def _check_all_possible(logits_A: np.ndarray) -> None:
-    """Raises ConfigError where a move is never made."""
     if not np.isfinite(logits_A).all():
         raise ConfigError(
             "a tabular learner cannot start from probabilities of 0: give each move a little"
@@ -349,5 +346,4 @@ def descend(
 
 
 def softmax(logits_A: np.ndarray) -> np.ndarray:
-    """Probabilities."""
     return np.exp(log_softmax(logits_A))

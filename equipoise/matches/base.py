@@ -1,4 +1,4 @@
-"""What a schedule is: it decides who meets whom before anyone plays."""
+"""The base of schedules, which decide who meets whom before anyone plays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class MatchContext:
-    """What a schedule may know: the players, and how they have done so far.
+    """The players, and their results so far, as a schedule sees them.
 
     players: everybody in this generation, learners first
     history: the learners' earlier generations, newest first
@@ -57,7 +57,7 @@ class MatchContext:
 
     @property
     def learning(self) -> Sequence[PlayerId]:
-        """Those of `players` who learn."""
+        """The learners among `players`."""
         return self.learners or self.players
 
 
@@ -77,11 +77,11 @@ class Schedule(Component):
     }
 
     by_mixture: ClassVar[bool] = False
-    """Whether it needs the mixture that the evaluation makes of the league."""
+    """True if it needs the mixture that the evaluation makes of the league."""
 
     @property
-    def remembers(self) -> bool:
-        """Whether it needs the successful texts of earlier generations."""
+    def replays_texts(self) -> bool:
+        """True if it needs the successful texts of earlier generations."""
         return False
 
     @property
@@ -94,7 +94,7 @@ class Schedule(Component):
     def check(self, game: Game, players: Sequence[str]) -> None:
         """Raises ConfigError unless players of these names can play this game so."""
 
-    def seated(self, game: Game, players: Sequence[PlayerId]) -> dict[str, PlayerId]:
+    def seat_players(self, game: Game, players: Sequence[PlayerId]) -> dict[str, PlayerId]:
         """role -> the one of `players` that has it.
 
         Raises ConfigError where the schedule gives no role to a player, and for an unknown role or

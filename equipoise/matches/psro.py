@@ -1,4 +1,4 @@
-"""Policy-space response oracles: whoever learns meets the mixture that the solver made of the
+"""Policy-space response oracles: each learner meets the mixture that the solver made of the
 others' leagues, so that what it becomes is a best response to it.
 
 The league of a player are its generations that were measured; between two measurements the mixture
@@ -54,10 +54,9 @@ class PSRO(Roles):
         return self
 
     def opponents(self, learner: PlayerId, match_context: MatchContext) -> Mapping[str, Weighted]:
-        """role -> whom `learner` may meet in it, with weights that add up to one."""
         if not self.roles:
             league = (*match_context.players, *match_context.history)
-            mixture = _weighted(league, match_context) or [(learner, 1.0)]
+            mixture = _mixture_of(league, match_context) or [(learner, 1.0)]
             return dict.fromkeys(match_context.game.roles, mixture)
         by_name = {player.name: player for player in match_context.players}
         mixtures = {}
@@ -67,7 +66,7 @@ class PSRO(Roles):
             everyone = (*match_context.players, *match_context.history)
             league = [player for player in everyone if player.name == name]
             newest = [(by_name[name], 1.0)]
-            mixtures[role] = _weighted(league, match_context) or newest
+            mixtures[role] = _mixture_of(league, match_context) or newest
         return mixtures
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
@@ -85,11 +84,11 @@ class PSRO(Roles):
             if self.roles:
                 matches = super().seatings(prompts, alone)
             else:
-                matches = self._anywhere(prompts, learner, match_context)
-            seatings += self._met(matches, learner, match_context)
+                matches = self._any_seat(prompts, learner, match_context)
+            seatings += self._seat_opponents(matches, learner, match_context)
         return seatings
 
-    def _anywhere(
+    def _any_seat(
         self, prompts: Sequence[Prompt], learner: PlayerId, match_context: MatchContext
     ) -> Seatings:
         """The learner's seats alone, in turn."""
@@ -99,11 +98,13 @@ class PSRO(Roles):
             for i, prompt in enumerate(list(prompts) * self.samples)
         ]
 
-    def _met(self, matches: Seatings, learner: PlayerId, match_context: MatchContext) -> Seatings:
+    def _seat_opponents(
+        self, matches: Seatings, learner: PlayerId, match_context: MatchContext
+    ) -> Seatings:
         """The matches with everybody but `learner` drawn from the mixtures, one draw a role."""
         game = match_context.game
         draws = {
-            role: _drawn(mixture, len(matches), match_context.seed, learner, role)
+            role: _draw(mixture, len(matches), match_context.seed, learner, role)
             for role, mixture in self.opponents(learner, match_context).items()
         }
         return [
@@ -118,14 +119,14 @@ class PSRO(Roles):
         ]
 
 
-def _weighted(league: Sequence[PlayerId], match_context: MatchContext) -> Weighted:
-    """Those of the league that the mixture holds, their weights adding up to one."""
+def _mixture_of(league: Sequence[PlayerId], match_context: MatchContext) -> Weighted:
+    """The league's players that the mixture holds, their weights adding up to one."""
     weights = {player: match_context.mixture.get(player, 0.0) for player in league}
     total = sum(weights.values())
     return [(player, w / total) for player, w in weights.items() if w > 0]
 
 
-def _drawn(mixture: Weighted, size: int, seed: int, learner: PlayerId, role: str) -> list[PlayerId]:
+def _draw(mixture: Weighted, size: int, seed: int, learner: PlayerId, role: str) -> list[PlayerId]:
     players = [player for player, _ in mixture]
     weight_N = np.array([weight for _, weight in mixture])
     rng = seeds.generator(seed, "psro", learner, role)

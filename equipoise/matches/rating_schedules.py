@@ -1,4 +1,4 @@
-"""SPARTA's matching: near equals mostly meet, and anyone may meet anyone."""
+"""Schedules by rating: SPARTA's matching, where near equals mostly meet, and Swiss tournaments."""
 
 from __future__ import annotations
 
@@ -10,18 +10,29 @@ import numpy as np
 from pydantic import Field
 
 from equipoise import seeds
+from equipoise.errors import ConfigError
 from equipoise.matches.base import MatchContext, Schedule, Seatings
-from equipoise.matches.schedule import deal, two_or_more
+from equipoise.matches.schedule import deal
 from equipoise.types import PlayerId, Prompt
+
+
+def _two_or_more(match_context: MatchContext, kind: str) -> Sequence[PlayerId]:
+    """The players. Raises ConfigError when there are fewer than two."""
+    if len(match_context.players) < 2:
+        present = ", ".join(map(str, match_context.players)) or "nobody"
+        raise ConfigError(
+            f"schedule '{kind}' needs two players or more, and there is {present}; add "
+            "players, or use self_play"
+        )
+    return match_context.players
 
 
 class Sparta(Schedule):
     """In each loop of as many prompts as players, every player, in random order, is once the first.
 
-    Its opponent is, with probability `alpha`, uniform over the others, else uniform
-    over the `k` nearest in rating. Equals are in random order, so without ratings all
-    are alike; a player without a rating is near to nobody. Source: SPARTA, arXiv
-    2506.04721, matching.
+    Its opponent is, with probability `alpha`, uniform over the others, else uniform over the `k`
+    nearest in rating. Equals are in random order, so without ratings all are alike; a player
+    without a rating is near to nobody. Source: SPARTA, arXiv 2506.04721, matching.
     """
 
     kind: Literal["sparta"] = "sparta"
@@ -35,7 +46,7 @@ class Sparta(Schedule):
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """One match per prompt. Raises ConfigError for fewer than two players."""
-        players = two_or_more(match_context, self.kind)
+        players = _two_or_more(match_context, self.kind)
         rng = seeds.generator(match_context.seed, self.kind)
         order: list[int] = []
         game = match_context.game
@@ -55,7 +66,7 @@ class Sparta(Schedule):
 
 
 def _gap(first: PlayerId, second: PlayerId, ratings: Mapping[str, float]) -> float:
-    """How far apart the two are in rating; infinite where either is not rated."""
+    """The distance of the two in rating; infinite where either is not rated."""
     if first.name not in ratings or second.name not in ratings:
         return np.inf
     return abs(ratings[first.name] - ratings[second.name])
@@ -80,7 +91,7 @@ class Swiss(Schedule):
         Raises ConfigError for fewer than two players.
         """
         game = match_context.game
-        players = two_or_more(match_context, self.kind)
+        players = _two_or_more(match_context, self.kind)
         rng = seeds.generator(match_context.seed, self.kind)
         met_NN = np.zeros((len(players), len(players)), int)
         byes_N = np.zeros(len(players), int)
@@ -88,7 +99,7 @@ class Swiss(Schedule):
         for i, prompt in enumerate(prompts):
             if i % self.rounds == 0:
                 met_NN[:] = 0
-            ranked = _ranked(players, match_context.ratings, rng)
+            ranked = _rank(players, match_context.ratings, rng)
             if len(ranked) % 2:
                 idle = min(reversed(ranked), key=lambda n: byes_N[n])
                 byes_N[idle] += 1
@@ -104,7 +115,7 @@ class Swiss(Schedule):
         return seatings
 
 
-def _ranked(
+def _rank(
     players: Sequence[PlayerId], ratings: Mapping[str, float], rng: np.random.Generator
 ) -> list[int]:
     """The players' places in `players`, highest-rated first."""

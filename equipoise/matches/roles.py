@@ -67,27 +67,22 @@ class Roles(Schedule):
 
     @property
     def player_of_role(self) -> Mapping[str, str]:
-        """As the settings say."""
         return self.roles
 
     @property
-    def remembers(self) -> bool:
-        """Where texts of earlier generations are given again."""
+    def replays_texts(self) -> bool:
         return self.replay > 0
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
-        """`samples` matches a prompt.
-
-        Raises ConfigError for roles or players that there are not.
-        """
+        """`samples` matches a prompt. Raises ConfigError for unknown roles or players."""
         game = match_context.game
-        player_of = self.seated(game, match_context.players)
+        player_of = self.seat_players(game, match_context.players)
         dice = seeds.generator(match_context.seed, "raw")
         learning = _learning_roles(player_of, match_context)
         seatings: Seatings = []
-        for prompt in _taught_by(prompts, game, learning):
+        for prompt in _prompts_that_teach(prompts, game, learning):
             if game.rewritable(prompt) and learning != {game.rewriter}:
-                prompt = self._given(prompt, match_context, dice)
+                prompt = self._choose_text(prompt, match_context, dice)
             role_of = {seat: game.role(seat) for seat in game.seats_for(prompt)}
             vacant = sorted(set(role_of.values()) - set(player_of))
             if vacant:
@@ -121,16 +116,16 @@ class Roles(Schedule):
         if self.replay:
             game.check_replay()
 
-    def _given(
+    def _choose_text(
         self, prompt: Prompt, match_context: MatchContext, dice: np.random.Generator
     ) -> Prompt:
         """The prompt to be rewritten, or one whose text is given."""
         draw, place = dice.random(2)
         texts = match_context.successful_texts
         if draw < self.raw:
-            return match_context.game.given(prompt)
+            return match_context.game.give_text(prompt)
         if draw < self.raw + self.replay and texts:
-            return match_context.game.given(prompt, texts[int(place * len(texts))])
+            return match_context.game.give_text(prompt, texts[int(place * len(texts))])
         return prompt
 
 
@@ -140,12 +135,12 @@ def _learning_roles(player_of: Mapping[str, PlayerId], match_context: MatchConte
     return {role for role, player in player_of.items() if player.name in turn}
 
 
-def _taught_by(
+def _prompts_that_teach(
     prompts: Sequence[Prompt], game: Game, learning: Collection[str]
 ) -> Sequence[Prompt]:
-    """As many prompts, all of which give one of the learning roles a move.
+    """Equally many prompts, all of which give one of the learning roles a move.
 
-    All of them where none does: who learns is then told that it has nothing to learn.
+    All of the prompts where none does: the learner is then told that it has nothing to learn.
     """
     teaching = [
         prompt

@@ -1,4 +1,7 @@
-"""Schedules without ratings. The same players, prompts and seed give the same seats."""
+"""Schedules without ratings: self-play, round robin, and opponents drawn from past and league.
+
+The same players, prompts and seed give the same seats.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ import numpy as np
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.errors import ConfigError
 from equipoise.matches.base import MatchContext, Schedule, Seatings
 from equipoise.types import PlayerId, Prompt
 
@@ -26,17 +28,6 @@ def deal(
         first, second = second, first
     half = (len(seats) + 1) // 2
     return {seat: first if i < half else second for i, seat in enumerate(seats)}
-
-
-def two_or_more(match_context: MatchContext, kind: str) -> Sequence[PlayerId]:
-    """The players. Raises ConfigError when there are fewer than two."""
-    if len(match_context.players) < 2:
-        present = ", ".join(map(str, match_context.players)) or "nobody"
-        raise ConfigError(
-            f"schedule '{kind}' needs two players or more, and there is {present}; add "
-            "players, or use self_play"
-        )
-    return match_context.players
 
 
 class SelfPlay(Schedule):

@@ -172,7 +172,7 @@ class RunConfig(Settings):
     def playing(self) -> dict[str, Player]:
         """The players as they play: those that learn in their learner's precision."""
         return {
-            name: player.carrying(self.learner_of(name).on(player).carried_precision())
+            name: player.carrying(self.learner_of(name).settle(player).carried_precision())
             if player.learns
             else player
             for name, player in self.players.items()

@@ -29,7 +29,7 @@ def match_context(run: OpenRun, t: int) -> MatchContext:
     learners = roster.learners(t)
     facts = run.ledger.finished(f"{roster.last_measured(t)}/measure")
     measures = Measures.read(facts) if facts else None
-    remembers = config.schedule.remembers
+    remembers = config.schedule.replays_texts
     return MatchContext(
         game=config.game,
         players=roster.players(t),

@@ -43,7 +43,7 @@ def rate(
                 {"name": r.name, "value": r.value, "low": r.low, "high": r.high} for r in rated
             ]
     ratings = training_ratings(run, t + 1)
-    return [judges[judgement.judge].weighed(judgement, ratings) for judgement in judgements]
+    return [judges[judgement.judge].reweigh(judgement, ratings) for judgement in judgements]
 
 
 def duels(

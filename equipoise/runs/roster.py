@@ -107,7 +107,7 @@ class Roster:
 
         Raises ConfigError where the schedule gives no role to a player.
         """
-        return self._config.schedule.seated(self._config.game, self.players(t))
+        return self._config.schedule.seat_players(self._config.game, self.players(t))
 
     def _age(self, name: str, t: int) -> int:
         if t:

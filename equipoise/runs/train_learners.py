@@ -210,7 +210,7 @@ def _write_weights(
 
 def _release(run: OpenRun, trainer: Learner, name: str) -> None:
     """Free the memory of all that the trainer of this player does not share."""
-    shared = trainer.shares(run.config.players[name])
+    shared = trainer.shared_key(run.config.players[name])
     run.population.release(() if shared is None else (shared,))
 
 
@@ -235,7 +235,7 @@ def _hand_over(run: OpenRun, learner: PlayerId, newborn: PlayerId, t: int) -> di
     hand_over = compare(home, before, after)
     # two generations of whole weights are one too many
     _release(run, trainer, learner.name)
-    most = trainer.on(run.config.players[learner.name]).max_disagreement
+    most = trainer.settle(run.config.players[learner.name]).max_disagreement
     assert most is not None, "decided for a player"
     hand_over.check(newborn, most)
     return hand_over.facts()

@@ -15,12 +15,12 @@ def test_nobody_writes_in_place_of_its_prompts():
 
 def test_a_given_text_makes_another_prompt():
     game = Answers(samples=2)
-    assert game.given(PROMPT) == PROMPT
-    made = game.given(PROMPT, "other")
+    assert game.give_text(PROMPT) == PROMPT
+    made = game.give_text(PROMPT, "other")
     assert made.messages == (user("context"), user("other"))
     assert (made.facts, made.source) == (PROMPT.facts, PROMPT.source)
-    assert len({PROMPT.id, made.id, game.given(PROMPT, "third").id}) == 3
-    assert made == game.given(PROMPT, "other")
+    assert len({PROMPT.id, made.id, game.give_text(PROMPT, "third").id}) == 3
+    assert made == game.give_text(PROMPT, "other")
 
 
 def test_it_has_no_finite_form():

@@ -102,12 +102,12 @@ def test_votes_are_weighed_anew_under_later_ratings():
     table = judge_context({"a": 100, "b": 100, "c": 30, "d": 10}, a="1", b="2", c="four", d="5")
     seated = Judge.build({"kind": "peers", "text": "rubric_compact"}).at(table)
     (judgement,) = seated.judge([match("a", "b")], {"p": PROMPT})
-    later = seated.weighed(judgement, {"a": 1, "b": 1, "c": 10, "d": 30})
+    later = seated.reweigh(judgement, {"a": 1, "b": 1, "c": 10, "d": 30})
     assert later.scores["1"]["score"] == pytest.approx((10 * 9 + 30 * 5) / 40)
     assert (later.id, later.votes) == (judgement.id, judgement.votes)
-    weightless = seated.weighed(judgement, {"a": 1, "b": 1, "c": 0, "d": -3})
+    weightless = seated.reweigh(judgement, {"a": 1, "b": 1, "c": 0, "d": -3})
     assert (weightless.scores, weightless.reason) == (None, "none of those who voted has a weight")
-    assert seated.weighed(weightless, table.ratings) == judgement
+    assert seated.reweigh(weightless, table.ratings) == judgement
 
 
 def test_a_rating_of_zero_or_less_weighs_nothing_and_an_unrated_judge_makes_all_equal():
@@ -158,7 +158,7 @@ def test_who_graded_one_answer_only_counts_for_neither():
     assert judgement.scores == {"1": {"score": 8}, "2": {"score": 8}}
     assert [vote.value for vote in judgement.votes] == [8, 8, 2, None]
     later = {"a": 1, "b": 1, "c": 10, "d": 30}
-    assert seated.weighed(judgement, later).scores == judgement.scores
+    assert seated.reweigh(judgement, later).scores == judgement.scores
     pairs, dropped = BestWorst().make([duel], [judgement])
     assert (pairs, dropped) == ([], {"tie": 1})
 

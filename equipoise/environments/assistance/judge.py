@@ -163,7 +163,7 @@ class AssistanceJudge(Judge):
             prompts = {response.prompt.id: response.prompt for response in responses}
             matches = [response.match for response in responses]
             judge = self._judges[source]
-            judgements = judge.judge_checked(matches, prompts)
+            judgements = judge.checked_judgements(matches, prompts)
             by_match |= {judgement.match: as_share(judgement, judge) for judgement in judgements}
         return by_match
 
@@ -177,7 +177,7 @@ class AssistanceJudge(Judge):
         choices = {response.match.id: response.choice() for response in responses}
         matches = [match for match, _ in choices.values()]
         prompts = {prompt.id: prompt for _, prompt in choices.values()}
-        judgements = judge.judge_checked(matches, prompts)
+        judgements = judge.checked_judgements(matches, prompts)
         return dict(zip(choices, judgements, strict=True))
 
     def _pay(

@@ -265,7 +265,7 @@ def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
         monitor.stage(f"{adversary.name} × {defender.name}", len(prompts))
         planned = [_planned(plan, adversary, defender, prompt) for prompt in plan.prompts]
         matches = play(planned, first.config.game, act)
-        judgements = judge.judge_checked(matches, prompts)
+        judgements = judge.checked_judgements(matches, prompts)
         cells[adversary.name, defender.name] = list(zip(matches, judgements, strict=True))
         monitor.advance(len(matches))
     home.release()

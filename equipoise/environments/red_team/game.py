@@ -100,7 +100,7 @@ class RedTeam(Game):
     def rewritable(self, prompt: Prompt) -> bool:
         return not has_attack(prompt) and harmful(prompt)
 
-    def given(self, prompt: Prompt, text: str | None = None) -> Prompt:
+    def give_text(self, prompt: Prompt, text: str | None = None) -> Prompt:
         """The prompt with `text` as its attack; None: with its own text."""
         return with_attack(prompt, text)
 

@@ -209,7 +209,7 @@ def _judgements(judge: Judge | None, parts: Sequence[SubMatch]) -> dict[str, Jud
     """
     if judge is None or not parts:
         return {}
-    judgements = judge.judge_checked(
+    judgements = judge.checked_judgements(
         [part.match for part in parts], {part.prompt.id: part.prompt for part in parts}
     )
     return {judgement.match: judgement for judgement in judgements}

@@ -214,10 +214,10 @@ class Dispatcher:
     ) -> list[Judgement]:
         """The judgements of these matches; by workers where the judge has a model of its own."""
         if not judge.in_units:
-            return judge.judge_checked(matches, prompts)
+            return judge.checked_judgements(matches, prompts)
         parts = [part for (part,) in cut(self.rows, matches)]
         if self.pool is None:
-            return concatenate(judge.judge_checked(part, prompts) for part in parts)
+            return concatenate(judge.checked_judgements(part, prompts) for part in parts)
         context = judge.judge_context
         of_judge, game = Part.of(judge), Part.of(context.game)
         units = [

@@ -229,7 +229,7 @@ class UnitRunner:
             resources=self._resources,
             actor=_nobody,
         )
-        return judge.at(context).judge_checked(unit.matches, unit.prompts)
+        return judge.at(context).checked_judgements(unit.matches, unit.prompts)
 
     def _learn(self, folder: Path) -> dict[str, float]:
         """Learn the batch in `folder`; its lines of metrics go into a file there."""
@@ -240,7 +240,7 @@ class UnitRunner:
                 metrics.flush()
 
             learner, batch = read_batch(folder, log, self._resources)
-            shared = learner.shares(batch.player)
+            shared = learner.shared_key(batch.player)
             self._release_all(() if shared is None else (shared,))
             return learner.learn(batch)
 

@@ -109,7 +109,7 @@ class Arcade:
             self._population.actor,
         )
         try:
-            [judgement] = self._judge.at(context).judge_checked([match], {prompt.id: prompt})
+            [judgement] = self._judge.at(context).checked_judgements([match], {prompt.id: prompt})
         except EquipoiseError as error:  # a match that was played is kept, unjudged
             return self._judge.judgement(match, None, str(error))
         return judgement

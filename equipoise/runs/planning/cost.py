@@ -88,7 +88,7 @@ def costs(
     learners that cost the same are one entry.
     """
     sample = _sample(prompts, config.seed)
-    prompts = [config.game.asked_first(prompt) for prompt in sample]
+    prompts = [config.game.first_question(prompt) for prompt in sample]
     estimates: list[CostEstimate] = []
     cut: dict[str, str] = {}
     tried: dict[str, CostEstimate] = {}
@@ -96,7 +96,7 @@ def costs(
         player = config.playing[name]
         if not isinstance(player, Local):
             continue
-        trainer = config.learner_of(name).on(player)
+        trainer = config.learner_of(name).settle(player)
         key = repr((player.model_dump(), trainer.model_dump()))
         if key not in tried:
             judge = config.judge_of(name)
@@ -236,7 +236,7 @@ def training_bytes(
     bf16 = getattr(trainer, "precision", "fp32") == "bf16"
     frozen = size.parameters - size.trainable if player.lora is not None else 0
     weights = frozen * (2.0 if bf16 else 4.0) + 16.0 * size.trainable
-    kept = trainer.kept(size.parameters, player.lora is not None)
+    kept = trainer.extra_bytes(size.parameters, player.lora is not None)
     by_token, by_layer = _kept(size, trial)
     if getattr(trainer, "gradient_checkpointing", False):
         by_token = by_layer + size.layers * size.hidden * (2 if bf16 else 4)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from equipoise.judges.base import Judge
-from equipoise.learners.automatic import LARGE, decided
+from equipoise.learners.automatic import LARGE, decide
 from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.policy_gradient_learner import PolicyGradient
@@ -163,7 +163,7 @@ class _Estimate:
         if not player.learns or self._config.learner_of(name).needs != "episodes":
             return 0.0
         size, trainer = self._size(player), self._trainer(name, player)
-        kept = trainer.kept(size.parameters, player.lora is not None)
+        kept = trainer.extra_bytes(size.parameters, player.lora is not None)
         kept += 12.0 * size.trainable
         if _stands_apart(trainer):
             kept += self._policy(player, trainer)
@@ -180,7 +180,7 @@ class _Estimate:
         trainer = self._config.learner_of(name)
         if isinstance(trainer, FineTuning | PolicyGradientSettings):
             large = self._size(player).parameters >= LARGE
-            return decided(trainer, large and self._kind(self._on(player)) != "cpu")
+            return decide(trainer, large and self._kind(self._on(player)) != "cpu")
         return trainer
 
     def _size(self, player: Local) -> Description:

@@ -84,7 +84,7 @@ def match(asked, *texts):
 
 
 def judged(judge, asked, *texts):
-    (word,) = judge.at(TestContext()).judge_checked([match(asked, *texts)], {asked.id: asked})
+    (word,) = judge.at(TestContext()).checked_judgements([match(asked, *texts)], {asked.id: asked})
     return word
 
 

@@ -16,4 +16,4 @@ class Over(Answers):
 
 def test_a_match_that_ends_before_anybody_is_asked_leaves_the_prompt_as_it_is():
     prompt = Prompt("p", ())
-    assert Over().asked_first(prompt) is prompt
+    assert Over().first_question(prompt) is prompt
