@@ -29,7 +29,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What is offered, imported when it is first asked for."""
+    """Import a name of `__all__` when it is first used."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'equipoise' has no attribute '{name}'")

@@ -1,6 +1,4 @@
-"""`equipoise best-response RUN@PLAYER@GENERATION`: what can still beat a player: a fresh one is
-trained against it, frozen.
-"""
+"""`equipoise best-response RUN@PLAYER@GENERATION`: train a fresh player against a frozen one."""
 
 from __future__ import annotations
 

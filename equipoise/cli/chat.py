@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equipoise.errors import ConfigError
-from equipoise.serve.extension import offered
+from equipoise.serve.extension import extension_offers
 from equipoise.serve.settings import ChatSettings, with_extensions
 from equipoise.system import interrupts
 from equipoise.system.command_options import Served, Trust, settings_option
@@ -46,8 +46,8 @@ class Terminal:
         self._session, self._runner = session, runner
         self._json, self._show_hidden = json, show_hidden
         self._live = sys.stdin.isatty() and not json
-        self._wishes = {f"/{o.wish}": o.field for o in offered().values()}
-        self._reports = {f"/{o.report}": o.report for o in offered().values()}
+        self._wishes = {f"/{o.wish}": o.field for o in extension_offers().values()}
+        self._reports = {f"/{o.report}": o.report for o in extension_offers().values()}
         self.failed = 0  # questions and commands
 
     def talk(self) -> None:
@@ -143,7 +143,7 @@ class Terminal:
         print(js.dumps(facts, ensure_ascii=False), flush=True)
 
     def _print_end(self, exchange: Exchange) -> None:
-        """What follows the text of an answer."""
+        """Print the end of an answer, after its text."""
         if exchange.answer:
             print(flush=True)
         if exchange.error:
@@ -157,7 +157,7 @@ class Terminal:
             self._note("cut off by max_tokens, which counts hidden tokens too")
 
     def _note(self, text: str) -> None:
-        """A remark; where answers are read by a program, it does not stand among them."""
+        """Print a remark, apart from answers that a program reads."""
         from rich.console import Console
         from rich.text import Text
 
@@ -197,15 +197,17 @@ def chat(
         typer.echo(f"note: {note}", err=True)
     with asyncio.Runner() as runner:
         try:
-            served = runner.run(_served(catalogue, player or catalogue.default, settings.seed))
+            served = runner.run(_find_model(catalogue, player or catalogue.default, settings.seed))
             session = ChatSession(
                 served.engine, extended, _defaults(served.defaults, system, settings)
             )
-            for field, offer in offered().items():
+            for field, offer in extension_offers().items():
                 wish = getattr(settings, offer.wish)
                 if wish is not None:
                     session.wish(field, wish)
-            show_hidden = any(getattr(settings, offer.report) for offer in offered().values())
+            show_hidden = any(
+                getattr(settings, offer.report) for offer in extension_offers().values()
+            )
             terminal = Terminal(session, runner, json=json, show_hidden=show_hidden)
             terminal.talk()
         finally:
@@ -214,7 +216,7 @@ def chat(
         raise typer.Exit(1)
 
 
-async def _served(catalogue: Catalogue, player: str, seed: int) -> ServedModel:
+async def _find_model(catalogue: Catalogue, player: str, seed: int) -> ServedModel:
     """Raises ConfigError for a name that is not served."""
     from equipoise.serve.protocol import Problem
 

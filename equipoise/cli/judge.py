@@ -1,6 +1,4 @@
-"""`equipoise judge RUN --with …`: what another judge makes of a run's matches, beside the run's
-own.
-"""
+"""`equipoise judge RUN --with …`: another judge's judgements of a run's matches, beside its own."""
 
 from __future__ import annotations
 

@@ -72,7 +72,6 @@ def new_model(
 
 
 def _print(made: NewModel, texts: int) -> None:
-    """What was made, and of how much."""
     size = f"{made.parameters:,} parameters, {made.vocabulary:,} tokens of vocabulary"
     typer.echo(f"{size} in {made.folder}")
     typer.echo(f"the corpus: {texts:,} texts, {made.corpus_tokens:,} tokens")

@@ -103,10 +103,10 @@ def play(
         )
         return
     with play_page.arcade(folder, **options) as arcade:
-        _at_the_terminal(arcade, name, json)
+        _play_at_terminal(arcade, name, json)
 
 
-def _at_the_terminal(arcade: Arcade, name: str, json: bool) -> None:
+def _play_at_terminal(arcade: Arcade, name: str, json: bool) -> None:
     """One match, read from standard input line by line."""
     sitting = arcade.sit(name)
     warning = arcade.game.content_warning(sitting.plan.prompt)
@@ -116,15 +116,15 @@ def _at_the_terminal(arcade: Arcade, name: str, json: bool) -> None:
     while (view := sitting.view) is not None:
         _print(_unseen(seen, view.messages), json)
         seen = view.messages
-        if not _moved(sitting, view.actions):
+        if not _take_move(sitting, view.actions):
             typer.echo("left; the match is not recorded", err=True)
             return
-    _end(arcade.record(sitting), json)
+    _print_result(arcade.record(sitting), json)
 
 
 def _unseen(seen: tuple[Message, ...], messages: tuple[Message, ...]) -> Sequence[Message]:
-    """What was added to a chat since it was shown, but for the person's own message; all of what is
-    another chat.
+    """The messages that were added to a chat since it was shown, without the person's own; all of
+    them where it is another chat.
     """
     if not seen or messages[: len(seen)] != seen:
         return messages
@@ -132,14 +132,14 @@ def _unseen(seen: tuple[Message, ...], messages: tuple[Message, ...]) -> Sequenc
 
 
 def _print(messages: Sequence[Message], json: bool) -> None:
-    """What the person is told, where nobody waits for JSON alone."""
+    """Print messages for the person; not among JSON."""
     from equipoise.report.section import clean
 
     for message in messages:
         typer.echo(f"[{message.role}] {clean(message.content)}", err=json)
 
 
-def _moved(sitting: Sitting, actions: Sequence[str]) -> bool:
+def _take_move(sitting: Sitting, actions: Sequence[str]) -> bool:
     """Take the person's move; false where there is none."""
     from equipoise.errors import DataError
 
@@ -157,8 +157,8 @@ def _moved(sitting: Sitting, actions: Sequence[str]) -> bool:
         return True
 
 
-def _end(played: PlayedMatch, json: bool) -> None:
-    """Who moved how, and what everybody got."""
+def _print_result(played: PlayedMatch, json: bool) -> None:
+    """Print every move, and the scores."""
     from equipoise.report.section import clean
 
     match, judgement = played.match, played.judgement

@@ -46,7 +46,7 @@ def _print(facts: dict[str, Any]) -> None:
 
 
 def _gets(facts: dict[str, Any]) -> str:
-    """What an exploiter gets, and for how many updates."""
+    """An exploiter's pay-off, and the number of its updates."""
     from equipoise.report.learning_sections import estimate_text
 
     updates = facts["budget"]["updates"]

@@ -88,7 +88,7 @@ def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette
             Route("/tokenizer_info", TokenizerInfo(catalogue, limits, gate), methods=["GET"]),
         ],
         lifespan=lifespan,
-        **guarded(token, frozenset({"/health"})),
+        **access_settings(token, frozenset({"/health"})),
     )
     app.router.redirect_slashes = False
     return app
@@ -110,9 +110,9 @@ def page_app(
     `policy` is the page's content security policy; `token` as `app.create` has it.
     """
     files = {
-        "/": _file("text/html", PAGES / f"{name}.html", policy=policy),
-        "/page.css": _file("text/css", COLOURS, PAGES / "pages.css"),
-        "/page.js": _file("text/javascript", PAGES / "client.js", PAGES / f"{name}.js"),
+        "/": _file_endpoint("text/html", PAGES / f"{name}.html", policy=policy),
+        "/page.css": _file_endpoint("text/css", COLOURS, PAGES / "pages.css"),
+        "/page.js": _file_endpoint("text/javascript", PAGES / "client.js", PAGES / f"{name}.js"),
     }
     gate = Gate(limits.concurrency, limits.queue)
     app = Starlette(
@@ -123,7 +123,7 @@ def page_app(
                 for each, call in calls.items()
             ),
         ],
-        **guarded(token, frozenset(files)),
+        **access_settings(token, frozenset(files)),
     )
     app.router.redirect_slashes = False
     return app
@@ -148,7 +148,7 @@ class JsonCall(Endpoint):
         await reply.json(content, headers={"cache-control": "no-store"})
 
 
-def _file(media_type: str, *paths: Path, policy: str = POLICY) -> Any:
+def _file_endpoint(media_type: str, *paths: Path, policy: str = POLICY) -> Any:
     """An endpoint that sends these files as one."""
     content = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     headers = {**HEADERS, "content-security-policy": policy}
@@ -159,7 +159,7 @@ def _file(media_type: str, *paths: Path, policy: str = POLICY) -> Any:
     return send
 
 
-def guarded(token: str | None, free: frozenset[str]) -> dict[str, Any]:
+def access_settings(token: str | None, free: frozenset[str]) -> dict[str, Any]:
     """Settings of every application: its access check, which the paths in `free` do without, and
     errors in the protocol's shape.
     """

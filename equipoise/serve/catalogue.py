@@ -1,5 +1,5 @@
-"""Which models a server has, by name, and what answers for each: players of a run, a mixture of
-them, or one model alone.
+"""The models of a server, by name, and the engine of each: players of a run, a mixture of them, or
+one model alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve.engine import Engine, EngineRequest, Refused, TextEngine
-from equipoise.serve.extension import Extension, Wish, offered
+from equipoise.serve.extension import Extension, Wish, extension_offers
 from equipoise.serve.protocol import Problem
 from equipoise.types import PlayerId
 
@@ -42,7 +42,7 @@ class OfferedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What answers a request: the model's name, its engine, and the settings for what a client
+    """A model that answers a request: its name, its engine, and the settings for all that a client
     leaves open.
     """
 
@@ -136,7 +136,7 @@ class Catalogue:
     def names(self) -> list[str]:
         """All names, without those that have a suffix."""
         aliases = [name for name in self.aliases if name not in self.offers]
-        return [*self.offers, *aliases, *self._mixed()]
+        return [*self.offers, *aliases, *self._mixture_names()]
 
     @property
     def default(self) -> str:
@@ -153,32 +153,32 @@ class Catalogue:
     async def find(
         self, model: str, seed: int, wishes: Mapping[str, Wish] | None = None
     ) -> ServedModel:
-        """What answers a request for `model` with this seed and these wishes.
+        """The model for a request with this seed and these wishes.
 
         Raises Problem, status 404, for an unknown name, Refused for a wish that cannot be.
         """
-        name, colon, suffix = self._split(model)
+        name, colon, suffix = self._split_name(model)
         if colon and not self.extensions:
             raise self.unknown(model)
-        name, engine = await self._found(name, seed, model)
+        name, engine = await self._open_engine(name, seed, model)
         return ServedModel(
             f"{name}{colon}{suffix}",
-            self._extended(engine, suffix, wishes or {}),
+            self._extend(engine, suffix, wishes or {}),
             _defaults(self.offers[name].player),
         )
 
     async def find_text(self, model: str, seed: int) -> ServedModel:
-        """What goes on with a text: a model without any extension before it.
+        """The model that goes on with a text: without any extension before it.
 
         Raises Problem, status 404, for an unknown name.
         """
-        name, engine = await self._found(model, seed, model)
+        name, engine = await self._open_engine(model, seed, model)
         return ServedModel(name, engine, _defaults(self.offers[name].player))
 
-    async def _found(self, name: str, seed: int, model: str) -> tuple[str, Engine]:
+    async def _open_engine(self, name: str, seed: int, model: str) -> tuple[str, Engine]:
         """The name of a model and its engine, which is opened at its first use."""
-        if name in self._mixed():
-            name = self._drawn(seed)
+        if name in self._mixture_names():
+            name = self._draw(seed)
         name = name if name in self.offers else self.aliases.get(name, name)
         if name not in self.offers:
             raise self.unknown(model)
@@ -202,17 +202,17 @@ class Catalogue:
         self._open.clear()
         self._resources.clear()
 
-    def _mixed(self) -> list[str]:
+    def _mixture_names(self) -> list[str]:
         taken = {*self.offers, *self.aliases}
         return [MIXTURE] if self.mixture and MIXTURE not in taken else []
 
-    def _split(self, model: str) -> tuple[str, str, str]:
+    def _split_name(self, model: str) -> tuple[str, str, str]:
         """(name, colon, suffix) of a model's name; a known name that has a colon is a name."""
         if model in self.names:
             return model, "", ""
         return model.rpartition(":") if ":" in model else (model, "", "")
 
-    def _drawn(self, seed: int) -> str:
+    def _draw(self, seed: int) -> str:
         """A model by the mixture's weights, the same for the same seed."""
         names, sums = list(self.mixture), list(accumulate(self.mixture.values()))
         number = seeds.generator(seed, MIXTURE).random()
@@ -231,7 +231,7 @@ class Catalogue:
                 self._open[name] = UpstreamEngine(offer.player)
         return self._open[name]
 
-    def _extended(self, engine: Engine, suffix: str, wishes: Mapping[str, Wish]) -> Engine:
+    def _extend(self, engine: Engine, suffix: str, wishes: Mapping[str, Wish]) -> Engine:
         """The engine behind all extensions, as the client wishes."""
         for name, wish in wishes.items():
             if wish.value is not None and name not in self.extensions:
@@ -253,7 +253,7 @@ def _by_suffix(engine: Engine, extension: Extension, name: str, wish: Wish, suff
     Raises Problem, status 404, for a suffix that is no wish.
     """
     if wish.value is not None:
-        verb = offered()[name].wish
+        verb = extension_offers()[name].wish
         raise Refused(
             f"{verb} by the model's name or by the field '{name}', not by both", param=name
         )
@@ -283,7 +283,7 @@ def _mixture(measures: Measures) -> dict[str, float]:
 
 
 def _defaults(player: ModelPlayer) -> EngineRequest:
-    """How a player is sampled where the client does not say: as in its run."""
+    """The sampling of a player where the client does not say: as in its run."""
     return EngineRequest(
         (),
         temperature=1.0 if player.temperature is None else player.temperature,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cache
@@ -13,7 +13,7 @@ from pydantic import Field, create_model
 from equipoise.serve.asgi_endpoint import Limits, ModelEndpoint
 from equipoise.serve.detokenizer import BROKEN
 from equipoise.serve.engine import EngineRequest, Piece, TokenScore, merge_answers
-from equipoise.serve.extension import Wish, offered
+from equipoise.serve.extension import Wish, extension_offers
 from equipoise.serve.protocol import (
     LIKELY_TOKENS,
     Answer,
@@ -27,7 +27,7 @@ from equipoise.serve.protocol import (
     check_unserved,
     json_logprob,
     read_object,
-    validated,
+    validate_body,
 )
 from equipoise.types import Message
 
@@ -77,7 +77,7 @@ class ChatRequest(SamplingRequest):
     def wishes(self) -> dict[str, Wish]:
         """The client's wish of each extension, by field."""
         wishes: dict[str, Wish] = {}
-        for field, offer in offered().items():
+        for field, offer in extension_offers().items():
             report = bool(getattr(self.equipoise, offer.report, None))
             wishes[field] = Wish(getattr(self, field, None), report=report)
         return wishes
@@ -109,7 +109,7 @@ class ChatRequest(SamplingRequest):
 @cache
 def request_type() -> type[ChatRequest]:
     """`ChatRequest` with the fields of the environments' extensions."""
-    offers = offered().values()
+    offers = extension_offers().values()
     reports: dict[str, Any] = {offer.report: (bool | None, None) for offer in offers}
     further = create_model("Further", __base__=Body, **reports)
     fields: dict[str, Any] = {offer.field: (Any, None) for offer in offers}
@@ -120,7 +120,7 @@ def request_type() -> type[ChatRequest]:
 def read_request(body: bytes, limits: Limits) -> ChatRequest:
     """The request in a body. Raises Problem, status 400, that names the field."""
     values = read_object(body)
-    request = validated(request_type(), values, _field_names())
+    request = validate_body(request_type(), values, _field_names())
     check_unserved(values, UNSERVED)
     if request.top_logprobs and not request.logprobs:
         raise Problem(400, "'top_logprobs' needs logprobs: true", "invalid_value", "top_logprobs")
@@ -138,7 +138,7 @@ def _field_names() -> frozenset[str]:
     """The names of fields within fields."""
     kinds = (request_type(), ChatMessage, _Text, StreamOptions)
     names = {name for kind in kinds for name in kind.model_fields}
-    return frozenset(names | {offer.report for offer in offered().values()})
+    return frozenset(names | {offer.report for offer in extension_offers().values()})
 
 
 class ChatCompletion(Completion):
@@ -147,15 +147,18 @@ class ChatCompletion(Completion):
     kind, event_kind = "chat.completion", "chat.completion.chunk"
     prefix = "chatcmpl"
 
-    def opening(self, number: int) -> dict[str, Any]:
-        """The event with which an answer begins."""
-        return self._event(number, {"delta": {"role": "assistant", "content": ""}}, None, None)
-
-    def event(self, number: int, piece: Piece) -> dict[str, Any]:
-        """The event of a piece."""
-        delta = {**({"content": piece.text} if piece.text else {}), **piece.fields}
-        logprobs = self._logprobs(piece.scores) if piece.scores else None
-        return self._event(number, {"delta": delta}, logprobs, piece.finish)
+    def take(self, number: int, piece: Piece) -> list[dict[str, Any]]:
+        """Take in a piece of an answer; its events, before the first of which stands an opening."""
+        events = []
+        if not self._answers[number].texts:
+            opening = {"role": "assistant", "content": ""}
+            events.append(self._event(number, {"delta": opening}, None, None))
+        self.add(number, piece)
+        if piece.text or piece.finish or piece.fields or piece.scores:
+            delta = {**({"content": piece.text} if piece.text else {}), **piece.fields}
+            logprobs = self._logprobs(piece.scores) if piece.scores else None
+            events.append(self._event(number, {"delta": delta}, logprobs, piece.finish))
+        return events
 
     def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
         message = {"role": "assistant", "content": answer.text, "refusal": None, **answer.fields}
@@ -199,28 +202,4 @@ class ChatEndpoint(ModelEndpoint):
                 scored=first.logprobs is not None,
             )
             async with aclosing(merge_answers(served.engine, requests)) as pieces:
-                if request.stream:
-                    await _stream(completion, pieces, reply, request)
-                    return
-                async for number, piece in pieces:
-                    completion.add(number, piece)
-            await reply.json(completion.body())
-
-
-async def _stream(
-    completion: ChatCompletion,
-    pieces: AsyncIterator[tuple[int, Piece]],
-    reply: Reply,
-    request: ChatRequest,
-) -> None:
-    opened: set[int] = set()
-    async for number, piece in pieces:
-        completion.add(number, piece)
-        if number not in opened:
-            opened.add(number)
-            await reply.event(completion.opening(number))
-        if piece.text or piece.finish or piece.fields or piece.scores:
-            await reply.event(completion.event(number, piece))
-    if request.counts_in_stream:
-        await reply.event(completion.closing())
-    await reply.done()
+                await completion.send(pieces, reply, stream=bool(request.stream))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 BROKEN = "\N{REPLACEMENT CHARACTER}"
-"""What a decoder writes for bytes that are no character, or not yet one."""
+"""Stands for bytes that are no character, or not yet one."""
 LONGEST = 4  # bytes of a character at most, so that many of them may still become one
 WINDOW = 16
 """Tokens that are decoded together; the last half is the context of those that follow."""
@@ -19,9 +19,7 @@ SentencePiece kind drop that of a text's first token.
 
 
 class Decoder:
-    """Token ids in, whole characters out; all of them together are what decoding the whole answer
-    gives.
-    """
+    """Token ids in, whole characters out, which together are the whole answer decoded."""
 
     def __init__(self, tokenizer: Any, before: Sequence[int] = ()) -> None:
         """`before` are the tokens that the answer begins with and whose text is known."""
@@ -36,9 +34,7 @@ class Decoder:
         self._ids.append(token)
         # A run of byte tokens is decoded as a whole, so that one wrong byte changes the characters
         # before it.
-        name = self._tokenizer.convert_ids_to_tokens(
-            token
-        )  # None: a model may know more ids than its tokenizer
+        name = self._tokenizer.convert_ids_to_tokens(token)  # None: unknown to the tokenizer
         if name is not None and name.startswith("<0x"):
             return ""
         text = self._text()
@@ -52,7 +48,7 @@ class Decoder:
         return new
 
     def end(self) -> str:
-        """What was kept back; no further token comes."""
+        """The text that was kept back; no further token comes."""
         return self._text()[len(self._emitted) :]
 
     def _text(self) -> str:
@@ -82,12 +78,12 @@ class StopTexts:
         return text[: len(text) - held], False
 
     def end(self) -> str:
-        """What was kept back; no further text comes."""
+        """The text that was kept back; no further text comes."""
         return self._held
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of `text` may be the beginning of `stop`."""
+    """The number of characters at the end of `text` that may be the beginning of `stop`."""
     place = text.find(stop[0], max(0, len(text) - len(stop) + 1))
     while place >= 0:
         if stop.startswith(text[place:]):

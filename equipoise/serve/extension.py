@@ -1,4 +1,4 @@
-"""What an environment adds to serving: an engine in front of the model's own, as a client wishes.
+"""Extensions of serving by environments: an engine in front of the model's own, as a client wishes.
 
 An environment's `wing.py` lists its extensions under `SERVING`, by the field of a request that
 carries the wish: field -> the other settings of an `ExtensionOffer`. `-s FIELD=…` of `serve` and
@@ -34,12 +34,12 @@ class Extension(ABC):
 
     @abstractmethod
     def describe(self, wish: Any = None) -> str:
-        """The short name of what `wrap` does for this wish. Raises Refused as it does."""
+        """A short name for the effect of this wish. Raises Refused as `wrap` does."""
 
 
 @dataclass(frozen=True)
 class ExtensionOffer:
-    """How an extension appears to clients and on the command line.
+    """An extension as it appears to clients and on the command line.
 
     `extension` is the import path of what makes it, `field` a request's field and a setting of
     `serve` and `chat`, `option` that setting's help, its default included. `wish` and `report` name
@@ -59,15 +59,15 @@ class ExtensionOffer:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a client asks of an extension: the field's value (None: nothing), and whether what is
-    hidden is wanted too.
+    """A client's wish of an extension: the field's value (None: nothing), and whether hidden parts
+    are wanted too.
     """
 
     value: Any = None
     report: bool = False
 
 
-def offered() -> dict[str, ExtensionOffer]:
+def extension_offers() -> dict[str, ExtensionOffer]:
     """Request field -> the extension behind it."""
     return {
         field: ExtensionOffer(field, **settings) for field, settings in added("SERVING").items()
@@ -81,11 +81,11 @@ def extension(field: str, option: Any, game: Game | None) -> Extension:
     is served, None for a model alone. Raises ConfigError for an option that cannot be read,
     DataError for a template that cannot be used.
     """
-    made = imported(offered()[field].extension)(option, game)
+    made = imported(extension_offers()[field].extension)(option, game)
     assert isinstance(made, Extension), made
     return made
 
 
 def extensions(settings: Settings, game: Game | None) -> dict[str, Extension]:
     """Every extension, by field, as the settings of a verb have it (`with_extensions`)."""
-    return {field: extension(field, getattr(settings, field), game) for field in offered()}
+    return {field: extension(field, getattr(settings, field), game) for field in extension_offers()}

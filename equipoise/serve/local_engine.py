@@ -174,14 +174,14 @@ class PromptEncoder:
         """The tokens of a text, its control tokens as such. Raises Refused."""
         self._check_length(len(text), "prompt")
 
-        def encoded(encoding: Encoding) -> list[int]:
+        def encode(encoding: Encoding) -> list[int]:
             return encoding.tokenizer.encode(
                 text, add_special_tokens=add_special_tokens, verbose=False
             )
 
         if len(text) < BRIEF:
-            return await self._at_once(lambda: encoded(self._encoding))
-        return await self._in_thread(lambda: encoded(self._long_encoding))
+            return await self._at_once(lambda: encode(self._encoding))
+        return await self._in_thread(lambda: encode(self._long_encoding))
 
     def too_long(self, size: str, field: str) -> Refused:
         """The refusal of a prompt of this size."""
@@ -219,7 +219,7 @@ class PromptEncoder:
 def _encoder(encoding: Encoding) -> Callable[[tuple[Message, ...], str], ChatIds]:
     """(messages, prefix) -> ids of the prompt and of what the answer begins with."""
 
-    def encoded(messages: tuple[Message, ...], prefix: str) -> ChatIds:
+    def encode(messages: tuple[Message, ...], prefix: str) -> ChatIds:
         try:
             prompt_ids = encoding.prompt_ids(messages)
             begun_ids = encoding.text_ids(prefix) if prefix else []
@@ -236,4 +236,4 @@ def _encoder(encoding: Encoding) -> Callable[[tuple[Message, ...], str], ChatIds
             )
         return prompt_ids, begun_ids
 
-    return encoded
+    return encode

@@ -34,9 +34,7 @@ from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused, T
 MOST_COHORTS = 8
 """Of one adapter, where the model's cache cannot take in rows; later answers wait."""
 TOKENS_ON_CPU, TOKENS = 2048, 16384
-"""Of the prompts that are read in one round, padding included: what answers under way
-wait for.
-"""
+"""Of the prompts that are read in one round, padding included; answers under way wait for them."""
 NOT_NUMBERS = "the model's logits for this prompt are not numbers"
 log = logging.getLogger(__name__)
 
@@ -57,15 +55,15 @@ class ModelThread:
 
     @property
     def answers(self) -> int:
-        """How many answers are under way or wait."""
+        """The number of answers under way or waiting."""
         return len(self._waiting) + len(self._growing())
 
     def enter(self) -> None:
-        """Another engine uses the thread."""
+        """Note that another engine uses the thread."""
         self._users += 1
 
     def leave(self) -> bool:
-        """An engine is done with the thread; whether it was the last."""
+        """Note that an engine is done with the thread; true if it was the last."""
         self._users -= 1
         return not self._users
 
@@ -84,7 +82,7 @@ class ModelThread:
     def _work(self) -> None:
         while self._receive():
             self._isolate(self._prompts_to_score(), self._score)
-            for answers in self._admitted().values():
+            for answers in self._admit().values():
                 self._isolate(answers, self._read)
             for adapter in list(self._cohorts):
                 self._grow(adapter)
@@ -92,7 +90,7 @@ class ModelThread:
         _fail(unfinished, "the server is closing")
 
     def _receive(self) -> bool:
-        """Take what has arrived, waiting where there is nothing else to do; whether to go on."""
+        """Take in new answers, waiting where there is nothing else to do; false at the end."""
         wait = not self._cohorts and not self._waiting
         while True:
             try:
@@ -111,7 +109,7 @@ class ModelThread:
         """
         wanted = [answer for answer in self._waiting if answer.prompt_wanted]
         together = [answer for answer in wanted if answer.adapter == wanted[0].adapter]
-        batch = first_read(together, self._tokens_at_once)
+        batch = first_batch(together, self._tokens_at_once)
         over = {id(answer) for answer in batch if answer.left <= 1}
         self._waiting = [a for a in self._waiting if id(a) not in over]
         return batch
@@ -120,7 +118,7 @@ class ModelThread:
         with self._lent(answers[0].adapter) as model:
             _deliver(self._scorer.pieces(model, answers))
 
-    def _admitted(self) -> dict[Path | None, list[PendingAnswer]]:
+    def _admit(self) -> dict[Path | None, list[PendingAnswer]]:
         """The waiting answers for which there is room, by adapter, in the order in which they came;
         of each adapter's so many as are read together.
         """
@@ -133,7 +131,7 @@ class ModelThread:
                 admitted.setdefault(answer.adapter, []).append(answer)
                 free -= 1
         for adapter, answers in admitted.items():
-            admitted[adapter] = first_read(answers, self._tokens_at_once)
+            admitted[adapter] = first_batch(answers, self._tokens_at_once)
         taken = {id(answer) for answers in admitted.values() for answer in answers}
         self._waiting = [a for a in self._waiting if id(a) not in taken]
         return admitted
@@ -202,7 +200,7 @@ class ModelThread:
             _fail_wanted(answers, error)
 
 
-def first_read(answers: list[PendingAnswer], most_tokens: int) -> list[PendingAnswer]:
+def first_batch(answers: list[PendingAnswer], most_tokens: int) -> list[PendingAnswer]:
     """The first answers, at least one, whose prompts are read as one batch: so many tokens at most,
     padding included.
     """
@@ -276,7 +274,7 @@ class Cohort:
             if not known_B[row]:
                 pieces.append((answer, Piece(finish="error", error=NOT_NUMBERS)))
                 continue
-            piece = _taken(answer, token, likelihoods.get(row))
+            piece = _take_token(answer, token, likelihoods.get(row))
             if piece is not None:
                 pieces.append((answer, piece))
             if piece is None or piece.finish is None:
@@ -333,7 +331,7 @@ def next_tokens(logits_BV: torch.Tensor, answers: Sequence[PendingAnswer]) -> to
     return choose(logits_BV, dice_B, answers[0].settings)[0]
 
 
-def _taken(answer: PendingAnswer, token: int, likelihood: Likelihood | None) -> Piece | None:
+def _take_token(answer: PendingAnswer, token: int, likelihood: Likelihood | None) -> Piece | None:
     """The piece that a token completes; where it cannot be decoded, the answer's end."""
     try:
         return answer.take(token, likelihood)

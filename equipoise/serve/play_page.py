@@ -20,7 +20,7 @@ from equipoise.runs.people.journal import PlayedMatch
 from equipoise.runs.people.play_server import LONGEST_MOVE, Arcade, Sitting, open_arcade
 from equipoise.serve.app import page_app
 from equipoise.serve.asgi_endpoint import Limits
-from equipoise.serve.protocol import Body, validated
+from equipoise.serve.protocol import Body, validate_body
 from equipoise.serve.server import PAGE_LIMITS, serve_page
 
 MOST_SITTINGS = 200  # matches that are kept in memory; others are played again to go on
@@ -28,8 +28,9 @@ MOST_MOVES = 1000
 
 
 class SitRequest(Body):
-    """Who sits down, and at which match that was begun, "" for a new one; `moves` are those that
-    the person made in it.
+    """A person who sits down at a match that was begun, or at a new one ("").
+
+    `moves` are those that the person made in it.
     """
 
     name: str = Field(max_length=1000)
@@ -51,42 +52,42 @@ def play_app(arcade: Arcade, limits: Limits, token: str | None) -> Starlette:
     def sit(request: SitRequest) -> Sitting:
         """The match as far as the page knows it; it is played again where it is not here."""
         known = sittings.pop(request.match, None)
-        if known is None or not _goes_on(known, request):
+        if known is None or not _continues(known, request):
             known = arcade.sit(request.name, request.match, request.moves)
         sittings[known.plan.id] = known
         while len(sittings) > MOST_SITTINGS:
             sittings.popitem(last=False)
         return known
 
-    def sat(request: SitRequest) -> Any:
-        return _shown(arcade, sit(request))
+    def begin_match(request: SitRequest) -> Any:
+        return _match_facts(arcade, sit(request))
 
-    def moved(request: MoveRequest) -> Any:
+    def make_move(request: MoveRequest) -> Any:
         sitting = sit(request)
         if len(sitting.moves) == len(request.moves):  # else it was sent twice
             sitting.move(request.text)
-        return _shown(arcade, sitting)
+        return _match_facts(arcade, sitting)
 
     async def begin(values: dict[str, Any]) -> Any:
-        request = validated(SitRequest, values)
+        request = validate_body(SitRequest, values)
         async with one_at_a_time:
-            return await asyncio.to_thread(sat, request)
+            return await asyncio.to_thread(begin_match, request)
 
     async def move(values: dict[str, Any]) -> Any:
-        request = validated(MoveRequest, values)
+        request = validate_body(MoveRequest, values)
         async with one_at_a_time:
-            return await asyncio.to_thread(moved, request)
+            return await asyncio.to_thread(make_move, request)
 
     return page_app("play", {"begin": begin, "move": move}, limits, token)
 
 
-def _goes_on(sitting: Sitting, request: SitRequest) -> bool:
-    """Whether the match has this person in it, and the moves that the page knows."""
+def _continues(sitting: Sitting, request: SitRequest) -> bool:
+    """True if the match has this person in it, and the moves that the page knows."""
     moves = sitting.moves[: len(request.moves)]
     return sitting.human.name == request.name.strip() and moves == request.moves
 
 
-def _shown(arcade: Arcade, sitting: Sitting) -> dict[str, Any]:
+def _match_facts(arcade: Arcade, sitting: Sitting) -> dict[str, Any]:
     """The match as the person sees it."""
     view = sitting.view
     shown = {
@@ -97,15 +98,15 @@ def _shown(arcade: Arcade, sitting: Sitting) -> dict[str, Any]:
         "warning": arcade.game.content_warning(sitting.plan.prompt),
     }
     if view is None:
-        return {**shown, "over": True, **_ending(arcade.record(sitting))}
+        return {**shown, "over": True, **_result_facts(arcade.record(sitting))}
     chat = [
         {"role": clean(message.role), "text": clean(message.content)} for message in view.messages
     ]
     return {**shown, "over": False, "chat": chat, "actions": list(view.actions)}
 
 
-def _ending(played: PlayedMatch) -> dict[str, Any]:
-    """Who moved how, and what everybody got."""
+def _result_facts(played: PlayedMatch) -> dict[str, Any]:
+    """Every move, and the scores."""
     match, judgement = played.match, played.judgement
     moves = [
         {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar
 
@@ -202,7 +202,9 @@ def read_object(body: bytes) -> dict[str, Any]:
     return values
 
 
-def validated(kind: type[B], values: Mapping[str, Any], names: frozenset[str] = frozenset()) -> B:
+def validate_body(
+    kind: type[B], values: Mapping[str, Any], names: frozenset[str] = frozenset()
+) -> B:
     """The request of this kind; `names` are the fields of its parts.
 
     Raises Problem, status 400, that names the field.
@@ -309,6 +311,26 @@ class Completion(ABC):
         answer.fields.update(piece.fields)
         answer.finish = piece.finish
         self._tokens += piece.tokens
+
+    async def send(
+        self, pieces: AsyncIterator[tuple[int, Piece]], reply: Reply, *, stream: bool
+    ) -> None:
+        """Send the answers as they come, or where `stream` is false as one body."""
+        async for number, piece in pieces:
+            events = self.take(number, piece)
+            if stream:
+                for event in events:
+                    await reply.event(event)
+        if not stream:
+            await reply.json(self.body())
+            return
+        if self._count_in_stream:
+            await reply.event(self.closing())
+        await reply.done()
+
+    @abstractmethod
+    def take(self, number: int, piece: Piece) -> list[dict[str, Any]]:
+        """Take in a piece of an answer; its events."""
 
     def body(self) -> dict[str, Any]:
         """All answers at once."""

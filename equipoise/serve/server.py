@@ -84,14 +84,14 @@ def _address(host: str, listening: socket.socket) -> str:
     return f"http://{name}:{listening.getsockname()[1]}"
 
 
-def configured(
+def model_server_config(
     catalogue: Catalogue, limits: Limits, token: str | None, grace: int
 ) -> uvicorn.Config:
     """The HTTP server's settings; arguments as of `serve`."""
-    return bounded(create(catalogue, limits, token), limits, grace)
+    return server_config(create(catalogue, limits, token), limits, grace)
 
 
-def bounded(app: Starlette, limits: Limits, grace: int) -> uvicorn.Config:
+def server_config(app: Starlette, limits: Limits, grace: int) -> uvicorn.Config:
     """The HTTP server's settings for an application of ours."""
     connection: Any = partial(BoundedConnection, limits)
     return uvicorn.Config(
@@ -112,7 +112,7 @@ def serve(
     catalogue: Catalogue, limits: Limits, token: str | None, listening: socket.socket, grace: int
 ) -> None:
     """Serve until Ctrl-C or SIGTERM; what is under way then has `grace` seconds."""
-    run(configured(catalogue, limits, token, grace), listening)
+    run(model_server_config(catalogue, limits, token, grace), listening)
 
 
 def run(config: uvicorn.Config, listening: socket.socket) -> None:
@@ -133,7 +133,7 @@ def serve_page(
     """
     listening = listen(host, port)
     announce(page_url(host, listening, token))
-    run(bounded(app, PAGE_LIMITS, PAGE_GRACE), listening)
+    run(server_config(app, PAGE_LIMITS, PAGE_GRACE), listening)
 
 
 class BoundedConnection(H11Protocol):

@@ -19,7 +19,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.measure_sets import is_run
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.extension import Extension, offered
+from equipoise.serve.extension import Extension, extension_offers
 
 S = TypeVar("S", bound=Settings)
 # YAML reads a bare off as false.
@@ -54,7 +54,7 @@ def with_extensions(kind: type[S]) -> type[S]:
     conversation its first wish and whether hidden parts are shown.
     """
     fields: dict[str, Any] = {}
-    for field, offer in offered().items():
+    for field, offer in extension_offers().items():
         fields[field] = (Choice, Field(None, description=offer.option))
         if issubclass(kind, ChatSettings):
             fields[offer.wish] = (Choice, Field(None, description=offer.wish_help))
@@ -83,11 +83,11 @@ def catalogue_of(
     keys may be sent and its own parts imported, too. Raises RunError, ConfigError or ModelError.
     """
 
-    def changed(player: Player) -> Player:
+    def change(player: Player) -> Player:
         return _player(player.settings(), changes) if changes else player
 
     if is_run(target):
-        return Catalogue.of_run(Path(target), changed, extensions, trust)
+        return Catalogue.of_run(Path(target), change, extensions, trust)
     if target.startswith(("http://", "https://")):
         if "model" not in changes:
             raise ConfigError(f"{target}: name the model there: -s player.model=NAME")

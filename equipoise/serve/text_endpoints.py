@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from equipoise.serve.asgi_endpoint import Limits, ModelEndpoint
 from equipoise.serve.engine import EngineRequest, Piece, TextEngine, TokenScore, merge_answers
-from equipoise.serve.extension import offered
+from equipoise.serve.extension import extension_offers
 from equipoise.serve.protocol import (
     LIKELY_TOKENS,
     Answer,
@@ -26,7 +26,7 @@ from equipoise.serve.protocol import (
     check_unserved,
     json_logprob,
     read_object,
-    validated,
+    validate_body,
 )
 
 # Fields that this server knows and cannot serve, with the values that ask for nothing.
@@ -78,9 +78,9 @@ class CompletionRequest(SamplingRequest):
 def read_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
     """The request in a body. Raises Problem, status 400, that names the field."""
     values = read_object(body)
-    request = validated(CompletionRequest, values)
+    request = validate_body(CompletionRequest, values)
     # No extension stands before a model that goes on with a text.
-    check_unserved(values, UNSERVED | dict.fromkeys(offered(), ()))
+    check_unserved(values, UNSERVED | dict.fromkeys(extension_offers(), ()))
     check_most({"max_tokens": request.max_tokens}, limits.max_tokens)
     check_most({"n": request.n}, limits.answers_at_once)
     answers = len(read_prompts(request.prompt, limits.concurrency)) * request.answers
@@ -132,12 +132,15 @@ class TextCompletion(Completion):
     kind = event_kind = "text_completion"
     prefix = "cmpl"
 
-    def event(self, number: int, piece: Piece) -> dict[str, Any]:
-        """The event of a piece, which is not yet added."""
+    def take(self, number: int, piece: Piece) -> list[dict[str, Any]]:
+        """Take in a piece of an answer; its event."""
+        self.add(number, piece)
+        if not (piece.text or piece.finish or piece.scores):
+            return []
         answer = self._answers[number]
         logprobs = self._logprobs(piece.scores, answer.length) if piece.scores else None
         answer.length += sum(len(score.text) for score in piece.scores)
-        return self._event(number, {"text": piece.text}, logprobs, piece.finish)
+        return [self._event(number, {"text": piece.text}, logprobs, piece.finish)]
 
     def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
         return {
@@ -191,27 +194,7 @@ class CompletionEndpoint(ModelEndpoint):
                 scored=request.logprobs is not None,
             )
             async with aclosing(merge_answers(served.engine, requests)) as pieces:
-                if request.stream:
-                    await _stream(completion, pieces, reply, request)
-                    return
-                async for number, piece in pieces:
-                    completion.add(number, piece)
-            await reply.json(completion.body())
-
-
-async def _stream(
-    completion: TextCompletion,
-    pieces: AsyncIterator[tuple[int, Piece]],
-    reply: Reply,
-    request: CompletionRequest,
-) -> None:
-    async for number, piece in pieces:
-        if piece.text or piece.finish or piece.scores:
-            await reply.event(completion.event(number, piece))
-        completion.add(number, piece)
-    if request.counts_in_stream:
-        await reply.event(completion.closing())
-    await reply.done()
+                await completion.send(pieces, reply, stream=bool(request.stream))
 
 
 # -- the tokenizer
@@ -252,7 +235,7 @@ class Tokenize(TokenizerEndpoint):
     """The tokens of a text, its control tokens as such."""
 
     async def _reply(self, body: bytes, reply: Reply) -> None:
-        request = validated(TokenizeRequest, read_object(body))
+        request = validate_body(TokenizeRequest, read_object(body))
         engine = await self._engine(request.model)
         special = request.add_special_tokens is not False
         tokens = await engine.tokenize(request.prompt, add_special_tokens=special)
@@ -264,6 +247,6 @@ class Detokenize(TokenizerEndpoint):
     """The text of tokens, control tokens shown."""
 
     async def _reply(self, body: bytes, reply: Reply) -> None:
-        request = validated(DetokenizeRequest, read_object(body))
+        request = validate_body(DetokenizeRequest, read_object(body))
         engine = await self._engine(request.model)
         await reply.json({"prompt": await engine.detokenize(request.tokens)})

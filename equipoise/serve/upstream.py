@@ -35,7 +35,7 @@ class StreamingConnection(Connection):
 
         Until its first event it is retried as an endpoint's answers are; a failure comes last.
         """
-        opened = await self.retried(lambda: self._opened(body), asyncio.Event())
+        opened = await self.retried(lambda: self._open_stream(body), asyncio.Event())
         if isinstance(opened, Failure):
             yield opened
             return
@@ -47,7 +47,7 @@ class StreamingConnection(Connection):
         finally:
             await events.close()
 
-    async def _opened(self, body: Mapping[str, Any]) -> tuple[Any, Any] | Failure:
+    async def _open_stream(self, body: Mapping[str, Any]) -> tuple[Any, Any] | Failure:
         """The stream of events, and its first."""
         rest = {field: value for field, value in body.items() if field not in ("model", "messages")}
         try:
@@ -63,7 +63,7 @@ class StreamingConnection(Connection):
         except TimeoutError:
             return Failure(f"no answer within {self._timeout:g} s", transient=True)
         except Exception as error:  # noqa: BLE001  what is no failure is raised again
-            return self._failed(error)
+            return self._failure_of(error)
         if first is None:
             return Failure(
                 "not a stream of answers: it ended before its first event", transient=True
@@ -83,13 +83,13 @@ class StreamingConnection(Connection):
             try:
                 event = await self._next(events)
             except Exception as error:  # noqa: BLE001
-                yield self._failed(error)
+                yield self._failure_of(error)
                 return
             if event is None:
                 return
             yield read_event(event)
 
-    def _failed(self, error: Exception) -> Failure:
+    def _failure_of(self, error: Exception) -> Failure:
         import openai
 
         match error:
@@ -168,15 +168,15 @@ class UpstreamEngine:
         self, stream: AsyncIterator[StreamEvent | Failure], prefix: str
     ) -> AsyncIterator[Piece]:
         finish, counted, begun = None, 0, False
-        unrepeated = PrefixFilter(prefix)
+        without_prefix = PrefixFilter(prefix)
         async for event in stream:
             if isinstance(event, Failure):
                 if not begun:
                     raise self._error(event)
-                yield self._broken(f"the answer broke off: {event.message}")
+                yield self._broken_piece(f"the answer broke off: {event.message}")
                 return
             begun, finish = True, event.finish or finish
-            text = unrepeated.feed(event.text)
+            text = without_prefix.feed(event.text)
             # An event is a token nearly everywhere; where the server counts, its last count makes
             # up for the rest.
             tokens = int(bool(event.text))
@@ -186,14 +186,16 @@ class UpstreamEngine:
             if text or tokens:
                 yield Piece(text, tokens=tokens)
         if finish == "content_filter":
-            yield self._broken("the server's content filter withheld the answer")
+            yield self._broken_piece("the server's content filter withheld the answer")
         elif finish is None:
-            yield self._broken("the answer broke off without an end", unrepeated.held())
+            yield self._broken_piece(
+                "the answer broke off without an end", without_prefix.release()
+            )
         else:
             ending = "length" if finish == "length" else "stop"
-            yield Piece(unrepeated.held(), ending)
+            yield Piece(without_prefix.release(), ending)
 
-    def _broken(self, message: str, text: str = "") -> Piece:
+    def _broken_piece(self, message: str, text: str = "") -> Piece:
         """The last piece of an answer that failed."""
         return Piece(text, "error", error=f"{self.player.model}: {message}")
 
@@ -236,7 +238,7 @@ class UpstreamEngine:
         return messages
 
     def _error(self, failure: Failure) -> Exception:
-        """What `generate` raises for a failure before the first event."""
+        """The error that `generate` raises for a failure before the first event."""
         model, address = self.player.model, self.player.base_url
         refused = failure.status in (400, 413, 422)
         if refused and "continue_final_message" in f"{failure.message} {failure.field}":
@@ -257,22 +259,22 @@ class UpstreamEngine:
 
 
 class PrefixFilter:
-    """Takes the given beginning out of an answer, where the model repeats it."""
+    """Takes a given beginning out of an answer, where the model repeats it."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix, self._text = prefix, ""
 
     def feed(self, text: str) -> str:
-        """What is new in the answer; "" as long as all of it may be repetition."""
+        """The new part of the answer; "" as long as all of it may be repetition."""
         if not self._prefix:
             return text
         self._text += text
         if len(self._text) < len(self._prefix) and self._prefix.startswith(self._text):
             return ""
-        return self.held().removeprefix(self._forget())
+        return self.release().removeprefix(self._forget())
 
-    def held(self) -> str:
-        """Give up what was held back."""
+    def release(self) -> str:
+        """Give out the text that was held back."""
         text, self._text = self._text, ""
         return text
 

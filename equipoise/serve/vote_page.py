@@ -15,7 +15,7 @@ from equipoise.runs.people.ballot import Ballot, open_ballot
 from equipoise.runs.people.journal import AnswerRef, Choice
 from equipoise.serve.app import page_app
 from equipoise.serve.asgi_endpoint import Limits
-from equipoise.serve.protocol import Body, validated
+from equipoise.serve.protocol import Body, validate_body
 from equipoise.serve.server import PAGE_LIMITS, serve_page
 
 
@@ -32,7 +32,7 @@ class AnswerPlace(Body):
 
 
 class QuestionRequest(Body):
-    """Who wants to be asked, and the ids of pairs that this voter would not decide."""
+    """A voter, and the ids of pairs that this voter would not decide."""
 
     voter: str = Field(max_length=1000)
     skipped: list[str] = Field([], max_length=1000)
@@ -56,7 +56,7 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
     one_at_a_time = asyncio.Lock()
 
     async def question(values: dict[str, Any]) -> Any:
-        request = validated(QuestionRequest, values, NAMES)
+        request = validate_body(QuestionRequest, values, NAMES)
         async with one_at_a_time:
             shown = await asyncio.to_thread(ballot.question, request.voter, request.skipped)
         counts = {"votes": ballot.count(request.voter.strip()), "all": ballot.count()}
@@ -78,7 +78,7 @@ def vote_app(ballot: Ballot, limits: Limits, token: str | None) -> Starlette:
         return {**counts, "question": content}
 
     async def vote(values: dict[str, Any]) -> Any:
-        request = validated(VoteRequest, values, NAMES)
+        request = validate_body(VoteRequest, values, NAMES)
         async with one_at_a_time:
             kept = await asyncio.to_thread(
                 ballot.vote,

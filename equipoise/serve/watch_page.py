@@ -17,7 +17,7 @@ from equipoise.report.terminal import duration
 from equipoise.runs.reading.watching import LiveRun, Watched
 from equipoise.serve.app import POLICY, page_app
 from equipoise.serve.asgi_endpoint import Limits
-from equipoise.serve.protocol import Body, validated
+from equipoise.serve.protocol import Body, validate_body
 from equipoise.serve.server import PAGE_LIMITS, serve_page
 from equipoise.types import Match
 
@@ -25,7 +25,7 @@ LONGEST = 1500  # characters of an answer on the page; the report has more
 
 
 class ReportRequest(Body):
-    """Which of the runs, counted from 0."""
+    """The number of a run, counted from 0."""
 
     run: int = Field(ge=0)
 
@@ -36,10 +36,10 @@ def watch_app(runs: Sequence[Watched], limits: Limits, token: str | None) -> Sta
 
     async def live(values: dict[str, Any]) -> Any:
         async with one_at_a_time:
-            return await asyncio.to_thread(lambda: [_shown(run) for run in runs])
+            return await asyncio.to_thread(lambda: [_run_facts(run) for run in runs])
 
     async def report(values: dict[str, Any]) -> Any:
-        request = validated(ReportRequest, values)
+        request = validate_body(ReportRequest, values)
         if request.run >= len(runs):
             raise UserError(f"there are {len(runs)} runs here")
         async with one_at_a_time:
@@ -55,8 +55,8 @@ def watch_app(runs: Sequence[Watched], limits: Limits, token: str | None) -> Sta
     return page_app("watch", {"live": live, "report": report}, limits, token, policy)
 
 
-def _shown(watched: Watched) -> dict[str, Any]:
-    """One run, as the page shows it; with an `error` alone where it cannot be read."""
+def _run_facts(watched: Watched) -> dict[str, Any]:
+    """A run as the page shows it; with an `error` alone where it cannot be read."""
     folder = clean(str(watched.folder))
     try:
         run = watched.live()
@@ -88,7 +88,7 @@ def _state(run: LiveRun, running: bool) -> str:
 
 
 def _share(run: LiveRun) -> float:
-    """How much of the generations is done, in [0, 1]."""
+    """The share of the generations that is done, in [0, 1]."""
     if run.finished or not run.generations:
         return float(run.finished)
     return min(1.0, (run.generation or 0) / run.generations)
@@ -117,18 +117,18 @@ def _curves(curves: Mapping[str, Sequence[tuple[int, float]]]) -> list[dict[str,
 def _match(match: Match) -> dict[str, Any]:
     """The chat that was answered first, and every move."""
     first = match.turns[0].view.messages if match.turns else ()
-    chat = [{"role": clean(message.role), "text": _cut(message.content)} for message in first]
+    chat = [{"role": clean(message.role), "text": _shorten(message.content)} for message in first]
     moves = [
         {
             "role": clean(f"{turn.seat}: {match.seats[turn.seat]}"),
-            "text": _cut(turn.move.text or turn.move.error),
+            "text": _shorten(turn.move.text or turn.move.error),
         }
         for turn in match.turns
     ]
     return {"id": match.id, "title": f"{match.split}, {match.id[:8]}", "chat": chat + moves}
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return clean(text if len(text) <= LONGEST else f"{text[:LONGEST]} …")
 
 

@@ -70,8 +70,8 @@ def test_a_run_offers_every_kept_generation(folder):
 @pytest.mark.long
 def test_the_mixture_is_drawn_by_the_requests_seed(folder):
     catalogue = Catalogue.of_run(folder)
-    drawn = [catalogue._drawn(seed) for seed in range(2000)]
-    assert drawn == [catalogue._drawn(seed) for seed in range(2000)]
+    drawn = [catalogue._draw(seed) for seed in range(2000)]
+    assert drawn == [catalogue._draw(seed) for seed in range(2000)]
     assert set(drawn) == {"policy@1", "policy@3"}
     assert drawn.count("policy@3") / 2000 == pytest.approx(0.75, abs=0.04)
 

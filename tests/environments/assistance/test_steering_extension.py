@@ -9,7 +9,7 @@ from equipoise.environments.assistance.steering_extension import SteeringExtensi
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.serve.engine import Refused
-from equipoise.serve.extension import extension, offered
+from equipoise.serve.extension import extension, extension_offers
 from equipoise.serve.upstream import UpstreamEngine
 
 
@@ -25,7 +25,7 @@ def engine() -> UpstreamEngine:
 
 
 def test_every_wing_lists_what_it_adds_to_serving() -> None:
-    assert list(offered()) == ["steering"]
+    assert list(extension_offers()) == ["steering"]
 
 
 def test_without_an_option_nothing_is_steered(engine: UpstreamEngine) -> None:
