@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self
 
 from equipoise.environments.assistance.game import Assistance
+from equipoise.environments.assistance.match_card import match_card
 from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.environments.assistance.sections import progress
-from equipoise.environments.assistance.sections.match_card import match_card
 from equipoise.environments.assistance.sections.moves import moves_section
-from equipoise.environments.assistance.sections.utility_plane import plane_section
 from equipoise.environments.assistance.sections.welfare import welfare_section
-from equipoise.environments.assistance.sections.written_matrices import written_section
+from equipoise.environments.assistance.utility_plane import plane_section
+from equipoise.environments.assistance.written_matrices import written_section
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import History, Records
 from equipoise.report.recorded_sections import MatchCard

@@ -63,7 +63,7 @@ class SteeringChoice:
 
 
 class Steering(Settings):
-    """How a model's written game is changed, and the use that is made of it."""
+    """Edits to a model's written game, and the use that is made of it."""
 
     pricing: Pricing = Field(
         default_factory=lambda: Pricing.build("none"),

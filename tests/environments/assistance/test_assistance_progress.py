@@ -11,14 +11,14 @@ from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.sections.moves import question_moves
 from equipoise.environments.assistance.sections.readers import known
-from equipoise.environments.assistance.sections.utility_plane import UtilityPoints
 from equipoise.environments.assistance.sections.welfare import (
     SOURCE_COLUMNS,
     curve_groups,
     single_curves,
     source_rows,
 )
-from equipoise.environments.assistance.sections.written_matrices import consistency_curves
+from equipoise.environments.assistance.utility_plane import UtilityPoints
+from equipoise.environments.assistance.written_matrices import consistency_curves
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import Estimate, History, Measurement
 

@@ -1,5 +1,5 @@
-"""How the match browser shows a match of the assistant's game: each block by itself, and what the
-last answer is worth.
+"""A match of the assistant's game in the match browser: each block by itself, and the worth of the
+last answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from equipoise.types import Judgement, Match, Prompt, Turn
 def match_card(
     match: Match, prompt: Prompt, game: Assistance, judgements: Sequence[Judgement], utility: str
 ) -> MatchCard:
-    """What was asked, and every turn.
+    """The card of a match: the question, and every turn.
 
     The first judgement gives the scores, the others are noted beside the assistant's last answer.
     """
@@ -48,7 +48,7 @@ def match_card(
 
 
 def _reasons(judgements: Sequence[Judgement]) -> str:
-    """Why the match is unjudged; of several judges, by whom."""
+    """Reason why the match is unjudged; of several judges, by whom."""
     if not judgements:
         return "not judged yet"
     if len(judgements) == 1:
@@ -59,17 +59,17 @@ def _reasons(judgements: Sequence[Judgement]) -> str:
 
 
 def _utility_notes(turn: Turn, judgements: Sequence[Judgement], utility: str) -> Iterator[str]:
-    """What the first judge paid for and the others' scores."""
+    """Utilities by the first judge, and the others' scores."""
     for judgement in judgements[:1]:
-        yield from _paid(judgement.utilities(turn.seat), utility)
+        yield from _utility_texts(judgement.utilities(turn.seat), utility)
     for judgement in judgements[1:]:
         score = judgement.score(turn.seat, utility)
         if score is not None:
             yield f"{judgement.judge}: {utility} {score:.4g}"
 
 
-def _paid(utilities: Mapping[str, float], utility: str) -> Iterator[str]:
-    """Both sides' first, then what they are made of; of the actions the one that was taken."""
+def _utility_texts(utilities: Mapping[str, float], utility: str) -> Iterator[str]:
+    """Both sides' utilities first, then their parts; of the actions the one that was taken."""
     if "user" in utilities:
         yield f"user {utilities['user']:.4g}"
     if "llm" in utilities:

@@ -1,5 +1,5 @@
-"""The section on the games that the assistant wrote: their matrices, what it chose in them, and
-whether the choice follows.
+"""The section on the games that the assistant wrote: their matrices, its choices in them, and
+whether those follow.
 """
 
 from __future__ import annotations
@@ -68,22 +68,19 @@ def _mean_matrices(games: WrittenGames) -> Iterator[Figure]:
         for side, value_23 in (("user", user_23), ("model", model_23)):
             title = f"What the {side} gets: {question} questions"
             text = [[_two_decimals(value) for value in row] for row in value_23]
-            figure = _matrix_figure(title, value_23, text, around_zero=True)
-            yield _scaled(figure, -reach, reach)
+            yield _matrix_figure(title, value_23, text, -reach, reach)
 
 
 def choices_figure(games: WrittenGames) -> Figure:
-    """How often each cell was chosen."""
+    """Share of the choices of each cell."""
     total = sum(games.chosen.values())
     shares = {name: count / total for name, count in games.chosen.items()}
     share_23 = _grid(shares)
     text = [[number(share, "%") for share in row] for row in share_23.tolist()]
-    figure = _matrix_figure("How often each cell was chosen", share_23, text, around_zero=False)
+    most = max(float(share_23.max()), 1e-6)
+    figure = _matrix_figure("How often each cell was chosen", share_23, text, 0.0, most)
     none = number(shares.get("none", 0.0), "%")
-    return replace(
-        _scaled(figure, 0.0, max(float(share_23.max()), 1e-6)),
-        note=f"of all written matrices; {none} of the choices name no cell",
-    )
+    return replace(figure, note=f"of all written matrices; {none} of the choices name no cell")
 
 
 def _grid(values: Mapping[str, float]) -> np.ndarray:
@@ -96,8 +93,9 @@ def _grid(values: Mapping[str, float]) -> np.ndarray:
 
 
 def _matrix_figure(
-    title: str, value_23: np.ndarray, text: list[list[str]], around_zero: bool
+    title: str, value_23: np.ndarray, text: list[list[str]], low: float, high: float
 ) -> Figure:
+    """A small heat map with its colours from `low` to `high`."""
     hover = [
         [
             f"{cell_name(question, action)}<br><b>{shown}</b>"
@@ -105,11 +103,7 @@ def _matrix_figure(
         ]
         for question, row in zip(QUESTION_TYPES, text, strict=True)
     ]
-    return heat_map(title, ROW_NAMES, COLUMNS, value_23, text, hover, ("", ""), around_zero)
-
-
-def _scaled(figure: Figure, low: float, high: float) -> Figure:
-    """The heat map, small, with its colours from `low` to `high`."""
+    figure = heat_map(title, ROW_NAMES, COLUMNS, value_23, text, hover, ("", ""), low < 0)
     [trace] = figure.data
     scaled = {**trace, "zmin": low, "zmax": high}
     return replace(figure, data=[scaled], wide=False, height=220)
@@ -120,7 +114,7 @@ def _two_decimals(value: float) -> str:
 
 
 def _pay_table(games: WrittenGames) -> Table:
-    """What was written of an action, and what it was worth; only the order of the actions can be
+    """Written pay-offs of an action beside its true worth; only the order of the actions can be
     compared.
     """
     rows = []
@@ -138,7 +132,7 @@ def _pay_table(games: WrittenGames) -> Table:
 
 
 def _written_cell(games: WrittenGames, question: str, action: str) -> Cell | None:
-    """The mean of what was written of an action at questions of this type."""
+    """Mean written pay-offs of an action at questions of this type."""
     if question not in games.means or question not in TYPE_OF:
         return None
     return games.means[question][cell_name(TYPE_OF[question], action)]
@@ -155,8 +149,8 @@ def _pay_cells(written: Cell | None, actual: ActualPay) -> tuple[str, ...]:
 
 
 def consistency_curves(measured: Measured) -> Iterator[Curves]:
-    """How many choices follow from the written game: in all of it, and in what the question leaves
-    of it.
+    """Share of choices that follow from the written game: in all of it, and in the rest of it that
+    the question leaves.
     """
     solutions = dict.fromkeys(
         solution for measurement in measured for solution in measurement.measures.written.consistent

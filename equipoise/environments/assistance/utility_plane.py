@@ -31,7 +31,6 @@ class UtilityPoints:
 
     @classmethod
     def of(cls, name: str, record: AssistanceRecord) -> UtilityPoints:
-        """The points of a measurement."""
         row_of = {prompt: row for row, prompt in enumerate(record.points)}
         point_N2 = np.array(list(record.points.values()), float).reshape(-1, 2)
         front_F = np.array([row_of[prompt] for prompt in record.front], int)
@@ -39,12 +38,11 @@ class UtilityPoints:
 
     @property
     def mean_2(self) -> np.ndarray:
-        """[2]: the mean of either utility."""
         return self.point_N2.mean(axis=0)
 
 
 def plane_section(history: History[AssistanceRecord]) -> Section:
-    """Every prompt as a point of both utilities, at the start and now; other runs beside it."""
+    """Each prompt as a point of both utilities, at the start and now; other runs beside it."""
     series = [
         UtilityPoints.of(f"generation {measurement.generation}", measurement.measures)
         for measurement in ends(history)
@@ -94,27 +92,18 @@ def plane_figure(series: Sequence[UtilityPoints]) -> Figure:
 
 
 def _table(series: Sequence[UtilityPoints]) -> Table:
-    columns = (
-        "",
-        "prompts",
-        "user, mean",
-        "model, mean",
-        "on the front",
-        "hypervolume above (0, 0)",
-    )
-    rows = []
-    for points in series:
-        user, model = points.mean_2
-        rows.append(
-            (
-                points.name,
-                number(len(points.point_N2)),
-                number(user),
-                number(model),
-                number(len(points.front_F)),
-                number(points.hypervolume),
-            )
+    means = ("user, mean", "model, mean")
+    columns = ("", "prompts", *means, "on the front", "hypervolume above (0, 0)")
+    rows = [
+        (
+            points.name,
+            number(len(points.point_N2)),
+            *map(number, points.mean_2),
+            number(len(points.front_F)),
+            number(points.hypervolume),
         )
+        for points in series
+    ]
     return Table(columns, tuple(rows))
 
 
