@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as js
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -137,13 +137,12 @@ class Terminal:
             print(text, end="", flush=True)
 
     def _print_json(self, exchange: Exchange) -> None:
-        facts = exchange.facts()
+        facts = asdict(exchange)
         if not self._show_hidden:
             facts["hidden"] = {}
         print(js.dumps(facts, ensure_ascii=False), flush=True)
 
     def _print_end(self, exchange: Exchange) -> None:
-        """Print the end of an answer, after its text."""
         if exchange.answer:
             print(flush=True)
         if exchange.error:

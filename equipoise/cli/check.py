@@ -1,4 +1,4 @@
-"""`equipoise check RUN`: what of a run's folder is whole, and what can be saved."""
+"""`equipoise check RUN`: examine a run's folder for damage, and mend it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`equipoise doctor`: what this machine has, and whether the parts work here."""
+"""`equipoise doctor`: examine this machine, and try the parts on it."""
 
 from __future__ import annotations
 

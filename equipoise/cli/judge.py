@@ -73,7 +73,6 @@ def _print(rejudgement: Rejudgement) -> None:
 
 
 def _plain(rejudgement: Rejudgement) -> dict[str, Any]:
-    """The agreement and the report as plain JSON values."""
     return {
         "agreement": to_builtins(rejudgement.agreement),
         "report": to_builtins(rejudgement.report),

@@ -1,6 +1,4 @@
-"""`equipoise new-model --corpus FILE --out DIR`: a tokenizer and a small untrained model, made
-without any hub.
-"""
+"""`equipoise new-model --corpus FILE --out DIR`: make a tokenizer and a small untrained model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`equipoise plan RECIPE`: what a run would do and cost, without loading a model."""
+"""`equipoise plan RECIPE`: print the work and the cost of a run, without loading a model."""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ def _print(planned: RunPlan) -> None:
 
 
 def _phase(phase: PhaseMemory) -> str:
-    """The phase, whom it is of, and where."""
     return " ".join(filter(None, (phase.phase, phase.learner, "on", phase.device)))
 
 
@@ -105,7 +104,6 @@ def _estimate(cost: CostEstimate) -> dict[str, object]:
 
 
 def _numbers(cost: CostEstimate) -> dict[str, object]:
-    """The estimate's numbers, in bytes and seconds."""
     seconds = {f"{name}_seconds": getattr(cost, f"{name}_seconds") for name in STAGES}
     return {
         "sampling_memory_bytes": cost.memory_while_sampling,

@@ -1,4 +1,4 @@
-"""`equipoise recipes`: what can be run by name, and how it differs from its paper."""
+"""`equipoise recipes`: list the packaged recipes, and compare one with its paper."""
 
 from __future__ import annotations
 

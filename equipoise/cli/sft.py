@@ -1,6 +1,4 @@
-"""`equipoise sft MODEL DATA --out DIR`: supervised fine-tuning, to make a model that a game can
-improve.
-"""
+"""`equipoise sft MODEL DATA --out DIR`: fine-tune a model that a game can then improve."""
 
 from __future__ import annotations
 

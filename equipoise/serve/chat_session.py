@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from equipoise import seeds
@@ -29,10 +29,6 @@ class Exchange:
     tokens: int = 0
     error: str = ""
     hidden: dict[str, Any] = field(default_factory=dict)
-
-    def facts(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
 
 
 class ChatSession:

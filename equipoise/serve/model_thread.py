@@ -13,8 +13,8 @@ import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ class ModelThread:
         return batch
 
     def _score(self, answers: list[PendingAnswer]) -> None:
-        with self._lent(answers[0].adapter) as model:
+        with self._lend(answers[0].adapter) as model:
             _deliver(self._scorer.pieces(model, answers))
 
     def _admit(self) -> dict[Path | None, list[PendingAnswer]]:
@@ -139,7 +139,7 @@ class ModelThread:
     def _read(self, answers: list[PendingAnswer]) -> None:
         """Read the prompts of answers on one adapter, which then grow as a cohort."""
         adapter = answers[0].adapter
-        with self._lent(adapter) as model:
+        with self._lend(adapter) as model:
             cohort = Cohort(model, answers)
         self._cohorts.setdefault(adapter, []).append(cohort)
 
@@ -172,32 +172,27 @@ class ModelThread:
         cohorts = self._cohorts[adapter]
         unfinished: list[Cohort] = []
         answers = [answer for cohort in cohorts for answer in cohort.answers]
-        with self._failing_alone(answers), self._lent(adapter):
-            _unite(cohorts)
-            for cohort in cohorts:
-                _deliver(cohort.round())
-            unfinished = [cohort for cohort in cohorts if cohort.answers]
+        try:
+            with self._lend(adapter):
+                while len(cohorts) > 1 and cohorts[0].batch.joinable:
+                    cohorts[0].join(cohorts.pop())
+                for cohort in cohorts:
+                    _deliver(cohort.round())
+                unfinished = [cohort for cohort in cohorts if cohort.answers]
+        except Exception as error:
+            log.exception("the model failed on %d answers", len(answers))
+            _fail_wanted(answers, error)
         if unfinished:
             self._cohorts[adapter] = unfinished
         else:
             del self._cohorts[adapter]
 
     def _growing(self) -> list[PendingAnswer]:
-        """The answers under way."""
         cohorts = [cohort for group in list(self._cohorts.values()) for cohort in group]
         return [answer for cohort in cohorts for answer in cohort.answers]
 
-    def _lent(self, adapter: Path | None) -> AbstractContextManager[Any]:
+    def _lend(self, adapter: Path | None) -> AbstractContextManager[Any]:
         return self._base.lend(None if adapter is None else self._base.adapter(adapter))
-
-    @contextmanager
-    def _failing_alone(self, answers: list[PendingAnswer]) -> Iterator[None]:
-        """A failure of the model ends these answers with an error, and no others."""
-        try:
-            yield
-        except Exception as error:
-            log.exception("the model failed on %d answers", len(answers))
-            _fail_wanted(answers, error)
 
 
 def first_batch(answers: list[PendingAnswer], most_tokens: int) -> list[PendingAnswer]:
@@ -212,13 +207,6 @@ def first_batch(answers: list[PendingAnswer], most_tokens: int) -> list[PendingA
     return answers
 
 
-def _unite(cohorts: list[Cohort]) -> None:
-    """Make one cohort of all, where the model's cache allows it."""
-    if cohorts[0].batch.joinable:
-        while len(cohorts) > 1:
-            cohorts[0].join(cohorts.pop())
-
-
 def _fail_wanted(answers: list[PendingAnswer], error: Exception) -> None:
     """End answers that clients still wait for."""
     wanted = [answer for answer in answers if not answer.cancelled]
@@ -226,7 +214,6 @@ def _fail_wanted(answers: list[PendingAnswer], error: Exception) -> None:
 
 
 def _fail(answers: list[PendingAnswer], message: str) -> None:
-    """End answers with an error."""
     _deliver([(answer, Piece(finish="error", error=message)) for answer in answers])
 
 
@@ -342,7 +329,9 @@ def _take_token(answer: PendingAnswer, token: int, likelihood: Likelihood | None
 
 
 class PendingAnswer:
-    """Made in the event loop, which waits for `pieces`; taken over by the model's thread."""
+    """An answer that is made in the event loop, which waits for its `pieces`, and grows in the
+    model's thread.
+    """
 
     def __init__(
         self,
@@ -444,17 +433,11 @@ class PromptScorer:
                 pieces.append((answer, Piece(finish="error", error=NOT_NUMBERS)))
                 continue
             pieces.append((answer, answer.show_prompt(row)))
-            if answer.left == 1:
-                piece = _first_token(answer, row)
+            if answer.left == 1:  # the whole answer, without reading its prompt again
+                logprob_1V = row.next_V[None]
+                token_1 = next_tokens(logprob_1V, [answer])
+                (likelihood,) = likelihoods(logprob_1V, token_1, [answer.logprobs or 0])
+                piece = answer.take(int(token_1), likelihood)
+                assert piece is not None and piece.finish, "it has no token left"
                 pieces.append((answer, piece))
         return pieces
-
-
-def _first_token(answer: PendingAnswer, row: ScoredRow) -> Piece:
-    """The whole of an answer of one token, without reading its prompt again."""
-    logprob_1V = row.next_V[None]
-    token_1 = next_tokens(logprob_1V, [answer])
-    (likelihood,) = likelihoods(logprob_1V, token_1, [answer.logprobs or 0])
-    piece = answer.take(int(token_1), likelihood)
-    assert piece is not None and piece.finish, "it has no token left"
-    return piece
