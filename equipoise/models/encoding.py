@@ -101,18 +101,16 @@ class Encoding:
     def join(
         self, messages: Sequence[Message], text: str, ended: bool = True
     ) -> tuple[list[int], int]:
-        """(ids of prompt and answer, where the answer starts).
+        """(ids of prompt and answer, where the answer starts); an answer that is too long is cut.
 
-        An answer that is too long is cut at its end; a prompt never is. One that was not `ended`
-        has no end token.
+        One that was not `ended` has no end token.
         """
         prompt = self.prompt_ids(messages)
         return (prompt + self.answer_ids(text, ended))[: self.max_length], len(prompt)
 
     def continue_text(self, context: str, text: str) -> tuple[list[int], int]:
-        """(ids of context and continuation, where the continuation starts) of plain texts without a
-        template, as lm-eval encodes them: together, with the tokenizer's own beginning; white space
-        at the context's end belongs to the continuation.
+        """(ids of context and continuation, where the continuation starts) of plain texts, encoded
+        together as lm-eval does; white space at the context's end belongs to the continuation.
 
         Raises DataError where they do not fit, or nothing comes before.
         """
@@ -216,10 +214,8 @@ class Encoding:
             return False
 
     def _fitting(self, chat: list[dict[str, str]]) -> list[dict[str, str]]:
-        """The chat in the form that the template takes.
-
-        Where it knows no system role, that text opens the user's first message; where roles must
-        alternate, neighbours with the same role become a single message.
+        """The chat as the template takes it: a system text that it does not know opens the user's
+        first message; where roles must alternate, neighbours with one role become one message.
         """
         if not self._system and chat[0]["role"] == "system":
             system, *rest = chat

@@ -54,8 +54,7 @@ SIZES = {
 def resize(
     size: str, *, hidden: int | None = None, layers: int | None = None, heads: int | None = None
 ) -> Size:
-    """The size of that name with some of its numbers replaced; the feed-forward width follows the
-    hidden one.
+    """The size of that name with some numbers replaced; the feed-forward width follows `hidden`.
 
     Raises ConfigError for an unknown name, suggesting the nearest.
     """
@@ -142,9 +141,8 @@ def new_model(
 ) -> NewModel:
     """Fit a tokenizer to `texts`, draw a Llama's weights from `seed`, and save both in `out`.
 
-    Args: vocabulary and context in tokens; the size's heads must divide its hidden width into even
-    parts; `pieces` and `shrink` as for `fit_tokenizer`. Equal arguments give equal files. Raises
-    DataError for an empty corpus, ConfigError for sizes that do not fit.
+    `vocabulary` and `context` are in tokens; `pieces` and `shrink` as for `fit_tokenizer`. Equal
+    arguments give equal files. Raises DataError for an empty corpus, ConfigError for misfits.
     """
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
@@ -190,10 +188,9 @@ def new_model(
 
 
 def read_texts(paths: Sequence[str], columns: Sequence[str] = ()) -> Iterator[str]:
-    """Every text of the files that is not blank, in order.
+    """Every text of the files that is not blank, in order; of rows only `columns`, if any.
 
-    Args: paths: files or patterns; columns: of rows take these only, () for all. Raises DataError
-    naming a file that is missing, empty, malformed, or without text.
+    Raises DataError naming a file that is missing, empty, malformed, or without text.
     """
     for file, part in prompt_files.find(tuple(paths), Path()):
         is_text = file.suffix.lower() in TEXT_FILES

@@ -25,15 +25,18 @@ def is_gguf(model: str) -> bool:
     return model.lower().endswith(SUFFIX)
 
 
-def converted(model: str) -> Path:
-    """The folder of the ordinary model that a GGUF file holds.
+def gguf_folder(model: str) -> Path:
+    """The folder of the ordinary model in a GGUF file, here or of a hub (`org/name/file.gguf`).
 
-    `model` is a file's path, or `org/name/file.gguf` for a file of a hub's repository. It is made
-    on first use, in float32, and kept below the user's cache. Raises ModelError for a file that is
-    missing, damaged, or of an unknown architecture.
+    It is made on first use, in float32, and kept in the user's cache. Raises ModelError for a file
+    that is missing, damaged, or of an unknown architecture.
     """
     path = _local(model)
-    folder = _cache() / f"{path.stem}-{_fingerprint(path)}"
+    state = path.stat()
+    text = f"{path}:{state.st_size}:{state.st_mtime_ns}"
+    digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "equipoise" / "gguf" / f"{path.stem}-{digest}"
     if not (folder / TOKENIZER).is_file():
         _convert(model, path, folder)
     return folder
@@ -55,17 +58,6 @@ def _local(model: str) -> Path:
         raise ModelError(
             f"there is no file '{model}' here, and the hub did not give one ({first_line(error)})"
         ) from error
-
-
-def _fingerprint(path: Path) -> str:
-    state = path.stat()
-    text = f"{path}:{state.st_size}:{state.st_mtime_ns}"
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "equipoise" / "gguf"
 
 
 def _convert(model: str, path: Path, folder: Path) -> None:

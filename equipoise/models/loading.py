@@ -86,11 +86,7 @@ def load_encoding(
     template_options: Mapping[str, Any] | None = None,
     trust_remote_code: bool = False,
 ) -> Encoding:
-    """The encoding that every generation of a player on `model` shares.
-
-    `max_length` None means the model's context, at most 2048 tokens. Raises ModelError when it is
-    beyond the context.
-    """
+    """The encoding that every generation of a player on `model` shares. Raises ModelError."""
     length = row_length(model, max_length, trust_remote_code)
     tokenizer = load_tokenizer(model, trust_remote_code)
     stops = _generation_stops(model)
@@ -98,8 +94,7 @@ def load_encoding(
 
 
 def row_length(model: str, max_length: int | None, trust_remote_code: bool = False) -> int:
-    """Tokens that a row may have: `max_length`, or where that is None the model's context, at most
-    2048.
+    """Tokens of a row: `max_length`, or where that is None the model's context, at most 2048.
 
     Raises ModelError when it is beyond the context.
     """
@@ -161,10 +156,8 @@ def load_model(
 
 
 def _contiguous(head: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The head's input in one piece.
-
-    The last position of a batch of prompts is a view with gaps, for which torch would copy the
-    whole head once a row before it multiplies.
+    """The head's input in one piece: the last position of a batch of prompts is a view with gaps,
+    for which torch would copy the whole head once a row before it multiplies.
     """
     return (arguments[0].contiguous(), *arguments[1:])
 
@@ -178,8 +171,7 @@ def load_classifier(
     head: str | None = None,
     trust_remote_code: bool = False,
 ) -> Any:
-    """A sequence classification model (a reward or preference model), in evaluation mode, with all
-    its weights.
+    """A sequence classification model (a reward or preference model) in evaluation mode.
 
     `head` is the last layer's name in the weights, where the architecture has another name for it.
     `dtype` auto as in `load_model`. A language model without such a head is refused: transformers
@@ -210,8 +202,7 @@ def load_encoder(
     attention: str = "auto",
     trust_remote_code: bool = False,
 ) -> Any:
-    """A model that gives a vector for each token, in evaluation mode; only the weights of a pooler
-    may be absent.
+    """A model that gives a vector for each token, in evaluation mode; a pooler may be absent.
 
     `dtype` auto as in `load_model`. Raises ModelError.
     """
@@ -275,10 +266,8 @@ def _load_whole(
     unneeded: tuple[str, ...] = (),
     **extra: Any,
 ) -> Any:
-    """The model of a folder or hub id on `device`, with all its weights. Raises ModelError.
-
-    `reader` is the class of transformers that reads it; `extra` goes to its `from_pretrained`.
-    Weights whose names begin with one of `unneeded` may be absent.
+    """The model of a folder or hub id on `device`, by the class `reader` of transformers, with all
+    weights but those whose names begin with one of `unneeded`. Raises ModelError.
     """
     import transformers
 

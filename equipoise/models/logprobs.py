@@ -24,14 +24,12 @@ def token_logprobs(
     chunk: int | None = None,
     head: AnswerHead | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(sum_B, count_B): log p of each row's answer tokens, summed, in nats, and their number.
-
-    Differentiable.
+    """(sum_B, count_B): log p of each row's answer tokens, summed, in nats, and their number;
+    differentiable.
 
     input_ids int64 [B, T]; attention_mask as the model takes it, or None for rows padded on the
     right; answer_mask [B, T], true on answer tokens (never on a row's first token, which nothing
-    predicts). Only `chunk` positions at a time are projected to the vocabulary (None: `AnswerHead`
-    chooses). `head` spares measuring the model's tail again.
+    predicts). `chunk` as for `AnswerHead`; `head` spares measuring the model's tail again.
     """
     # Column t of a row predicts its token t + 1.
     predicts_BT = answer_mask[:, 1:].bool()
@@ -59,8 +57,7 @@ def answer_logprobs(
     chunk: int | None = None,
     share: bool = True,
 ) -> list[tuple[float, int]]:
-    """For each row of token ids, prompt and answer: (log p of ids[answer_start:] in nats, its
-    length in tokens).
+    """For each row of token ids: (log p of ids[answer_start:] in nats, its length in tokens).
 
     Rows of like length are scored together, `batch_size` answers at a time; rows with the same
     prompt share its computation where the model allows (`share`). The model is left in its mode.

@@ -136,9 +136,7 @@ class AnswerHead:
         self, model: nn.Module, source_N: torch.Tensor, **inputs: Any
     ) -> Iterator[torch.Tensor]:
         """log p of every token after the context that ends at source_N[n], float32 [C, V] in nats,
-        `chunk` of the N positions at a time, in order.
-
-        The model is read once, at the first chunk. Arguments and errors as of a call.
+        `chunk` positions at a time, in order; the model is read once. Arguments as of a call.
         """
         if self.tail is None:
             self.tail = self._measure(model, inputs["input_ids"])
@@ -204,10 +202,8 @@ class AnswerHead:
 
     @torch.no_grad()
     def _measure(self, model: nn.Module, input_ids: torch.Tensor) -> Tail:
-        """The model's tail.
-
-        Raises ModelError unless a few tokens of the first row get the log-probabilities of the
-        plain logits.
+        """The model's tail. Raises ModelError unless a few tokens of the first row get the
+        log-probabilities of the plain logits.
         """
         ids = input_ids[:1, :8]
         if ids.shape[1] == 1:  # a lone token predicts none that could be compared

@@ -97,10 +97,8 @@ class PackedBatch:
 
 
 def pack(batch: Sequence[PromptAnswers], pad_id: int, *, shared: bool) -> PackedBatch:
-    """One row for each prompt (`shared`) or for each answer, whichever needs fewer tokens with the
-    padding counted.
-
-    Padding is on the right, where a causal model's answers cannot see it.
+    """One row for each prompt (`shared`) or for each answer, whichever needs fewer tokens in all,
+    padded on the right, where a causal model's answers cannot see it.
     """
     together = max(len(item.prompt) + sum(map(len, item.answers)) for item in batch)
     alone = max(len(item.prompt) + max(map(len, item.answers)) for item in batch)

@@ -29,10 +29,9 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class ScoredRow:
-    """A row's tokens but the first, which nothing predicts, and what comes next.
+    """A row's tokens but the first, and `next_V`, log p of every token after the last, float32 [V].
 
-    `next_V`: log p of every token after the last, float32 [V]. Where `known` is False the model's
-    logits were not numbers, and nothing of this is to be used.
+    Where `known` is False the logits were not numbers, and nothing of this is to be used.
     """
 
     tokens: tuple[Likelihood, ...]
@@ -62,8 +61,7 @@ def score_rows(
     pad_id: int,
     head: AnswerHead,
 ) -> list[ScoredRow]:
-    """Every token of each row of ids, with the `most_likely` tokens in its place, so many as are
-    said for the row.
+    """Every token of each row of ids, with so many of the `most_likely` tokens in its place.
 
     All rows go in one batch; none is empty. Raises ModelError as `AnswerHead` does.
     """

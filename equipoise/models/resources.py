@@ -73,8 +73,7 @@ class Lendable(Protocol):
 
 
 class Resources:
-    """Opened models by key, shared by everybody who uses the same key and closed together: one base
-    model, many adapters.
+    """Opened models by key, shared by all who use the key and closed together.
 
     `replies` is where players that are paid for keep their answers; None: only in memory.
     """

@@ -112,8 +112,7 @@ def retrace(
     temperature: float,
     pad_id: int,
 ) -> list[list[float]]:
-    """The log-probabilities, in nats, that the sampler's own step-by-step path gives the tokens of
-    given answers.
+    """The log-probabilities, in nats, that step-by-step sampling gives the tokens of given answers.
 
     Under softmax(logits / temperature), without cuts. All rows go in one batch.
     """

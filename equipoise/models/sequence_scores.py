@@ -40,8 +40,7 @@ def read_once(
     """`read` of each row, in order; rows of like length are read together, `batch_size` at a time.
 
     Equal rows are read once, so their results are equal to the last digit. Raises ModelError when
-    the memory does not suffice; its message names `model_name`, and `remedy` as the settings to
-    lower.
+    memory does not suffice, naming `model_name`, and `remedy` as the settings to lower.
     """
     longest_first = sorted(dict.fromkeys(map(tuple, rows)), key=len, reverse=True)
     results: dict[tuple[int, ...], T] = {}
@@ -76,8 +75,7 @@ class SequenceScores:
     def values(
         self, rows: Sequence[Sequence[int]], batch_size: int, field: str = "logits"
     ) -> list[list[float]]:
-        """The K numbers of each row of token ids, in order; `field` is the output that holds them,
-        [B] or [B, K].
+        """The K numbers of each row of token ids, from the output `field`, [B] or [B, K].
 
         Equal rows are read once, so their numbers are equal to the last digit. Raises ModelError.
         """
@@ -146,10 +144,9 @@ class NextToken:
 def next_tokens(
     model: Any, rows: Sequence[Sequence[int]], tokens: Sequence[int], pad_id: int, batch_size: int
 ) -> list[NextToken]:
-    """The log-probabilities of `tokens` after each row of token ids, in order.
+    """The log-probabilities of `tokens` after each row of token ids, in order, by `read_once`.
 
-    Rows of like length are read together, `batch_size` at a time; equal rows are read once, so
-    their numbers are equal to the last digit. Raises ModelError when memory does not suffice.
+    Raises ModelError when memory does not suffice.
     """
     return read_once(
         rows,

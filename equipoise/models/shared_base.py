@@ -25,8 +25,7 @@ Key = tuple[str, ...]
 class SharedBase:
     """A model in memory, and the adapters that turn it into one generation or another.
 
-    Adapters that were read from a folder play; a learner's own, which it trains, stay until another
-    takes their name. One is in force at a time.
+    Those read from a folder play; a learner's own stay until another takes their name.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -112,8 +111,7 @@ class SharedBase:
     # -- adapters that are trained
 
     def add(self, name: str, lora: Lora, start: Path | None) -> Any:
-        """An adapter to be trained, as the one in `start` or fresh, drawn from torch's generator;
-        it replaces one of that name.
+        """An adapter to be trained, as in `start` or fresh, in place of one of that name.
 
         Returns the PEFT model. Raises ModelError.
         """

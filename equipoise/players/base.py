@@ -53,8 +53,7 @@ class Scorer(Protocol):
         whole: bool = False,
         cut: Sequence[bool] = (),
     ) -> list[tuple[float, int]]:
-        """For each (chat, answer): the sum of the answer's token log-probabilities in nats, and the
-        token count.
+        """For each (chat, answer): its log-probability in nats, a sum over tokens, and their count.
 
         An answer that is too long is cut at its end; with `whole`, it raises DataError. Those that
         were `cut` when they were sampled have no end; it is passed only where there are some.
@@ -64,10 +63,8 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WordProbabilities:
-    """The probabilities of some words at the beginning of an answer, and the likeliest token there;
-    `known` where that begins one of the words.
-
-    `prompt_tokens` were read for it.
+    """The probabilities of words at the beginning of an answer, and the likeliest token there;
+    `known` where that begins one of the words. `prompt_tokens` were read for it.
     """
 
     probabilities: tuple[float, ...]
@@ -193,8 +190,7 @@ class Player(Component):
         return None
 
     def settings_at(self, weights: Path | None) -> dict[str, Any]:
-        """The settings of a player that begins with `weights`, a folder that a learner wrote; None:
-        as this one does.
+        """The settings of a player that begins with a learner's folder; None: as this one does.
 
         Raises ModelError for a kind of player that has no weights.
         """
@@ -203,10 +199,7 @@ class Player(Component):
         return self.settings()
 
     def carrying(self, precision: Precision | None) -> Player:
-        """The player as it plays where a learner of this precision trains it.
-
-        None: nobody trains it, or its learner has no precision.
-        """
+        """The player as it plays where a learner of this precision, if any, trains it."""
         return self
 
     def faults(self) -> Iterator[str]:

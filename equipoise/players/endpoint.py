@@ -37,10 +37,7 @@ NOTHING = Usage(0, 0)
 
 
 class Endpoint(EndpointSettings):
-    """A model that answers on `base_url` as OpenAI's /chat/completions does.
-
-    It can play and judge, but not learn.
-    """
+    """A model behind OpenAI's /chat/completions. It can play and judge, but not learn."""
 
     def open(self, weights: Path | None, resources: Resources) -> EndpointActor:
         """The actor; nothing is sent before it is asked to move.
@@ -53,17 +50,14 @@ class Endpoint(EndpointSettings):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A view as it is sent to the server; `body` lacks only the schema's format.
-
-    `attempt` counts the replies that were paid for and could not be used.
-    """
+    """A view as it is sent to the server; `body` lacks only the schema's format."""
 
     key: str
     body: dict[str, Any]
     schema: dict[str, Any] | None
     longest: Usage  # the most tokens that it can take
     reserve: Spending  # the most that the reply can cost
-    attempt: int = 0
+    attempt: int = 0  # replies that were paid for and could not be used
 
 
 # A request in flight; its move is None where it is to be sent again.
@@ -84,9 +78,7 @@ class EndpointActor:
         self._counts_tokens = False  # whether the server has given counts so far
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One answer per view.
-
-        Equal (view, seed) are requested once, and not again once they are answered.
+        """One answer per view; equal (view, seed) are requested once, and never again.
 
         A row that the server refuses is an error move. Raises ModelError for a failure that
         concerns every row (the key, the model, the address, a field that the server does not take),
@@ -150,21 +142,16 @@ class EndpointActor:
 
     def _charge(self, usage: Usage, unstated: Usage = NOTHING) -> Spending:
         """One call of so many tokens; `unstated` stands for missing counts."""
-        prompt_tokens, completion_tokens = (
-            count if count is not None else other or 0
-            for count, other in (
-                (usage.prompt_tokens, unstated.prompt_tokens),
-                (usage.completion_tokens, unstated.completion_tokens),
-            )
-        )
-        cost = self._cost(prompt_tokens, completion_tokens)
-        return Spending(1, prompt_tokens + completion_tokens, cost)
-
-    def _cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        prompt, completion = usage.prompt_tokens, usage.completion_tokens
+        if prompt is None:
+            prompt = unstated.prompt_tokens or 0
+        if completion is None:
+            completion = unstated.completion_tokens or 0
         prices = self.player.prices
-        if prices is None:
-            return 0.0
-        return (prompt_tokens * prices.input + completion_tokens * prices.output) / 1e6
+        cost = 0.0
+        if prices is not None:
+            cost = (prompt * prices.input + completion * prices.output) / 1e6
+        return Spending(1, prompt + completion, cost)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -174,9 +161,9 @@ class EndpointActor:
         else:
             work.close()
             raise UserError(
-                f"the endpoint {self.player.base_url} cannot be used inside a running event "
-                "loop (an async function, a notebook's cell); call it from plain code, or "
-                "from a thread that opens the player itself"
+                f"the endpoint {self.player.base_url} cannot be used inside a running event loop "
+                "(an async function, a notebook's cell); call it from plain code, or from a thread "
+                "that opens the player itself"
             )
         self._runner = self._runner or asyncio.Runner()
         try:
@@ -223,8 +210,7 @@ class EndpointActor:
                 try:
                     move = task.result()
                     if move is None:
-                        again = replace(request, attempt=request.attempt + 1)
-                        waiting.append(again)
+                        waiting.append(replace(request, attempt=request.attempt + 1))
                     else:
                         moves[request.key] = move
                 except EquipoiseError as error:
@@ -238,7 +224,7 @@ class EndpointActor:
         """The limit that the account has reached, with requests in flight at their most."""
         total = self._spent
         for request in in_flight:
-            total = total + request.reserve
+            total += request.reserve
         for name, limit in self.player.budget:
             if limit is not None and asdict(total)[name] >= limit:
                 return name
@@ -280,17 +266,12 @@ class EndpointActor:
     def _keep(self, request: Request, completion: ServerReply) -> dict[str, Any]:
         """Record a completion with its cost, and count it; returns it as it is kept.
 
-        Where tokens are paid for, those that the server does not count are charged at the most that
-        they can be.
+        Tokens that are paid for and not counted by the server are charged at their most.
         """
         usage = completion.usage
-        unstated = request.longest if self._pays_for_tokens else NOTHING
-        charge = self._charge(usage, unstated)
-        reply = {
-            "text": completion.text,
-            "finish": completion.finish,
-            "logprobs": completion.logprobs,
-        } | _counts(usage, charge)
+        charge = self._charge(usage, request.longest if self._pays_for_tokens else NOTHING)
+        reply = {"text": completion.text, "finish": completion.finish}
+        reply |= {"logprobs": completion.logprobs} | _counts(usage, charge)
         self._pay(request.key, reply, charge)
         return reply
 
@@ -303,7 +284,7 @@ class EndpointActor:
 
     def _pay(self, key: str, reply: dict[str, Any], charge: Spending) -> None:
         self._replies.add_reply(key, self._account, reply, charge.tokens, charge.money)
-        self._spent = self._spent + charge
+        self._spent += charge
 
     @property
     def _pays_for_tokens(self) -> bool:
@@ -314,17 +295,13 @@ class EndpointActor:
         self._counts_tokens = self._counts_tokens or usage.stated
         if self._pays_for_tokens and not self._counts_tokens:
             raise ModelError(
-                f"endpoint {self.player.base_url}: the server does not say how many "
-                "tokens it used, so prices, budget.tokens and budget.money cannot be "
-                "kept; leave them out and use budget.calls"
+                f"endpoint {self.player.base_url}: the server does not say how many tokens it "
+                "used, so prices, budget.tokens and budget.money cannot be kept; leave them out "
+                "and use budget.calls"
             )
 
     async def _outcome(self, request: Request, stop: asyncio.Event) -> ServerReply | Failure:
-        """The server's reply.
-
-        A schema is requested in the strictest format that the server takes; the format is
-        remembered.
-        """
+        """The server's reply; a schema's format, the strictest that it takes, is remembered."""
         if request.schema is None:
             return await self._connection.send(request.body, stop)
         formats = self._formats

@@ -40,10 +40,8 @@ class BoundedStream(httpx2.AsyncByteStream):
 
 
 class BoundedClient(DefaultAsyncHttpxClient):
-    """A client that stops reading a reply which grows too long.
-
-    Redirects are not followed: what a request carries is for one host. Proxies and certificates of
-    the environment are used where the settings say so.
+    """A client that stops reading a reply which grows too long, and follows no redirects: what a
+    request carries is for one host.
     """
 
     def __init__(self, base_url: str, *, longest: int, proxy: str | None, trust_env: bool) -> None:

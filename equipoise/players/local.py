@@ -73,10 +73,8 @@ class Local(LocalSettings):
         )
 
     def base(self, weights: Path | None, resources: Resources) -> tuple[SharedBase, Path | None]:
-        """The model in memory that `weights` need, shared through `resources`, and the folder of
-        the adapter on it.
-
-        None for the adapter: the weights are the model's own. Raises ModelError.
+        """The shared model that `weights` need, and the folder of the adapter on it; None: there is
+        none. Raises ModelError.
         """
         loading = (self.dtype, self.device, self.attention)
         if weights is None or holds_adapter(weights, self.lora):

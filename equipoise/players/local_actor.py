@@ -64,10 +64,8 @@ class LocalActor:
     # -- moves
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One sampled answer per view.
-
-        A chat that the template refuses, that leaves no room, or after which the model's logits are
-        not numbers gives an error move.
+        """One sampled answer per view; an error move where the template refuses a chat, no room is
+        left, or the logits are not numbers.
         """
         from equipoise.models.sampling import sample
 
@@ -225,10 +223,8 @@ class LocalActor:
     def word_probabilities(
         self, views: Sequence[View], words: Sequence[str]
     ) -> list[WordProbabilities | str]:
-        """The probability of each of `words` at the beginning of each view's answer, in one
-        reading; words of several tokens take one more each.
-
-        A word that another one continues counts without that one: "1" without "10".
+        """The probability of each of `words` at the beginning of each view's answer, in one reading
+        and one more for each longer word. "1" counts without "10", where that is another word.
         """
         prompts, errors = self.read(views)
         ids = [self._encoding.text_ids(word) for word in words]
@@ -341,10 +337,10 @@ class EngineActor(LocalActor):
         return EngineActor(own, encoding, self.adapted, self._engine)
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One sampled answer per view.
+        """One sampled answer per view, or an error move as of a local actor.
 
-        A chat that the template refuses or that leaves no room gives an error move. Raises
-        ModelError where the engine is gone, refuses, or does not give what the model here gives.
+        Raises ModelError where the engine is gone, refuses, or does not give what the model here
+        gives.
         """
         return self.submit(views, seeds)()
 

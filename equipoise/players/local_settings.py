@@ -151,10 +151,8 @@ class LocalSettings(Player):
         return load_encoding(self.model, self.max_length, self.template, self.template_options)
 
     def carrying(self, precision: Precision | None) -> Self:
-        """The player in the precision of its learner, unless `dtype` says otherwise.
-
-        Weights are float32, as they were trained, or, where the learner rounds them and of a frozen
-        base under an adapter, bfloat16.
+        """The player in the precision of its learner, unless `dtype` says otherwise: float32, but
+        bfloat16 where the learner rounds its weights, and for a frozen base under an adapter.
         """
         if precision is None or self.dtype != "auto":
             return self

@@ -1,6 +1,4 @@
-"""The players of a run at all their generations: where their weights are, and the actors that are
-open.
-"""
+"""The players of a run at all their generations: their weights, and the actors that are open."""
 
 from __future__ import annotations
 
@@ -19,10 +17,7 @@ OpenActor = Callable[[Player, Path | None, Resources], Actor]
 
 
 class Population:
-    """Opens players on demand; what they load is shared.
-
-    Generation 0 is the player as configured.
-    """
+    """Opens players on demand, sharing what they load. Generation 0 is the player as configured."""
 
     def __init__(
         self,
@@ -33,11 +28,9 @@ class Population:
         live: Callable[[PlayerId], Actor | None] = lambda player: None,
         open_actor: OpenActor | None = None,
     ) -> None:
-        """`folder` holds the trained generations; `replies` keeps the replies that were paid for.
-
-        `resources`: another population's, to share what it has opened. `live`: the actor of a
-        learner that is in memory, or None for a player that is not. `open_actor(player, weights,
-        resources)` opens an actor; None: the player does.
+        """`folder` holds the trained generations; `replies` keeps the replies that were paid for;
+        `resources` are another population's, to share; `live` gives the actor of a learner in
+        memory, or None; `open_actor(player, weights, resources)` opens an actor.
         """
         self.players = dict(players)
         self.folder = folder
@@ -76,42 +69,31 @@ class Population:
 
     def actor(self, player: PlayerId | Player) -> Actor:
         """The open actor of a player of the run, or of one that only a judge's settings know."""
-        if isinstance(player, PlayerId):
-            return self._actor_of_run(player)
-        key = player.model_dump_json()
-        if key not in self._open:
-            self._open[key] = self._open_actor(player, player.start, self.resources)
-        return self._open[key]
-
-    def _actor_of_run(self, player: PlayerId) -> Actor:
+        if not isinstance(player, PlayerId):
+            return self._get(player.model_dump_json(), player)
         live = self._live(player)
-        if live is not None:
-            return live
-        if player not in self._open:
-            settings = self.players[player.name]
-            weights = self.weights(player)
-            self._open[player] = self._open_actor(settings, weights, self.resources)
-        return self._open[player]
+        return self._get(player, self.players[player.name], player) if live is None else live
+
+    def _get(self, key: PlayerId | str, settings: Player, player: PlayerId | None = None) -> Actor:
+        if key not in self._open:
+            weights = settings.start if player is None else self.weights(player)
+            self._open[key] = self._open_actor(settings, weights, self.resources)
+        return self._open[key]
 
     def actor_with(
         self, player: PlayerId, temperature: float | None = None, max_new_tokens: int | None = None
     ) -> Actor:
-        """The actor of a player of the run under other settings of sampling; None leaves the
-        player's own. It has the model's whole context, whatever the run allows a prompt and an
-        answer together.
+        """The actor of a player of the run under other settings of sampling (None: its own), with
+        the model's whole context, whatever the run allows a prompt and an answer together.
         """
         own = self.players[player.name]
         changed = with_decoding(own, temperature, max_new_tokens, whole_context=True)
         if changed == own:
-            return self._actor_of_run(player)
+            return self.actor(player)
         live = self._live(player)
         if isinstance(live, Adjustable):
             return live.with_settings(changed)
-        key = f"{player} {changed.model_dump_json()}"
-        if key not in self._open:
-            weights = self.weights(player)
-            self._open[key] = self._open_actor(changed, weights, self.resources)
-        return self._open[key]
+        return self._get(f"{player} {changed.model_dump_json()}", changed, player)
 
     def release(self, keep: Collection[Hashable] = ()) -> None:
         """Close every actor and what they shared, but for the keys in `keep`."""
@@ -122,9 +104,8 @@ class Population:
 
     def forget(self, name: str, newest: int, spared: Collection[PlayerId] = ()) -> None:
         """Delete the weights of `name` but for its `newest` generations and those `spared`."""
-        folders = (self.folder / name).glob("[0-9]*")
-        generations = sorted(int(f.name) for f in folders if f.name.isdigit())
-        for generation in generations[:-newest]:
+        trained = self.kept(name)[1:]
+        for generation in trained[:-newest]:
             if PlayerId(name, generation) not in spared:
                 shutil.rmtree(self.home(PlayerId(name, generation)))
 
@@ -149,12 +130,12 @@ def with_decoding(
     `whole_context` its bound on prompt and answer together, which is made for training, gives way
     to the model's own.
     """
-    wanted: dict[str, Any] = {"temperature": temperature, "max_new_tokens": max_new_tokens}
-    change: dict[str, Any] = {
-        name: value
-        for name, value in wanted.items()
-        if value is not None and name in type(player).model_fields
-    }
-    if whole_context and "max_length" in type(player).model_fields:
+    change: dict[str, Any] = {}
+    if temperature is not None:
+        change["temperature"] = temperature
+    if max_new_tokens is not None:
+        change["max_new_tokens"] = max_new_tokens
+    if whole_context:
         change["max_length"] = None
+    change = {name: change[name] for name in change if name in type(player).model_fields}
     return player.model_copy(update=change) if change else player

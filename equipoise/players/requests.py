@@ -81,13 +81,14 @@ class Connection:
         self._player = player
         self._key = player.key()
         self._timeout, self._retries = player.timeout, player.retries
-        self._clients = self._all_connected()
+        self.renew()
 
-    def _all_connected(self) -> list[Any]:
+    def renew(self) -> None:
+        """Go on with fresh connections: those of an event loop die with it."""
         urls = (self._player.base_url, *self._player.replicas)
-        return [self._connected(url) for url in urls]
+        self._clients = [self._connect(url) for url in urls]
 
-    def _connected(self, url: str) -> Any:
+    def _connect(self, url: str) -> Any:
         from openai import AsyncOpenAI, Timeout
 
         from equipoise.players.http_client import BoundedClient
@@ -109,24 +110,21 @@ class Connection:
         return client
 
     async def send(self, body: Mapping[str, Any], stop: asyncio.Event) -> ServerReply | Failure:
-        """The server's completion of `body`, or the last failure.
+        """The server's completion of `body`, or the last failure; no retry once `stop` is set.
 
-        Equal chats go to one server of a pool, which has read them then; each further attempt goes
-        to the next. Once `stop` is set no further attempt is made.
+        Equal chats go to one server of a pool, which has read them; each retry goes to the next.
         """
         places = count(crc32(json.dumps(body["messages"]).encode()))
-        return await self.retried(lambda: self._attempt(body, next(places)), stop)
+        return await self.retry(lambda: self._attempt(body, next(places)), stop)
 
-    async def retried(
+    async def retry(
         self, attempt: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event
     ) -> T | Failure:
         """The result of `attempt`, or its last failure: a transient one is retried, up to `retries`
         times; not one that was paid for, which its payer counts first.
         """
-        attempts = 0
-        while True:
+        for attempts in count(1):
             result = await attempt()
-            attempts += 1
             if not isinstance(result, Failure):
                 return result
             if not result.transient or result.usage.stated or attempts > self._retries:
@@ -136,46 +134,46 @@ class Connection:
                 pause = result.wait + min(pause, FIRST_PAUSE)
             if pause > PATIENCE or await set_within(stop, pause):
                 return result
+        raise AssertionError("the attempts have no end")
 
     async def close(self) -> None:
         """Close the connections."""
         for client in self._clients:
             await client.close()
 
-    def renew(self) -> None:
-        """Go on with fresh connections: the old ones died with their event loop."""
-        self._clients = self._all_connected()
-
     async def _attempt(self, body: Mapping[str, Any], place: int) -> ServerReply | Failure:
         import openai
 
         client = self._clients[place % len(self._clients)]
         create = client.chat.completions.with_raw_response.create
+        required = {"model": body["model"], "messages": body["messages"]}
+        others = {field: value for field, value in body.items() if field not in required}
         try:
             # The client's own limit is on each part of the exchange; this is on all of it.
             async with asyncio.timeout(self._timeout):
-                reply = await create(
-                    model=body["model"], messages=body["messages"], extra_body=further_fields(body)
-                )
+                reply = await create(**required, extra_body=others)
                 content = reply.content
         except TimeoutError:
-            return self._timed_out()
+            return self._time_out()
         except openai.APIStatusError as error:
-            return self._refused(error)
+            return self._refusal(error)
         except openai.APIConnectionError as error:
-            return self._unconnected(error)
+            return self._lost_connection(error)
         try:
             reply = read_reply(decode(content), logprobs=self._player.logprobs)
         except UnusableReplyError as error:
             beginning = content[: 2 * LONGEST_MESSAGE].decode("utf-8", "replace")
             message = self._clean(f"not a chat completion ({error}): {beginning}")
             return Failure(message, transient=True, usage=error.usage)
-        return replace(reply, text=self._without_key(reply.text))
+        if self._key is None or len(self._key) < SHORTEST_SECRET:
+            return reply
+        # The text goes to files; no answer has such a key by chance.
+        return replace(reply, text=reply.text.replace(self._key, "[key]"))
 
-    def _timed_out(self) -> Failure:
+    def _time_out(self) -> Failure:
         return Failure(f"no answer within {self._timeout:g} s", transient=True)
 
-    def _refused(self, error: Any) -> Failure:
+    def _refusal(self, error: Any) -> Failure:
         """`error` is an openai.APIStatusError."""
         status, body = error.status_code, error.body
         message = body.get("message") if isinstance(body, dict) else None
@@ -188,7 +186,7 @@ class Connection:
             field=str(error.param or ""),
         )
 
-    def _unconnected(self, error: Any) -> Failure:
+    def _lost_connection(self, error: Any) -> Failure:
         """`error` is an openai.APIConnectionError."""
         import httpx2
 
@@ -199,18 +197,12 @@ class Connection:
             return Failure(str(cause))
         unreachable = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
         if isinstance(cause, httpx2.TimeoutException) and not unreachable:
-            return self._timed_out()
+            return self._time_out()
         return Failure(
             self._clean(str(cause or error)) or "broken connection",
             transient=True,
             unreachable=unreachable,
         )
-
-    def _without_key(self, answer: str) -> str:
-        """`answer`, which goes to files, without a key that no answer has by chance."""
-        if self._key is None or len(self._key) < SHORTEST_SECRET:
-            return answer
-        return answer.replace(self._key, "[key]")
 
     def _clean(self, message: str) -> str:
         """`message` on one line, short, and without the key, should the server have repeated it."""
@@ -220,11 +212,6 @@ class Connection:
         if len(message) <= LONGEST_MESSAGE:
             return message
         return f"{message[:LONGEST_MESSAGE]}…"
-
-
-def further_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The request's fields beyond the two that the official client requires."""
-    return {field: value for field, value in body.items() if field not in ("model", "messages")}
 
 
 def pause_after(attempts: int) -> float:

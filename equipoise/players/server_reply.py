@@ -69,8 +69,7 @@ def decode(body: bytes) -> Any:
 
 
 def read_reply(reply: Any, *, logprobs: bool = False) -> ServerReply:
-    """The completion in a server's JSON. Reasoning that the server keeps apart stays apart;
-    log-probabilities are read where `logprobs` asks for them.
+    """The completion in a server's JSON, with log-probabilities where `logprobs` asks for them.
 
     Raises UnusableReplyError where it holds none, or one that cannot be used.
     """
@@ -96,12 +95,10 @@ def read_reply(reply: Any, *, logprobs: bool = False) -> ServerReply:
 
 def read_finish(reason: Any) -> str | None:
     """The end of an answer: stop (also without a reason), length, content_filter, None: broken."""
-    if reason is None or reason == "":
-        return "stop"
     if not isinstance(reason, str):
-        return None
+        return "stop" if reason is None else None
     name = reason.casefold()
-    if name in COMPLETE:
+    if name in COMPLETE or not name:
         return "stop"
     if name in CUT:
         return "length"
@@ -109,29 +106,23 @@ def read_finish(reason: Any) -> str | None:
 
 
 def read_text(message: Mapping[str, Any]) -> str:
-    """A message's text, be it one string or a list of parts; "" where it has none.
+    """A message's text, from one string or a list of parts; "" where it has none.
 
     Where a model declines a schema, OpenAI gives its text as `refusal`; it is the answer. Parts
-    that are no text (thoughts, for instance) are left out. Raises ValueError where the content is
-    neither.
+    that are no text (thoughts, for instance) are left out. Raises ValueError for other content.
     """
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, Mapping)]
         if len(parts) < len(content):
             raise ValueError("the message's content has parts that are no objects")
-        content = "".join(text_of_part(part) for part in parts if part.get("type") == "text")
+        texts = [part.get("text") for part in parts if part.get("type") == "text"]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("a text part of the message's content holds no text")
+        content = "".join(map(str, texts))
     if not isinstance(content, str):
         raise ValueError("the message's content is no text")
     return without_surrogates(content)
-
-
-def text_of_part(part: Mapping[str, Any]) -> str:
-    """The text of a part of a message. Raises ValueError where it has none."""
-    text = part.get("text")
-    if not isinstance(text, str):
-        raise ValueError("a text part of the message's content holds no text")
-    return text
 
 
 def read_usage(usage: Any) -> Usage:
@@ -151,10 +142,7 @@ def read_count(value: Any) -> int | None:
 
 
 def read_logprobs(logprobs: Any) -> tuple[float, ...]:
-    """The log-probabilities of an answer's tokens, in nats; none where none are given.
-
-    Raises ValueError where one is no log-probability.
-    """
+    """The log-probabilities of an answer's tokens, in nats, if any. Raises ValueError."""
     tokens = logprobs.get("content") if isinstance(logprobs, Mapping) else logprobs
     if tokens is None:
         return ()

@@ -51,11 +51,9 @@ class Tabular(Player):
         return self
 
     def logits_A(self, weights: Path | None, size: int) -> np.ndarray:
-        """The policy's logits in nats, [A = size], of `weights` (None: the initial ones); −inf for
-        a move that is never made.
+        """The logits in nats, [A = size], of `weights` (None: the initial ones); −inf: never.
 
-        Raises ConfigError where the initial policy has another number of moves, ModelError where
-        the folder's has, or cannot be read.
+        Raises ConfigError or ModelError where the policy has another number of moves.
         """
         if weights is not None:
             logits_A = read_policy(weights)

@@ -29,8 +29,7 @@ class Prompts(Component):
     """A source of prompts, and the number that a generation plays.
 
     `held_out` prompts are set aside before anything is trained, and `test` others for a last
-    measurement. Where the source has such a part of its own (a file), that part is used, and the
-    number limits it.
+    measurement; they limit a part that the source has of its own (a file).
     """
 
     KINDS: ClassVar = {

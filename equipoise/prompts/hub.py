@@ -58,8 +58,7 @@ class Hub(RowPrompts):
     def rows(self, folder: Path, split: str) -> Any:
         """The rows of a split as `datasets` has them.
 
-        Raises ConfigError without that package, DataError for a set or split that is not there, or
-        a hub that cannot be reached.
+        Raises ConfigError without that package, DataError where the rows cannot be had.
         """
         try:
             import datasets

@@ -51,8 +51,7 @@ class Files(RowPrompts):
         return tuple(dict.fromkeys(Path(text).name for text in texts))
 
     def load(self, folder: Path = Path()) -> PromptSource:
-        """Every row of `path`, and of `held_out_path` and `test_path` where given; duplicates are
-        still in.
+        """Every row of `path`, and of the other paths where given; duplicates are still in.
 
         A path org/name that is not here is read as `{kind: hub, id: org/name}`.
         """

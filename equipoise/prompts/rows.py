@@ -321,8 +321,7 @@ def is_norm(row: Mapping[str, Any]) -> bool:
 def norm_question(row: Mapping[str, Any], where: str, norm: Norm) -> dict[str, Any]:
     """The row with the question as `prompt` and the label as `answer`, one of `choices`.
 
-    Raises DataError, beginning with `where`, for a column that is no text and a label that there is
-    not.
+    Raises DataError, beginning with `where`, for a malformed column or label.
     """
     held = {key: value for key, value in row.items() if value is not None}
     lines = []

@@ -35,11 +35,9 @@ LISTED = re.compile(r"choose from: *('[^'\n]+'(?:, *'[^'\n]+')+)\W*$", re.IGNORE
 
 
 def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """`row` with a task's question under `prompt` and its facts under their names; a row of another
-    kind as it is.
+    """`row` with a task's question under `prompt` and its facts; a row of another kind as it is.
 
-    Raises DataError, beginning with `where`, on malformed options or an answer that is not among
-    them.
+    Raises DataError, beginning with `where`, on malformed options or answers.
     """
     held = {key: value for key, value in row.items() if value is not None}
     if "messages" in held or "conversations" in held:

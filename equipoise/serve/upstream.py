@@ -35,7 +35,7 @@ class StreamingConnection(Connection):
 
         Until its first event it is retried as an endpoint's answers are; a failure comes last.
         """
-        opened = await self.retried(lambda: self._open_stream(body), asyncio.Event())
+        opened = await self.retry(lambda: self._open_stream(body), asyncio.Event())
         if isinstance(opened, Failure):
             yield opened
             return
@@ -94,9 +94,9 @@ class StreamingConnection(Connection):
 
         match error:
             case openai.APIStatusError():
-                return self._refused(error)
+                return self._refusal(error)
             case openai.APIConnectionError():
-                return self._unconnected(error)
+                return self._lost_connection(error)
             case openai.APIError():  # an error in place of an event
                 return Failure(self._clean(error.message), transient=True)
             case ValueError():  # an event that is no JSON

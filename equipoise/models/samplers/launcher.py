@@ -39,8 +39,7 @@ GRACE = 30.0  # seconds to end by itself
 
 
 def find_environment(folder: Path | None) -> Path:
-    """The Python of vLLM's environment: in `folder`, in what EQUIPOISE_VLLM names, or in the user's
-    cache.
+    """The Python of vLLM's environment: in `folder`, in EQUIPOISE_VLLM's, or in the user's cache.
 
     Raises ConfigError where vLLM is in none of them, or not whole.
     """

@@ -119,8 +119,7 @@ class Engine:
     ) -> list[SampledAnswer]:
         """One answer to each row, in order, by the base model (None) or an adapter on it.
 
-        Raises ModelError for a request that a server refuses, and for servers that are gone for
-        longer than `patience`.
+        Raises ModelError where a server refuses, or is gone for longer than `patience`.
         """
         return self.wait(self.submit(adapter, rows, settings, stop_ids))
 
@@ -401,10 +400,9 @@ class ProbedEngine:
     def submit(
         self, rows: Sequence[EngineRow], settings: SamplingSettings, retrace: Retrace
     ) -> PendingAnswers:
-        """Send the rows; the engine's `wait` has the answers.
+        """Send the rows; the engine's `wait` has the answers. `retrace` asks the model here.
 
-        `retrace` asks the model here. Raises ModelError where the engine's log-probabilities are
-        not the model's.
+        Raises ModelError where the engine's log-probabilities are not the model's.
         """
         adapter = self._weights()
         self._last = "the base model" if adapter is None else adapter.name
