@@ -1,5 +1,4 @@
-"""Models, adapters and tokenizers from a folder or the Hugging Face hub, with errors that a user
-can act on.
+"""Models, adapters and tokenizers from a folder or the Hugging Face hub.
 
 A generation folder is what `save_pretrained` writes: a whole model, or a PEFT adapter of the base
 named in the configuration. The tokenizer, and so the encoding, always comes from the base: every
@@ -47,35 +46,30 @@ LONGEST = 2048
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A model's size, for planning.
-
-    `trainable` of the parameters are trained; the cache keeps `kv_numbers` numbers for each token
-    of a context. `short`: its own type has two bytes a number.
-    """
+    """A model's size, for planning."""
 
     parameters: int
     hidden: int
     layers: int
     vocabulary: int
     context: int | None
-    kv_numbers: int
-    trainable: int
-    short: bool
+    kv_numbers: int  # that the cache keeps for each token of a context
+    trainable: int  # of the parameters
+    short: bool  # its own type has two bytes a number
 
 
 def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
     """The tokenizer of a model folder or hub id. Raises ModelError."""
     from transformers import AutoTokenizer
 
-    place = resolve(model)
     try:
-        return _fetch(model, place, AutoTokenizer.from_pretrained, trust_remote_code)
+        return _fetch(model, AutoTokenizer.from_pretrained, trust_remote_code)
     except ModelError:
         raise
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(
-            f"model '{model}' has no usable tokenizer (tokenizer.json beside "
-            f"config.json): {first_line(error)}"
+            f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json): "
+            f"{first_line(error)}"
         ) from error
 
 
@@ -110,9 +104,8 @@ def load_config(model: str, trust_remote_code: bool = False) -> Any:
     """The model's transformers configuration. Raises ModelError."""
     from transformers import AutoConfig
 
-    place = resolve(model)
     try:
-        return _fetch(model, place, AutoConfig.from_pretrained, trust_remote_code)
+        return _fetch(model, AutoConfig.from_pretrained, trust_remote_code)
     except ModelError:
         raise
     except (ValueError, KeyError) as error:
@@ -143,7 +136,7 @@ def load_model(
         base = load_model(model, dtype=dtype, device=device, attention=attention)
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
     target = choose_device(device)
-    kind = _typed(dtype, target, lambda: load_config(model))
+    kind = torch_dtype(model, dtype, target)
     folder = model if weights is None else str(weights)
     base = _load_whole(folder, kind, target, attention)
     head = base.get_output_embeddings()
@@ -184,7 +177,7 @@ def load_classifier(
     if head is not None:
         extra["key_mapping"] = {rf"^{re.escape(head)}\.": "score."}
     target = choose_device(device)
-    kind = _typed(dtype, target, lambda: config)
+    kind = torch_dtype(model, dtype, target, trust_remote_code)
     try:
         built = _load_whole(model, kind, target, attention, reader, trust_remote_code, **extra)
     except ModelError as error:
@@ -213,7 +206,7 @@ def load_encoder(
             "name an encoder, such as a BERT"
         )
     target = choose_device(device)
-    kind = _typed(dtype, target, lambda: config)
+    kind = torch_dtype(model, dtype, target, trust_remote_code)
     built = _load_whole(
         model, kind, target, attention, "AutoModel", trust_remote_code, ("pooler.",)
     )
@@ -236,14 +229,12 @@ def describe(model: str, lora: Lora | None = None) -> Description:
     parameters = built.num_parameters()
     text = config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    head_width = text.hidden_size // text.num_attention_heads
-    width = getattr(text, "head_dim", None) or head_width
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     trainable = parameters
     if lora is not None:
         with torch.device("meta"):
             adapted = add_adapter(built, lora)
-        trained = [p for p in adapted.parameters() if p.requires_grad]
-        trainable = sum(p.numel() for p in trained)
+        trainable = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
     return Description(
         parameters=parameters,
         hidden=text.hidden_size,
@@ -271,17 +262,12 @@ def _load_whole(
     """
     import transformers
 
-    place = resolve(model)
     if attention != "auto":
         extra["attn_implementation"] = attention
-    read = partial(
-        getattr(transformers, reader).from_pretrained,
-        dtype=dtype,
-        output_loading_info=True,
-        **extra,
-    )
+    from_pretrained = getattr(transformers, reader).from_pretrained
+    read = partial(from_pretrained, dtype=dtype, output_loading_info=True, **extra)
     try:
-        built, loading = _fetch(model, place, read, trust_remote_code)
+        built, loading = _fetch(model, read, trust_remote_code)
     except ModelError:
         raise
     except (ValueError, KeyError, RuntimeError, ImportError) as error:
@@ -301,33 +287,32 @@ def _load_whole(
     return built.to(device).eval()
 
 
-def chosen_dtype(model: str, dtype: Dtype, device: Any) -> Any:
-    """The torch dtype in which `load_model` loads the weights onto a device. Raises ModelError."""
-    return _typed(dtype, device, lambda: load_config(model))
+def torch_dtype(model: str, dtype: Dtype, device: Any, trust_remote_code: bool = False) -> Any:
+    """The torch dtype of a name; "auto": the model's own on an accelerator, float32 on a CPU.
 
-
-def _typed(name: Dtype, device: Any, config: Callable[[], Any]) -> Any:
-    """The torch dtype of a name; "auto": the model's own on an accelerator, float32 on a CPU."""
+    Raises ModelError.
+    """
     import torch
 
-    if name != "auto":
-        return getattr(torch, name)
-    return (device.type != "cpu" and config().dtype) or torch.float32
+    if dtype != "auto":
+        return getattr(torch, dtype)
+    if device.type == "cpu":
+        return torch.float32
+    return load_config(model, trust_remote_code).dtype or torch.float32
 
 
-def _fetch(model: str, place: str, read: Callable[..., T], trust_remote_code: bool = False) -> T:
-    """`read` of `place`, from the local cache of the hub first. Raises ModelError."""
+def _fetch(model: str, read: Callable[..., T], trust_remote_code: bool = False) -> T:
+    """`read` of the model's place, from the local cache of the hub first. Raises ModelError."""
+    place = resolve(model)
     # Always passed: where it is left out, transformers would ask the user.
     load = partial(read, place, trust_remote_code=trust_remote_code)
-    with quiet():
-        try:
+    try:
+        with quiet():
             return _here_or_from_hub(model, place, load)
-        except ValueError as error:
-            if "trust_remote_code=True" in str(error):
-                raise ModelError(
-                    f"model '{model}' cannot be read without more: {OWN_CODE}"
-                ) from error
-            raise
+    except ValueError as error:
+        if "trust_remote_code=True" in str(error):
+            raise ModelError(f"model '{model}' cannot be read without more: {OWN_CODE}") from error
+        raise
 
 
 def _here_or_from_hub(model: str, place: str, load: Callable[..., T]) -> T:
@@ -341,8 +326,8 @@ def _here_or_from_hub(model: str, place: str, load: Callable[..., T]) -> T:
     answer = ask_hub(place, "model")
     if answer.state is not OnHub.THERE:
         raise ModelError(
-            f"there is no folder '{model}' here, and {answer.reason}; name a folder, or "
-            "a model of the hub"
+            f"there is no folder '{model}' here, and {answer.reason}; name a folder, or a model of "
+            "the hub"
         )
     try:
         return load()
@@ -360,11 +345,8 @@ def _generation_stops(model: str) -> list[int]:
     """The end tokens of the model's generation configuration, if it has one."""
     from transformers import GenerationConfig
 
-    place = resolve(model)
     try:
-        end = _fetch(model, place, GenerationConfig.from_pretrained).eos_token_id
+        end = _fetch(model, GenerationConfig.from_pretrained).eos_token_id
     except ModelError:
         return []
-    if end is None:
-        return []
-    return end if isinstance(end, list) else [end]
+    return end if isinstance(end, list) else [end] if end is not None else []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.models.adapters import Lora, add_adapter, load_adapter, resolve
 from equipoise.models.device import choose_device
-from equipoise.models.loading import Dtype, chosen_dtype, load_model
+from equipoise.models.loading import Dtype, load_model, torch_dtype
 from equipoise.models.resources import Resources
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class LazyModel:
 def base_key(model: str, dtype: Dtype, device: str, attention: str) -> Key:
     """The key of a base among the resources: equal for equal weights on a device."""
     target = choose_device(device)
-    number = chosen_dtype(model, dtype, target)
+    number = torch_dtype(model, dtype, target)
     return ("base", resolve(model), str(number), str(target), attention)
 
 
