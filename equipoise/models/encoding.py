@@ -221,14 +221,14 @@ class Encoding:
             system, *rest = chat
             first = {"role": "user", "content": system["content"]}
             if rest and rest[0]["role"] == "user":
-                first, rest = _merged(first, rest[0]), rest[1:]
+                first, rest = _merge(first, rest[0]), rest[1:]
             chat = [first, *rest]
         if self._repeats:
             return chat
         alternating: list[dict[str, str]] = []
         for message in chat:
             if alternating and alternating[-1]["role"] == message["role"]:
-                alternating[-1] = _merged(alternating[-1], message)
+                alternating[-1] = _merge(alternating[-1], message)
             else:
                 alternating.append(message)
         return alternating
@@ -255,7 +255,7 @@ class Encoding:
         return [self.tokenizer.eos_token_id]
 
 
-def _merged(first: dict[str, str], second: dict[str, str]) -> dict[str, str]:
+def _merge(first: dict[str, str], second: dict[str, str]) -> dict[str, str]:
     return {**second, "content": f"{first['content']}\n\n{second['content']}"}
 
 

@@ -91,14 +91,14 @@ def _by_prompt(ids: Sequence[Sequence[int]], answer_start: Sequence[int]) -> lis
     for place, (row, start) in enumerate(zip(ids, answer_start, strict=True)):
         prompt, answer = tuple(row[:start]), list(row[start:])
         same = groups.setdefault(prompt, [])
-        if not same or _shared_length(same[-1]) + len(answer) > LONGEST_SHARED:
+        if not same or _row_length(same[-1]) + len(answer) > LONGEST_SHARED:
             same.append((PromptAnswers(prompt, []), []))
         answers, places = same[-1]
         same[-1] = (PromptAnswers(prompt, [*answers.answers, answer]), [*places, place])
     return [group for same in groups.values() for group in same]
 
 
-def _shared_length(group: Group) -> int:
+def _row_length(group: Group) -> int:
     answers, _ = group
     return len(answers.prompt) + sum(map(len, answers.answers))
 

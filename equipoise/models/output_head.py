@@ -43,7 +43,7 @@ class Tail(NamedTuple):
         x = x if self.scale == 1.0 else x * self.scale
         return x if self.cap is None else torch.tanh(x / self.cap) * self.cap
 
-    def cooled(self, temperature: float) -> Tail:
+    def cool(self, temperature: float) -> Tail:
         """The tail of logits that are divided by `temperature`."""
         cap = None if self.cap is None else self.cap / temperature
         return Tail(self.scale / temperature, cap)
@@ -57,8 +57,6 @@ class Tail(NamedTuple):
 
 # A log-probability reduced this much passes any tail as through a straight line.
 _FAINT = 2.0**-20
-# From hidden states to log-probabilities: (tail, hidden_NH, target_N) -> [N].
-Projection = Callable[[Tail, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class AnswerHead:
@@ -75,23 +73,21 @@ class AnswerHead:
         temperature: float = 1.0,
         keep: bool = False,
     ) -> None:
-        """`model` may be wrapped for parallel training; `chunk` is how many tokens are projected at
-        a time.
+        """`model` may be wrapped for parallel training; log-probabilities are under
+        softmax(logits / temperature). `keep`: the last call's hidden states [N, H] stay in
+        `hidden_NH`, for a head beside the model's own.
 
-        Log-probabilities are under softmax(logits / temperature). `keep`: the last call's hidden
-        states [N, H] stay in `hidden_NH`, for a head beside the model's own.
-
-        Memory is about `2 · chunk · V · 4` bytes. None: 256 on a CPU; 2048 on an accelerator, where
-        with smaller chunks reading and writing the head's gradient would take longer than the
-        products. Raises ModelError where the model has no output head.
+        `chunk` tokens are projected at a time, in about `2 · chunk · V · 4` bytes. None: 256 on a
+        CPU; 2048 on an accelerator, where with smaller chunks reading and writing the head's
+        gradient would take longer than the products. Raises ModelError without an output head.
         """
         inner = extract_model_from_parallel(model)
         embeddings = getattr(inner, "get_output_embeddings", None)
         head = None if embeddings is None else embeddings()
         if not isinstance(head, nn.Module):
             raise ModelError(
-                f"{type(inner).__name__} has no output head (lm_head); "
-                "a causal language model is needed"
+                f"{type(inner).__name__} has no output head (lm_head); a causal language model is "
+                "needed"
             )
         self.head: nn.Module = head
         on_cpu = next(inner.parameters()).device.type == "cpu"
@@ -99,8 +95,7 @@ class AnswerHead:
         self.temperature, self.keep = temperature, keep
         self.hidden_NH: torch.Tensor | None = None
         self.tail: Tail | None = None
-        # Whether the hidden states are of a short floating-point type.
-        self._short = False
+        self._short = False  # whether hidden states are of a short floating-point type
 
     def __call__(
         self, model: nn.Module, source_N: torch.Tensor, target_N: torch.Tensor, **inputs: Any
@@ -119,7 +114,7 @@ class AnswerHead:
     def entropy(self, hidden_NH: torch.Tensor) -> torch.Tensor:
         """Entropy of the next token, float32 [N], in nats, from hidden states that were kept."""
         assert self.tail is not None, "no model has been called yet"
-        tail = self.tail.cooled(self.temperature)
+        tail = self.tail.cool(self.temperature)
 
         def chunk_entropy(hidden_CH: torch.Tensor) -> torch.Tensor:
             logprob_CV = torch.log_softmax(tail(self.head(hidden_CH).float()), -1)
@@ -147,9 +142,9 @@ class AnswerHead:
             hidden.append(hidden_BTH.flatten(0, -2).index_select(0, at_N))
             return hidden_BTH.new_zeros(1, 1, 1)
 
-        with _replaced_forward(self.head, forward):
+        with _replace_forward(self.head, forward):
             model(**inputs, use_cache=False)
-        tail = self.tail.cooled(self.temperature)
+        tail = self.tail.cool(self.temperature)
         for hidden_CH in hidden[0].split(self.chunk):
             yield torch.log_softmax(tail(self.head(hidden_CH).float()), -1)
 
@@ -157,7 +152,7 @@ class AnswerHead:
     def kept_mass(self, hidden_NH: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
         """log of the probability that top-k and top-p keep, float32 [N], in nats."""
         assert self.tail is not None, "no model has been called yet"
-        tail = self.tail.cooled(settings.temperature)
+        tail = self.tail.cool(settings.temperature)
         masses = [
             kept_mass(tail(self.head(hidden_CH).float()), settings)
             for hidden_CH in hidden_NH.split(self.chunk)
@@ -180,25 +175,25 @@ class AnswerHead:
         inputs: dict[str, Any],
         temperature: float = 1.0,
     ) -> torch.Tensor:
-        project, cooled = self._projection(), tail.cooled(temperature)
+        cooled = tail.cool(temperature)
+        own_forward = self.head.forward
+        is_plain = type(self.head) is nn.Linear and "forward" not in vars(self.head)
 
         def forward(hidden_BTH: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             device = hidden_BTH.device
             # [B, T, H] to [N, H]: the positions of all rows in a line, and of those the N.
             hidden_NH = hidden_BTH.flatten(0, -2).index_select(0, source_N.to(device))
             self.hidden_NH = hidden_NH if self.keep else None
-            logprob_N = project(cooled, hidden_NH, target_N.to(device))
+            target_at = target_N.to(device)
+            if is_plain:
+                logprob_N = _project(self.head, cooled, hidden_NH, target_at, self.chunk)
+            else:
+                logprob_N = _project_by_head(own_forward, cooled, hidden_NH, target_at, self.chunk)
             return (logprob_N * _FAINT).view(1, -1, 1)
 
-        with _replaced_forward(self.head, forward):
+        with _replace_forward(self.head, forward):
             faint = model(**inputs, use_cache=False).logits
         return faint.float().flatten() / (_FAINT * tail.scale)
-
-    def _projection(self) -> Projection:
-        """The fused projection for a plain linear head, else the head's own forward in chunks."""
-        if type(self.head) is nn.Linear and "forward" not in vars(self.head):
-            return _fused(self.head, self.chunk)
-        return _chunked(self.head.forward, self.chunk)
 
     @torch.no_grad()
     def _measure(self, model: nn.Module, input_ids: torch.Tensor) -> Tail:
@@ -212,7 +207,7 @@ class AnswerHead:
         model.eval()
         try:
             plain = model(input_ids=ids, use_cache=False).logits
-            tail = self._measured_tail(model, ids, plain.device)
+            tail = self._measure_tail(model, ids, plain.device)
             source = torch.arange(ids.shape[1] - 1, device=ids.device)
             inputs = {"input_ids": ids}
             at_head_N = self._logprobs(tail, model, source, ids[0, 1:], inputs)
@@ -227,13 +222,13 @@ class AnswerHead:
         same_shape = at_head_N.shape == expected_N.shape
         if not same_shape or not self.agree(at_head_N, expected_N):
             raise ModelError(
-                f"{name}: log-probabilities taken at the output head "
-                f"({at_head_N.tolist()}) are not those of the model's logits "
-                f"({expected_N.tolist()}); this architecture cannot be trained or scored"
+                f"{name}: log-probabilities taken at the output head ({at_head_N.tolist()}) are "
+                f"not those of the model's logits ({expected_N.tolist()}); this architecture "
+                "cannot be trained or scored"
             )
         return tail
 
-    def _measured_tail(self, model: nn.Module, ids: torch.Tensor, device: torch.device) -> Tail:
+    def _measure_tail(self, model: nn.Module, ids: torch.Tensor, device: torch.device) -> Tail:
         """The tail, from what the model makes of a few numbers in place of logits."""
         probe = torch.tensor([0.0, 2.0**-10, 0.5, 2.0, 8.0, 1e6], device=device)
 
@@ -242,42 +237,42 @@ class AnswerHead:
             self._short = hidden.dtype != torch.float32 or autocast
             return probe.view(1, -1, 1)
 
-        with _replaced_forward(self.head, echo):
+        with _replace_forward(self.head, echo):
             echoed = model(input_ids=ids, use_cache=False).logits.float().flatten()
         return _tail(probe, echoed, type(model).__name__)
 
 
-def _fused(head: nn.Linear, chunk: int) -> Projection:
-    def project(tail: Tail, hidden_NH: torch.Tensor, target_N: torch.Tensor) -> torch.Tensor:
-        kind = hidden_NH.device.type
-        dtype = head.weight.dtype
-        if torch.is_autocast_enabled(kind):
-            dtype = torch.get_autocast_dtype(kind)
-        bias_V = None if head.bias is None else head.bias.to(dtype)
-        logprob_N = ChunkedLogprob.apply(
-            hidden_NH.to(dtype), head.weight.to(dtype), bias_V, target_N, tail, chunk
-        )
-        return logprob_N  # type: ignore[return-value]
-
-    return project
+def _project(
+    head: Any, tail: Tail, hidden_NH: torch.Tensor, target_N: torch.Tensor, chunk: int
+) -> torch.Tensor:
+    """Log-probabilities [N] under a plain linear head."""
+    kind = hidden_NH.device.type
+    autocast = torch.is_autocast_enabled(kind)
+    dtype = torch.get_autocast_dtype(kind) if autocast else head.weight.dtype
+    weight_VH = head.weight.to(dtype)
+    bias_V = None if head.bias is None else head.bias.to(dtype)
+    logprob_N = ChunkedLogprob.apply(hidden_NH.to(dtype), weight_VH, bias_V, target_N, tail, chunk)
+    return logprob_N  # type: ignore[return-value]
 
 
-def _chunked(own_forward: Callable[[torch.Tensor], torch.Tensor], chunk: int) -> Projection:
-    def gathered(tail: Tail, hidden_CH: torch.Tensor, target_C: torch.Tensor) -> torch.Tensor:
+def _project_by_head(
+    own_forward: Callable[[torch.Tensor], torch.Tensor],
+    tail: Tail,
+    hidden_NH: torch.Tensor,
+    target_N: torch.Tensor,
+    chunk: int,
+) -> torch.Tensor:
+    """Log-probabilities [N] by the head's own forward."""
+
+    def gather(hidden_CH: torch.Tensor, target_C: torch.Tensor) -> torch.Tensor:
         logits_CV = tail(own_forward(hidden_CH).float())
         return torch.log_softmax(logits_CV, -1).gather(1, target_C[:, None])[:, 0]
 
-    def project(tail: Tail, hidden_NH: torch.Tensor, target_N: torch.Tensor) -> torch.Tensor:
-        if not len(hidden_NH):
-            return hidden_NH.new_zeros(0, dtype=torch.float32)
-        chunks = zip(hidden_NH.split(chunk), target_N.split(chunk), strict=True)
-        logprobs = [
-            checkpoint(gathered, tail, hidden_CH, target_C, use_reentrant=False)
-            for hidden_CH, target_C in chunks
-        ]
-        return torch.cat(logprobs)  # type: ignore[arg-type]
-
-    return project
+    if not len(hidden_NH):
+        return hidden_NH.new_zeros(0, dtype=torch.float32)
+    chunks = zip(hidden_NH.split(chunk), target_N.split(chunk), strict=True)
+    logprobs = [checkpoint(gather, *pair, use_reentrant=False) for pair in chunks]
+    return torch.cat(logprobs)  # type: ignore[arg-type]
 
 
 def _tail(probe: torch.Tensor, echoed: torch.Tensor, name: str) -> Tail:
@@ -298,7 +293,7 @@ def _tail(probe: torch.Tensor, echoed: torch.Tensor, name: str) -> Tail:
 
 
 @contextmanager
-def _replaced_forward(module: nn.Module, forward: Callable[..., torch.Tensor]) -> Iterator[None]:
+def _replace_forward(module: nn.Module, forward: Callable[..., torch.Tensor]) -> Iterator[None]:
     """`module` runs `forward` in place of its own, hooks as always."""
     own = vars(module).get("forward")
     module.forward = forward

@@ -164,7 +164,7 @@ class WaitingPrompts:
         if self._read is not None:
             key, kept = self._read
             rows = self._take(room, key)
-            batch = kept.copied(torch.zeros(len(rows), dtype=torch.int64, device=kept.device))
+            batch = kept.copy_rows(torch.zeros(len(rows), dtype=torch.int64, device=kept.device))
         if len(rows) < room and self._rows:
             fresh = self._take(room - len(rows))
             adapters = None if self._adapters is None else self._adapters.of(fresh)
@@ -186,7 +186,7 @@ class WaitingPrompts:
         self._read = None
         if self._rows and self._key(self._rows[0]) == self._key(last) and batch.joinable:
             end = len(batch.position_B) - 1
-            kept = batch.copied(torch.tensor([end], device=batch.device))
+            kept = batch.copy_rows(torch.tensor([end], device=batch.device))
             kept.trim()
             self._read = (self._key(last), kept)
 

@@ -87,7 +87,7 @@ class SamplingBatch:
         if self.shown_BT is not None:
             self.shown_BT = self.shown_BT[row_B]
 
-    def copied(self, row_B: torch.Tensor) -> SamplingBatch:
+    def copy_rows(self, row_B: torch.Tensor) -> SamplingBatch:
         """These rows as a batch of their own; this one, which must be joinable, stays as it is."""
         twin = copy.copy(self)
         twin.cache = copy.copy(self.cache)
@@ -104,11 +104,11 @@ class SamplingBatch:
     def join(self, other: SamplingBatch) -> None:
         """Append the rows of `other`, a joinable batch of the same model."""
         width = max(self.cache.get_seq_length(), other.cache.get_seq_length())
-        shown_BT = _stacked(self._shown()[..., None], other._shown()[..., None], width)
+        shown_BT = _stack(self._shown()[..., None], other._shown()[..., None], width)
         shown_BT = shown_BT[..., 0]
         for layer, added in zip(self.cache.layers, other.cache.layers, strict=True):
-            layer.keys = _stacked(layer.keys, added.keys, width)
-            layer.values = _stacked(layer.values, added.values, width)
+            layer.keys = _stack(layer.keys, added.keys, width)
+            layer.values = _stack(layer.values, added.values, width)
         self.shown_BT = None if bool(shown_BT.all()) else shown_BT
         self.position_B = torch.cat([self.position_B, other.position_B])
         self.adapter_B = torch.cat([self.adapter_B, other.adapter_B])
@@ -146,11 +146,11 @@ class SamplingBatch:
         return out.logits[:, -1]
 
 
-def _stacked(first: torch.Tensor, second: torch.Tensor, width: int) -> torch.Tensor:
+def _stack(first: torch.Tensor, second: torch.Tensor, width: int) -> torch.Tensor:
     """Both batches' rows, with zeros on their left up to `width` columns."""
-    return torch.cat([_widened(first, width), _widened(second, width)])
+    return torch.cat([_widen(first, width), _widen(second, width)])
 
 
-def _widened(past: torch.Tensor, width: int) -> torch.Tensor:
+def _widen(past: torch.Tensor, width: int) -> torch.Tensor:
     """A past [B, …, T, D] with zeros on its left, of `width` columns."""
     return torch.nn.functional.pad(past, (0, 0, width - past.shape[-2], 0))

@@ -1,12 +1,10 @@
-"""A base model in memory, shared by all that play, judge, score or learn with an adapter on it: one
-base a process.
-"""
+"""A base model in memory, shared by all that play, judge, score or learn with an adapter on it."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,10 +120,7 @@ class SharedBase:
         return self._load(start, name, trainable=True)
 
     def add_frozen(self, name: str, start: Path) -> None:
-        """The adapter in `start` under this name, beside one that is trained.
-
-        Raises ModelError.
-        """
+        """Add the adapter in `start`, beside one that is trained. Raises ModelError."""
         self.drop(name)
         self._load(start, name)
 
@@ -143,12 +138,12 @@ class SharedBase:
         it as its own. They are there again afterwards.
         """
         configs = vars(self.model).pop("peft_config", None)
-        layers = _taken_out(self.model)
+        layers = _take_out_adapters(self.model)
         saves_memory = self.model.is_activation_checkpointing
         try:
             yield self.model
         finally:
-            _taken_out(self.model)
+            _take_out_adapters(self.model)
             vars(self.model).pop("peft_config", None)
             for parent, name, layer in layers:
                 setattr(parent, name, layer)
@@ -164,7 +159,7 @@ class SharedBase:
             self.drop(name)
         self._read.clear()
         if self.peft is not None and not self.peft.peft_config:
-            _taken_out(self.model)
+            _take_out_adapters(self.model)
             vars(self.model).pop("peft_config", None)
             self.peft = None
 
@@ -181,11 +176,9 @@ class AdaptedModel:
     base: SharedBase
     adapter: str | None
 
-    @contextmanager
-    def lend(self) -> Iterator[Any]:
+    def lend(self) -> AbstractContextManager[Any]:
         """The model with this adapter active, while the context is open."""
-        with self.base.lend(self.adapter) as model:
-            yield model
+        return self.base.lend(self.adapter)
 
 
 class LazyModel:
@@ -195,13 +188,11 @@ class LazyModel:
         self._read = read
         self._model: AdaptedModel | None = None
 
-    @contextmanager
-    def lend(self) -> Iterator[Any]:
+    def lend(self) -> AbstractContextManager[Any]:
         """The model with its adapter active, while the context is open."""
         if self._model is None:
             self._model = self._read()
-        with self._model.lend() as model:
-            yield model
+        return self._model.lend()
 
 
 def base_key(model: str, dtype: Dtype, device: str, attention: str) -> Key:
@@ -223,16 +214,15 @@ def shared_base(
     return resources.get(base_key(model, dtype, device, attention), load)
 
 
-def _taken_out(model: Any) -> list[tuple[Any, str, Any]]:
+def _take_out_adapters(model: Any) -> list[tuple[Any, str, Any]]:
     """Put plain layers back; returns (parent, name, layer) of each layer with adapters."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
-    layers = [
-        (parent, name, layer)
-        for parent in model.modules()
-        for name, layer in parent.named_children()
-        if isinstance(layer, BaseTunerLayer)
-    ]
+    layers = []
+    for parent in model.modules():
+        for name, layer in parent.named_children():
+            if isinstance(layer, BaseTunerLayer):
+                layers.append((parent, name, layer))
     for parent, name, layer in layers:
         setattr(parent, name, layer.get_base_layer())
     return layers

@@ -93,13 +93,13 @@ def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Te
             return value_BR[:, -1:]
         share_BR = value_BR.softmax(-1)
     else:
-        value_BR, share_BR = _ranked(logits_BV, settings.top_p)
+        value_BR, share_BR = _rank(logits_BV, settings.top_p)
     before_BR = share_BR.cumsum(-1) - share_BR
     kept_B1 = (before_BR < settings.top_p).sum(-1, keepdim=True)
     return value_BR.gather(1, kept_B1.clamp_min(1) - 1)
 
 
-def _ranked(logits_BV: torch.Tensor, mass: float) -> tuple[torch.Tensor, torch.Tensor]:
+def _rank(logits_BV: torch.Tensor, mass: float) -> tuple[torch.Tensor, torch.Tensor]:
     """The largest logits, descending, with probabilities that hold `mass` in every row."""
     if logits_BV.shape[-1] > 4 * RANKED:
         value_BR = logits_BV.topk(RANKED).values

@@ -1,8 +1,8 @@
-"""A trial of a model's architecture, with random weights and a layer or two, on this machine: what
-a pass takes, for the whole model.
+"""A trial of a model's architecture on this machine, with random weights and a layer or two: time
+and memory of the whole model's passes.
 
 A model of a few layers is tried whole. Of a longer one two layers are, with embeddings and head and
-without; the latter is what every two layers more take. No weights are read. The passes are the
+without; every two layers more take as much as the latter. No weights are read. The passes are the
 sampler's and the trainer's own.
 """
 
@@ -38,36 +38,28 @@ REPEATS = 2
 
 @dataclass(frozen=True, slots=True)
 class WorkShape:
-    """The passes that are tried: a batch of `rows` answers to `prompts` different prompts, lengths
-    in tokens, and a training's forward pass of `batch` rows of `length` tokens, `answer` of them
-    learned from. `bf16`: products in bfloat16.
-    """
+    """The passes that are tried, lengths in tokens."""
 
-    rows: int
-    prompts: int
+    rows: int  # answers that are sampled together
+    prompts: int  # different prompts among them
     prompt: int
     new: int
-    batch: int
+    batch: int  # rows of a forward pass of training
     length: int
-    answer: int
-    bf16: bool
+    answer: int  # tokens of a row that are learned from
+    bf16: bool  # products in bfloat16
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Seconds and bytes for the whole model.
+    """Seconds and bytes for the whole model."""
 
-    `read`: of reading a prompt's token; `step`: of a token for each of a batch of rows; `score`,
-    `train`: of a token without and with gradients; `update`: of an optimizer step. `kept`: bytes
-    that a token leaves for the backward pass; `kept_by_layer`: in a single layer.
-    """
-
-    read: float
-    step: float
-    score: float
-    train: float
-    update: float
-    kept: float
+    read: float  # of a prompt's token
+    step: float  # of a token for each of a batch of rows
+    score: float  # of a token without gradients
+    train: float  # with gradients
+    update: float  # of an optimizer step
+    kept: float  # bytes that a token leaves for the backward pass
     kept_by_layer: float
 
 
@@ -82,16 +74,15 @@ class _Passes:
     kept: float
 
     def with_layers(self, count: float, body: _Passes) -> _Passes:
-        """With so many times more of what `body` takes."""
-        return _Passes(
-            *(getattr(self, part.name) + count * getattr(body, part.name) for part in fields(self))
-        )
+        """The times with `count` times those of `body` added."""
+        names = [part.name for part in fields(self)]
+        return _Passes(*(getattr(self, name) + count * getattr(body, name) for name in names))
 
 
 def try_model(
     model: str, lora: Lora | None, size: Description, shape: WorkShape, device: str
 ) -> Trial | None:
-    """A trial of the model's architecture on a device; None where even a trial would be too large.
+    """A trial of the architecture on a device; None where even that would be too large.
 
     Raises ModelError for an architecture that cannot be tried.
     """
@@ -164,7 +155,7 @@ def _body_passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.de
         cache = DynamicCache(config=built.config)
         body(input_ids=ids_PT, past_key_values=cache)
 
-    def passed() -> torch.Tensor:
+    def forward() -> torch.Tensor:
         return body(input_ids=ids_BT, use_cache=False).last_hidden_state
 
     with torch.inference_mode():
@@ -172,9 +163,9 @@ def _body_passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.de
         cache.reorder_cache(torch.arange(shape.rows, device=device) % prompts)
         step = _seconds(lambda: body(input_ids=token_B1, past_key_values=cache), device)
     with torch.no_grad():
-        score = _seconds(passed, device)
-    kept = _kept_bytes(built, passed)
-    train = _seconds(lambda: passed().sum().backward(), device)
+        score = _seconds(forward, device)
+    kept = _kept_bytes(built, forward)
+    train = _seconds(lambda: forward().sum().backward(), device)
     count = rows * shape.length
     return _Passes(
         read_seconds / (prompts * length), step, score / count, train / count, kept / count
@@ -234,16 +225,13 @@ def _training(
     packed = pack(examples, 0, shared=answers > 1).to(device)
     head = AnswerHead(built)
 
-    def scored() -> torch.Tensor:
+    def forward() -> torch.Tensor:
         return packed.tokens(head, built)
 
-    def trained() -> None:
-        scored().sum().backward()
-
     with torch.no_grad():
-        score = _seconds(scored, device)
-    kept = _kept_bytes(built, scored)
-    train = _seconds(trained, device)
+        score = _seconds(forward, device)
+    kept = _kept_bytes(built, forward)
+    train = _seconds(lambda: forward().sum().backward(), device)
     count = rows * shape.length
     return score / count, train / count, kept / count
 
@@ -287,17 +275,13 @@ def _seconds(work: Callable[[], Any], device: torch.device) -> float:
     """The least seconds of a few repetitions, on a CPU no more than it computed."""
     work()
     best = float("inf")
+    wait = torch.accelerator.synchronize if device.type != "cpu" else lambda: None
     for _ in range(REPEATS):
-        _wait(device)
+        wait()
         started, computed = time.perf_counter(), time.process_time()
         work()
-        _wait(device)
+        wait()
         best = min(best, time.perf_counter() - started)
         if device.type == "cpu":
             best = min(best, time.process_time() - computed)
     return best
-
-
-def _wait(device: torch.device) -> None:
-    if device.type != "cpu":
-        torch.accelerator.synchronize()

@@ -39,14 +39,14 @@ class Local(LocalSettings):
         encoding = self.shared_encoding(resources)
         engine = open_engine(self.sampler, resources)
         if engine is None:
-            model = self._adapted(weights, resources)
+            model = self._model(weights, resources)
             return LocalActor(self, encoding, model, resources.unit_rows)
         adapter = self._engine_adapter(weights)
         probed = ProbedEngine(engine, lambda: adapter, encoding.stop_ids)
-        model = LazyModel(lambda: self._adapted(weights, resources))
+        model = LazyModel(lambda: self._model(weights, resources))
         return EngineActor(self, encoding, model, probed)
 
-    def _adapted(self, weights: Path | None, resources: Resources) -> AdaptedModel:
+    def _model(self, weights: Path | None, resources: Resources) -> AdaptedModel:
         base, folder = self.base(weights, resources)
         return AdaptedModel(base, None if folder is None else base.adapter(folder))
 

@@ -65,12 +65,12 @@ class ScriptedActor:
             text = self._call(view, seed)
         # A user's function may raise anything, and the run goes on.
         except Exception as error:  # noqa: BLE001
-            return self._failed(f"raised {type(error).__name__}: {error}")
+            return self._error(f"raised {type(error).__name__}: {error}")
         if not isinstance(text, str):
-            return self._failed(f"returned {type(text).__name__}, not a text")
+            return self._error(f"returned {type(text).__name__}, not a text")
         return Move(text)
 
-    def _failed(self, reason: str) -> Move:
+    def _error(self, reason: str) -> Move:
         return Move("", "error", error=f"{self.player.call} {reason}")
 
     def close(self) -> None:

@@ -98,7 +98,7 @@ class RowPrompts(Prompts):
             if self.cut_at is not None:
                 *before, last = prompt.messages
                 last = Message(last.role, last.content[: self.cut_at])
-                prompt = _identified((*before, last), prompt.facts, prompt.source)
+                prompt = _with_id((*before, last), prompt.facts, prompt.source)
             prompts.append(prompt)
         return prompts
 
@@ -138,10 +138,10 @@ def to_prompt(
             row = with_prompt(row, where)
         messages, facts = _columns(row, where, column)
         source = row["dataset"] if isinstance(row.get("dataset"), str) else source
-    return _identified(messages, facts, source)
+    return _with_id(messages, facts, source)
 
 
-def _identified(messages: Chat, facts: dict[str, Any], source: str) -> Prompt:
+def _with_id(messages: Chat, facts: dict[str, Any], source: str) -> Prompt:
     parts: list[str] = []
     for message in messages:
         parts += [message.role, message.content]
@@ -336,5 +336,5 @@ def norm_question(row: Mapping[str, Any], where: str, norm: Norm) -> dict[str, A
     answer = str(held.pop(NORM_LABEL)).strip().capitalize()
     if answer not in NORM_LABELS:
         raise DataError(f"{where}: {NORM_LABEL}: is {answer!r}, none of {options}")
-    asked = {"prompt": "\n\n".join(lines), "choices": list(NORM_LABELS), "answer": answer}
-    return held | asked
+    question = {"prompt": "\n\n".join(lines), "choices": list(NORM_LABELS), "answer": answer}
+    return held | question

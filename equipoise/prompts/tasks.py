@@ -51,7 +51,7 @@ def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     if key == "question" and "options" in task and "choices" not in task:
         task = _with_choices(task)
     if key == "instruction" and "input" in task:
-        task["prompt"] = _joined(task["prompt"], task.pop("input"), where)
+        task["prompt"] = _instruction_with_input(task["prompt"], task.pop("input"), where)
     task = _with_answer(task, key)
     if key == "question" and "choices" in task:
         return _with_options(task, where)
@@ -66,7 +66,7 @@ def _with_choices(task: dict[str, Any]) -> dict[str, Any]:
     return task
 
 
-def _joined(instruction: Any, context: Any, where: str) -> str:
+def _instruction_with_input(instruction: Any, context: Any, where: str) -> str:
     if not (isinstance(instruction, str) and isinstance(context, str)):
         raise DataError(f"{where}: instruction and input must be texts")
     return f"{instruction}\n\n{context}" if context.strip() else instruction
