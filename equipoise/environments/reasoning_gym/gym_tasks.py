@@ -49,7 +49,7 @@ class TaskPrompts(Prompts):
 
     @field_validator("task", mode="before")
     @classmethod
-    def _by_name(cls, task: Any) -> Any:
+    def _from_names(cls, task: Any) -> Any:
         if isinstance(task, str):
             return {task: {}}
         if isinstance(task, list | tuple):
@@ -58,7 +58,7 @@ class TaskPrompts(Prompts):
 
     @field_validator("task")
     @classmethod
-    def _any(cls, task: Tasks) -> Tasks:
+    def _check_named(cls, task: Tasks) -> Tasks:
         if not task:
             raise ValueError("name a task, as in task: chain_sum")
         return task
@@ -113,19 +113,19 @@ class SolvesTask(Pointwise):
         tagged = any(message.role == "system" for message in prompt.messages)
         answer = extract_answer(text) if tagged else text.strip()
         try:
-            value = float(_dataset(_key(drawn)).score_answer(answer, entry))
+            value = float(_dataset(_task_key(drawn)).score_answer(answer, entry))
         except Exception as error:  # noqa: BLE001  a scorer may fail on any text; it is reported
             return f"{drawn['task']}: the scorer failed: {type(error).__name__}"
         return {"score": value, "solved": float(value == 1)}
 
 
-def _key(drawn: Mapping[str, Any]) -> str:
+def _task_key(drawn: Mapping[str, Any]) -> str:
     known = ("task", "settings", "seed", "size")
     return json.dumps([drawn[name] for name in known], sort_keys=True)
 
 
 def _entry(drawn: Mapping[str, Any]) -> dict[str, Any]:
-    return _dataset(_key(drawn))[drawn["index"]]
+    return _dataset(_task_key(drawn))[drawn["index"]]
 
 
 @cache

@@ -263,7 +263,7 @@ def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
     cells: MeetingCells = {}
     for adversary, defender in product(plan.adversaries, plan.defenders):
         monitor.stage(f"{adversary.name} × {defender.name}", len(prompts))
-        planned = [_planned(plan, adversary, defender, prompt) for prompt in plan.prompts]
+        planned = [_plan_match(plan, adversary, defender, prompt) for prompt in plan.prompts]
         matches = play(planned, first.config.game, act)
         judgements = judge.checked_judgements(matches, prompts)
         cells[adversary.name, defender.name] = list(zip(matches, judgements, strict=True))
@@ -299,7 +299,9 @@ def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor
     return actor
 
 
-def _planned(plan: CrossPlayPlan, adversary: Entrant, defender: Entrant, prompt: Prompt) -> Planned:
+def _plan_match(
+    plan: CrossPlayPlan, adversary: Entrant, defender: Entrant, prompt: Prompt
+) -> Planned:
     config = plan.runs[0].config
     names = (adversary.name, defender.name, prompt.id)
     roles = {ADVERSARY: adversary.full_id, DEFENDER: defender.full_id}

@@ -158,8 +158,8 @@ class _Walk:
             self.game,
             self.states,
             np.repeat(np.arange(len(sizes)), sizes),
-            self._padded(self.own_paths),
-            self._padded([path for end in self.ends for path in end]).reshape(
+            self._pad(self.own_paths),
+            self._pad([path for end in self.ends for path in end]).reshape(
                 len(self.ends), self.game.players, -1
             ),
             np.array(self.chances),
@@ -209,13 +209,13 @@ class _Walk:
             raise ConfigError(f"{self.game.name}: what a player is shown says more than it knows")
         return number
 
-    def _padded(self, paths: Sequence[tuple[int, ...]]) -> np.ndarray:
+    def _pad(self, paths: Sequence[tuple[int, ...]]) -> np.ndarray:
         """Paths of equal length, [rows, D]; the place behind the last move fills up."""
         depth = max(1, max(map(len, paths), default=0))
-        padded = np.full((len(paths), depth), self.places)
-        for row, path in zip(padded, paths, strict=True):
+        padded_rows = np.full((len(paths), depth), self.places)
+        for row, path in zip(padded_rows, paths, strict=True):
             row[: len(path)] = path
-        return padded
+        return padded_rows
 
 
 class ReadPolicy(NamedTuple):

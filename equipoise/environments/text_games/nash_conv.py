@@ -209,7 +209,9 @@ class NashConvBenchmark(Benchmark):
         for item in items:
             [answer] = answers[item.id]
             logprobs = [each.logprob for each in answer.likelihoods]
-            values = {"illegal": max(0.0, 1 - float(np.exp(logprobs).sum()))}
+            values: dict[str, float | None] = {
+                "illegal": max(0.0, 1 - float(np.exp(logprobs).sum()))
+            }
             rows.append(ItemScores(item=item.id, values=values, facts={"logprobs": logprobs}))
         return rows
 

@@ -309,10 +309,10 @@ def state_in_words(name: str, state: Any, player: int) -> str:
     """The information of `player` in this state of the game `name`, and nothing else."""
     if name.startswith("matrix_"):
         return ""  # the rules say all
-    return RENDERERS.get(name, as_written)(state, player)
+    return RENDERERS.get(name, library_text)(state, player)
 
 
-def as_written(state: Any, player: int) -> str:
+def library_text(state: Any, player: int) -> str:
     """The library's own words: the whole board, or the player's part where something is hidden."""
     kind = state.get_game().get_type()
     hides = str(kind.information) != "Information.PERFECT_INFORMATION"
@@ -354,7 +354,7 @@ def _round(moves: str) -> str:
 
 def repeated_game(state: Any, player: int) -> str:
     """All earlier rounds, player 0's move first."""
-    return f"Earlier rounds: {as_written(state, player).rstrip(' ;') or 'none'}."
+    return f"Earlier rounds: {library_text(state, player).rstrip(' ;') or 'none'}."
 
 
 # game -> its own words; the others are shown as the library writes them
