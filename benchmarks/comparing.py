@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equipoise.payoffs.intervals import Interval, over_seeds
-from equipoise.payoffs.resampling import resampled_bounds
+from equipoise.payoffs.intervals import Interval, over_seeds, resampled_bounds
 
 FEW = 8  # values; of fewer, percentiles of a bootstrap are too narrow
 

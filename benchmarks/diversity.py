@@ -26,8 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running import write_results
-from equipoise.payoffs.diversity import MeanCosine, SelfBleu
-from equipoise.payoffs.hashing import hashed
+from equipoise.payoffs.diversity import MeanCosine, SelfBleu, hash_vectors
 
 T = TypeVar("T")
 BATCH, VOCABULARY, SHORTEST, LONGEST = 64, 5000, 8, 20
@@ -122,9 +121,12 @@ def bleu(references: Sequence[str], batch: Sequence[str], hypotheses: int) -> Ti
 def cosine(references: Sequence[str], batch: Sequence[str]) -> Timing:
     """The figures of the mean cosine, the vectors being known."""
     vector_ND = np.concatenate(
-        [hashed(references[start : start + 1000]) for start in range(0, len(references), 1000)]
+        [
+            hash_vectors(references[start : start + 1000])
+            for start in range(0, len(references), 1000)
+        ]
     )
-    vector_BD = hashed(batch)
+    vector_BD = hash_vectors(batch)
     known = dict(zip([*references, *batch], [*vector_ND, *vector_BD], strict=True))
     stored, filled = (
         MeanCosine(lambda texts: np.stack([known[text] for text in texts])) for _ in range(2)
@@ -201,7 +203,7 @@ def main() -> None:
         f"{arguments.hypotheses} texts"
     )
     console.print(table)
-    _, hashing = timed(lambda: hashed(batch))
+    _, hashing = timed(lambda: hash_vectors(batch))
     console.print(f"hashed vectors of the batch: {hashing * 1e3:.2f} ms, in neither cosine's time")
 
 

@@ -45,7 +45,7 @@ from benchmarks.running import recorded
 from equipoise import seeds
 from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.fresh_model import new_model
-from equipoise.payoffs.hashing import hashed
+from equipoise.payoffs.diversity import hash_vectors
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs import recipe_loader
@@ -140,7 +140,7 @@ def rewrites(texts: list[str]) -> list[tuple[tuple[Message, ...], str]]:
     spelling.
     """
     template = Template("rewrite_compact", "games", "game.text", ("seed",), ("seed",))
-    vector_BD = hashed(texts)
+    vector_BD = hash_vectors(texts)
     cosine_BB = vector_BD @ vector_BD.T
     np.fill_diagonal(cosine_BB, -1)
     nearest_B = cosine_BB.argmax(1)

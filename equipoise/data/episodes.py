@@ -69,7 +69,7 @@ def episodes(
     if not paid and dropped["unjudged"]:
         check_utility(utility, judgements.values())
     if normalise is not None:
-        paid = normalise.applied(paid, sources, utilities)
+        paid = normalise.apply(paid, sources, utilities)
     return paid, {reason: count for reason, count in dropped.items() if count}
 
 

@@ -35,11 +35,9 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import Interval, mean_interval, win_rate
-from equipoise.payoffs.maximum import maximum_interval
-from equipoise.payoffs.preference import cross_play, cross_play_by_prompt
-from equipoise.payoffs.regret import deviation_gains, exploitability_gains
-from equipoise.payoffs.table import PayoffTable, tally
-from equipoise.ratings.outcomes import outcomes
+from equipoise.payoffs.regret import deviation_gains, exploitability_gains, maximum_interval
+from equipoise.payoffs.table import PayoffTable, cross_play, cross_play_by_prompt, tally
+from equipoise.ratings.base import table_outcomes
 from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
 
@@ -298,4 +296,4 @@ def _known(value_NN: np.ndarray) -> list[list[float | None]]:
 def _ratings(arena: Arena, table: PayoffTable) -> list[RatingRecord]:
     if len(table.players) < 2:
         return []
-    return [RatingRecord.of(rating) for rating in arena.ratings.rate(outcomes(table))]
+    return [RatingRecord.of(rating) for rating in arena.ratings.rate(table_outcomes(table))]

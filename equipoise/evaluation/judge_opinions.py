@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from equipoise.evaluation.measures import Estimate
-from equipoise.payoffs.agreement import krippendorff_alpha
 from equipoise.payoffs.intervals import Interval, mean_interval
+from equipoise.payoffs.judge_agreement import krippendorff_alpha
 from equipoise.types import Judgement, Match, PlayerId, Vote
 
 DECIMALS = 12  # to which probabilities are rounded, so that 1 − 0.9 ties with 0.1

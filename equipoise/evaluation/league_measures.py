@@ -31,7 +31,7 @@ from equipoise.evaluation.measures import (
 )
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.intervals import Interval, from_standard_error, mean_interval
-from equipoise.payoffs.preference import meeting
+from equipoise.payoffs.table import preference
 from equipoise.ratings.base import Rating
 from equipoise.report.league_sections import (
     caution,
@@ -300,7 +300,7 @@ def meetings(first: Scores, second: Scores) -> tuple[list[float], list[str]]:
     for prompt, answers in first.items():
         for own in answers:
             for other in second[prompt]:
-                value = meeting(own, other)
+                value = preference(own, other)
                 if value is not None:
                     values.append(value)
                     prompts.append(prompt)

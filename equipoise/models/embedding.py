@@ -21,7 +21,7 @@ from equipoise.models.device import DeviceName, choose_device
 from equipoise.models.loading import Dtype, OwnCode, load_encoder, load_tokenizer, row_length
 from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
-from equipoise.payoffs.hashing import hashed
+from equipoise.payoffs.diversity import hash_vectors
 
 Embed = Callable[[Sequence[str]], np.ndarray]
 
@@ -48,7 +48,7 @@ class Hashed(Embedding):
 
     def open(self, resources: Resources) -> Embed:
         """The function; a text of whitespace alone has the zero vector."""
-        return hashed
+        return hash_vectors
 
 
 class Encoder(Embedding):

@@ -1,4 +1,4 @@
-"""How much of a pay-off is intransitive: rock beats scissors beats paper beats rock.
+"""The share of a pay-off that is intransitive: rock beats scissors beats paper beats rock.
 
 An antisymmetric pay-off splits into a part that ratings explain, f_i − f_j, and a part made of
 cycles; the two are orthogonal. Where the cyclic part is large no single rating orders the players
@@ -32,6 +32,9 @@ def decompose(payoff_NN: np.ndarray) -> Decomposition:
     payoff_ij. `payoff_NN` antisymmetric, finite. Raises ValueError when it is not. Source: Jiang,
     Lim, Yao and Ye 2011 (HodgeRank), arXiv 0811.1067, §4; Balduzzi et al. 2018, arXiv 1806.02643,
     §2.2.
+
+    >>> decompose(np.array([[0.0, 1, 2], [-1, 0, 1], [-2, -1, 0]])).rating_N
+    array([ 1.,  0., -1.])
     """
     payoff_NN = _antisymmetric(payoff_NN)
     rating_N = payoff_NN.mean(axis=1)
@@ -49,6 +52,9 @@ def cycle_share(payoff_NN: np.ndarray) -> float:
     2)/(3N); `cyclic_triples` is 0 there. `payoff_NN` antisymmetric, finite. Raises ValueError when
     it is not. Source: the decomposition above; Balduzzi et al. 2019, arXiv 1901.08106, §2, for its
     reading as a game.
+
+    >>> cycle_share(np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]]))
+    1.0
     """
     payoff_NN = _antisymmetric(payoff_NN)
     scale = np.abs(payoff_NN).max()
@@ -65,6 +71,9 @@ def cyclic_triples(payoff_NN: np.ndarray) -> float:
     trace(B³)/3 / C(N, 3) with B[i, j] = 1 where payoff_ij > 0. 0 for fewer than three players; 1/4
     for coin flips. `payoff_NN` antisymmetric, finite. Raises ValueError when it is not. Source:
     circular triads, Kendall and Babington Smith 1940, Biometrika 31.
+
+    >>> cyclic_triples(np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]]))
+    1.0
     """
     beats_NN = (_antisymmetric(payoff_NN) > 0).astype(float)
     if len(beats_NN) < 3:
@@ -76,6 +85,9 @@ def cyclic_triples(payoff_NN: np.ndarray) -> float:
 def cyclic_warning(triples: float) -> str:
     """The warning where `cyclic_triples` is too large for one rating per player; empty where it is
     not.
+
+    >>> cyclic_warning(0.05)
+    ''
     """
     if triples <= CYCLIC:
         return ""

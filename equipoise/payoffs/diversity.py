@@ -1,4 +1,4 @@
-"""How alike texts are: to all texts written before, exactly and however many they are, and to each
+"""Likeness of texts to all texts written before, exactly and however many they are, and to each
 other.
 
     MeanCosine   1/N Σ_r u(h)·u(r) = u(h) · (1/N Σ_r u(r)): a single vector stands for all
@@ -11,23 +11,109 @@ Source: GPO, arXiv 2406.10977, §4 (diversity rewards and the diversity of promp
 from __future__ import annotations
 
 import math
+import re
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from equipoise.payoffs.hashing import hashed
-from equipoise.payoffs.self_bleu import SelfBleu, bleu
+from equipoise.payoffs.bleu import SelfBleu, mean_bleu
 
 __all__ = ["Embed", "MeanCosine", "SelfBleu", "diversity"]
 
 Embed = Callable[[Sequence[str]], np.ndarray]  # texts -> vectors [B, D]
 
+SIZE = 512  # numbers of a vector
+CHARACTERS = (3, 4, 5)  # bytes of UTF-8 in a character n-gram
+# Texts that are hashed at once; a row's number and a feature's 44 bits share an integer.
+ROWS = 1024
+WORD = re.compile(r"\w+")
 
-def unit(embed: Embed, texts: Sequence[str]) -> np.ndarray:
+
+def hash_vectors(texts: Sequence[str]) -> np.ndarray:
+    """Unit vectors [B, 512] of texts, float64, by signed feature hashing of words, word pairs and
+    character n-grams; case and the kind of whitespace do not matter.
+
+        v[bucket(f)] += sign(f) · (1 + log tf(f))  over the features f of a text,   v / |v|
+
+    Texts of like spelling have a small angle; likeness of meaning needs an encoder. Hashes are
+    plain arithmetic, not Python's `hash`, so a text has the same vector in every process. A text of
+    whitespace alone has the zero vector. Source: Weinberger et al. 2009, Feature Hashing, arXiv
+    0902.2206, §2.
+
+    >>> like, other = hash_vectors(["a red house", "a tree"]) @ hash_vectors(["red houses"])[0]
+    >>> bool(like > other)
+    True
+    """
+    vector_BD = np.zeros((len(texts), SIZE))
+    for start in range(0, len(texts), ROWS):
+        chunk = [" ".join(text.lower().split()) for text in texts[start : start + ROWS]]
+        (word_row_F, word_F), (gram_row_F, gram_F) = _words(chunk), _characters(chunk)
+        row_F = np.concatenate([word_row_F, gram_row_F])
+        feature_F = np.concatenate([word_F, gram_F])
+        key_F = row_F << np.uint64(44) | feature_F >> np.uint64(20)
+        key_U, times_U = np.unique(key_F, return_counts=True)
+        bucket_U = (key_U & np.uint64(SIZE - 1)).astype(np.intp)
+        sign_U = np.where(key_U >> np.uint64(20) & np.uint64(1), 1.0, -1.0)
+        cell_U = (key_U >> np.uint64(44)).astype(np.intp) * SIZE + bucket_U
+        value = np.bincount(cell_U, sign_U * (1 + np.log(times_U)), len(chunk) * SIZE)
+        vector_BD[start : start + len(chunk)] = value.reshape(len(chunk), SIZE)
+    norm_B = np.linalg.norm(vector_BD, axis=1, keepdims=True)
+    return np.divide(vector_BD, norm_B, out=vector_BD, where=norm_B > 0)
+
+
+def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """(row, hash) of every word and of every two neighbours."""
+    rows, hashes = [], []
+    for row, text in enumerate(texts):
+        codes = [
+            zlib.crc32(spelling.encode("utf-8", "surrogatepass")) for spelling in WORD.findall(text)
+        ]
+        pairs = [(first << 32 | second) for first, second in pairwise(codes)]
+        hashes += codes + pairs
+        rows += [row] * (len(codes) + len(pairs))
+    return np.array(rows, np.uint64), _mixed(np.array(hashes, np.uint64))
+
+
+def _characters(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """(row, hash) of every character n-gram of ` text `, by one polynomial over the bytes of all
+    texts.
+    """
+    spelled = [f" {text} ".encode("utf-8", "surrogatepass") if text else b"" for text in texts]
+    byte_N = np.frombuffer(b"".join(spelled), np.uint8).astype(np.uint64)
+    length_B = np.array([len(text) for text in spelled], np.intp)
+    row_N = np.repeat(np.arange(len(texts)), length_B)
+    end_N = np.repeat(np.cumsum(length_B), length_B)
+    left_N = end_N - np.arange(len(byte_N))  # bytes from here to the text's end
+    rows, hashes = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+    for n in CHARACTERS:
+        first_F = np.flatnonzero(left_N >= n)
+        # Begun with n, so that n-grams of different lengths differ in their hashes.
+        code_F = np.full(len(first_F), n, np.uint64)
+        for k in range(n):
+            code_F = code_F << np.uint64(8) | byte_N[first_F + k]
+        rows.append(row_N[first_F].astype(np.uint64))
+        hashes.append(_mixed(code_F + np.uint64(1 << 63)))
+    return np.concatenate(rows), np.concatenate(hashes)
+
+
+def _mixed(code_F: np.ndarray) -> np.ndarray:
+    """SplitMix64's finaliser: every bit of the code moves every bit of the hash."""
+    code_F = code_F + np.uint64(0x9E3779B97F4A7C15)
+    code_F = (code_F ^ code_F >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    code_F = (code_F ^ code_F >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return code_F ^ code_F >> np.uint64(31)
+
+
+def unit_vectors(embed: Embed, texts: Sequence[str]) -> np.ndarray:
     """The texts' vectors at length 1 [B, D], float64; a zero vector stays zero.
 
     Raises ValueError where `embed` does not give one finite vector a text.
+
+    >>> unit_vectors(lambda texts: np.array([[3.0, 4.0]]), ["a text"])
+    array([[0.6, 0.8]])
     """
     vector_BD = np.asarray(embed(texts), float)
     if vector_BD.ndim != 2 or len(vector_BD) != len(texts):
@@ -50,7 +136,7 @@ class MeanCosine:
     over, so that no error piles up.
     """
 
-    def __init__(self, embed: Embed = hashed, window: int | None = None) -> None:
+    def __init__(self, embed: Embed = hash_vectors, window: int | None = None) -> None:
         """`embed`: texts -> vectors [B, D] of any length.
 
         Raises ValueError for a window below 1.
@@ -70,7 +156,7 @@ class MeanCosine:
         """More references. Raises ValueError where `embed` gives no finite vectors of one size."""
         if not len(texts):
             return
-        vector_BD = unit(self.embed, texts)
+        vector_BD = unit_vectors(self.embed, texts)
         self._same_size(vector_BD)
         sum_D = vector_BD.sum(0)
         if self._sum_D is not None:
@@ -98,7 +184,7 @@ class MeanCosine:
         """
         if self._sum_D is None or not len(texts):
             return np.zeros(len(texts))
-        vector_BD = unit(self.embed, texts)
+        vector_BD = unit_vectors(self.embed, texts)
         self._same_size(vector_BD)
         return vector_BD @ (self._sum_D / self._count)
 
@@ -111,13 +197,16 @@ class MeanCosine:
 
 
 def diversity(
-    texts: Sequence[str], embed: Embed = hashed, orders: Sequence[int] = (2, 3, 4, 5)
+    texts: Sequence[str], embed: Embed = hash_vectors, orders: Sequence[int] = (2, 3, 4, 5)
 ) -> dict[str, float]:
-    """How alike and how diverse a set of texts is, each compared with all others.
+    """Likeness and diversity of a set of texts, each compared with all others.
 
     Returns self_bleu (mean over i of the mean BLEU of i against each other), bleu_diversity = 1 −
     self_bleu, cosine (mean over pairs), cosine_diversity = 1 − cosine/2; all NaN for fewer than two
     texts.
+
+    >>> diversity(["the same text here now"] * 2)["self_bleu"]
+    1.0
     """
     n = len(texts)
     if n < 2:
@@ -128,7 +217,7 @@ def diversity(
     stored.add(texts)
     own = np.array([_own(len(text.split()), orders) for text in texts])
     self_bleu = float(((n * stored.score(texts) - own) / (n - 1)).mean())
-    vector_BD = unit(embed, texts)
+    vector_BD = unit_vectors(embed, texts)
     sum_D = vector_BD.sum(0)
     cosine = float((sum_D @ sum_D - (vector_BD**2).sum()) / (n * (n - 1)))
     return {
@@ -146,4 +235,4 @@ def _own(length: int, orders: Sequence[int]) -> float:
     if not length:
         return 0.0
     matches = np.maximum(0, length - np.arange(max(orders)))
-    return float(bleu(matches[:, None], length, orders)[0])
+    return float(mean_bleu(matches[:, None], length, orders)[0])

@@ -18,6 +18,9 @@ def front(points_N2: ArrayLike) -> np.ndarray:
     To dominate is to have at least as much in both coordinates, and more in one.
 
     Of equal points all are kept. `points_N2` finite. Raises ValueError for other shapes or values.
+
+    >>> front([(1, 3), (2, 2), (1, 1), (3, 0)])
+    array([0, 1, 3])
     """
     points_N2 = checked_points(points_N2, "points_N2")
     order_N = np.lexsort((-points_N2[:, 1], -points_N2[:, 0]))
@@ -39,6 +42,9 @@ def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike) -> float:
     Σ over the front, from the largest first coordinate down, of (x − reference_x)·(y − the y
     before). A point that is not above the reference in both adds nothing. Raises ValueError for
     wrong shapes or values. Source: Zitzler and Thiele 1998; exact in two dimensions.
+
+    >>> hypervolume([(1, 3), (2, 2)], (0, 0))
+    5.0
     """
     points_N2 = checked_points(points_N2, "points_N2")
     reference_2 = np.asarray(reference_2, float)
@@ -104,6 +110,10 @@ def compare(
     range; alpha: the user's weight in `cobb_douglas`. Where all points agree in a coordinate its
     spread is 0. Raises ValueError for wrong shapes, values that are not finite, or points that do
     not pair up. Source: GTAlign (arXiv 2510.08872), the published comparison of two runs.
+
+    >>> comparison = compare([(1, 1), (2, 0)], [(0, 1), (0, 2)])
+    >>> comparison.first_dominates, comparison.incomparable
+    (1, 1)
     """
     first_N2 = checked_points(first_N2, "first_N2")
     second_N2 = checked_points(second_N2, "second_N2")
@@ -136,7 +146,7 @@ def compare(
 
 
 def _dominates(b_N2: np.ndarray, a_N2: np.ndarray, eps: float) -> np.ndarray:
-    """Whether b ε-dominates a, row by row."""
+    """True where b ε-dominates a, row by row."""
     more_N2 = b_N2 - (a_N2 - eps)
     return np.all(more_N2 >= 0, axis=1) & np.any(more_N2 > 0, axis=1)
 

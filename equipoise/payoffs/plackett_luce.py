@@ -18,6 +18,9 @@ def first_place(reward_N: ArrayLike) -> np.ndarray:
     """P(each comes first) of rewards in logits; they add up to one.
 
     Raises ConfigError where a reward is not finite.
+
+    >>> first_place(np.log([1.0, 3.0]))
+    array([0.25, 0.75])
     """
     values_N = np.asarray(reward_N, float)
     if not np.isfinite(values_N).all():
@@ -27,11 +30,14 @@ def first_place(reward_N: ArrayLike) -> np.ndarray:
 
 
 def one_against_many(reward_A: ArrayLike, opponents: Sequence[ArrayLike]) -> np.ndarray:
-    """P_A: how likely each move comes first against one move of every opponent, exactly.
+    """P_A: the probability that each move comes first against one move of every opponent, exactly.
 
     `reward_A`: of the moves, in logits; `opponents`: each one's policy over the same moves, drawn
     independently. Every joint move is summed over, A^K of them. Raises ConfigError for a policy
     over other moves or rewards that are not finite.
+
+    >>> one_against_many(np.log([1.0, 3.0]), [np.array([1.0, 0.0])])
+    array([0.5 , 0.75])
     """
     values_A = np.asarray(reward_A, float)
     if not np.isfinite(values_A).all():

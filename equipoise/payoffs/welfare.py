@@ -24,6 +24,9 @@ def cobb_douglas(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.nda
 
     `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside. Source: GTAlign
     (arXiv 2510.08872), section 3.
+
+    >>> float(cobb_douglas(4, 9))
+    6.0
     """
     user, llm = _sides(user, llm, weight)
     return np.maximum(user, 0.0) ** weight * np.maximum(llm, 0.0) ** (1 - weight)
@@ -33,13 +36,20 @@ def utilitarian(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.ndar
     """w·user + (1 − w)·llm, `weight` w in [0, 1] the user's.
 
     Raises ValueError for a weight outside.
+
+    >>> float(utilitarian(4, 8, weight=0.25))
+    7.0
     """
     user, llm = _sides(user, llm, weight)
     return weight * user + (1 - weight) * llm
 
 
 def egalitarian(user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-    """min(user, llm): the worse-off side's."""
+    """min(user, llm): the worse-off side's.
+
+    >>> egalitarian([4, 1], [9, 0])
+    array([4., 0.])
+    """
     return np.minimum(*_sides(user, llm))
 
 
@@ -51,6 +61,9 @@ def ces(user: ArrayLike, llm: ArrayLike, rho: float, weight: float = 0.5) -> np.
     For ρ ≤ 0 the welfare is 0 where a side that counts (weight above 0) has 0, which is the limit
     too. `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside, or a ρ that is
     no number. Source: Arrow, Chenery, Minhas and Solow 1961.
+
+    >>> float(ces(2, 6, rho=-1))
+    3.0
     """
     user, llm = _sides(user, llm, weight)
     if np.isnan(rho):
@@ -74,12 +87,20 @@ def ces(user: ArrayLike, llm: ArrayLike, rho: float, weight: float = 0.5) -> np.
 
 
 def user_only(user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-    """The user's alone."""
+    """The user's alone.
+
+    >>> float(user_only(4, 9))
+    4.0
+    """
     return _sides(user, llm)[0]
 
 
 def llm_only(user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-    """The model's alone."""
+    """The model's alone.
+
+    >>> float(llm_only(4, 9))
+    9.0
+    """
     return _sides(user, llm)[1]
 
 
@@ -90,6 +111,9 @@ def nash_bargaining(
 
     `disagreement` (user, llm): what each side has where they do not agree. Source: Nash 1950,
     Econometrica 18.
+
+    >>> float(nash_bargaining(4, 9, disagreement=(1, 7)))
+    6.0
     """
     user, llm = _sides(user, llm)
     user_gain = np.maximum(user - disagreement[0], 0.0)

@@ -1,6 +1,6 @@
-"""How measures of likeness cut a text into words.
+"""Cutting texts into words for measures of likeness.
 
-    whitespace   what stands between white space: "Stop!" is one word
+    whitespace   split at white space: "Stop!" is one word
     words        NLTK's words: sentences by Punkt, then the Penn Treebank's rules, which
                  set punctuation and contractions apart: "Stop", "!"
 
@@ -31,6 +31,9 @@ def splitter(tokens: Tokens) -> Words:
     """The function from a text to its words.
 
     Raises ConfigError for an unknown kind, and where NLTK is not installed.
+
+    >>> splitter("whitespace")("Stop! Now")
+    ['Stop!', 'Now']
     """
     if tokens == "whitespace":
         return str.split

@@ -5,19 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, isfinite
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.component import Component
+from equipoise.errors import DataError
+from equipoise.payoffs.table import PayoffTable
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """`first` met `second`: `value` is 1 when first won, 0 when second won, ½ for a judged tie.
 
-    `weight` is how many such matches it stands for.
+    `weight` is the number of such matches.
     """
 
     first: str
@@ -37,9 +39,7 @@ class Rating:
 
 
 class Duel(NamedTuple):
-    """Two players met and judges scored both answers: judge's name -> (score of the first's, score
-    of the second's).
-    """
+    """A meeting of two players: judge's name -> (score of the first's answer, of the second's)."""
 
     first: str
     second: str
@@ -76,13 +76,20 @@ class Ratings(Component):
         """
         last = generations[-1] if generations else ()
         judged = [duel for duel in last if duel.scores]
-        return self.rate([Outcome(duel.first, duel.second, decided(duel)) for duel in judged], seed)
+        return self.rate(
+            [Outcome(duel.first, duel.second, duel_result(duel)) for duel in judged], seed
+        )
 
 
-def ranked(
+def rank_players(
     names: Sequence[str], value_N: np.ndarray, low_N: np.ndarray, high_N: np.ndarray
 ) -> list[Rating]:
-    """The ratings of `names`, highest first; equal ones in the order of their names."""
+    """The ratings of `names`, highest first; equal ones in the order of their names.
+
+    >>> one_N = np.ones(2)
+    >>> [rating.name for rating in rank_players(["a", "b"], np.array([1.0, 2.0]), one_N, one_N)]
+    ['b', 'a']
+    """
     ratings = [
         Rating(name, float(value), float(low), float(high))
         for name, value, low, high in zip(names, value_N, low_N, high_N, strict=True)
@@ -90,9 +97,113 @@ def ranked(
     return sorted(ratings, key=lambda rating: -rating.value)
 
 
-def decided(duel: Duel) -> float:
+def duel_result(duel: Duel) -> float:
     """1 where the first player's mean score is higher, 0 where the second's is, ½ where they are
     equal.
+
+    >>> duel_result(Duel("a", "b", {"judge": (7, 5), "other": (4, 5)}))
+    1.0
     """
     first, second = (fsum(side) for side in zip(*duel.scores.values(), strict=True))
     return (1 + (first > second) - (first < second)) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """The number of each outcome, so that a rating's cost grows with the players, not the matches.
+
+    `names` are sorted, so the order of the outcomes changes nothing.
+
+    win_NN[i, j]: i beat j. tie_NN[i, j] = tie_NN[j, i]: a tie of the two, counted once in each
+    cell.
+    """
+
+    names: list[str]
+    win_NN: np.ndarray
+    tie_NN: np.ndarray
+
+    @property
+    def games_N(self) -> np.ndarray:
+        """Each player's total weight of games."""
+        return (self.win_NN + self.win_NN.T + self.tie_NN).sum(axis=1)
+
+
+def count_outcomes(outcomes: Sequence[Outcome]) -> Counts:
+    """The pair counts of `outcomes`.
+
+    A player's match against itself says nothing about its strength and is left out.
+
+    Raises DataError for a value other than 0, ½ and 1, and for a weight that is negative or not
+    finite.
+
+    >>> count_outcomes([Outcome("a", "b", 1.0), Outcome("b", "a", 0.0)]).win_NN
+    array([[0., 2.],
+           [0., 0.]])
+    """
+    weight_of: dict[tuple[str, str, float], float] = {}
+    for outcome in outcomes:
+        if not (outcome.weight >= 0 and isfinite(outcome.weight)):
+            raise DataError(
+                f"outcome of '{outcome.first}' and '{outcome.second}': "
+                f"weight {outcome.weight} is not ≥ 0"
+            )
+        key = (outcome.first, outcome.second, outcome.value)
+        weight_of[key] = weight_of.get(key, 0.0) + outcome.weight
+    names = sorted({name for first, second, _ in weight_of for name in (first, second)})
+    index = {name: i for i, name in enumerate(names)}
+    win_NN, tie_NN = np.zeros((2, len(names), len(names)))
+    for (first, second, value), weight in weight_of.items():
+        i, j = index[first], index[second]
+        if value not in (0.0, 0.5, 1.0):
+            raise DataError(
+                f"outcome of '{first}' and '{second}' is {value}; "
+                "it must be 1 (won), 0 (lost) or 0.5 (tie)"
+            )
+        if i == j:
+            continue
+        if value == 0.5:
+            tie_NN[i, j] += weight
+            tie_NN[j, i] += weight
+        else:
+            win_NN[(i, j) if value == 1.0 else (j, i)] += weight
+    return Counts(names, win_NN, tie_NN)
+
+
+def outcome_cells(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The C different outcomes as (first_C, second_C, weight_C, tie_C): first beat second, or tied
+    with it where tie_C, weight_C times.
+
+    >>> first_C, second_C, weight_C, tie_C = outcome_cells(count_outcomes([Outcome("a", "b", 0.5)]))
+    >>> weight_C, tie_C
+    (array([1.]), array([ True]))
+    """
+    win_C2, tie_C2 = np.argwhere(counts.win_NN), np.argwhere(np.triu(counts.tie_NN))
+    weight_C = np.concatenate([counts.win_NN[tuple(win_C2.T)], counts.tie_NN[tuple(tie_C2.T)]])
+    first_C, second_C = np.concatenate([win_C2, tie_C2]).T
+    return first_C, second_C, weight_C, np.arange(len(weight_C)) >= len(win_C2)
+
+
+def table_outcomes(table: PayoffTable) -> list[Outcome]:
+    """A win and a loss for each pair that met, weighted so that a rating's interval is as wide as
+    the table's.
+
+    weight of i beating j = effective[i, j] · (1 + payoff[i, j])/2, where `effective` counts
+    independent meetings: many answers to one prompt are not that many meetings. A tie is half of
+    each. `table`: constant-sum, pay-offs P(i beats j) − P(j beats i).
+
+    >>> from equipoise.payoffs.table import cross_play
+    >>> scores = {"a": {"p1": [3], "p2": [1]}, "b": {"p1": [2], "p2": [2]}}
+    >>> [outcome.weight for outcome in table_outcomes(cross_play(scores))]
+    [1.0, 1.0]
+    """
+    weighted = []
+    effective_NN = table.effective_NN
+    for i, first in enumerate(table.players):
+        for j, second in enumerate(table.players[:i]):
+            if table.count_NN[i, j]:
+                won = (1 + table.payoff_NN[i, j]) / 2
+                lost = (1 - table.payoff_NN[i, j]) / 2
+                weight = effective_NN[i, j]
+                weighted.append(Outcome(first, second, 1.0, float(weight * won)))
+                weighted.append(Outcome(first, second, 0.0, float(weight * lost)))
+    return weighted

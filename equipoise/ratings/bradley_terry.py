@@ -15,8 +15,15 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, ndtri
 
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.ratings.base import Outcome, Rating, Ratings, ranked
-from equipoise.ratings.counts import Counts, cells, count
+from equipoise.ratings.base import (
+    Counts,
+    Outcome,
+    Rating,
+    Ratings,
+    count_outcomes,
+    outcome_cells,
+    rank_players,
+)
 
 
 class BradleyTerry(Ratings):
@@ -47,26 +54,30 @@ class BradleyTerry(Ratings):
         Raises ConfigError when `prior` is 0 and no finite rating exists, DataError for an
         impossible outcome.
         """
-        counts = count(outcomes)
+        counts = count_outcomes(outcomes)
         if not counts.names:
             return []
         if self.prior == 0:
             _finite_or_raise(counts)
-        strength_N = fit(counts, self.prior)
+        strength_N = fit_strengths(counts, self.prior)
         se_N = _standard_error(counts, self.prior, strength_N)
         points = self.scale / np.log(10)
         value_N = self.mean + points * (strength_N - strength_N.mean())
         half_N = points * ndtri(0.975) * se_N
-        return ranked(counts.names, value_N, value_N - half_N, value_N + half_N)
+        return rank_players(counts.names, value_N, value_N - half_N, value_N + half_N)
 
 
-def fit(counts: Counts, prior: float) -> np.ndarray:
-    """strength_N in nats relative to the prior's average player (any origin when prior is 0)."""
+def fit_strengths(counts: Counts, prior: float) -> np.ndarray:
+    """strength_N in nats relative to the prior's average player (any origin when prior is 0).
+
+    >>> fit_strengths(count_outcomes([Outcome("a", "b", 1.0)] * 3), prior=1.0).round(3)
+    array([ 1.171, -1.171])
+    """
     import evalica  # here, since it imports pandas, which takes a second
     import pandas
 
     players = len(counts.names)
-    first_C, second_C, weight_C, tie_C = cells(counts)
+    first_C, second_C, weight_C, tie_C = outcome_cells(counts)
     if prior:
         # The prior's average player is one more, which ties with each of the others.
         first_C = np.concatenate([first_C, np.arange(players)])
@@ -90,7 +101,12 @@ def fit(counts: Counts, prior: float) -> np.ndarray:
 
 
 def fisher_information(counts: Counts, prior: float, strength_N: np.ndarray) -> np.ndarray:
-    """The information [N, N] on the strengths, of the games and of the prior's, per nat²."""
+    """The information [N, N] on the strengths, of the games and of the prior's, per nat².
+
+    >>> fisher_information(count_outcomes([Outcome("a", "b", 1.0)]), 1.0, np.zeros(2))
+    array([[ 0.5 , -0.25],
+           [-0.25,  0.5 ]])
+    """
     wins_NN = counts.win_NN + counts.tie_NN / 2
     chance_NN = expit(strength_N[:, None] - strength_N[None, :])
     # Against the prior's average player, whose strength is 0.
@@ -135,3 +151,47 @@ def _finite_or_raise(counts: Counts) -> None:
             f"{', '.join(map(repr, group[:3]))} and the rest never met, or only one side "
             "ever won. Set prior above 0 or play more matches."
         )
+
+
+def information_gain(
+    outcomes: Sequence[Outcome], names: Sequence[str], prior: float = 1.0
+) -> np.ndarray:
+    """The information on all strengths that one more match of i and j would add, in nats.
+
+        gain_ij = log det(H + p_ij·(1 − p_ij)·d dᵀ) − log det H
+                = log(1 + p_ij·(1 − p_ij)·dᵀ H⁻¹ d),    d = e_i − e_j
+
+    H is the Fisher information of the outcomes under Bradley–Terry with the prior of
+    `BradleyTerry`, p_ij = P(i beats j). A match of two whose strengths are well known, or of whom
+    one nearly always wins, adds little.
+
+    Args: names: the players, met or not [N]; prior: games of each player against an average one,
+    half won, above 0. Returns gain_NN [N, N], symmetric, 0 on its diagonal. Raises ValueError for a
+    prior that is not above 0, for names that occur twice, and for an outcome of another player.
+    Source: D-optimal design for paired comparisons; the matrix determinant lemma.
+
+    >>> information_gain([Outcome("a", "b", 1.0)] * 8, ["a", "b", "c"]).argmax(axis=1)
+    array([2, 2, 1])
+    """
+    if prior <= 0:
+        raise ValueError(f"prior is {prior}; it must be above 0")
+    if len(set(names)) < len(names):
+        raise ValueError("names holds a player twice")
+    # A match of nobody against nobody names the players that never met.
+    unmet = [Outcome(name, name, 0.5, 0.0) for name in names]
+    counts = count_outcomes([*outcomes, *unmet])
+    strangers = set(counts.names) - set(names)
+    if strangers:
+        raise ValueError(f"outcomes of players without a name: {sorted(strangers)}")
+    if not counts.names:
+        return np.zeros((0, 0))
+    strength_N = fit_strengths(counts, prior)
+    covariance_NN = np.linalg.inv(fisher_information(counts, prior, strength_N))
+    variance_N = np.diag(covariance_NN)
+    apart_NN = variance_N[:, None] + variance_N[None, :] - 2 * covariance_NN
+    chance_NN = expit(strength_N[:, None] - strength_N[None, :])
+    gain_NN = np.log1p(chance_NN * (1 - chance_NN) * np.maximum(apart_NN, 0.0))
+    np.fill_diagonal(gain_NN, 0.0)
+    place = {name: i for i, name in enumerate(counts.names)}
+    order_N = [place[name] for name in names]
+    return gain_NN[np.ix_(order_N, order_N)]

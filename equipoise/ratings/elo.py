@@ -17,8 +17,15 @@ from typing import Literal, cast
 import numpy as np
 from pydantic import Field
 
-from equipoise.ratings.base import Outcome, Rating, Ratings, ranked
-from equipoise.ratings.counts import Counts, cells, count
+from equipoise.ratings.base import (
+    Counts,
+    Outcome,
+    Rating,
+    Ratings,
+    count_outcomes,
+    outcome_cells,
+    rank_players,
+)
 from equipoise.seeds import generator
 
 
@@ -53,14 +60,14 @@ class Elo(Ratings):
 
         Raises DataError for an impossible outcome.
         """
-        counts = count(outcomes)
+        counts = count_outcomes(outcomes)
         if len(counts.names) < 2:
             value_N = np.full(len(counts.names), self.initial)
-            return ranked(counts.names, value_N, value_N, value_N)
+            return rank_players(counts.names, value_N, value_N, value_N)
         low_N, value_N, high_N = np.quantile(self._walks(counts, seed), [0.025, 0.5, 0.975], axis=0)
         idle_N = counts.games_N == 0
         low_N[idle_N] = high_N[idle_N] = np.nan
-        return ranked(counts.names, value_N, low_N, high_N)
+        return rank_players(counts.names, value_N, low_N, high_N)
 
     def _walks(self, counts: Counts, seed: int) -> np.ndarray:
         """The ends of the walks, [resamples, N]."""
@@ -100,4 +107,4 @@ def _cells(counts: Counts, prior: float) -> tuple[np.ndarray, np.ndarray, np.nda
     games_NN = counts.win_NN + counts.win_NN.T + counts.tie_NN
     share_NN = games_NN / np.maximum(counts.games_N[:, None], np.finfo(float).tiny)
     prior_NN = prior * (share_NN + share_NN.T) / 4
-    return cells(replace(counts, win_NN=counts.win_NN + prior_NN))
+    return outcome_cells(replace(counts, win_NN=counts.win_NN + prior_NN))

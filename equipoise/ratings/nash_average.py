@@ -17,8 +17,7 @@ from scipy.optimize import linprog, minimize
 from scipy.special import softmax
 
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.ratings.base import Outcome, Rating, Ratings, ranked
-from equipoise.ratings.counts import Counts, count
+from equipoise.ratings.base import Counts, Outcome, Rating, Ratings, count_outcomes, rank_players
 from equipoise.seeds import generator
 
 # Pay-offs that differ less count as equal: the precision of the linear programme.
@@ -49,14 +48,14 @@ class NashAverage(Ratings):
         Raises ConfigError where two players never met, since a missing pay-off is not 0, and
         DataError for an impossible outcome.
         """
-        counts = count(outcomes)
+        counts = count_outcomes(outcomes)
         if not counts.names:
             return []
         value_N = _values(_payoff(counts))
         resampled = [_values(payoff_NN) for payoff_NN in self._resampled(counts, seed)]
         value_RN = np.stack([value_N, *resampled])
         low_N, high_N = np.quantile(value_RN, [0.025, 0.975], axis=0)
-        return ranked(
+        return rank_players(
             counts.names, value_N, np.minimum(low_N, value_N), np.maximum(high_N, value_N)
         )
 
@@ -107,6 +106,9 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
     payoff[i, j]), λ from the convex dual min_λ log Σ_j exp(…), free for those players, ≥ 0 for the
     rest. Raises EquipoiseError where a solver fails. Source: Balduzzi et al. 2018, arXiv
     1806.02643, theorem 1.
+
+    >>> max_entropy_nash(np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])).round(3)
+    array([0.333, 0.333, 0.333])
     """
     players = len(payoff_NN)
     weight_N, inside_N = _support(payoff_NN)
@@ -140,7 +142,7 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
 
 def _support(payoff_NN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """An equilibrium (its weights not normalised) that holds every player that is in any
-    equilibrium, and whether each player is.
+    equilibrium, and a mask of those players.
     """
     players = len(payoff_NN)
     eye_NN = np.eye(players)

@@ -15,8 +15,14 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from equipoise.ratings.base import Outcome, Rating, Ratings, ranked
-from equipoise.ratings.counts import cells, count
+from equipoise.ratings.base import (
+    Outcome,
+    Rating,
+    Ratings,
+    count_outcomes,
+    outcome_cells,
+    rank_players,
+)
 from equipoise.seeds import generator
 
 
@@ -35,7 +41,7 @@ class OpenSkill(Ratings):
     sigma: float = Field(
         25 / 3, gt=0, description="σ of a player before its first match, in units of μ"
     )
-    beta: float = Field(25 / 6, gt=0, description="how much chance a match has, in units of μ")
+    beta: float = Field(25 / 6, gt=0, description="the chance in a match, in units of μ")
     passes: int = Field(10, ge=2, description="shuffled passes through the matches")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
@@ -43,10 +49,10 @@ class OpenSkill(Ratings):
 
         Raises DataError for an impossible outcome.
         """
-        counts = count(outcomes)
+        counts = count_outcomes(outcomes)
         if not counts.names:
             return []
-        first_C, second_C, weight_C, tie_C = cells(counts)
+        first_C, second_C, weight_C, tie_C = outcome_cells(counts)
         rng = generator(seed, "openskill")
         mu_PN, sigma_PN = np.empty((2, self.passes, len(counts.names)))
         for mu_N, sigma_N in zip(mu_PN, sigma_PN, strict=True):
@@ -57,7 +63,7 @@ class OpenSkill(Ratings):
             )
         value_N = mu_PN.mean(0)
         half_N = 1.959964 * np.sqrt((sigma_PN**2).mean(0) + mu_PN.var(0, ddof=1))
-        return ranked(counts.names, value_N, value_N - half_N, value_N + half_N)
+        return rank_players(counts.names, value_N, value_N - half_N, value_N + half_N)
 
     def _walk(
         self, players: int, first_M: np.ndarray, second_M: np.ndarray, tie_M: np.ndarray

@@ -271,6 +271,9 @@ def weighted_means(scores: JudgeScores, ratings: Mapping[str, float]) -> tuple[f
     of SPARTA's pair. Raises ConfigError without scores and for a judge that `ratings`
     lacks, DataError for a score that is no finite number. Source: SPARTA, arXiv
     2506.04721.
+
+    >>> weighted_means({"a": (8, 4), "b": (5, 5)}, {"a": 100.0, "b": 50.0})
+    (7.0, 4.333333333333333)
     """
     if not scores:
         raise ConfigError("reputation: a duel without scores has no means; leave it out")
@@ -297,6 +300,9 @@ def weighted_means(scores: JudgeScores, ratings: Mapping[str, float]) -> tuple[f
 def gap_factor(rating: float, other: float, deviation: float) -> float:
     """|Φ(z) − Φ(−z)| = erf(|z|/√2), z = (rating − other)/deviation: in [0, 1], the same
     for both sides.
+
+    >>> round(gap_factor(110, 100, 10), 3)
+    0.683
     """
     return erf(abs(rating - other) / deviation / sqrt(2))
 
@@ -314,6 +320,9 @@ def player_weights(
     added. After iteration `until` nothing changes. normal: 1 for all. Equal ratings go by name.
     Where no names are known: {}, which is 1 for all. Raises ConfigError for an unknown kind or too
     few previous ratings. Source: SPARTA, arXiv 2506.04721, and its released code.
+
+    >>> player_weights("dynamic", 2, [{"a": 100, "b": 90}, {"a": 95, "b": 99}])
+    {'a': 0.0, 'b': 1.0}
     """
     if kind not in get_args(Scores):
         raise ConfigError(

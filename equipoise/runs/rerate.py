@@ -14,8 +14,7 @@ from equipoise.evaluation.held_out import HeldOut
 from equipoise.judges.base import mean_grades
 from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
 from equipoise.payoffs.table import Meeting, tally
-from equipoise.ratings.base import Duel, Rating, Ratings, decided
-from equipoise.ratings.outcomes import outcomes
+from equipoise.ratings.base import Duel, Rating, Ratings, duel_result, table_outcomes
 from equipoise.runs.arena import RunArena
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.open_run import OpenRun
@@ -119,7 +118,7 @@ def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
 def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:
     """A warning where the last generation's wins go round in circles, else nothing."""
     results = [
-        Meeting(duel.first, duel.second, 2 * decided(duel) - 1) for duel in last if duel.scores
+        Meeting(duel.first, duel.second, 2 * duel_result(duel) - 1) for duel in last if duel.scores
     ]
     payoff_NN = tally(results, names).payoff_NN
     if not np.isfinite(payoff_NN).all():
@@ -140,6 +139,6 @@ def _league(run: RunDirectory, ratings: Ratings) -> Rerating:
     last = max(t for _, t, *_ in measured)
     with OpenRun(run) as opened:
         table = evaluation.table(RunArena(opened), last)
-    rated = tuple(ratings.rate(outcomes(table), run.config.seed))
+    rated = tuple(ratings.rate(table_outcomes(table), run.config.seed))
     warning = cyclic_warning(cyclic_triples(table.complete()))
     return Rerating("league", ratings.kind, (rated,), warning)

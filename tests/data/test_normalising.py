@@ -25,26 +25,26 @@ NOTHING = [{}] * 4
 
 
 def test_each_source_gets_its_own_scale_and_the_pay_off_stays_on_record():
-    found = normalise(method="z_score").applied(episodes(EASY_AND_HARD), SOURCES, NOTHING)
+    found = normalise(method="z_score").apply(episodes(EASY_AND_HARD), SOURCES, NOTHING)
     assert [one.reward for one in found] == pytest.approx([1, -1, 1, -1])
     assert [one.parts["score"] for one in found] == EASY_AND_HARD
     assert all(sum(one.parts.values()) == pytest.approx(one.reward) for one in found)
 
 
 def test_all_together_keeps_the_gap_between_sources():
-    found = normalise(method="rank", by="all").applied(episodes(EASY_AND_HARD), SOURCES, NOTHING)
+    found = normalise(method="rank", by="all").apply(episodes(EASY_AND_HARD), SOURCES, NOTHING)
     assert [one.reward for one in found] == pytest.approx([1, 2 / 3, 1 / 3, 0])
 
 
 def test_roles_are_never_mixed():
     both = [*episodes([1.0, 0.0], "assistant"), *episodes([10.0, 5.0], "user")]
-    found = normalise(method="min_max").applied(both, ["one"] * 4, NOTHING)
+    found = normalise(method="min_max").apply(both, ["one"] * 4, NOTHING)
     assert [one.reward for one in found] == pytest.approx([1, 0, 1, 0])
 
 
 def test_none_changes_nothing():
     given = episodes(EASY_AND_HARD)
-    assert normalise().applied(given, SOURCES, NOTHING) == given
+    assert normalise().apply(given, SOURCES, NOTHING) == given
 
 
 def test_sides_are_normalised_apart_and_joined():
@@ -52,7 +52,7 @@ def test_sides_are_normalised_apart_and_joined():
         {"user": u, "llm": l} for u, l in ((0.2, 100.0), (0.1, 300.0), (0.3, 200.0), (0.0, 0.0))
     ]
     apart = normalise(method="min_max", by="all", apart=True, welfare={"kind": "utilitarian"})
-    found = apart.applied(episodes(EASY_AND_HARD), SOURCES, sides)
+    found = apart.apply(episodes(EASY_AND_HARD), SOURCES, sides)
     assert [one.reward for one in found] == pytest.approx(
         np.array([2 / 3 + 1 / 3, 1 / 3 + 1, 1 + 2 / 3, 0]) / 2
     )
@@ -61,14 +61,14 @@ def test_sides_are_normalised_apart_and_joined():
 def test_the_user_is_the_user():
     sides = [{"user": 0.0, "llm": 9.0}, {"user": 1.0, "llm": 3.0}]
     apart = normalise(method="min_max", apart=True, welfare={"kind": "user_only"})
-    found = apart.applied(episodes([0.5, 0.5]), ["a", "a"], sides)
+    found = apart.apply(episodes([0.5, 0.5]), ["a", "a"], sides)
     assert [one.reward for one in found] == [0.0, 1.0]
 
 
 def test_a_side_that_nobody_gave_is_named():
     apart = normalise(method="rank", apart=True, welfare={"kind": "cobb_douglas"})
     with pytest.raises(ConfigError, match="no utility 'llm' to keep apart; it has score, user"):
-        apart.applied(episodes([1.0]), ["a"], [{"score": 1.0, "user": 1.0}])
+        apart.apply(episodes([1.0]), ["a"], [{"score": 1.0, "user": 1.0}])
 
 
 @pytest.mark.parametrize(

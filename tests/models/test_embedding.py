@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from equipoise.errors import ConfigError, ModelError
 from equipoise.models.embedding import Embedding
 from equipoise.models.resources import Resources
-from equipoise.payoffs.hashing import hashed
+from equipoise.payoffs.diversity import hash_vectors
 
 TEXTS = [
     "how do i bake bread",
@@ -83,7 +83,7 @@ def alone(place, text: str, longest: int = 24) -> np.ndarray:
 
 
 def test_hashed_is_the_default_of_payoffs():
-    assert opened(kind="hashed") is hashed
+    assert opened(kind="hashed") is hash_vectors
 
 
 @pytest.mark.long

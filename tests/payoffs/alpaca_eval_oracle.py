@@ -1,5 +1,5 @@
 """What the published package alpaca-eval makes of made-up annotations: the golden numbers of
-`test_length_control.py`. Run by hand where that package is installed:
+`test_length_controlled_win_rates.py`. Run by hand where that package is installed:
 
     pip install alpaca-eval==0.6.6 patsy scikit-learn
     python -m tests.payoffs.alpaca_eval_oracle

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.utilities import VARIANTS, reward
-from equipoise.payoffs.bleu import bleu, text_bleu
-from equipoise.payoffs.self_bleu import SelfBleu
+from equipoise.payoffs.bleu import SelfBleu, bleu, text_bleu
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "the", "dog"]), max_size=12).map(" ".join)
 

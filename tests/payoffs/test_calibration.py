@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_expit
 
-from equipoise.payoffs.calibration import calibrated
+from equipoise.payoffs.judge_agreement import calibrate
 
 
 def people(slope, n, seed=0):
@@ -16,7 +16,7 @@ def people(slope, n, seed=0):
 
 def test_a_known_slope_is_recovered_and_beats_a_coin():
     lead_n, preferred_n = people(0.7, 4000)
-    calibration = calibrated(lead_n, preferred_n)
+    calibration = calibrate(lead_n, preferred_n)
     assert calibration is not None
     assert calibration.low < 0.7 < calibration.high
     assert calibration.high - calibration.low < 0.1
@@ -33,7 +33,7 @@ def test_the_slope_is_the_penalised_maximum():
         each_n += (1 - preferred_n) * log_expit(-slope * lead_n)
         return -each_n.sum() + slope**2 * squared / 18
 
-    calibration = calibrated(lead_n, preferred_n)
+    calibration = calibrate(lead_n, preferred_n)
     assert calibration is not None
     best = minimize_scalar(penalised, bracket=(0, 3)).x
     assert calibration.slope == pytest.approx(best, rel=1e-4)
@@ -41,7 +41,7 @@ def test_the_slope_is_the_penalised_maximum():
 
 def test_who_is_always_right_has_a_finite_slope_and_who_is_always_wrong_its_negative():
     lead_n = np.array([1.0, -2.0, 3.0, -1.0, 2.0, 1.5])
-    right, wrong = calibrated(lead_n, lead_n > 0), calibrated(lead_n, lead_n < 0)
+    right, wrong = calibrate(lead_n, lead_n > 0), calibrate(lead_n, lead_n < 0)
     assert right is not None and wrong is not None
     assert 0 < right.slope < 20 and wrong.slope == pytest.approx(-right.slope)
 
@@ -49,16 +49,16 @@ def test_who_is_always_right_has_a_finite_slope_and_who_is_always_wrong_its_nega
 def test_leads_that_say_nothing_are_no_better_than_a_coin():
     lead_n, _ = people(0.0, 2000, seed=3)
     _, preferred_n = people(0.0, 2000, seed=4)
-    calibration = calibrated(lead_n, preferred_n)
+    calibration = calibrate(lead_n, preferred_n)
     assert calibration is not None
     assert calibration.low < 0 < calibration.high
     assert calibration.log_loss == pytest.approx(np.log(2), abs=2e-3)
 
 
 def test_too_little_to_say_and_wrong_input():
-    assert calibrated([1.0, 2.0], [1.0, 0.0]) is None
-    assert calibrated(np.zeros(10), np.ones(10)) is None
+    assert calibrate([1.0, 2.0], [1.0, 0.0]) is None
+    assert calibrate(np.zeros(10), np.ones(10)) is None
     with pytest.raises(ValueError, match="shapes"):
-        calibrated([1.0], [1.0, 0.0])
+        calibrate([1.0], [1.0, 0.0])
     with pytest.raises(ValueError, match="outside"):
-        calibrated(np.ones(6), np.full(6, 1.5))
+        calibrate(np.ones(6), np.full(6, 1.5))

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
 from equipoise.errors import ConfigError
-from equipoise.payoffs.diversity import MeanCosine, SelfBleu, diversity
-from equipoise.payoffs.hashing import hashed
+from equipoise.payoffs.diversity import MeanCosine, SelfBleu, diversity, hash_vectors
 
 WORDS = (
     ["the"] * 3
@@ -51,7 +50,7 @@ def direct(text: str, references: list[str], orders=(2, 3, 4, 5)) -> float:
 
 def direct_cosine(text: str, references: list[str]) -> float:
     return (
-        float(np.mean([hashed([text])[0] @ hashed([r])[0] for r in references]))
+        float(np.mean([hash_vectors([text])[0] @ hash_vectors([r])[0] for r in references]))
         if references
         else 0.0
     )
@@ -100,7 +99,7 @@ def test_words_are_those_of_nltk():
 
 
 def test_a_window_keeps_words_as_they_were_cut(monkeypatch):
-    monkeypatch.setattr("equipoise.payoffs.self_bleu.SLACK", 0)
+    monkeypatch.setattr("equipoise.payoffs.bleu.SLACK", 0)
     stored, fresh = SelfBleu(window=2, tokens="words"), SelfBleu(tokens="words")
     for text in TEXTS[:4]:
         stored.add([text])
@@ -146,7 +145,7 @@ def test_self_bleu_is_as_defined_for_texts_that_repeat_themselves(references, te
 @pytest.mark.parametrize(("make", "plain"), [(SelfBleu, direct), (MeanCosine, direct_cosine)])
 def test_a_window_counts_the_newest_texts_alone(make, plain, monkeypatch):
     monkeypatch.setattr(
-        "equipoise.payoffs.self_bleu.SLACK", 5
+        "equipoise.payoffs.bleu.SLACK", 5
     )  # so that the index is made anew on the way
     dice, stored, references = random.Random(4), make(window=7), []
     for size in (1, 5, 2, 20, 3, 1, 1, 9):
@@ -161,7 +160,7 @@ def test_a_window_counts_the_newest_texts_alone(make, plain, monkeypatch):
 
 
 def test_a_window_bounds_what_is_kept(monkeypatch):
-    monkeypatch.setattr("equipoise.payoffs.self_bleu.SLACK", 5)
+    monkeypatch.setattr("equipoise.payoffs.bleu.SLACK", 5)
     stored = SelfBleu(window=10)
     for n in range(200):
         stored.add([f"attack number {n}"])
@@ -259,7 +258,7 @@ def test_fewer_than_two_texts_have_no_diversity(texts):
 
 
 def test_hashed_vectors_are_unit_and_near_for_like_texts():
-    like, also, other, empty = hashed(
+    like, also, other, empty = hash_vectors(
         ["How do I bake bread?", "how do I  BAKE bread", "Rivers flow to seas", " \n"]
     )
     assert [np.linalg.norm(v) for v in (like, also, other, empty)] == pytest.approx([1, 1, 1, 0])
@@ -268,15 +267,17 @@ def test_hashed_vectors_are_unit_and_near_for_like_texts():
 
 def test_a_hashed_vector_is_of_the_text_alone():
     texts = ["one text", "", "another, longer text with Ünïcödé and \ud800", "one text", "x"]
-    together = hashed(texts)
-    np.testing.assert_array_equal(together, np.concatenate([hashed([text]) for text in texts]))
-    many = hashed([f"text {n}" for n in range(1500)])
-    np.testing.assert_array_equal(many[1400:1402], hashed(["text 1400", "text 1401"]))
-    assert hashed([]).shape == (0, 512)
+    together = hash_vectors(texts)
+    np.testing.assert_array_equal(
+        together, np.concatenate([hash_vectors([text]) for text in texts])
+    )
+    many = hash_vectors([f"text {n}" for n in range(1500)])
+    np.testing.assert_array_equal(many[1400:1402], hash_vectors(["text 1400", "text 1401"]))
+    assert hash_vectors([]).shape == (0, 512)
 
 
 def test_another_process_hashes_alike():
-    code = "from equipoise.payoffs.hashing import hashed; print(repr(hashed(['one text'])[0].sum().item()))"
+    code = "from equipoise.payoffs.diversity import hash_vectors; print(repr(hash_vectors(['one text'])[0].sum().item()))"
     told = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONHASHSEED": "5"},
@@ -284,4 +285,4 @@ def test_another_process_hashes_alike():
         text=True,
         check=True,
     )
-    assert float(told.stdout) == hashed(["one text"])[0].sum()
+    assert float(told.stdout) == hash_vectors(["one text"])[0].sum()

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from equipoise.ratings.base import Outcome
-from equipoise.ratings.bradley_terry import fisher_information, fit
-from equipoise.ratings.counts import count
-from equipoise.ratings.next_match import information_gain
+from equipoise.ratings.base import Outcome, count_outcomes
+from equipoise.ratings.bradley_terry import fisher_information, fit_strengths, information_gain
 
 NAMES = ["c", "a", "b", "new"]
 PLAYED = [
@@ -19,12 +17,12 @@ PLAYED = [
 
 def test_the_gain_is_that_of_the_determinant():
     gain_NN = information_gain(PLAYED, NAMES)
-    counts = count([*PLAYED, Outcome("new", "new", 0.5, 0.0)])
-    strength_N = fit(counts, 1.0)
+    counts = count_outcomes([*PLAYED, Outcome("new", "new", 0.5, 0.0)])
+    strength_N = fit_strengths(counts, 1.0)
     before_NN = fisher_information(counts, 1.0, strength_N)
     for first, second in (("a", "b"), ("c", "new"), ("b", "new")):
         i, j = counts.names.index(first), counts.names.index(second)
-        more = count([*PLAYED, Outcome("new", "new", 0.5, 0), Outcome(first, second, 1)])
+        more = count_outcomes([*PLAYED, Outcome("new", "new", 0.5, 0), Outcome(first, second, 1)])
         # The same strengths: what is asked is the information, not its outcome.
         after_NN = fisher_information(more, 1.0, strength_N)
         expected = np.linalg.slogdet(after_NN)[1] - np.linalg.slogdet(before_NN)[1]

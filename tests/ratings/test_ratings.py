@@ -11,12 +11,18 @@ from scipy.optimize import minimize
 from scipy.special import log_expit
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.payoffs.preference import cross_play
-from equipoise.ratings.base import Duel, Outcome, Ratings, decided
-from equipoise.ratings.counts import cells, count
+from equipoise.payoffs.table import cross_play
+from equipoise.ratings.base import (
+    Duel,
+    Outcome,
+    Ratings,
+    count_outcomes,
+    duel_result,
+    outcome_cells,
+)
+from equipoise.ratings.base import table_outcomes as table_outcomes
 from equipoise.ratings.elo import Elo, _cells
 from equipoise.ratings.openskill import OpenSkill
-from equipoise.ratings.outcomes import outcomes as table_outcomes
 from equipoise.seeds import generator
 
 POINTS = 400 / np.log(10)
@@ -212,7 +218,7 @@ def test_unknown_settings_are_refused():
 
 
 def test_counts_by_hand():
-    counts = count(
+    counts = count_outcomes(
         [
             Outcome("b", "a", 1, 2),
             Outcome("b", "a", 0),
@@ -246,7 +252,7 @@ def test_bradley_terry_maximises_its_posterior_and_reads_the_error_off_its_curva
         *simulated(np.array([0.0, 0.5, 1.0, 2.0]), 80, seed=6, ties=0.1),
         Outcome("never lost", "p0", 1, 5),
     ]
-    counts = count(played)
+    counts = count_outcomes(played)
     wins_NN = counts.win_NN + counts.tie_NN / 2
     n = len(counts.names)
 
@@ -336,7 +342,7 @@ def test_elo_agrees_with_bradley_terry_within_its_jitter():
 
 
 def test_elos_prior_is_as_many_games_a_player_as_it_says():
-    counts = count(simulated(np.arange(4) * 0.5, 300, seed=9, ties=0.2))
+    counts = count_outcomes(simulated(np.arange(4) * 0.5, 300, seed=9, ties=0.2))
     first_C, second_C, weight_C, tie_C = _cells(counts, 3.0)
     without = _cells(counts, 0.0)[2]
     assert weight_C.sum() - without.sum() == pytest.approx(3.0 * 4 / 2)
@@ -379,8 +385,8 @@ def test_openskills_interval_holds_the_chance_of_the_passes_too():
     played = [Outcome(first, second, 1.0) for first, second in ("ab", "bc", "ca", "ab")]
     played += [Outcome("a", "c", 0.5)] * 3
     rated = OpenSkill(passes=4, beta=2.0).rate(played, seed=3)
-    counts = count(played)
-    first_C, second_C, weight_C, tie_C = cells(counts)
+    counts = count_outcomes(played)
+    first_C, second_C, weight_C, tie_C = outcome_cells(counts)
     dice, model = generator(3, "openskill"), PlackettLuce(beta=2.0, tau=0.0)
     means, variances = [], []
     for _ in range(4):
@@ -406,7 +412,7 @@ def test_openskills_interval_holds_the_chance_of_the_passes_too():
 def test_elos_interval_is_the_middle_95_percent_of_its_walks():
     played = [Outcome("a", "b", 1.0)] * 30 + [Outcome("b", "a", 1.0)] * 20
     elo = Elo(length=60)
-    ends_RN = elo._walks(count(played), 5)
+    ends_RN = elo._walks(count_outcomes(played), 5)
     low_N, middle_N, high_N = np.quantile(ends_RN, [0.025, 0.5, 0.975], axis=0)
     rated = {r.name: r for r in elo.rate(played, seed=5)}
     for n, name in enumerate("ab"):
@@ -469,11 +475,11 @@ def test_training_ratings_of_outcomes_looks_at_the_last_generation_alone(kind):
 
 
 def test_training_ratings_decides_by_the_mean_of_the_scores():
-    assert decided(Duel("a", "b", {"c": (9, 1), "d": (2, 3)})) == 1
-    assert decided(Duel("a", "b", {"c": (5, 5), "d": (2, 3)})) == 0
+    assert duel_result(Duel("a", "b", {"c": (9, 1), "d": (2, 3)})) == 1
+    assert duel_result(Duel("a", "b", {"c": (5, 5), "d": (2, 3)})) == 0
     assert (
-        decided(Duel("a", "b", {"c": (0.1, 0.3), "d": (0.5, 0.3)}))
-        == decided(Duel("a", "b", {"c": (2, 2)}))
+        duel_result(Duel("a", "b", {"c": (0.1, 0.3), "d": (0.5, 0.3)}))
+        == duel_result(Duel("a", "b", {"c": (2, 2)}))
         == 0.5
     )
     best, _ = Ratings.build("bradley_terry").training_ratings(

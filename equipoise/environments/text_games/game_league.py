@@ -20,7 +20,7 @@ from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import mean_interval
 from equipoise.payoffs.table import Meeting, PayoffTable, tally
-from equipoise.ratings.outcomes import outcomes
+from equipoise.ratings.base import table_outcomes
 from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
 
@@ -161,7 +161,7 @@ def _win_rate(results: Sequence[Meeting], player: str, start: str) -> Estimate:
 def _ratings(arena: Arena, table: PayoffTable) -> list[RatingRecord]:
     if len(table.players) < 2:
         return []
-    return [RatingRecord.of(rating) for rating in arena.ratings.rate(outcomes(table))]
+    return [RatingRecord.of(rating) for rating in arena.ratings.rate(table_outcomes(table))]
 
 
 def _known(value: float) -> float | None:

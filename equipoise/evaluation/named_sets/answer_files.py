@@ -10,7 +10,7 @@ from typing import Any
 
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.item_scores import Answer, Item
-from equipoise.payoffs.style_control import style
+from equipoise.payoffs.controlled_win_rates import style
 from equipoise.prompts.prompt_files import find, read
 from equipoise.types import record_id
 

@@ -37,8 +37,13 @@ from equipoise.evaluation.named_sets.published_set import (
     with_defaults,
 )
 from equipoise.judges.base import Judge, JudgeContext
-from equipoise.payoffs.length_control import Anchors, length_controlled_interval
-from equipoise.payoffs.style_control import style, style_controlled_interval, style_differences
+from equipoise.payoffs.controlled_win_rates import (
+    Anchors,
+    length_controlled_interval,
+    style,
+    style_controlled_interval,
+    style_differences,
+)
 from equipoise.types import Prompt, record_id, user
 
 ARENA_HARD_CRITERIA = (

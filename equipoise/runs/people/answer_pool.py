@@ -11,7 +11,7 @@ import numpy as np
 
 from equipoise import seeds
 from equipoise.ratings.base import Outcome
-from equipoise.ratings.next_match import information_gain
+from equipoise.ratings.bradley_terry import information_gain
 from equipoise.runs.ledger import MEETING, Ledger
 from equipoise.runs.people.journal import CHANCE, AnswerRef, HumanVote, first_votes, pair_id
 from equipoise.types import Match, Message, PlayerId, record_id

@@ -21,8 +21,8 @@ from equipoise.evaluation.judge_opinions import (
     readings,
     voter_agreement,
 )
-from equipoise.payoffs.calibration import Calibration, calibrated
 from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.judge_agreement import Calibration, calibrate
 from equipoise.ratings.base import Rating, Ratings
 from equipoise.ratings.bradley_terry import BradleyTerry
 from equipoise.report.people import MOST_REASONS, JudgeRow, ReasonRow, people_section
@@ -177,7 +177,7 @@ def _calibration(
         if {"1", "2"} <= scores.keys():
             leads.append((scores["1"] - scores["2"], preferred[each.match]))
     lead_n, preferred_n = np.array(leads).reshape(-1, 2).T
-    return calibrated(lead_n, preferred_n)
+    return calibrate(lead_n, preferred_n)
 
 
 def people_sections(run: RunDirectory) -> Iterator[Section]:

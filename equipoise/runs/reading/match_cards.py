@@ -10,8 +10,7 @@ from itertools import combinations
 from statistics import fmean
 
 from equipoise.evaluation.measures import History, Measures, Sample, StageRecord
-from equipoise.payoffs.preference import meeting
-from equipoise.payoffs.table import Meeting, PayoffTable, tally
+from equipoise.payoffs.table import Meeting, PayoffTable, preference, tally
 from equipoise.report.recorded_sections import CardAnswer, MatchCard, Tokens
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
@@ -151,7 +150,7 @@ def _results(match: Match, judgement: Judgement | None, utility: str) -> Iterato
     values: dict[tuple[str, str], list[float | None]] = defaultdict(list)
     for (a, first), (b, second) in combinations(seats, 2):
         if first.name != second.name:
-            value = meeting(scores.get(a), scores.get(b))
+            value = preference(scores.get(a), scores.get(b))
             values[first.name, second.name].append(value)
     for (first, second), every in values.items():
         judged = [value for value in every if value is not None]

@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.payoffs.normalisation import Method, normalised
+from equipoise.data.normalising import Method, normalise
 
 METHODS = get_args(Method)
 values = st.lists(st.tuples(st.integers(-20, 20), st.sampled_from("abc")), min_size=1, max_size=15)
 
 
 def test_known_values():
-    of = lambda method: normalised([1, 2, 3, 10], ["a"] * 4, method)  # noqa: E731
+    of = lambda method: normalise([1, 2, 3, 10], ["a"] * 4, method)  # noqa: E731
     assert of("none").tolist() == [1, 2, 3, 10]
     assert of("min_max") == pytest.approx([0, 1 / 9, 2 / 9, 1])
     assert of("z_score") == pytest.approx([(x - 4) / np.sqrt(12.5) for x in (1, 2, 3, 10)])
     assert of("robust_z") == pytest.approx([(x - 2.5) / 1.4826 for x in (1, 2, 3, 10)])
-    assert normalised([5, 1, 5, 7], [0] * 4, "rank") == pytest.approx([0.5, 0, 0.5, 1])
+    assert normalise([5, 1, 5, 7], [0] * 4, "rank") == pytest.approx([0.5, 0, 0.5, 1])
 
 
 def test_half_of_a_group_at_one_value_is_not_without_width():
-    value_B = normalised([0, 0, 0, 1], ["a"] * 4, "robust_z")
+    value_B = normalise([0, 0, 0, 1], ["a"] * 4, "robust_z")
     assert value_B == pytest.approx([0, 0, 0, 4 / np.sqrt(np.pi / 2)])
 
 
@@ -31,7 +31,7 @@ def test_half_of_a_group_at_one_value_is_not_without_width():
     ("method", "constant"), [("z_score", 0), ("robust_z", 0), ("min_max", 0.5), ("rank", 0.5)]
 )
 def test_a_group_of_one_value_says_nothing(method, constant):
-    value_B = normalised([0.1, 0.1, 0.1, 7.0, 1, 2], ["a", "a", "a", "b", "c", "c"], method)
+    value_B = normalise([0.1, 0.1, 0.1, 7.0, 1, 2], ["a", "a", "a", "b", "c", "c"], method)
     assert value_B[:4].tolist() == [constant] * 4
     assert value_B[4] < value_B[5]
 
@@ -43,11 +43,11 @@ def test_groups_are_apart_and_neither_unit_nor_origin_counts(rows, method, unit,
         np.array([row[0] for row in rows], float),
         np.array([row[1] for row in rows]),
     )
-    result_B = normalised(value_B, group_B, method)
+    result_B = normalise(value_B, group_B, method)
     for group in np.unique(group_B):
         mine_B = group_B == group
         other_B = np.where(mine_B, value_B * unit + origin, value_B - 100)
-        assert normalised(other_B, group_B, method)[mine_B] == pytest.approx(
+        assert normalise(other_B, group_B, method)[mine_B] == pytest.approx(
             result_B[mine_B], abs=1e-9
         )
         order = np.argsort(value_B[mine_B], kind="stable")
@@ -56,9 +56,9 @@ def test_groups_are_apart_and_neither_unit_nor_origin_counts(rows, method, unit,
 
 def test_faults():
     with pytest.raises(ValueError, match="method"):
-        normalised([1.0], ["a"], "whitened")  # type: ignore[arg-type]
+        normalise([1.0], ["a"], "whitened")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="missing"):
-        normalised([1.0, np.nan], ["a", "a"], "rank")
+        normalise([1.0, np.nan], ["a", "a"], "rank")
     with pytest.raises(ValueError, match="as long"):
-        normalised([1.0, 2.0], ["a"], "none")
-    assert normalised([], [], "z_score").shape == (0,)
+        normalise([1.0, 2.0], ["a"], "none")
+    assert normalise([], [], "z_score").shape == (0,)

@@ -7,7 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from equipoise.payoffs.length_control import Anchors, length_controlled, length_controlled_interval
+from equipoise.payoffs.controlled_win_rates import (
+    Anchors,
+    length_controlled,
+    length_controlled_interval,
+)
 from tests.payoffs.alpaca_eval_oracle import CASES, FOLDER, Case, case
 
 pytest.importorskip("sklearn")

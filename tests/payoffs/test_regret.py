@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from equipoise.payoffs.maximum import maximum_interval
-from equipoise.payoffs.preference import cross_play_by_prompt
-from equipoise.payoffs.regret import deviation_gains, exploitability_gains
+from equipoise.payoffs.regret import deviation_gains, exploitability_gains, maximum_interval
+from equipoise.payoffs.table import cross_play_by_prompt
 
 PLAYERS, PROMPTS, DRAWS = 13, 60, 200
 

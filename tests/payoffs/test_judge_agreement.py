@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.payoffs.agreement import krippendorff_alpha
+from equipoise.payoffs.judge_agreement import krippendorff_alpha
 
 N = math.nan
 # Krippendorff 2011, §C (E for the metrics): four observers, twelve units, some values missing.

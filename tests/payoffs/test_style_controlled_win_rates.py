@@ -5,7 +5,7 @@ logistic regression without a penalty.
 import numpy as np
 import pytest
 
-from equipoise.payoffs.style_control import (
+from equipoise.payoffs.controlled_win_rates import (
     style,
     style_controlled,
     style_controlled_interval,

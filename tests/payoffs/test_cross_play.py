@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.payoffs.preference import cross_play, cross_play_by_prompt, meeting
-from equipoise.payoffs.table import Meeting, tally
+from equipoise.payoffs.table import Meeting, cross_play, cross_play_by_prompt, preference, tally
 
 score = st.none() | st.sampled_from([-2.0, 0.0, 1.0, 3.5])
 answers = st.dictionaries(st.sampled_from(["p", "q", "r"]), st.lists(score, max_size=4), max_size=3)
@@ -21,14 +20,18 @@ def meetings(scores):
             for prompt in scores[first]:
                 for a in scores[first][prompt]:
                     for b in scores[second].get(prompt, ()):
-                        yield Meeting(first, second, meeting(a, b), prompt)
+                        yield Meeting(first, second, preference(a, b), prompt)
 
 
 def test_meeting():
-    assert (meeting(2, 1), meeting(1, 1), meeting(-3, 1)) == (1.0, 0.0, -1.0)
-    assert meeting(None, 1) is None and meeting(1, None) is None and meeting(None, None) is None
+    assert (preference(2, 1), preference(1, 1), preference(-3, 1)) == (1.0, 0.0, -1.0)
+    assert (
+        preference(None, 1) is None
+        and preference(1, None) is None
+        and preference(None, None) is None
+    )
     with pytest.raises(ValueError, match="must be finite"):
-        meeting(float("nan"), None)
+        preference(float("nan"), None)
 
 
 def test_cross_play_by_hand():

@@ -1,5 +1,5 @@
-"""Win rates of answers as if they were as long as the baseline's: AlpacaEval's length-controlled
-win rate.
+"""Win rates as if answers were as long as the baseline's (AlpacaEval), or written in its style
+(Arena-Hard).
 
 Judges prefer longer answers, so a win rate can be bought with words. A regression takes what length
 explains out of it:
@@ -7,26 +7,42 @@ explains out of it:
     logit P(model beats baseline on prompt i) = θ + ψ·γ_i + φ·tanh((l_i − b_i)/s)
 
 with the lengths l of the model's answer and b of the baseline's, s the standard deviation of their
-differences over the prompts, and γ_i how hard the prompt is. The win rate that is reported is the
-mean of the prediction with the last term at 0. Only the difference of the lengths enters, so a rate
-of ½ is kept, and the rate of "model against baseline" is 1 less that of "baseline against model".
+differences over the prompts, and γ_i the difficulty of the prompt. The win rate that is reported is
+the mean of the prediction with the last term at 0. Only the difference of the lengths enters, so a
+rate of ½ is kept, and the rate of "model against baseline" is 1 less that of "baseline against
+model". Source: Dubois, Galambosi, Liang and Hashimoto 2024, Length-Controlled AlpacaEval,
+arXiv:2404.04475, equation 1, and the fit of the package alpaca-eval 0.6.6: L1 penalty without an
+intercept of its own, its strength chosen by five folds over the prompts.
 
-Source: Dubois, Galambosi, Liang and Hashimoto 2024, Length-Controlled AlpacaEval, arXiv:2404.04475,
-equation 1, and the fit of the package alpaca-eval 0.6.6: L1 penalty without an intercept of its
-own, its strength chosen by five folds over the prompts.
+Style likewise, with all models in one regression:
+
+    logit P(model m beats the baseline on prompt i) = θ_m + Σ_f φ_f · z_if
+
+z are the differences in style between the two answers, θ the strengths that are left. The win rate
+of m is 1/(1 + exp(−θ_m)). The features are relative differences in units of their standard
+deviation over the comparisons:
+
+    length                (a − b)/(a + b)
+    each kind of markup   (a/(len a + 1) − b/(len b + 1)) / (their sum + 1)
+
+Source: Li, Angelopoulos and Chiang 2024, Does style matter? Disentangling style and substance in
+Chatbot Arena (LMSYS blog, 28 August 2024), and the script `show_result.py` of arena-hard-auto
+(version 2).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import expit
 
 from equipoise.errors import ConfigError
-from equipoise.payoffs.intervals import Interval
-from equipoise.payoffs.resampling import resampled_bounds
+from equipoise.payoffs.intervals import Interval, resampled_bounds
 
 STRENGTHS = np.logspace(-4, 4, 10)  # of the penalty's inverse, as published
 ANCHOR_WEIGHT = 0.2  # of all anchors beside the model's own prompts, as published
@@ -36,8 +52,8 @@ EPSILON = 1e-15
 
 @dataclass(frozen=True)
 class Anchors:
-    """Judged answers of baselines that were told to be short or long, which say what length is
-    worth to the judge whatever the model: AlpacaEval's `df_gamed.csv`.
+    """Judged answers of baselines that were told to be short or long, which show the worth of
+    length to the judge whatever the model: AlpacaEval's `df_gamed.csv`.
 
     `preference_A` in [0, 1] is their probability of beating the plain baseline, `length_A` their
     difference in length in units of its standard deviation, `difficulty_A` that of their prompts.
@@ -52,7 +68,7 @@ class Anchors:
 
 @dataclass(frozen=True)
 class LengthControlled:
-    """What the regression makes of a model's wins.
+    """A model's win rate by the regression.
 
     `win_rate` in [0, 1] is the length-controlled one, `raw` the plain one. `prediction_B` is the
     prediction for each prompt at equal lengths, `spread` the standard error of its mean, which the
@@ -90,6 +106,11 @@ def length_controlled(
 
     Raises ValueError for a preference outside [0, 1], lengths of unequal number, fewer than `folds`
     prompts, or anchors without difficulties; ConfigError without scikit-learn.
+
+    >>> wins, long = np.array([1.0, 1, 1, 0, 1, 0] * 5), np.array([90.0, 80, 70, 20, 60, 10] * 5)
+    >>> result = length_controlled(wins, long, np.full(30, 50.0))
+    >>> result.raw > result.win_rate
+    True
     """
     data = _design(preference_B, length_B, baseline_length_B, difficulty_B, anchors)
     if len(data.preference_R) < folds:
@@ -118,6 +139,10 @@ def length_controlled_interval(
     penalty leaves no weight at all, and so a rate of ½ whatever the data say.
 
     Arguments and errors as for `length_controlled`.
+
+    >>> wins, long = np.array([1.0, 1, 1, 0, 1, 0] * 5), np.array([90.0, 80, 70, 20, 60, 10] * 5)
+    >>> length_controlled_interval(wins, long, np.full(30, 50.0), resamples=2).n
+    30
     """
     arguments = (preference_B, length_B, baseline_length_B)
     whole = length_controlled(*arguments, difficulty_B=difficulty_B, anchors=anchors, folds=folds)
@@ -285,3 +310,153 @@ def _sklearn(module: str) -> Any:
             "a length-controlled win rate needs the package scikit-learn: "
             "pip install 'equipoise[benchmarks]'"
         ) from error
+
+
+CODE = re.compile(r"```[^`]*```")
+HEADERS = re.compile(r"^#{1,6}\s", re.MULTILINE)
+LISTS = re.compile(r"^\s*(?:\d+\.|[-*+])\s", re.MULTILINE)
+BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
+FEATURES = ("length", "headers", "lists", "bold")
+
+
+def style(text: str) -> tuple[int, ...]:
+    """(length, headers, list items, bold passages) of an answer.
+
+    Length is in words and single marks, which stand for tokens; the rest is Markdown outside blocks
+    of code.
+
+    >>> style("## Plan: **go** now")
+    (10, 1, 0, 1)
+    """
+    prose = CODE.sub("", text)
+    length = len(re.findall(r"\w+|[^\w\s]", text))
+    counts = [len(pattern.findall(prose)) for pattern in (HEADERS, LISTS, BOLD)]
+    return length, *counts
+
+
+def style_differences(
+    style_BF: Sequence[Sequence[float]] | np.ndarray,
+    baseline_style_BF: Sequence[Sequence[float]] | np.ndarray,
+) -> np.ndarray:
+    """The relative differences [B, F] in style of answers and the baseline's, both as `style`
+    counts them: the length first, then kinds of markup.
+
+    >>> style_differences([(30, 0)], [(10, 0)])
+    array([[0.5, 0. ]])
+    """
+    own_BF = np.asarray(style_BF, float)
+    base_BF = np.asarray(baseline_style_BF, float)
+    if own_BF.shape != base_BF.shape or own_BF.ndim != 2:
+        raise ValueError(f"styles of unequal shapes {own_BF.shape}, {base_BF.shape}")
+    sum_B = own_BF[:, 0] + base_BF[:, 0]
+    length_B = (own_BF[:, 0] - base_BF[:, 0]) / np.where(sum_B > 0, sum_B, 1)
+    own_density = own_BF[:, 1:] / (own_BF[:, :1] + 1)
+    base_density = base_BF[:, 1:] / (base_BF[:, :1] + 1)
+    density = (own_density - base_density) / (own_density + base_density + 1)
+    return np.concatenate([length_B[:, None], density], axis=1)
+
+
+@dataclass(frozen=True)
+class StyleControlled:
+    """Win rates against the baseline as if styles were equal, and what style is worth.
+
+    `win_rates` by model lie in [0, 1]; `style_F` are nats per standard deviation of each feature.
+    """
+
+    win_rates: dict[str, float]
+    style_F: np.ndarray
+
+
+def style_controlled(
+    models: Sequence[str],
+    score_B: Sequence[float] | np.ndarray,
+    difference_BF: np.ndarray,
+    *,
+    centred: bool = False,
+) -> StyleControlled:
+    """The style-controlled win rate of each model over the common baseline.
+
+    Args: models: whose answer each of B comparisons is about; score_B: 1 it won, 0 it lost, ½ a
+    tie; difference_BF: as `style_differences` gives them; centred: take the mean difference over
+    all comparisons out of the features, as arena-hard-auto does. That is for many models at once:
+    of one model alone it would take out what sets the model's style apart, and so control for
+    nothing.
+
+    A feature that never differs has weight 0. Raises ValueError for scores outside [0, 1] or
+    unequal numbers of rows.
+
+    >>> rates = style_controlled(["m"] * 4, [1, 1, 1, 0], np.zeros((4, 2))).win_rates
+    >>> round(rates["m"], 3)
+    0.75
+    """
+    score_B = np.asarray(score_B, float)
+    if not (len(models) == len(score_B) == len(difference_BF)) or not len(models):
+        raise ValueError(
+            f"{len(models)} models, {len(score_B)} scores and {len(difference_BF)} "
+            "rows of style: they must be as many, and some"
+        )
+    if not ((score_B >= 0) & (score_B <= 1)).all():
+        raise ValueError("scores must lie in [0, 1], without NaN")
+    names = sorted(set(models))
+    place = {name: n for n, name in enumerate(names)}
+    own_BN = np.eye(len(names))[[place[model] for model in models]]
+    z_BF = _in_deviations(np.asarray(difference_BF, float), centred)
+    weight = _unpenalised_fit(np.concatenate([own_BN, z_BF], axis=1), score_B)
+    rates = expit(weight[: len(names)])
+    by_name = dict(zip(names, map(float, rates), strict=True))
+    return StyleControlled(by_name, weight[len(names) :])
+
+
+def style_controlled_interval(
+    score_B: Sequence[float] | np.ndarray,
+    difference_BF: np.ndarray,
+    prompts: Sequence[Hashable],
+    *,
+    resamples: int = 200,
+    seed: int = 0,
+) -> Interval:
+    """The style-controlled win rate of one model, with a 95 % percentile interval by fitting anew
+    on draws of the prompts; all comparisons of a prompt are drawn together.
+
+    `prompts` says which prompt each comparison is of. Raises what `style_controlled` does.
+
+    >>> score_B, same = np.array([1.0, 1, 0, 0]), np.zeros((4, 1))
+    >>> style_controlled_interval(score_B, same, range(4), resamples=10).mean
+    0.5
+    """
+    score_B = np.asarray(score_B, float)
+
+    def rate(rows: np.ndarray) -> float:
+        rows_of = ["model"] * len(rows)
+        drawn = style_controlled(rows_of, score_B[rows], difference_BF[rows])
+        return drawn.win_rates["model"]
+
+    every = np.arange(len(score_B))
+    low, high = resampled_bounds(prompts, rate, resamples, seed)
+    return Interval(rate(every), low, high, len(set(prompts)))
+
+
+def _in_deviations(difference_BF: np.ndarray, centred: bool) -> np.ndarray:
+    """The features in units of their standard deviation; 0 where they never differ."""
+    if len(difference_BF) < 2:
+        return np.zeros_like(difference_BF)
+    spread_F = difference_BF.std(axis=0, ddof=1)
+    if centred:
+        difference_BF = difference_BF - difference_BF.mean(axis=0)
+    # A feature without spread cannot be told from strength: it explains nothing.
+    return np.where(spread_F > 0, difference_BF / np.where(spread_F > 0, spread_F, 1), 0)
+
+
+def _unpenalised_fit(feature_BW: np.ndarray, score_B: np.ndarray) -> np.ndarray:
+    """The weights of greatest likelihood, without a penalty; where there is none (a model that
+    always won), weights that are large enough to say so.
+    """
+
+    def loss(weight_W: np.ndarray) -> tuple[float, np.ndarray]:
+        logit_B = feature_BW @ weight_W
+        value = np.logaddexp(0, logit_B).sum() - score_B @ logit_B
+        return float(value), feature_BW.T @ (expit(logit_B) - score_B)
+
+    start = np.zeros(feature_BW.shape[1])
+    options = {"maxiter": 500, "gtol": 1e-8, "ftol": 1e-14}
+    return minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
