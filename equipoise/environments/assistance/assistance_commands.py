@@ -1,10 +1,13 @@
-"""`equipoise assistance welfare RUN_A RUN_B`: two runs of the game, prompt by prompt."""
+"""Verbs of the assistant's game: `welfare RUN_A RUN_B` compares two runs, prompt by prompt, and
+`traces RECIPE --teacher … --out DIR` makes training data of a teacher's best plays.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,30 +21,22 @@ if TYPE_CHECKING:
     from equipoise.environments.assistance.comparison import Comparison
 
 
-class Row(NamedTuple):
-    """A field of `ComparedRun` as the table shows it."""
-
-    field: str
-    title: str
-    unit: str = ""
-
-
-ROWS = (
-    Row("user", "utility to the user"),
-    Row("llm", "utility to the model"),
-    Row("welfare", "welfare"),
-    Row("nash_welfare", "Nash welfare"),
-    Row("cobb_douglas", "Cobb–Douglas"),
-    Row("coverage", "ε-coverage of the joint front", "%"),
-    Row("regret", "regret", "%"),
-    Row("spread", "spread"),
-    Row("spread_user", "spread of the user's"),
-    Row("spread_llm", "spread of the model's"),
-    Row("hypervolume", "hypervolume"),
-    Row("tokens", "tokens of an answer"),
-    Row("quality_per_1000_tokens", "answer score per 1000 tokens"),
-    Row("response_share", "response's share of the answer", "%"),
-)
+ROWS: Mapping[str, tuple[str, str]] = {  # a field of `ComparedRun` -> its title and unit
+    "user": ("utility to the user", ""),
+    "llm": ("utility to the model", ""),
+    "welfare": ("welfare", ""),
+    "nash_welfare": ("Nash welfare", ""),
+    "cobb_douglas": ("Cobb–Douglas", ""),
+    "coverage": ("ε-coverage of the joint front", "%"),
+    "regret": ("regret", "%"),
+    "spread": ("spread", ""),
+    "spread_user": ("spread of the user's", ""),
+    "spread_llm": ("spread of the model's", ""),
+    "hypervolume": ("hypervolume", ""),
+    "tokens": ("tokens of an answer", ""),
+    "quality_per_1000_tokens": ("answer score per 1000 tokens", ""),
+    "response_share": ("response's share of the answer", "%"),
+}
 RunAt = Annotated[
     str, typer.Argument(metavar="RUN[@GENERATION]", help="a run directory of the game assistance")
 ]
@@ -77,12 +72,15 @@ def welfare(
     """
     from math import isfinite
 
+    from rich.console import Console
+
     from equipoise.environments.assistance.comparison import (
         ComparisonSettings,
         compare_runs,
         measured_run,
     )
     from equipoise.errors import ConfigError
+    from equipoise.report.terminal import status_table
     from equipoise.runs.directory import RunDirectory
 
     if not all(map(isfinite, (eps, alpha, *reference))):
@@ -98,14 +96,9 @@ def welfare(
             measured_run(second, title_b, b),
             ComparisonSettings(eps, alpha, reference),
         )
-    show(comparison.facts()) if json else _print(comparison)
-
-
-def _print(comparison: Comparison) -> None:
-    from rich.console import Console
-
-    from equipoise.report.terminal import status_table
-
+    if json:
+        show(comparison.facts())
+        return
     console = Console()
     console.print(_numbers(comparison))
     console.print(status_table(_remarks(comparison)))
@@ -128,20 +121,15 @@ def _numbers(comparison: Comparison) -> Table:
     table.add_column("")
     for column in (*_titles(comparison), "difference, 95 % interval"):
         table.add_column(Text(column), justify="right", no_wrap=True)
-    for row in ROWS:
+    for field, (title, unit) in ROWS.items():
+        difference = getattr(comparison.differences, field, None)
         table.add_row(
-            row.title,
-            number(getattr(comparison.first, row.field), row.unit),
-            number(getattr(comparison.second, row.field), row.unit),
-            _difference(comparison, row.field),
+            title,
+            number(getattr(comparison.first, field), unit),
+            number(getattr(comparison.second, field), unit),
+            "" if difference is None else difference.interval.text(),
         )
     return table
-
-
-def _difference(comparison: Comparison, field: str) -> str:
-    """With its interval; empty where none is taken."""
-    estimate = getattr(comparison.differences, field, None)
-    return "" if estimate is None else estimate.interval.text()
 
 
 def _remarks(comparison: Comparison) -> list[tuple[str, str]]:

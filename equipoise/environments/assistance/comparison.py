@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -143,16 +143,10 @@ def measured_run(run: RunDirectory, name: str, generation: int | None = None) ->
             f"measured by '{config.evaluate.kind}', and needs evaluate: assistance with "
             "prompts that could be judged"
         )
-    judge = config.evaluate.judge or config.judge_of(_assistant(run))
+    roles = config.schedule.roles if isinstance(config.schedule, Roles) else {}
+    judge = config.evaluate.judge or config.judge_of(roles.get(ASSISTANT, config.learning[0]))
     settings = judge.model_dump(mode="json", exclude={"welfare"})
     return MeasuredRun(name, t, AssistanceMeasures.read(facts_of[t]), settings)
-
-
-def _assistant(run: RunDirectory) -> str:
-    """Name of the assistant's player."""
-    schedule = run.config.schedule
-    roles = schedule.roles if isinstance(schedule, Roles) else {}
-    return roles.get(ASSISTANT, run.config.learning[0])
 
 
 def compare_runs(
@@ -204,13 +198,7 @@ def _side(
         user=user,
         llm=llm,
         welfare=float(np.mean(_welfare(point_N2, settings.alpha))),
-        coverage=side.coverage,
-        regret=side.regret,
-        nash_welfare=side.nash_welfare,
-        cobb_douglas=side.cobb_douglas,
-        spread_user=side.spread_user,
-        spread_llm=side.spread_llm,
-        spread=side.spread,
+        **asdict(side),
         hypervolume=pareto.hypervolume(point_N2, np.array(settings.reference, float)),
         tokens=length.tokens,
         quality_per_1000_tokens=length.quality_per_1000_tokens,

@@ -9,7 +9,7 @@ from recorded_run import estimate
 
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
-from equipoise.environments.assistance.sections.moves import question_moves
+from equipoise.environments.assistance.moves import question_shares
 from equipoise.environments.assistance.sections.readers import known
 from equipoise.environments.assistance.sections.welfare import (
     SOURCE_COLUMNS,
@@ -120,7 +120,7 @@ def test_points_and_fronts_are_rows():
 
 
 def test_moves_and_sources_are_of_both_ends(measured):
-    rows = {row.name: row.shares for row in question_moves(measured)}
+    rows = question_shares(measured)
     assert list(rows) == [
         "vague, generation 0",
         "vague, generation 4",

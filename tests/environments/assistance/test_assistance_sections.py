@@ -9,8 +9,8 @@ import pytest
 
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
+from equipoise.environments.assistance.moves import moves_section
 from equipoise.environments.assistance.record import WrittenGames
-from equipoise.environments.assistance.sections.moves import moves_section
 from equipoise.environments.assistance.sections.welfare import welfare_section
 from equipoise.environments.assistance.utility_plane import (
     UtilityPoints,
