@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from typing import ClassVar, Literal, Self
 
 import msgspec
@@ -20,6 +20,7 @@ from equipoise.judges.base import (
     Grades,
     Judge,
     JudgeContext,
+    Questions,
     comparable,
     last_answers,
     mean_grades,
@@ -39,9 +40,10 @@ from equipoise.judges.question import (
 )
 from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_score
-from equipoise.players.base import Actor, Player, WordProbabilities, WordReader
-from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote
+from equipoise.players.base import Player, WordProbabilities, WordReader
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, Vote
 
+MOST_WORDS = 20  # grades of which the next token is read
 WEIGHTLESS = "none of those who voted has a weight"
 INCOMPLETE = "no judge graded all the answers"
 RELEASED = 5.0
@@ -99,13 +101,9 @@ class GradeSettings(Settings):
     )
 
     @model_validator(mode="after")
-    def _low_below_high(self) -> Self:
+    def _make_a_scale(self) -> Self:
         if self.low >= self.high:
             raise ValueError(f"low: must be below high = {self.high:g}")
-        return self
-
-    @model_validator(mode="after")
-    def _released_grade_on_the_scale(self) -> Self:
         if self.unreadable == "as_released" and not self.low <= RELEASED <= self.high:
             raise ValueError(
                 f"unreadable: as_released counts as {RELEASED:g}, which lies outside "
@@ -122,8 +120,8 @@ class GradeSettings(Settings):
 class GradingByModels:
     """Asks models for grades, `samples` for each answer, on behalf of one judge.
 
-    `judge` is the judge's name, which goes into the seeds. `quotes` gives what of an answer is
-    shown; `read` takes a reply and the code of its question, and gives the grade. `next_token` are
+    judge: the judge's name, which goes into the seeds. quotes: gives the parts of an answer that
+    are shown. read: takes a reply and the code of its question, and gives the grade. next_token:
     the grades of which the next token's probabilities are read, where the grader has some; none:
     the grade stands in its reply.
     """
@@ -151,50 +149,43 @@ class GradingByModels:
         """The votes of several graders, each on its own answers; those with adapters on one base
         grade in one batch.
         """
-        rows = [self._rows(by, answers) for _, by, answers in graders]
-        questions = [
-            self._questions(grader, own) for (grader, _, _), own in zip(graders, rows, strict=True)
-        ]
-        written = [question for question in questions if not self._reads_next_token(question)]
+        rows_of: list[list[tuple[AnswerToGrade, int]]] = []
+        questions: list[Questions] = []
+        for grader, by, answers in graders:
+            rows: list[tuple[AnswerToGrade, int]] = []
+            for answer, sample in product(answers, range(self.samples)):
+                about = (self.judge, answer.match.id, by, answer.seat, sample)
+                rows.append((answer, seeds.child(self.context.seed, "judge", *about)))
+            tokens = control_tokens_of(self.context.actor(grader)) if rows else ()
+            views = [self.question.view(self.quotes(answer), seed, tokens) for answer, seed in rows]
+            rows_of.append(rows)
+            questions.append((grader, views, [seed for _, seed in rows]))
+        written = [question for question in questions if self._word_reader(question) is None]
         moves = iter(self.context.ask_together(written))
-        votes = []
-        for (_, by, _), own, question in zip(graders, rows, questions, strict=True):
-            if self._reads_next_token(question):
-                actor = self.context.actor(question[0])
-                readings = readings_by_next_token(actor, question[1], self.next_token)
+        votes_of: list[list[list[Vote]]] = []
+        for (_, by, _), rows, question in zip(graders, rows_of, questions, strict=True):
+            reader = self._word_reader(question)
+            if reader is None:
+                readings = list(map(self._reading, rows, next(moves)))
             else:
-                readings = list(map(self._reading, own, next(moves)))
-            votes.append(self._by_answer(by, own, readings))
-        return votes
+                words = list(map(str, self.next_token))
+                beginnings = reader.word_probabilities(question[1], words)
+                readings = [read_beginning(each, self.next_token) for each in beginnings]
+            votes = [
+                reading.vote(by, answer.seat)
+                for (answer, _), reading in zip(rows, readings, strict=True)
+            ]
+            starts = range(0, len(votes), self.samples)
+            votes_of.append([votes[start : start + self.samples] for start in starts])
+        return votes_of
 
-    def _questions(
-        self, grader: Player | PlayerId, rows: Sequence[tuple[AnswerToGrade, int]]
-    ) -> tuple[Player | PlayerId, list[View], list[int]]:
-        tokens = control_tokens_of(self.context.actor(grader)) if rows else ()
-        views = [self.question.view(self.quotes(answer), seed, tokens) for answer, seed in rows]
-        return grader, views, [seed for _, seed in rows]
-
-    def _reads_next_token(self, question: tuple[Player | PlayerId, list[View], list[int]]) -> bool:
+    def _word_reader(self, question: Questions) -> WordReader | None:
+        """The actor whose next token is read; None: its reply is."""
         grader, views, _ = question
-        reads = bool(views and self.next_token)
-        return reads and isinstance(self.context.actor(grader), WordReader)
-
-    def _rows(self, by: str, answers: Sequence[AnswerToGrade]) -> list[tuple[AnswerToGrade, int]]:
-        """Each answer as often as it is graded, with the seed of each question."""
-        return [
-            (answer, self._seed(answer, by, sample))
-            for answer in answers
-            for sample in range(self.samples)
-        ]
-
-    def _by_answer(
-        self, by: str, rows: Sequence[tuple[AnswerToGrade, int]], readings: Sequence[Reading]
-    ) -> list[list[Vote]]:
-        votes = [
-            reading.vote(by, answer.seat)
-            for (answer, _), reading in zip(rows, readings, strict=True)
-        ]
-        return [votes[start : start + self.samples] for start in range(0, len(votes), self.samples)]
+        if not views or not self.next_token:
+            return None
+        actor = self.context.actor(grader)
+        return actor if isinstance(actor, WordReader) else None
 
     def _reading(self, row: tuple[AnswerToGrade, int], move: Move) -> Reading:
         answer, seed = row
@@ -204,11 +195,6 @@ class GradingByModels:
         # A number that is the answer's, or the judge's: nobody can tell.
         repeated = Unread("the reply repeats the answer")
         return read_move(move, lambda reply, code: repeated, code)
-
-    def _seed(self, answer: AnswerToGrade, by: str, sample: int) -> int:
-        return seeds.child(
-            self.context.seed, "judge", self.judge, answer.match.id, by, answer.seat, sample
-        )
 
 
 class GradingJudge(GradeSettings, QuestionSettings, Judge):
@@ -356,22 +342,10 @@ def _is_unreadable(vote: Vote) -> bool:
     return vote.value is None and not vote.reason.startswith(FAILED)
 
 
-MOST_WORDS = 20  # grades of which the next token is read
-
-
 def whole_grades(low: float, high: float) -> tuple[int, ...]:
     """The grades whose probabilities can be read; none where they are too many."""
     first, last = math.ceil(low), math.floor(high)
     return tuple(range(first, last + 1)) if last - first < MOST_WORDS else ()
-
-
-def readings_by_next_token(
-    actor: Actor, views: Sequence[View], grades: Sequence[int]
-) -> list[Reading]:
-    assert isinstance(actor, WordReader)
-    words = list(map(str, grades))
-    beginnings = actor.word_probabilities(views, words)
-    return [read_beginning(beginning, grades) for beginning in beginnings]
 
 
 def read_beginning(beginning: WordProbabilities | str, grades: Sequence[int]) -> Reading:

@@ -124,9 +124,8 @@ class HarmClassifier(ClassifierSettings, BatchPointwise):
             raise DataError("there is no text to classify")
         if len(ids) > longest and not self.truncate:
             raise DataError(
-                f"the text is too long: {len(ids)} tokens, more than the {longest} "
-                f"that model '{self.model}' reads or max_length allows; set truncate: "
-                "true to have it cut"
+                f"the text is too long: {len(ids)} tokens, more than the {longest} that model "
+                f"'{self.model}' reads or max_length allows; set truncate: true to have it cut"
             )
         return ids[:longest]
 

@@ -44,10 +44,9 @@ class Peers(GradingJudge):
         names = {player.name for player in self.judge_context.pool}
         if self.who == "others" and len(names) < 3:
             raise ConfigError(
-                "judge: 'peers' needs at least three players, so that one is left to "
-                f"judge the other two; there {'is' if len(names) == 1 else 'are'} "
-                f"{len(names)} ({', '.join(sorted(names))}). Add players, or set "
-                "judge.who: self"
+                "judge: 'peers' needs at least three players, so that one is left to judge the "
+                f"other two; there {'is' if len(names) == 1 else 'are'} {len(names)} "
+                f"({', '.join(sorted(names))}). Add players, or set judge.who: self"
             )
         super().prepare()
 

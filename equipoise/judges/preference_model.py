@@ -60,48 +60,45 @@ class PreferenceModel(ClassifierSettings, Comparing):
         Raises ModelError, ConfigError.
         """
         text = self._text()
-        rows = [self._row(text, question) for question in questions]
-        fitting = [row for row in rows if not isinstance(row, str)]
-        if not fitting:
-            return [Reading(None, str(reason)) for reason in rows]
-        scorer = self.scorer(self.judge_context.resources)
-        values_of_row = scorer.values(fitting, self.batch_size)
-        sign = self._sign(len(values_of_row[0]), scorer.labels)
-        remaining = iter(values_of_row)
-        readings = []
-        for row in rows:
-            if isinstance(row, str):
-                readings.append(Reading(None, row))
-            else:
-                readings.append(_reading(next(remaining), sign, len(row)))
-        return readings
-
-    def _row(self, text: PairText, question: Comparison) -> list[int] | str:
-        """The tokens of one question, or the reason why it cannot be asked."""
-        try:
-            ids = text.ids(question.messages, question.first, question.second)
-        except DataError as error:
-            return str(error)
-        if len(ids) > text.max_length:
-            return (
+        rows: dict[int, list[int]] = {}
+        readings: dict[int, Reading] = {}
+        for n, question in enumerate(questions):
+            try:
+                ids = text.ids(question.messages, question.first, question.second)
+            except DataError as error:
+                readings[n] = Reading(None, str(error))
+                continue
+            if len(ids) <= text.max_length:
+                rows[n] = ids
+                continue
+            reason = (
                 f"the pair is too long: {len(ids)} tokens, more than max_length = "
                 f"{text.max_length}; raise max_length"
             )
-        return ids
+            readings[n] = Reading(None, reason)
+        if rows:
+            scorer = self.scorer(self.judge_context.resources)
+            values_of_row = scorer.values(list(rows.values()), self.batch_size)
+            sign = self._sign(len(values_of_row[0]), scorer.labels)
+            for (n, row), values in zip(rows.items(), values_of_row, strict=True):
+                readings[n] = _reading(values, sign, len(row))
+        return [readings[n] for n in range(len(questions))]
 
     def _text(self) -> PairText:
-        key = (resolve(self.model), self.template, self.max_length, self.trust_remote_code)
-        return self.judge_context.resources.get(("pair text", *key), self._read_text)
+        def load() -> PairText:
+            packaged = files("equipoise.judges") / "texts" / "preference_pair.txt"
+            place = packaged if self.template is None else Path(self.template)
+            try:
+                template = place.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(
+                    f"judge: template {self.template} cannot be read: {error}"
+                ) from error
+            length = row_length(self.model, self.max_length, self.trust_remote_code)
+            return PairText(load_tokenizer(self.model, self.trust_remote_code), template, length)
 
-    def _read_text(self) -> PairText:
-        packaged = files("equipoise.judges") / "texts" / "preference_pair.txt"
-        place = packaged if self.template is None else Path(self.template)
-        try:
-            template = place.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"judge: template {self.template} cannot be read: {error}") from error
-        length = row_length(self.model, self.max_length, self.trust_remote_code)
-        return PairText(load_tokenizer(self.model, self.trust_remote_code), template, length)
+        key = (resolve(self.model), self.template, self.max_length, self.trust_remote_code)
+        return self.judge_context.resources.get(("pair text", *key), load)
 
     def _sign(self, count: int, labels: tuple[str, ...] | None) -> int:
         """1 where P(first) grows with the last number less the one before, else −1."""

@@ -158,9 +158,8 @@ class RewardModel(ClassifierSettings, BatchPointwise):
         if chosen is None:
             if len(names) > 1 and "score" not in names:
                 raise ConfigError(
-                    f"judge: model '{self.model}' gives the rewards "
-                    f"{', '.join(names)}; set judge.score_of to one of them or to "
-                    "weights"
+                    f"judge: model '{self.model}' gives the rewards {', '.join(names)}; set "
+                    "judge.score_of to one of them or to weights"
                 )
             (chosen,) = names if len(names) == 1 else ("score",)
         weights = {chosen: 1.0} if isinstance(chosen, str) else chosen
@@ -225,8 +224,7 @@ class RewardModel(ClassifierSettings, BatchPointwise):
         )
         if self.template is None and not encoding.tokenizer.chat_template:
             raise ModelError(
-                f"model '{self.model}' has no chat template, and its numbers mean "
-                "little for texts in another form than it was trained on; name a "
-                "file in judge.template"
+                f"model '{self.model}' has no chat template, and its numbers mean little for texts "
+                "in another form than it was trained on; name a file in judge.template"
             )
         return encoding

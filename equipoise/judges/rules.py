@@ -242,9 +242,8 @@ class Call(Pointwise):
             isinstance(name, str) and isinstance(value, Real) for name, value in scores.items()
         ):
             raise ConfigError(
-                f"judge.function: {self.function} returned {result!r} for prompt "
-                f"{prompt.id}; it must return a number, a mapping from names to "
-                "numbers, or None"
+                f"judge.function: {self.function} returned {result!r} for prompt {prompt.id}; it "
+                "must return a number, a mapping from names to numbers, or None"
             )
         if not all(map(math.isfinite, scores.values())):
             return f"{self.function} returned {result!r}"

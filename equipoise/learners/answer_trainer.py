@@ -131,11 +131,10 @@ class AnswerTrainer(Trainer):
         batch_size = args.per_device_train_batch_size
         filled: Any = [*rows, *_filling(rows, batch_size, args.world_size)]
         super().__init__(
-            model, args, data_collator=Rows.collate, train_dataset=filled, callbacks=[_StepEvents()]
+            model, args, data_collator=Rows.collate, train_dataset=filled, callbacks=[_Events(log)]
         )
         for silent in (PrinterCallback, ProgressCallback):
             self.remove_callback(silent)
-        self.add_callback(_Replay(log))
         self.model_accepts_loss_kwargs = False
         # a batch's loss is its part of the step's mean already
         self.loss_is_scaled_for_ga = True
@@ -307,21 +306,10 @@ def _lines(history: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
     return lines
 
 
-class _StepEvents(TrainerCallback):
-    """The last step is always logged; a checkpoint is marked once it is whole."""
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        control.should_log |= state.global_step >= state.max_steps
-
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        PartialState().wait_for_everyone()  # each process has written its part
-        if state.is_world_process_zero:
-            checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            mark_complete(checkpoint)
-
-
-class _Replay(TrainerCallback):
-    """A training that goes on from a checkpoint repeats the lines that were logged up to there."""
+class _Events(TrainerCallback):
+    """The last step is always logged; a checkpoint is marked once it is whole; a training that goes
+    on from a checkpoint repeats the lines that were logged up to there.
+    """
 
     def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
         self.log = log
@@ -330,6 +318,14 @@ class _Replay(TrainerCallback):
         if state.is_world_process_zero:
             for line in _lines(state.log_history):
                 self.log(line)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_log |= state.global_step >= state.max_steps
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        PartialState().wait_for_everyone()  # each process has written its part
+        if state.is_world_process_zero:
+            mark_complete(Path(args.output_dir) / f"checkpoint-{state.global_step}")
 
 
 # -- checkpoints

@@ -117,12 +117,10 @@ class SampledPolicy(ABC):
         assert most is not None, "decided at the beginning"
         if not gap <= most:
             raise EquipoiseError(
-                f"{self.learner}: sampler and learner differ by {gap:.3g} nats a "
-                f"token on {where}, more than learner.max_disagreement = "
-                f"{most:g}: they do not hold the same "
-                "weights, compute in different precision, or the weights have grown "
-                "until rounding shows (lower learner.learning_rate, now "
-                f"{self.settings.learning_rate:g})"
+                f"{self.learner}: sampler and learner differ by {gap:.3g} nats a token on {where}, "
+                f"more than learner.max_disagreement = {most:g}: they do not hold the same "
+                "weights, compute in different precision, or the weights have grown until rounding "
+                f"shows (lower learner.learning_rate, now {self.settings.learning_rate:g})"
             )
 
     def _unsound(self, what: str, remedy: str = "") -> EquipoiseError:

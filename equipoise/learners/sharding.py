@@ -70,9 +70,8 @@ class Sharding:
 
         if not hasattr(FSDPModule, "set_force_sum_reduction_for_comms"):
             raise ConfigError(
-                f"learner.launch: to divide the weights of a policy gradient (fsdp2) "
-                f"needs a newer torch than {torch.__version__}; "
-                "`pip install -U torch`"
+                "learner.launch: to divide the weights of a policy gradient (fsdp2) needs a newer "
+                f"torch than {torch.__version__}; `pip install -U torch`"
             )
         mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
         for layer in model.modules():

@@ -332,10 +332,7 @@ def newton_step(slope_A: np.ndarray, hessian_AA: np.ndarray) -> np.ndarray:
 def descend(
     problem: Expectation, start_A: np.ndarray, iterations: int, learning_rate: float
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """Plain gradient descent on the logits.
-
-    `distance` is the length of the last step, in nats.
-    """
+    """Plain gradient descent on the logits. `distance` is the length of the last step, in nats."""
     logits_A = start_A - start_A.mean()
     value, slope_A = problem.gradient(logits_A)
     for _ in range(iterations):

@@ -100,10 +100,9 @@ def _carry_out(
     assert isinstance(learner, FineTuning | PolicyGradient) and learner.launch is not None
     if world_size() != learner.launch.processes:
         raise ConfigError(
-            f"learner.launch asks for {learner.launch.processes} processes, but "
-            f"accelerate started {world_size()}; in its configuration, "
-            "distributed_type has to be MULTI_GPU (on CPUs, too), FSDP or "
-            "DEEPSPEED"
+            f"learner.launch asks for {learner.launch.processes} processes, but accelerate started "
+            f"{world_size()}; in its configuration, distributed_type has to be MULTI_GPU (on CPUs, "
+            "too), FSDP or DEEPSPEED"
         )
     if kind == "learn":
         return learner.learn(batch)

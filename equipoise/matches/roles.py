@@ -59,9 +59,8 @@ class Roles(Schedule):
         twice = [name for name in self.roles.values() if list(self.roles.values()).count(name) > 1]
         if twice and not self.shared:
             raise ValueError(
-                f"roles: '{twice[0]}' plays several roles with one set of weights, "
-                "which tend to collapse together; give each role a player of its own, "
-                "or set shared: true"
+                f"roles: '{twice[0]}' plays several roles with one set of weights, which tend to "
+                "collapse together; give each role a player of its own, or set shared: true"
             )
         return self
 
