@@ -84,25 +84,22 @@ def catalogue_of(
     """
 
     def change(player: Player) -> Player:
-        return _player(player.settings(), changes) if changes else player
+        is_changed = changes and isinstance(player, Local | Endpoint)
+        return _player(player.settings(), changes) if is_changed else player
 
     if is_run(target):
         return Catalogue.of_run(Path(target), change, extensions, trust)
+    settings: dict[str, Any] = {"kind": "local", "model": target}
+    path = Path(target)
+    name = path.resolve().name if path.exists() else target
     if target.startswith(("http://", "https://")):
         if "model" not in changes:
             raise ConfigError(f"{target}: name the model there: -s player.model=NAME")
-        player = _player({"kind": "endpoint", "base_url": target}, changes)
-        return Catalogue.of_player(player.model, player, extensions)
-    path = Path(target)
-    name = path.resolve().name if path.exists() else target
-    return Catalogue.of_player(
-        name, _player({"kind": "local", "model": target}, changes), extensions
-    )
+        settings, name = {"kind": "endpoint", "base_url": target}, str(changes["model"])
+    return Catalogue.of_player(name, _player(settings, changes), extensions)
 
 
 def _player(settings: dict[str, Any], changes: Mapping[str, Any]) -> Any:
-    player = recipe_loader.component(
-        Player, recipe_loader.merge(settings, changes), (), "-s player"
-    )
-    assert isinstance(player, Local | Endpoint)
-    return player
+    """The player; messages name the option that changes it."""
+    merged = recipe_loader.merge(settings, changes)
+    return recipe_loader.component(Player, merged, (), "-s player")

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from equipoise.errors import RunError
+from equipoise.errors import ConfigError, RunError
 from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
 from equipoise.runs import recipe_loader
@@ -14,6 +14,7 @@ from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import EngineRequest, Refused
 from equipoise.serve.extension import Extension, Wish
 from equipoise.serve.protocol import Problem
+from equipoise.serve.settings import catalogue_of
 from equipoise.types import View, user
 
 
@@ -65,6 +66,15 @@ def test_a_run_offers_every_kept_generation(folder):
         found["policy@1"],
         found["policy@3"],
     )
+
+
+@pytest.mark.long
+def test_settings_change_the_players_of_a_run(folder):
+    catalogue = catalogue_of(str(folder), {"temperature": 0.5})
+    assert catalogue.names == Catalogue.of_run(folder).names
+    assert {offer.player.temperature for offer in catalogue.offers.values()} == {0.5}
+    with pytest.raises(ConfigError, match="did you mean 'temperature'"):
+        catalogue_of(str(folder), {"tempurature": 0.5})
 
 
 @pytest.mark.long
