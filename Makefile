@@ -50,7 +50,7 @@ check: $(TESTS)       ## style, types, the import law and plain names
 mutants: $(TESTS)     ## bugs drawn by SEED in every module, and which of them the tests notice: hours on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python tools/mutants.py --seed $(SEED)
 
-bench: $(TESTS)       ## every benchmark, short settings (see docs/lab.md for the long ones)
+bench: $(TESTS)       ## every benchmark, short settings (see docs/lab/2026-11.md for the long ones)
 	$(BIN)/python -m benchmarks
 
 soak: $(TESTS)       ## attacks on the running program: half an hour on two cores (FULL=--full: to the end)

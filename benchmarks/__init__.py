@@ -1,5 +1,5 @@
 """Measurements, each beside a peer in the same run: `python -m benchmarks.NAME`. Their results are
-in docs/lab.md.
+in docs/lab/2026-11.md.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the README and the page of recipes show can be run, and their links lead somewhere."""
+"""What the README and the pages of recipes show can be run, and their links lead somewhere."""
 
 import re
 from pathlib import Path
@@ -9,12 +9,16 @@ from equipoise.runs import recipe_loader
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
-RECIPES = (ROOT / "docs" / "recipes.md").read_text()
+SYSTEMS = {
+    name: (ROOT / "docs" / f"{name}.md").read_text()
+    for name in ("your_model", "mnpo", "sparta", "gpo", "gtalign")
+}
+RECIPES = "\n".join(SYSTEMS.values())
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def test_the_recipe_of_the_page_loads(tmp_path):
-    (snippet,) = re.findall(r"```yaml\n(.*?)```", RECIPES, re.DOTALL)
+    (snippet,) = re.findall(r"```yaml\n(extends: sparta.*?)```", SYSTEMS["sparta"], re.DOTALL)
     path = tmp_path / "pool.yaml"
     path.write_text(snippet)
     resolved = recipe_loader.load(path, ["prompts.path=prompts.jsonl"])

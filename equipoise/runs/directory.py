@@ -8,7 +8,7 @@ metrics.jsonl   one line a measurement, each with the stage that wrote it; for t
                 watch: the ledger has the lines of finished stages
 report.html     written when the run ends, or by `equipoise report`
 logs/           what went wrong, with tracebacks; the files of trackers
-people/         what people said of answers, and how they played (docs/people.md)
+people/         what people said of answers, and how they played (docs/serving.md)
 """
 
 from __future__ import annotations

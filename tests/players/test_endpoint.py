@@ -23,7 +23,7 @@ from equipoise.players.requests import PATIENCE, retry_after
 from equipoise.runs.ledger import Ledger
 from equipoise.types import Message, Move, PlayerId, View, user
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "endpoints.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
 SCHEMA = {"type": "object", "properties": {"winner": {"enum": ["A", "B"]}}, "required": ["winner"]}
 
 

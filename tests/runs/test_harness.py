@@ -163,7 +163,7 @@ def test_a_player_without_weights_is_refused(command, folder, player, by_lm_eval
     result = command("evaluate", f"{folder}@{player}", *by_lm_eval)
     assert result.code == 2
     assert f"{player}@0: a harness loads weights" in result.err
-    assert "docs/harnesses.md" in result.err
+    assert "docs/evaluate.md" in result.err
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def _local(population: Population, player: PlayerId) -> Local:
         raise ConfigError(
             f"{player}: a harness loads weights, and this player is of kind "
             f"{settings.kind}; for an endpoint give the harness its address "
-            "(docs/harnesses.md)"
+            "(docs/evaluate.md)"
         )
     return settings
 

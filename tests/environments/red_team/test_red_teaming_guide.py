@@ -1,4 +1,4 @@
-"""What docs/red_teaming.md shows is what the package takes, and nothing of the kind is left out."""
+"""What docs/gpo.md shows is what the package takes, and nothing of the kind is left out."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ from equipoise.matches.roles import Roles
 from equipoise.runs.recipe_loader import load
 from equipoise.runs.turns import Turns
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "red_teaming.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "gpo.md").read_text()
 
 
 def test_the_run_is_valid(tmp_path):
