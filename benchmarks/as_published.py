@@ -159,7 +159,9 @@ def pairs_of(method: str) -> dict[str, str]:
 def main() -> None:
     """Run what the file has not yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    known = [name for name in WORLDS if f"{name}_as_released" in recipe_loader.packaged()]
+    known = [
+        name for name in WORLDS if f"{name}_as_released" in recipe_loader.recipe_descriptions()
+    ]
     parser.add_argument("--methods", nargs="+", default=known, choices=known)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--scale", type=float, default=1.0, help="of the generations")

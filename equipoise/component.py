@@ -31,9 +31,9 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from equipoise.system.user_parts import (
     NotImported,
     is_users,
-    look_in_current_folder,
-    named_only,
+    search_current_folder,
     stand_in,
+    stays_unimported,
     with_records,
 )
 from equipoise.system.wings import wings
@@ -47,20 +47,20 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def import_path(kind: type) -> str:
-    """Where `imported` finds the class."""
+    """Where `import_object` finds the class."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def imported(path: str) -> Any:
+def import_object(path: str) -> Any:
     """The object at the import path `package.module:name`; of a user's part that is only read
     about, what stands in its place.
 
     Raises PydanticCustomError where there is none.
     """
-    if named_only(path):
+    if stays_unimported(path):
         return NotImported(path)
     if is_users(path):
-        look_in_current_folder()
+        search_current_folder()
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -87,12 +87,12 @@ FREE = frozenset(
 )
 
 
-def essence(values: Any) -> Any:
+def fixed_settings(values: Any) -> Any:
     """Plain settings without those that are `FREE`: what determines the result."""
     if isinstance(values, Mapping):
-        return {key: essence(value) for key, value in values.items() if key not in FREE}
+        return {key: fixed_settings(value) for key, value in values.items() if key not in FREE}
     if isinstance(values, list):
-        return [essence(value) for value in values]
+        return [fixed_settings(value) for value in values]
     return values
 
 
@@ -140,7 +140,7 @@ class Component(Settings):
         """The kind as the class narrows it, or the import path of the class itself."""
         if cls.STANDS_FOR:
             return cls.STANDS_FOR
-        if isinstance(kind, str) and ":" in kind and imported(kind) is cls:
+        if isinstance(kind, str) and ":" in kind and import_object(kind) is cls:
             return kind
         return validate(kind)
 
@@ -206,9 +206,9 @@ class Component(Settings):
                 "unknown_kind", "unknown kind '{kind}'; {hint}", {"kind": kind, "hint": hint}
             )
         path = kinds.get(kind, kind)
-        if named_only(path):
+        if stays_unimported(path):
             return stand_in(cls, path)
-        part = imported(path)
+        part = import_object(path)
         if not (isinstance(part, type) and issubclass(part, cls)):
             raise PydanticCustomError(
                 "wrong_room", "'{kind}' is not a {room}", {"kind": kind, "room": cls.__name__}

@@ -77,7 +77,7 @@ class NoSignal(UserError):  # noqa: N818
     """A stage left nothing to learn from: only ties, or no judgements."""
 
 
-def sent(error: BaseException) -> tuple[str, str]:
+def pack_error(error: BaseException) -> tuple[str, str]:
     """The error as another process can raise it again: the nearest class of ours that it belongs to
     and that a message makes, and its message; where none, "" and the traceback.
     """
@@ -88,8 +88,8 @@ def sent(error: BaseException) -> tuple[str, str]:
     return "", "".join(format_exception(error)).rstrip()
 
 
-def received(kind: str, message: str) -> EquipoiseError:
-    """The error that `sent` told of, where it is of a class of ours."""
+def unpack_error(kind: str, message: str) -> EquipoiseError:
+    """The error that `pack_error` packed, where it is of a class of ours."""
     return globals()[kind](message)
 
 

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from small import FINITE, settings
 
 import equipoise
-from equipoise.component import Component, essence, nearest
+from equipoise.component import Component, fixed_settings, nearest
 from equipoise.games.answers import Answers
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
@@ -192,8 +192,8 @@ def test_a_run_with_a_judge_of_ones_own_can_be_planned(command):
 
 def test_what_only_limits_or_addresses_a_computation_does_not_name_its_result():
     settings = {"model": "m", "base_url": "u", "judges": [{"timeout": 3, "k": 1}]}
-    assert essence(settings) == {"model": "m", "judges": [{"k": 1}]}
-    assert essence("timeout") == "timeout"
+    assert fixed_settings(settings) == {"model": "m", "judges": [{"k": 1}]}
+    assert fixed_settings("timeout") == "timeout"
 
 
 def test_the_nearest_name_is_offered_where_one_is_near():

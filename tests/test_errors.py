@@ -14,12 +14,12 @@ from equipoise import errors
     ],
 )
 def test_what_is_sent_can_be_received(raised, again):
-    got = errors.received(*errors.sent(raised))
+    got = errors.unpack_error(*errors.pack_error(raised))
     assert type(got) is again
     assert str(got) == str(raised)
 
 
 def test_a_strangers_error_is_sent_as_its_traceback():
-    kind, message = errors.sent(KeyError("lost"))
+    kind, message = errors.pack_error(KeyError("lost"))
     assert kind == ""
     assert "KeyError: 'lost'" in message

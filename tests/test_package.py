@@ -96,7 +96,9 @@ def test_the_wheel_holds_what_a_run_needs(tmp_path):
         if file.is_file() and "__pycache__" not in file.parts
     ]
     assert set(kept) <= names
-    assert {f"equipoise/recipes/{name}.yaml" for name in recipe_loader.packaged()} <= names
+    assert {
+        f"equipoise/recipes/{name}.yaml" for name in recipe_loader.recipe_descriptions()
+    } <= names
     assert {"equipoise/py.typed"} <= names
     outside = {name.split("/")[0] for name in names} - {"equipoise"}
     assert all(name.endswith(".dist-info") for name in outside)

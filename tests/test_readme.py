@@ -31,7 +31,7 @@ def test_the_recipe_of_the_page_loads(tmp_path):
 
 
 def test_every_recipe_is_named_on_the_page():
-    assert all(f"`{name}`" in RECIPES for name in recipe_loader.packaged())
+    assert all(f"`{name}`" in RECIPES for name in recipe_loader.recipe_descriptions())
 
 
 def test_every_loss_of_the_page_is_one():

@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from equipoise import __version__
 from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError
 from equipoise.models.quiet import ignore_known_warnings
-from equipoise.system.wings import added
+from equipoise.system.wings import wing_table
 
 TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
 EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
@@ -90,7 +90,9 @@ class VerbGroup(TyperGroup):
         super().__init__(**settings)
         for verb, text in VERBS.items():
             self.add_command(TyperCommand(verb, help=text))
-        self.games = {game: GameGroup(game, paths) for game, paths in added("COMMANDS").items()}
+        self.games = {
+            game: GameGroup(game, paths) for game, paths in wing_table("COMMANDS").items()
+        }
         self.commands.update(self.games)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -187,15 +189,15 @@ def ask_for_trust(folder: Path | str, trust: bool) -> bool:
 
     Where there is nobody to ask, opening the run says what it needs --trust for.
     """
-    from equipoise.runs.consent import is_agreed
+    from equipoise.runs.consent import has_consent
     from equipoise.runs.directory import RunDirectory
     from equipoise.runs.measure_sets import is_run
 
     if trust or not is_run(folder) or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return trust
     with RunDirectory.read(Path(folder)) as run:
-        reached = run.reach()
-        if is_agreed(run.ledger, reached):
+        reached = run.effects()
+        if has_consent(run.ledger, reached):
             return False
     typer.echo(f"{folder} was not begun here by you. It", err=True)
     for note in reached.notes():

@@ -22,7 +22,7 @@ from equipoise.system.command_options import (
 
 if TYPE_CHECKING:
     from equipoise.runs.people.journal import PlayedMatch
-    from equipoise.runs.people.play_server import Arcade, Sitting
+    from equipoise.runs.people.play_server import HumanMatch, PlayServer
     from equipoise.types import Message
 
 LEAVE = "/quit"
@@ -102,14 +102,14 @@ def play(
             announce=lambda address: announce_page(address, token_env, json),
         )
         return
-    with play_page.arcade(folder, **options) as arcade:
-        _play_at_terminal(arcade, name, json)
+    with play_page.play_server(folder, **options) as play_server:
+        _play_at_terminal(play_server, name, json)
 
 
-def _play_at_terminal(arcade: Arcade, name: str, json: bool) -> None:
+def _play_at_terminal(play_server: PlayServer, name: str, json: bool) -> None:
     """One match, read from standard input line by line."""
-    sitting = arcade.sit(name)
-    warning = arcade.game.content_warning(sitting.plan.prompt)
+    sitting = play_server.open_match(name)
+    warning = play_server.game.content_warning(sitting.plan.prompt)
     if warning:
         typer.echo(f"warning: {warning}", err=True)
     seen: tuple[Message, ...] = ()
@@ -119,7 +119,7 @@ def _play_at_terminal(arcade: Arcade, name: str, json: bool) -> None:
         if not _take_move(sitting, view.actions):
             typer.echo("left; the match is not recorded", err=True)
             return
-    _print_result(arcade.record(sitting), json)
+    _print_result(play_server.record(sitting), json)
 
 
 def _unseen(seen: tuple[Message, ...], messages: tuple[Message, ...]) -> Sequence[Message]:
@@ -139,7 +139,7 @@ def _print(messages: Sequence[Message], json: bool) -> None:
         typer.echo(f"[{message.role}] {clean(message.content)}", err=json)
 
 
-def _take_move(sitting: Sitting, actions: Sequence[str]) -> bool:
+def _take_move(sitting: HumanMatch, actions: Sequence[str]) -> bool:
     """Take the person's move; false where there is none."""
     from equipoise.errors import DataError
 

@@ -30,9 +30,9 @@ def recipes(
     The list leaves out variants, such as baselines and other hardware: `equipoise recipes NAME`
     shows those of a recipe. With --json all are listed.
     """
-    from equipoise.system.packaged_recipes import packaged, variants
+    from equipoise.system.packaged_recipes import recipe_descriptions, variants
 
-    descriptions, groups = packaged(), variants()
+    descriptions, groups = recipe_descriptions(), variants()
     if recipe is None:
         show(descriptions) if json else _print_list(descriptions, groups)
         return

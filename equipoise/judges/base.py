@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from pydantic import PrivateAttr
 
-from equipoise.component import Component, essence
+from equipoise.component import Component, fixed_settings
 from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
 from equipoise.models.resources import Resources
@@ -220,7 +220,9 @@ class Judge(Component):
         Settings that may differ when a run is resumed (budgets, addresses) are left out, so that
         the resumed run recognises its judge.
         """
-        changed = essence(self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"}))
+        changed = fixed_settings(
+            self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+        )
         if not changed:
             return self.kind
         text = json.dumps(changed, sort_keys=True, default=str)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from equipoise.component import imported
+from equipoise.component import import_object
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.mathematics import Checker
 from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
@@ -224,7 +224,7 @@ class Call(Pointwise):
     @field_validator("function")
     @classmethod
     def _importable(cls, path: str) -> str:
-        if not callable(imported(path)):
+        if not callable(import_object(path)):
             raise PydanticCustomError("import", "'{path}' cannot be called", {"path": path})
         return path
 
@@ -251,7 +251,7 @@ class Call(Pointwise):
 
     @cached_property
     def _function(self) -> Callable[[Prompt, str], Any]:
-        return imported(self.function)
+        return import_object(self.function)
 
 
 MARKS = 30  # combining marks on one character; languages need ten

@@ -28,8 +28,8 @@ import msgspec
 import numpy as np
 import yaml
 
-from equipoise.component import Component, import_path, imported
-from equipoise.errors import EquipoiseError, received
+from equipoise.component import Component, import_object, import_path
+from equipoise.errors import EquipoiseError, unpack_error
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.launch import LAUNCH, Launch
 from equipoise.models.device import return_unused_memory
@@ -202,7 +202,7 @@ def failure(folder: Path, code: int) -> EquipoiseError:
     failures = [json.loads(file.read_text()) for file in files]
     for known in failures:
         if known["kind"]:
-            return received(known["kind"], known["message"])
+            return unpack_error(known["kind"], known["message"])
     for foreign in failures:
         if not foreign["alone"]:
             return EquipoiseError(
@@ -298,7 +298,7 @@ def read_batch(
 
     def decode(kind: type, value: Any) -> Any:
         if issubclass(kind, Component):
-            return imported(value["class"]).model_validate(value["settings"])
+            return import_object(value["class"]).model_validate(value["settings"])
         if issubclass(kind, np.ndarray):
             with np.load(folder / ARRAYS) as arrays:
                 return arrays[value]

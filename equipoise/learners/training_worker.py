@@ -17,7 +17,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any, TextIO
 
-from equipoise.errors import ConfigError, sent
+from equipoise.errors import ConfigError, pack_error
 from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import world_size
 from equipoise.learners.policy_gradient_learner import PolicyGradient
@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
     try:
         _serve(folder, rank)
     except Exception as error:
-        kind, message = sent(error)
+        kind, message = pack_error(error)
         reason = {"kind": kind, "message": message, "alone": is_left_alone(error)}
         draft = folder / f"error-{rank}.draft"
         draft.write_text(json.dumps(reason))

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
 from equipoise.players.base import Player
-from equipoise.system.addresses import KeyVariable, checked_address, key_of
+from equipoise.system.addresses import KeyVariable, check_address, key_of
 
 # Fields of the request that settings fill, so that `extra_body` may not: field -> setting.
 SETTING_OF_FIELD = {
@@ -144,7 +144,7 @@ class EndpointSettings(Player):
 
     @staticmethod
     def _address(url: str) -> str:
-        return checked_address(url).removesuffix("/chat/completions")
+        return check_address(url).removesuffix("/chat/completions")
 
     @field_validator("proxy")
     @classmethod

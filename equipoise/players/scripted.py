@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from equipoise.component import imported
+from equipoise.component import import_object
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.types import Move, View
@@ -32,7 +32,7 @@ class Scripted(Player):
         scripts = (self.text, self.texts, self.call)
         if sum(script is not None for script in scripts) != 1:
             raise ValueError("give exactly one of text, texts and call")
-        if self.call is not None and not callable(imported(self.call)):
+        if self.call is not None and not callable(import_object(self.call)):
             raise PydanticCustomError("import", "'{path}' cannot be called", {"path": self.call})
         return self
 
@@ -47,7 +47,7 @@ class ScriptedActor:
     def __init__(self, player: Scripted) -> None:
         self.player = player
         self._call: Callable[[View, int], Any] | None = (
-            imported(player.call) if player.call else None
+            import_object(player.call) if player.call else None
         )
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from equipoise.errors import ConfigError
 from equipoise.runs import recipe_loader as library
-from equipoise.runs.consent import reach_of_recipe
+from equipoise.runs.consent import recipe_effects
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.handle import Run
 from equipoise.runs.named_sets.sets import Sweep
@@ -113,12 +113,12 @@ def _announce(recipe: library.Recipe, settings: library.Overrides) -> None:
     """Say what of a user's a recipe runs, and where it sends keys, before it does."""
     from equipoise.report.terminal import show_notes
 
-    show_notes(reach_of_recipe(recipe, settings).notes())
+    show_notes(recipe_effects(recipe, settings).notes())
 
 
 def recipes() -> dict[str, str]:
     """The packaged recipes: name -> what it is."""
-    return library.packaged()
+    return library.recipe_descriptions()
 
 
 def _command(recipe: library.Recipe, settings: library.Overrides, folder: Path) -> str:
@@ -127,7 +127,7 @@ def _command(recipe: library.Recipe, settings: library.Overrides, folder: Path) 
         return ""
     texts = settings
     if isinstance(settings, Mapping):
-        plain = library.plain(settings)
+        plain = library.plain_values(settings)
         texts = [f"{key}={json.dumps(value)}" for key, value in plain.items()]
     options = [part for text in texts for part in ("-s", text)]
     return shlex.join(["equipoise", "run", str(recipe), *options, "--out", str(folder)])

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
-from equipoise.component import Component, imported
+from equipoise.component import Component, import_object
 from equipoise.learners.base import Learner
 from equipoise.losses.base import PreferenceLoss
 
@@ -21,7 +21,7 @@ Schedule = dict[int, float]  # generation -> the value from there on
 ROOMS: dict[str, type[Component]] = {"loss": PreferenceLoss, "learner": Learner}
 
 
-def separated(values: Mapping[str, Any]) -> dict[str, Any]:
+def separate_schedules(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a run with every schedule under `by_generation`, and the value of generation 0
     in its place.
 
@@ -49,7 +49,7 @@ def value_at(schedule: Mapping[int, float], t: int) -> float:
     return schedule[max(begin for begin in schedule if begin <= t)]
 
 
-def at(part: Component, schedules: Mapping[str, Schedule], t: int) -> Any:
+def part_at(part: Component, schedules: Mapping[str, Schedule], t: int) -> Any:
     """The part as it is in generation t. Raises ValidationError where it is not valid."""
     if not schedules:
         return part
@@ -57,7 +57,7 @@ def at(part: Component, schedules: Mapping[str, Schedule], t: int) -> Any:
     return type(part).model_validate({**part.settings(), **changes})
 
 
-def fault(part: str, settings: Component, schedules: Mapping[str, Schedule]) -> str:
+def schedule_fault(part: str, settings: Component, schedules: Mapping[str, Schedule]) -> str:
     """What is wrong with the schedules of a part; "" where nothing is.
 
     Generations behind the end of the run are allowed: a run may be cut short.
@@ -107,7 +107,7 @@ def _numeric(part: str, kind: Any) -> set[str]:
     path = room.known_kinds().get(str(kind), str(kind))
     if ":" not in path:
         return set()
-    fields = getattr(imported(path), "model_fields", {}).items()
+    fields = getattr(import_object(path), "model_fields", {}).items()
     return {name for name, field in fields if _is_number(field.annotation)}
 
 

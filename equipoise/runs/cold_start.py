@@ -38,7 +38,7 @@ from equipoise.runs.ledger import Ledger
 from equipoise.runs.monitor import Monitor, Silent
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import request_moves, unplayed_chunks
-from equipoise.system.wings import added
+from equipoise.system.wings import wing_table
 from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
 
 TEACHER = "teacher"
@@ -111,7 +111,7 @@ def teacher_named(text: str) -> Player:
 
     Raises ConfigError.
     """
-    packaged = added("TEACHERS")
+    packaged = wing_table("TEACHERS")
     if text in packaged:
         return Player.build(packaged[text])
     return recipe_loader.component(Player, text, [], "--teacher")
@@ -124,9 +124,8 @@ def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> Run
     values = recipe_loader.read(recipe)
     players = values.get("players")
     if not players:
-        raise ConfigError(
-            f"{recipe}: has no players; {nearest(recipe, list(recipe_loader.packaged()))}"
-        )
+        hint = nearest(recipe, list(recipe_loader.recipe_descriptions()))
+        raise ConfigError(f"{recipe}: has no players; {hint}")
     open_models = [
         f"players.{name}.model={train or 'builtin'}"
         for name, player in players.items()

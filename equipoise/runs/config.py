@@ -27,7 +27,7 @@ from equipoise.players.base import Player
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
 from equipoise.runs.by_generation import Schedule as GenerationSchedule
-from equipoise.runs.by_generation import at, fault, separated
+from equipoise.runs.by_generation import part_at, schedule_fault, separate_schedules
 from equipoise.runs.executors.base import Executor, short_form
 from equipoise.runs.turns import Turns
 from equipoise.solvers.base import Solver
@@ -161,12 +161,12 @@ class RunConfig(Settings):
         """The loss of generation t."""
         if self.loss is None:
             return None
-        return at(self.loss, self.by_generation.get("loss", {}), t)
+        return part_at(self.loss, self.by_generation.get("loss", {}), t)
 
     def learner_at(self, player: str, t: int) -> Learner:
         """What trains a player in generation t, by the player's name."""
         part = f"learners.{player}" if player in self.learners else "learner"
-        return at(self.learner_of(player), self.by_generation.get(part, {}), t)
+        return part_at(self.learner_of(player), self.by_generation.get(part, {}), t)
 
     @property
     def playing(self) -> dict[str, Player]:
@@ -199,7 +199,7 @@ class RunConfig(Settings):
     @classmethod
     def _schedules_apart(cls, values: Any) -> Any:
         """Settings that change by generation go into `by_generation`."""
-        return separated(values)
+        return separate_schedules(values)
 
     @model_validator(mode="before")
     @classmethod
@@ -244,7 +244,11 @@ class RunConfig(Settings):
         for name in self.learning:
             if self.learner is None and name not in self.learners:
                 raise ValueError(f"learner: is missing, and '{name}' learns")
-        named = {"judges": self.judges, "learners": self.learners, "turns": self.turns.named()}
+        named = {
+            "judges": self.judges,
+            "learners": self.learners,
+            "turns": self.turns.named_players(),
+        }
         for setting, names in named.items():
             for name in names:
                 if name not in self.learning:
@@ -265,7 +269,7 @@ class RunConfig(Settings):
                 known = [known for known, part in parts.items() if part is not None]
                 hint = nearest(name, known)
                 raise ValueError(f"by_generation: there is no '{name}'; {hint}")
-            if message := fault(name, part, schedules):
+            if message := schedule_fault(name, part, schedules):
                 raise ValueError(message)
         for t in range(self.generations):
             self.loss_at(t)
@@ -394,7 +398,7 @@ class RunConfig(Settings):
                 f"normalise: the learner '{self._trainer_kind}' has no rewards to "
                 "normalise; policy_gradient has"
             )
-        for name in self.turns.named() if self.turns.by_rewards else ():
+        for name in self.turns.named_players() if self.turns.by_rewards else ():
             if name not in rewarded:
                 raise ValueError(
                     f"turns: '{self.turns.kind}' goes by rewards, and the learner "

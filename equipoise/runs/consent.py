@@ -33,7 +33,7 @@ PARTS = "users_parts"  # and under which what reading needs to know of a user's 
 
 
 @dataclass(frozen=True)
-class Reach:
+class Effects:
     """What a configuration reaches for: import paths of a user's parts; models whose folder's own
     code runs; which variable's key goes to which host.
     """
@@ -54,17 +54,17 @@ class Reach:
         )
 
 
-def reach_of_recipe(recipe: recipe_loader.Recipe, overrides: recipe_loader.Overrides) -> Reach:
+def recipe_effects(recipe: recipe_loader.Recipe, overrides: recipe_loader.Overrides) -> Effects:
     """What a recipe reaches for; nothing of a user's is imported to know it.
 
     Raises ConfigError as `recipe_loader.load` does.
     """
     with only_reading() as reading:
         config = recipe_loader.load(recipe, overrides)
-    return reach(config, reading.named)
+    return config_effects(config, reading.named)
 
 
-def reach(config: RunConfig, parts: Mapping[str, None]) -> Reach:
+def config_effects(config: RunConfig, parts: Mapping[str, None]) -> Effects:
     """What a configuration reaches for, of which these parts are a user's."""
     settings = list(_mappings(config.model_dump(mode="json")))
     code = (s.get("model") for s in settings if s.get("trust_remote_code"))
@@ -74,7 +74,7 @@ def reach(config: RunConfig, parts: Mapping[str, None]) -> Reach:
         if s.get("api_key_env")
         for url in _addresses(s)
     )
-    return Reach(
+    return Effects(
         tuple(parts), tuple(dict.fromkeys(str(model) for model in code)), tuple(dict.fromkeys(keys))
     )
 
@@ -104,11 +104,11 @@ def _host(address: str) -> str:
 # -- consent
 
 
-def sign(ledger: Ledger, reached: Reach) -> tuple[str, ...]:
+def sign(ledger: Ledger, effects: Effects) -> tuple[str, ...]:
     """Keep in the ledger that this user agreed to what the run reaches for; a note where that
     cannot be remembered.
     """
-    if not reached:
+    if not effects:
         return ()
     try:
         secret = _secret()
@@ -117,42 +117,42 @@ def sign(ledger: Ledger, reached: Reach) -> tuple[str, ...]:
             f"cannot remember that you agreed to this ({error}); `equipoise resume` will "
             "ask for --trust",
         )
-    ledger.note(SIGNATURE, _signature(ledger, reached, secret))
+    ledger.note(SIGNATURE, _signature(ledger, effects, secret))
     return ()
 
 
-def is_agreed(ledger: Ledger, reached: Reach) -> bool:
+def has_consent(ledger: Ledger, effects: Effects) -> bool:
     """Whether the run reaches for nothing, or its signature is this user's."""
-    if not reached:
+    if not effects:
         return True
     place = _place()
     if not place.is_file():
         return False
-    expected = _signature(ledger, reached, place.read_bytes())
+    expected = _signature(ledger, effects, place.read_bytes())
     return hmac.compare_digest(ledger.meta(SIGNATURE), expected)
 
 
-def check_agreed(
-    ledger: Ledger, reached: Reach, trust: bool, remember: bool = True
+def check_consent(
+    ledger: Ledger, effects: Effects, trust: bool, remember: bool = True
 ) -> tuple[str, ...]:
     """What the user should know before the run is played.
 
     Raises RunError for a run of somebody else's that reaches for something, where the user has not
     agreed to it; to `remember` an agreement, the ledger must be writable.
     """
-    if is_agreed(ledger, reached):
-        return reached.notes()
+    if has_consent(ledger, effects):
+        return effects.notes()
     if not trust:
         raise RunError(
             f"{ledger.path.parent}: was not begun here by you, and to go on with it\n  "
-            + "\n  ".join(reached.notes())
+            + "\n  ".join(effects.notes())
             + "\nIf you trust it: --trust (in Python: trust=True)"
         )
-    return (*reached.notes(), *(sign(ledger, reached) if remember else ()))
+    return (*effects.notes(), *(sign(ledger, effects) if remember else ()))
 
 
-def _signature(ledger: Ledger, reached: Reach, secret: bytes) -> str:
-    text = json.dumps([ledger.meta("directory"), asdict(reached)])
+def _signature(ledger: Ledger, effects: Effects, secret: bytes) -> str:
+    text = json.dumps([ledger.meta("directory"), asdict(effects)])
     return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()
 
 
@@ -185,7 +185,7 @@ def record_parts(ledger: Ledger, config: RunConfig) -> None:
         ledger.note(PARTS, json.dumps(facts))
 
 
-def recorded_parts(ledger: Ledger) -> dict[str, dict[str, Any]]:
+def read_parts(ledger: Ledger) -> dict[str, dict[str, Any]]:
     """What `record_parts` kept."""
     return json.loads(ledger.meta(PARTS, "{}"))
 

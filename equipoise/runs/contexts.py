@@ -27,7 +27,7 @@ def match_context(run: OpenRun, t: int) -> MatchContext:
     """Everything that the schedule may know in generation t."""
     config, roster = run.config, run.roster
     learners = roster.learners(t)
-    facts = run.ledger.finished(f"{roster.last_measured(t)}/measure")
+    facts = run.ledger.stage_facts(f"{roster.last_measured(t)}/measure")
     measures = Measures.read(facts) if facts else None
     remembers = config.schedule.replays_texts
     return MatchContext(
@@ -50,7 +50,7 @@ def training_ratings(run: OpenRun, t: int) -> dict[str, float]:
     """
     if t == 0:
         return run.config.training_ratings.initial_ratings(list(run.config.players))
-    rated = run.ledger.finished(f"{t - 1}/rate")
+    rated = run.ledger.stage_facts(f"{t - 1}/rate")
     if rated is None:
         return {}
     return {rating["name"]: rating["value"] for rating in rated["ratings"]}

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from equipoise.component import essence
+from equipoise.component import fixed_settings
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.named_sets.item_scores import ItemScores
 from equipoise.players.population import home
@@ -78,7 +78,7 @@ def mend(folder: Path) -> list[str]:
             settings = json.loads(ledger.meta(SETTINGS))
         write_text(folder / "config.yaml", yaml_text(settings))
         done.append("config.yaml: written anew from the ledger")
-    with RunDirectory.locked(folder):
+    with RunDirectory.hold_lock(folder):
         for place in _generations(folder):
             if faults(place):
                 aside = set_aside(place)
@@ -105,7 +105,7 @@ def _configuration(folder: Path) -> Finding:
         values = recipe_loader.read(path)
     except ConfigError as error:
         return Finding(path.name, "damaged", f"{error}; {again}".strip("; "))
-    if begun_with and essence(json.loads(begun_with)) != essence(values):
+    if begun_with and fixed_settings(json.loads(begun_with)) != fixed_settings(values):
         note = "differs from what the run began with; resume says where, if it matters"
         return Finding(path.name, "unchecked", note)
     return Finding(path.name, "whole")
@@ -213,7 +213,7 @@ def _missing(folder: Path, player: PlayerId, facts: dict[str, Any]) -> Iterator[
 def _metrics(folder: Path) -> Finding:
     with RunDirectory.read(folder) as run:
         try:
-            run.watched_metrics()
+            run.read_metrics_file()
         except RunError as error:
             return Finding("metrics.jsonl", "damaged", str(error))
     return Finding("metrics.jsonl", "whole")

@@ -53,7 +53,7 @@ class DealtPrompts:
         return {prompt.id: prompt for prompt in prompts}
 
     def _deal(self) -> None:
-        if self._ledger.finished("deal") is not None:
+        if self._ledger.stage_facts("deal") is not None:
             return
         config = self._config
         self._monitor.stage("prompts")

@@ -25,17 +25,17 @@ from typing import Any
 import yaml
 
 from equipoise import __version__
-from equipoise.component import FREE, essence
+from equipoise.component import FREE, fixed_settings
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.runs.consent import Reach
+from equipoise.runs.consent import Effects
 from equipoise.runs.database import damaged_records
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.people.journal import adopt
 from equipoise.runs.planning.checks import check_run
 from equipoise.system.files import make_folder, replace, sync_tree, write_text
-from equipoise.system.locks import check_locks, check_writable, held, lock
+from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
 from equipoise.system.user_parts import only_reading
 
 LEDGER = "ledger.sqlite"
@@ -70,14 +70,14 @@ class RunDirectory:
         source = str(self.folder / "config.yaml")
         if self._plays:
             return recipe_loader.build(self.settings, source)
-        with only_reading(consent.recorded_parts(self.ledger)):
+        with only_reading(consent.read_parts(self.ledger)):
             return recipe_loader.build(self.settings, source)
 
-    def reach(self) -> Reach:
+    def effects(self) -> Effects:
         """What the run reaches for when it is played; nothing is imported to know it."""
         with only_reading() as reading:
             config = recipe_loader.build(self.settings, str(self.folder / "config.yaml"))
-        return consent.reach(config, reading.named)
+        return consent.config_effects(config, reading.named)
 
     def agree(self, trust: bool, announce: Announce) -> None:
         """From now on the run's own parts are imported, and its keys may be sent; the user is told
@@ -85,8 +85,8 @@ class RunDirectory:
 
         Raises RunError for a run of somebody else's where `trust` is false.
         """
-        reached = self.reach()
-        announce(consent.check_agreed(self.ledger, reached, trust, self._writable))
+        effects = self.effects()
+        announce(consent.check_consent(self.ledger, effects, trust, self._writable))
         self._plays = True
         vars(self).pop("config", None)
 
@@ -97,10 +97,10 @@ class RunDirectory:
         Raises RunError for a run of somebody else's that would send a key or run a model's own
         code, where `trust` is false.
         """
-        reached = self.reach()
-        if not reached.keys and not reached.model_code:
+        effects = self.effects()
+        if not effects.keys and not effects.model_code:
             return ()
-        notes = consent.check_agreed(self.ledger, reached, trust, remember=False)
+        notes = consent.check_consent(self.ledger, effects, trust, remember=False)
         return tuple(note for note in notes if "Equipoise's" not in note)
 
     @classmethod
@@ -129,7 +129,7 @@ class RunDirectory:
         there = ledger_elsewhere(config, folder)
         checked = check_run(config)
         if folder.is_dir():
-            with cls.locked(folder):
+            with cls.hold_lock(folder):
                 delete(folder)
         # The directory appears complete or not at all, so that a kill during creation leaves
         # nothing to repair.
@@ -188,7 +188,7 @@ class RunDirectory:
         Raises RunError when it is none, busy, damaged or too new, and where it is somebody else's
         and reaches for something that `trust` does not allow.
         """
-        with cls._opened(folder, reading=False) as run, cls.locked(folder):
+        with cls._opened(folder, reading=False) as run, cls.hold_lock(folder):
             run._writable = True
             run.ledger.check_rows()
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
@@ -200,7 +200,9 @@ class RunDirectory:
 
     @classmethod
     @contextmanager
-    def home_of(cls, folder: Path, directory: Path | None, announce: Announce) -> Iterator[None]:
+    def in_home_folder(
+        cls, folder: Path, directory: Path | None, announce: Announce
+    ) -> Iterator[None]:
         """Meanwhile the current folder is the one that relative paths of the run's configuration
         belong to: `directory`, None: where it was started; where that is gone, the current one,
         which the user is told.
@@ -224,20 +226,20 @@ class RunDirectory:
 
     def settle_here(self) -> None:
         """From now on the current folder is the one that relative paths belong to."""
-        agreed = consent.is_agreed(self.ledger, self.reach())
+        agreed = consent.has_consent(self.ledger, self.effects())
         self.ledger.note("directory", str(Path.cwd()))
         if agreed:
-            consent.sign(self.ledger, self.reach())
+            consent.sign(self.ledger, self.effects())
 
     @staticmethod
     @contextmanager
-    def locked(folder: Path) -> Iterator[None]:
+    def hold_lock(folder: Path) -> Iterator[None]:
         """Hold the run's lock. Raises RunBusy where another process holds it."""
 
         def busy(holder: str) -> RunError:
             return RunBusy(f"{folder}: in use by another process ({holder})")
 
-        with held(folder / ".lock", busy):
+        with hold_lock(folder / ".lock", busy):
             yield
 
     @classmethod
@@ -262,7 +264,7 @@ class RunDirectory:
         with damaged_records(folder), Ledger.open(folder / LEDGER, reading=reading) as ledger:
             yield cls(folder, recipe_loader.read(path), ledger)
 
-    def started_in(self) -> AbstractContextManager[Any]:
+    def in_starting_folder(self) -> AbstractContextManager[Any]:
         """Relative paths in the configuration mean what they meant at the start; where that folder
         is gone, those of the current one.
         """
@@ -288,9 +290,9 @@ class RunDirectory:
         self.config = recipe_loader.build(values, str(path), origins)
         self.settings = values
         write_text(path, self.config.yaml())
-        reached = self.reach()
-        if not consent.is_agreed(self.ledger, reached):  # an address or a key has changed
-            self.notes = (*reached.notes(), *consent.sign(self.ledger, reached))
+        effects = self.effects()
+        if not consent.has_consent(self.ledger, effects):  # an address or a key has changed
+            self.notes = (*effects.notes(), *consent.sign(self.ledger, effects))
 
     def metric(self, stage: str, **numbers: Any) -> None:
         """Keep a line of metrics: in the ledger once its stage is recorded, and in metrics.jsonl at
@@ -310,10 +312,10 @@ class RunDirectory:
         recorded = [{"stage": key, **line} for key, line in self.ledger.metrics()]
         if f"{self.settings.get('generations')}/measure" in done:
             return recorded
-        watched = self.watched_metrics()
+        watched = self.read_metrics_file()
         return recorded + [line for line in watched if line["stage"] not in done]
 
-    def watched_metrics(self) -> list[dict[str, Any]]:
+    def read_metrics_file(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, but for a last one cut short by a crash.
 
         Raises RunError for a damaged one.
@@ -391,12 +393,12 @@ def check_unchanged(path: Path, settings: Mapping[str, Any], ledger: Ledger) -> 
     edited since the run began: its records would be of two configurations.
     """
     recorded = json.loads(ledger.meta(SETTINGS))
-    if essence(recorded) == essence(settings):
+    if fixed_settings(recorded) == fixed_settings(settings):
         return
     with only_reading():
         before = recipe_loader.build(recorded, "the ledger").model_dump(mode="json")
         now = recipe_loader.build(settings, str(path)).model_dump(mode="json")
-    if changes := list(_changes(essence(before), essence(now))):
+    if changes := list(_changes(fixed_settings(before), fixed_settings(now))):
         raise ConfigError(
             f"{path}: was edited since the run began, so its records would be of two "
             f"configurations: {'; '.join(changes)}. Put these back, or start a new run; "

@@ -197,7 +197,7 @@ class Run:
 
         place = None if directory is None else Path(directory)
         with (
-            RunDirectory.home_of(self.path, place, show_notes),
+            RunDirectory.in_home_folder(self.path, place, show_notes),
             RunDirectory.open(self.path, self.trust, show_notes) as run,
         ):
             if place is not None:

@@ -49,7 +49,7 @@ def record_judgements(
     many of them have no score.
     """
     ids = [match.id for match in matches]
-    if run.ledger.finished(key) is None:
+    if run.ledger.stage_facts(key) is None:
         run.show("judge", len(matches), t, player)
         judge_here = judge.at(context)
         with run.stage("judge", key, t) as facts:

@@ -164,7 +164,7 @@ class Ledger(Database):
 
     # -- stages and players
 
-    def finished(self, key: str) -> dict[str, Any] | None:
+    def stage_facts(self, key: str) -> dict[str, Any] | None:
         """The facts of the stage `key`, or None when it is not finished."""
         query = "SELECT facts FROM stages WHERE key = ?"
         row = self._db.execute(query, (key,)).fetchone()
@@ -222,7 +222,7 @@ class Ledger(Database):
         matches = (decode(record) for (record,) in self._rows_among(query, ids))
         return {match.id: match for match in matches}
 
-    def known(self, table: str, ids: Iterable[str]) -> set[str]:
+    def recorded_ids(self, table: str, ids: Iterable[str]) -> set[str]:
         """Which of `ids` are recorded in `table` already."""
         query = f"SELECT id FROM {table} WHERE id IN ({{ids}})"
         return {row[0] for row in self._rows_among(query, ids)}
@@ -248,12 +248,12 @@ class Ledger(Database):
         for (record,) in self._rows_among(query, matches):
             yield decode(record)
 
-    def unjudged(self) -> int:
+    def unjudged_count(self) -> int:
         """How many judgements have no scores."""
         query = "SELECT count(*) FROM judgements WHERE judged = 0"
         return self._db.execute(query).fetchone()[0]
 
-    def judged(self) -> list[JudgedPart]:
+    def judgement_counts(self) -> list[JudgedPart]:
         """How many judgements each split and generation has."""
         query = (
             "SELECT split, generation, count(*), sum(judged) FROM judgements "

@@ -108,7 +108,7 @@ def _ledger() -> str:
         Ledger.create(Path(folder) / "ledger.sqlite") as ledger,
     ):
         ledger.finish("check", 0, "check", {}, 0.0)
-        assert ledger.finished("check") == {}
+        assert ledger.stage_facts("check") == {}
     return f"SQLite {sqlite3.sqlite_version}, WAL"
 
 

@@ -58,7 +58,7 @@ def _record_pairs(
     t: int,
 ) -> list[Pair]:
     key = f"{t}/pair/{learner.name}"
-    if run.ledger.finished(key) is None:
+    if run.ledger.stage_facts(key) is None:
         run.show("pair", None, t, learner.name)
         with run.stage("pair", key, t) as facts:
             pairs, dropped = _make_pairs(run, matches, judgements, learner, t)
@@ -199,7 +199,7 @@ def _record_episodes(
 ) -> list[Episode]:
     config = run.config
     key = f"{t}/episodes/{learner.name}"
-    if run.ledger.finished(key) is None:
+    if run.ledger.stage_facts(key) is None:
         run.show("episodes", None, t, learner.name)
         with run.stage("episodes", key, t) as facts:
             made, dropped = episodes(

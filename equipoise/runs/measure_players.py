@@ -18,7 +18,7 @@ def measure(run: OpenRun, t: int) -> None:
     learners = run.roster.learners(t)
     key = f"{t}/measure"
     run.live.begin(learners)
-    if ledger.finished(key) is None:
+    if ledger.stage_facts(key) is None:
         with run.stage("measure", key, t) as facts:
             run.live.save(learners)
             measured = learners or run.roster.others()
@@ -29,9 +29,9 @@ def measure(run: OpenRun, t: int) -> None:
                     measure_set(run, name, named_set, items[name], player)
             facts.update(measures.facts({player.name: player.generation for player in measured}))
             run.directory.metric(key, generation=t, **measures.numbers())
-            run.trackers.measured(measures, t)
+            run.trackers.log_measures(measures, t)
     write_cards(run.directory, learners)
-    recorded = Measures.read(ledger.finished(key) or {})
+    recorded = Measures.read(ledger.stage_facts(key) or {})
     run.monitor.numbers(**recorded.watched())
 
 
@@ -42,7 +42,7 @@ def select(run: OpenRun, t: int) -> None:
     evaluation = run.config.evaluate
     if not run.config.prompts.test and evaluation.select_by is None:
         return
-    if run.ledger.finished("select") is None:
+    if run.ledger.stage_facts("select") is None:
         with run.stage("select", "select", t) as facts:
             criterion = None
             if evaluation.select_by is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from equipoise.component import essence, nearest
+from equipoise.component import fixed_settings, nearest
 from equipoise.errors import ConfigError, RunError, Stopped
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult
 from equipoise.judges.base import Judge
@@ -132,9 +132,9 @@ def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.O
     folder = Path("runs", "evaluate", config.name) if out is None else Path(out)
     if is_run(folder):
         with RunDirectory.read(folder) as run:
-            own = essence(run.config.model_dump(mode="json"))
+            own = fixed_settings(run.config.model_dump(mode="json"))
             empty = not (run.ledger.has_begun() or run.ledger.counts()["logprobs"])
-        if own == essence(config.model_dump(mode="json")):
+        if own == fixed_settings(config.model_dump(mode="json")):
             return folder
         if not empty:
             raise RunError(f"{folder}: holds a run of other settings; choose another --out")

@@ -27,7 +27,7 @@ import msgspec
 from equipoise.runs.database import to_json
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.named_sets.results import BENCHMARKS, benchmark_rows, recorded_results
-from equipoise.system.files import drafted
+from equipoise.system.files import new_file
 from equipoise.system.locks import check_writable
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
 
@@ -50,7 +50,7 @@ def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
         path = folder / f"{name}.parquet"
         schema = pa.schema([(column, _arrow(kind)) for column, kind in columns.items()])
         written[path] = 0
-        with drafted(path) as draft, pq.ParquetWriter(draft, schema) as file:
+        with new_file(path) as draft, pq.ParquetWriter(draft, schema) as file:
             source = rows(ledger)
             while part := list(islice(source, CHUNK)):
                 file.write_table(pa.Table.from_pylist(part, schema=schema))

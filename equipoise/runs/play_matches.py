@@ -45,7 +45,7 @@ def record_matches(
     `player`: the name of the only player in all the seats, if there is only one.
     """
     planned = [_plan(run, i, prompt, seats, t, part) for i, (prompt, seats) in enumerate(seatings)]
-    if run.ledger.finished(key) is None:
+    if run.ledger.stage_facts(key) is None:
         title = "play" if part == "train" else f"play {part.replace('_', '-')}"
         run.show(title, len(planned), t, player)
         engines: dict[str, EngineSampled] = {}
@@ -72,7 +72,7 @@ def _plan(
 
 def unplayed_chunks(run: OpenRun, planned: Sequence[Planned]) -> Iterator[Sequence[Planned]]:
     """The whole chunks of matches in which one is not recorded yet, in order."""
-    known = run.ledger.known("matches", [plan.id for plan in planned])
+    known = run.ledger.recorded_ids("matches", [plan.id for plan in planned])
     for chunk in chunks(planned, run.config.commit_every):
         if not all(plan.id in known for plan in chunk):
             yield chunk

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from equipoise.component import Component, Settings, import_path, nearest
 from equipoise.errors import ConfigError
 from equipoise.runs.config import RunConfig
-from equipoise.system.packaged_recipes import packaged, recipe_folder
+from equipoise.system.packaged_recipes import recipe_descriptions, recipe_folder
 
 C = TypeVar("C", bound=Component)
 S = TypeVar("S", bound=Settings)
@@ -66,9 +66,9 @@ def component(
 
     Raises ConfigError.
     """
-    values = plain(given)
+    values = plain_values(given)
     if not isinstance(values, dict):
-        values = parsed(values, option)
+        values = parse_mapping(values, option)
     origins = override(values, overrides)
     try:
         return TypeAdapter(room).validate_python(values)
@@ -86,7 +86,7 @@ def settings(kind: type[S], overrides: Overrides) -> S:
         raise config_error(error, "-s", origins) from error
 
 
-def parsed(text: str, option: str) -> dict[str, Any]:
+def parse_mapping(text: str, option: str) -> dict[str, Any]:
     """The mapping that a YAML file or YAML text holds; other text is a kind's name.
 
     Raises ConfigError, in which `option` is what gave it.
@@ -109,12 +109,12 @@ def parsed(text: str, option: str) -> dict[str, Any]:
 
 def read(recipe: Recipe) -> dict[str, Any]:
     """The plain settings of a recipe, with what it `extends` merged in below it."""
-    values = whole(recipe)
+    values = read_with_published(recipe)
     values.pop("published", None)
     return values
 
 
-def whole(recipe: Recipe) -> dict[str, Any]:
+def read_with_published(recipe: Recipe) -> dict[str, Any]:
     """The settings as `read` gives them, and `published`, what the recipe says of its paper
     (`run.published`).
     """
@@ -124,7 +124,7 @@ def whole(recipe: Recipe) -> dict[str, Any]:
 def _extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
     """The settings over what they extend; `above` are those that extend this one."""
     if isinstance(recipe, Mapping):
-        values, home = plain(recipe), Path()
+        values, home = plain_values(recipe), Path()
     elif isinstance(recipe, str | Path):
         values, home = _loaded(recipe), Path(recipe).parent
         place = Path(recipe).resolve()
@@ -165,7 +165,7 @@ def _text(recipe: str | Path) -> str:
             raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start})") from error
     file = recipe_folder() / f"{recipe}.yaml"
     if not file.is_file():
-        hint = nearest(str(recipe), list(packaged()))
+        hint = nearest(str(recipe), list(recipe_descriptions()))
         raise ConfigError(f"no recipe '{recipe}'; {hint} (or give a .yaml file)")
     return file.read_text(encoding="utf-8")
 
@@ -222,7 +222,7 @@ def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
     return above.get("kind", below.get("kind")) == below.get("kind")
 
 
-def plain(value: Any) -> Any:
+def plain_values(value: Any) -> Any:
     """A value from Python as YAML would give it: a component, or its class, as its settings."""
     if isinstance(value, type) and issubclass(value, Component):
         return import_path(value)
@@ -231,9 +231,9 @@ def plain(value: Any) -> Any:
         kind = value.kind if known else import_path(type(value))
         return {**value.settings(), "kind": kind}
     if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
+        return {str(key): plain_values(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        return [plain_values(inner) for inner in value]
     return str(value) if isinstance(value, Path) else value
 
 
@@ -246,7 +246,7 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
             path = _full_path(str(key).split("."), values)
-            _put(values, path, plain(value))
+            _put(values, path, plain_values(value))
             for leaf in _leaves(path, value):
                 origins[leaf] = f"settings['{key}']"
         return origins

@@ -33,7 +33,7 @@ def expected_generations(
     """
     ages = dict.fromkeys(names, 0)
     expected = []
-    for learning in [*turns.expected(names, generations), ()]:
+    for learning in [*turns.expected_learners(names, generations), ()]:
         learners = [PlayerId(name, age) for name, age in ages.items()]
         expected.append(ExpectedGeneration(learners, learning))
         ages = {name: age + (name in learning) for name, age in ages.items()}
@@ -120,7 +120,7 @@ class Roster:
             g = len(self._turns)
             if g:
                 self._taken.append(self._turn_taken(g - 1))
-            recorded = self._ledger.finished(f"{g}/turn")
+            recorded = self._ledger.stage_facts(f"{g}/turn")
             if recorded:
                 learning = tuple(recorded["learn"])
             else:
@@ -136,7 +136,7 @@ class Roster:
         names = self._turns[t]
         rewards = {}
         for name in names:
-            facts = self._ledger.finished(f"{t}/episodes/{name}")
+            facts = self._ledger.stage_facts(f"{t}/episodes/{name}")
             if facts is not None:
                 rewards[name] = facts["reward"]
         return TurnTaken(names, rewards)

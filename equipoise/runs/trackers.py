@@ -174,7 +174,7 @@ class Trackers:
         self._run = run
         self._trackers = trackers
 
-    def learned(self, learner: str, key: str) -> Callable[[dict[str, Any]], None]:
+    def training_log(self, learner: str, key: str) -> Callable[[dict[str, Any]], None]:
         """Takes the lines of metrics of a learner's training, the stage `key`, which is not
         finished yet.
         """
@@ -190,7 +190,7 @@ class Trackers:
 
         return log
 
-    def measured(self, measures: Measures, generation: int) -> None:
+    def log_measures(self, measures: Measures, generation: int) -> None:
         """The league's numbers at a measurement."""
         if not self._trackers:
             return
@@ -214,7 +214,7 @@ class Trackers:
 
     def close(self) -> None:
         """Close them all."""
-        with _apart(self._run.folder):
+        with _output_to_file(self._run.folder):
             for tracker in self._trackers:
                 tracker.close()
 
@@ -237,7 +237,7 @@ class Trackers:
             if isinstance(value, int | float) and math.isfinite(value)
         }
         if self._trackers:
-            with _apart(self._run.folder):
+            with _output_to_file(self._run.folder):
                 for tracker in self._trackers:
                     tracker.log(numbers, step)
 
@@ -253,7 +253,7 @@ def open_trackers(run: RunDirectory) -> Iterator[Trackers]:
     try:
         if config.report_to:
             logs.mkdir(exist_ok=True)
-            with _apart(run.folder):
+            with _output_to_file(run.folder):
                 for kind in config.report_to:
                     trackers.append(KINDS[kind](logs, config.name, name))
         yield opened
@@ -263,7 +263,7 @@ def open_trackers(run: RunDirectory) -> Iterator[Trackers]:
 
 
 @contextmanager
-def _apart(folder: Path) -> Iterator[None]:
+def _output_to_file(folder: Path) -> Iterator[None]:
     """What is printed meanwhile goes to a file, not between the progress lines."""
     with ExitStack() as stack:
         file = stack.enter_context((folder / "logs" / "trackers.txt").open("a"))

@@ -50,7 +50,7 @@ def learn(
     started: dict[PlayerId, Started] = {}
     for learner, of_learner in examples.items():
         trainer = run.config.learner_at(learner.name, t)
-        is_done = run.ledger.finished(_stage_key(learner, t)) is not None
+        is_done = run.ledger.stage_facts(_stage_key(learner, t)) is not None
         is_written = run.population.home(_next_generation(learner)).is_dir()
         if not is_done and not is_written and run.dispatcher.trains(trainer):
             begun = time.perf_counter()
@@ -76,7 +76,7 @@ def train(
     trainer = run.config.learner_of(learner.name)
     if newborn == run.newest_at_start.get(learner.name, newborn):
         _set_aside_if_damaged(run, newborn)
-    if run.ledger.finished(key) is not None:
+    if run.ledger.stage_facts(key) is not None:
         _train_again_if_lost(run, key, examples, learner, t)
     else:
         with run.stage("learn", key, t, started.seconds if started else 0.0) as facts:
@@ -125,7 +125,7 @@ def _best_so_far(run: OpenRun) -> set[PlayerId]:
 
 def _logger(run: OpenRun, key: str, name: str) -> Log:
     """Takes a learner's lines of metrics to the run, its monitor and its trackers."""
-    track = run.trackers.learned(name, key)
+    track = run.trackers.training_log(name, key)
 
     def log(line: dict[str, Any]) -> None:
         run.directory.metric(key, **line)

@@ -43,14 +43,14 @@ class Turns(Component):
         taken before it.
         """
 
-    def expected(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
+    def expected_learners(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
         """Who will learn in each of so many generations, as far as the settings alone decide it."""
         taken: list[TurnTaken] = []
         for _ in range(generations):
             taken.append(TurnTaken(self.next_learners(learners, taken)))
         return [turn.names for turn in taken]
 
-    def named(self) -> tuple[str, ...]:
+    def named_players(self) -> tuple[str, ...]:
         """The players that the settings name."""
         return ()
 
@@ -75,7 +75,7 @@ class One(Turns):
         """Always the same player."""
         return (self.player,)
 
-    def named(self) -> tuple[str, ...]:
+    def named_players(self) -> tuple[str, ...]:
         """The one player."""
         return (self.player,)
 
@@ -109,7 +109,7 @@ class Alternate(Turns):
             place -= count
         raise AssertionError("the phases cover the cycle")
 
-    def named(self) -> tuple[str, ...]:
+    def named_players(self) -> tuple[str, ...]:
         """Those with a phase."""
         return tuple(self.steps)
 
@@ -156,7 +156,7 @@ class BestResponse(Turns):
             return (last,)
         return (self.order[(self.order.index(last) + 1) % len(self.order)],)
 
-    def expected(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
+    def expected_learners(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
         """As if rewards never settled, so that every phase has `most` generations."""
         return [(self.order[(t // self.most) % len(self.order)],) for t in range(generations)]
 
@@ -166,6 +166,6 @@ class BestResponse(Turns):
         early = rewards[self.window : 2 * self.window]
         return len(early) == self.window and fmean(late) <= fmean(early) + self.gain
 
-    def named(self) -> tuple[str, ...]:
+    def named_players(self) -> tuple[str, ...]:
         """Those in the order."""
         return self.order

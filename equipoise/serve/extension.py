@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from equipoise.component import imported
-from equipoise.system.wings import added
+from equipoise.component import import_object
+from equipoise.system.wings import wing_table
 
 if TYPE_CHECKING:
     from equipoise.component import Settings
@@ -70,7 +70,8 @@ class Wish:
 def extension_offers() -> dict[str, ExtensionOffer]:
     """Request field -> the extension behind it."""
     return {
-        field: ExtensionOffer(field, **settings) for field, settings in added("SERVING").items()
+        field: ExtensionOffer(field, **settings)
+        for field, settings in wing_table("SERVING").items()
     }
 
 
@@ -81,7 +82,7 @@ def extension(field: str, option: Any, game: Game | None) -> Extension:
     is served, None for a model alone. Raises ConfigError for an option that cannot be read,
     DataError for a template that cannot be used.
     """
-    made = imported(extension_offers()[field].extension)(option, game)
+    made = import_object(extension_offers()[field].extension)(option, game)
     assert isinstance(made, Extension), made
     return made
 

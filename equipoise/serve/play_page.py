@@ -17,7 +17,7 @@ from equipoise.judges.base import Judge
 from equipoise.report.section import clean
 from equipoise.runs import recipe_loader
 from equipoise.runs.people.journal import PlayedMatch
-from equipoise.runs.people.play_server import LONGEST_MOVE, Arcade, Sitting, open_arcade
+from equipoise.runs.people.play_server import LONGEST_MOVE, HumanMatch, PlayServer, open_play_server
 from equipoise.serve.app import page_app
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.protocol import Body, validate_body
@@ -44,29 +44,29 @@ class MoveRequest(SitRequest):
     text: str = Field(max_length=10 * LONGEST_MOVE)
 
 
-def play_app(arcade: Arcade, limits: Limits, token: str | None) -> Starlette:
+def play_app(play_server: PlayServer, limits: Limits, token: str | None) -> Starlette:
     """The application on which people play."""
     one_at_a_time = asyncio.Lock()  # the players are shared
-    sittings: OrderedDict[str, Sitting] = OrderedDict()
+    sittings: OrderedDict[str, HumanMatch] = OrderedDict()
 
-    def sit(request: SitRequest) -> Sitting:
+    def sit(request: SitRequest) -> HumanMatch:
         """The match as far as the page knows it; it is played again where it is not here."""
         known = sittings.pop(request.match, None)
         if known is None or not _continues(known, request):
-            known = arcade.sit(request.name, request.match, request.moves)
+            known = play_server.open_match(request.name, request.match, request.moves)
         sittings[known.plan.id] = known
         while len(sittings) > MOST_SITTINGS:
             sittings.popitem(last=False)
         return known
 
     def begin_match(request: SitRequest) -> Any:
-        return _match_facts(arcade, sit(request))
+        return _match_facts(play_server, sit(request))
 
     def make_move(request: MoveRequest) -> Any:
         sitting = sit(request)
         if len(sitting.moves) == len(request.moves):  # else it was sent twice
             sitting.move(request.text)
-        return _match_facts(arcade, sitting)
+        return _match_facts(play_server, sitting)
 
     async def begin(values: dict[str, Any]) -> Any:
         request = validate_body(SitRequest, values)
@@ -81,24 +81,24 @@ def play_app(arcade: Arcade, limits: Limits, token: str | None) -> Starlette:
     return page_app("play", {"begin": begin, "move": move}, limits, token)
 
 
-def _continues(sitting: Sitting, request: SitRequest) -> bool:
+def _continues(sitting: HumanMatch, request: SitRequest) -> bool:
     """True if the match has this person in it, and the moves that the page knows."""
     moves = sitting.moves[: len(request.moves)]
     return sitting.human.name == request.name.strip() and moves == request.moves
 
 
-def _match_facts(arcade: Arcade, sitting: Sitting) -> dict[str, Any]:
+def _match_facts(play_server: PlayServer, sitting: HumanMatch) -> dict[str, Any]:
     """The match as the person sees it."""
     view = sitting.view
     shown = {
         "match": sitting.plan.id,
-        "game": arcade.game.kind,
-        "seat": arcade.seat,
+        "game": play_server.game.kind,
+        "seat": play_server.seat,
         "moves": sitting.moves,
-        "warning": arcade.game.content_warning(sitting.plan.prompt),
+        "warning": play_server.game.content_warning(sitting.plan.prompt),
     }
     if view is None:
-        return {**shown, "over": True, **_result_facts(arcade.record(sitting))}
+        return {**shown, "over": True, **_result_facts(play_server.record(sitting))}
     chat = [
         {"role": clean(message.role), "text": clean(message.content)} for message in view.messages
     ]
@@ -124,7 +124,7 @@ def _result_facts(played: PlayedMatch) -> dict[str, Any]:
 
 
 @contextmanager
-def arcade(
+def play_server(
     folder: Path,
     *,
     seat: str = "",
@@ -133,16 +133,16 @@ def arcade(
     prompt: str = "",
     judge: str | Mapping[str, Any] | Judge | None = None,
     trust: bool = False,
-) -> Iterator[Arcade]:
-    """A place to play against a run's players: `arcade.sit(name)`, then `move(text)` until `view`
-    is None, then `arcade.record(sitting)`.
+) -> Iterator[PlayServer]:
+    """A place to play against a run's players: `open_match(name)`, then its `move(text)` until its
+    `view` is None, then `record(match)`.
 
-    Args: game, judge: a kind, YAML, a mapping or a component; the others as `open_arcade` takes
-    them. Raises what it does.
+    Args: game, judge: a kind, YAML, a mapping or a component; the others as of `open_play_server`,
+    which also says what is raised.
     """
     played = None if game is None else recipe_loader.component(Game, game, (), "--game")
     judging = None if judge is None else recipe_loader.component(Judge, judge, (), "--judge")
-    with open_arcade(folder, seat, played, against, prompt, judging, trust) as opened:
+    with open_play_server(folder, seat, played, against, prompt, judging, trust) as opened:
         yield opened
 
 
@@ -157,8 +157,8 @@ def play(
 ) -> None:
     """Have people play against a run's players, on a page, until Ctrl-C or SIGTERM.
 
-    Args: as of `vote`; `options` as of `arcade`. Raises what `arcade` does, and ConfigError where
+    Args: as of `vote`; `options` as of `play_server`, whose errors are raised; ConfigError where
     the port is taken.
     """
-    with arcade(folder, **options) as opened:
+    with play_server(folder, **options) as opened:
         serve_page(play_app(opened, PAGE_LIMITS, token), host, port, token, announce)

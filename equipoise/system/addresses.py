@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from equipoise.errors import ConfigError
 
 
-def checked_address(url: str) -> str:
+def check_address(url: str) -> str:
     """The address of a server. Raises ValueError for one without a host, or with a secret in it."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -22,7 +22,7 @@ def checked_address(url: str) -> str:
     return url.rstrip("/")
 
 
-def _checked_name(name: str) -> str:
+def _check_variable(name: str) -> str:
     # Capitals are asked for because a key pasted here by mistake has small letters: it must not go
     # further.
     if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
@@ -33,7 +33,7 @@ def _checked_name(name: str) -> str:
 
 
 KeyVariable = Annotated[
-    Annotated[str, AfterValidator(_checked_name)] | None,
+    Annotated[str, AfterValidator(_check_variable)] | None,
     Field(
         description="the environment variable that holds the key, not the key; null: "
         "the server asks for none"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from equipoise.system.packaged_recipes import packaged
+from equipoise.system.packaged_recipes import recipe_descriptions
 
 
 def override(what: str) -> Any:
@@ -31,7 +31,7 @@ def recipe_names(incomplete: str) -> list[tuple[str, str]]:
     """(name, description) of the packaged recipes that a shell may complete to."""
     return [
         (name, description)
-        for name, description in packaged().items()
+        for name, description in recipe_descriptions().items()
         if name.startswith(incomplete)
     ]
 

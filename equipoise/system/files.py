@@ -29,12 +29,12 @@ UNCHECKED = frozenset({CHECKSUMS, "README.md"})  # a card is written anew at any
 
 def write_text(path: Path, text: str) -> None:
     """Put a file in place of another one, whole or not at all."""
-    with drafted(path) as draft:
+    with new_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def drafted(path: Path) -> Iterator[Path]:
+def new_file(path: Path) -> Iterator[Path]:
     """Where to write what shall lie at `path`; it is put there, synced, at the end."""
     draft = path.with_name(f".{path.name}.draft")
     yield draft

@@ -35,7 +35,7 @@ def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
 
 
 @contextmanager
-def held(path: Path, busy: Callable[[str], RunError]) -> Iterator[None]:
+def hold_lock(path: Path, busy: Callable[[str], RunError]) -> Iterator[None]:
     """Hold the lock file `path`, in which this process is named; the system frees it when the
     process ends, however it ends.
 

@@ -14,7 +14,7 @@ def recipe_folder() -> Traversable:
     return resources.files("equipoise") / "recipes"
 
 
-def packaged() -> dict[str, str]:
+def recipe_descriptions() -> dict[str, str]:
     """Packaged recipes: name -> the first comment line of the file."""
     return {name: text.partition("\n")[0].lstrip("# ") for name, text in _texts().items()}
 

@@ -58,7 +58,7 @@ def is_users(path: str) -> bool:
     return not path.startswith(OWN_PACKAGE)
 
 
-def named_only(path: str) -> bool:
+def stays_unimported(path: str) -> bool:
     """Whether a user's part stays unimported, since the configuration is only read; its path is
     noted.
     """
@@ -69,7 +69,7 @@ def named_only(path: str) -> bool:
     return True
 
 
-def look_in_current_folder() -> None:
+def search_current_folder() -> None:
     """From now on modules are also found in the current folder, after everything that is installed,
     so that none there takes the place of another.
     """

@@ -29,7 +29,7 @@ def wings() -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(f"{home.__name__}.{folder}.wing") for folder in folders)
 
 
-def added(table: str) -> dict[str, Any]:
+def wing_table(table: str) -> dict[str, Any]:
     """The entries of all environments in a table of theirs, such as COMMANDS."""
     tables = [getattr(wing, table, {}) for wing in wings()]
     return {name: value for entries in tables for name, value in entries.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.system.command_options import recipe_names
-from equipoise.system.packaged_recipes import packaged
+from equipoise.system.packaged_recipes import recipe_descriptions
 
 ASK = """
 eval "$(equipoise --show-completion bash)"
@@ -53,11 +53,11 @@ def complete(tmp_path):
 
 @pytest.mark.long
 def test_bash_completes_recipes_and_verbs(complete):
-    assert complete("run", "spa") == [name for name in packaged() if name[:3] == "spa"]
+    assert complete("run", "spa") == [name for name in recipe_descriptions() if name[:3] == "spa"]
     assert "status" in complete("sta")
     assert complete("evaluate", "builtin", "--on", "gsm") == ["gsm8k"]
 
 
 def test_every_recipe_is_offered():
-    assert dict(recipe_names("")) == packaged()
+    assert dict(recipe_names("")) == recipe_descriptions()
     assert [name for name, _ in recipe_names("quick")] == ["quickstart"]

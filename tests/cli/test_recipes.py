@@ -200,7 +200,7 @@ def arguments(name, rows) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", recipe_loader.packaged())
+@pytest.mark.parametrize("name", recipe_loader.recipe_descriptions())
 def test_a_recipe_resolves_to_itself(name, rows):
     overrides = [part for part in arguments(name, rows) if part != "-s"]
     resolved = recipe_loader.load(name, overrides)
@@ -224,7 +224,7 @@ REPRESENTATIVES = {
     "name",
     [
         name if name in REPRESENTATIVES else pytest.param(name, marks=pytest.mark.slow)
-        for name in recipe_loader.packaged()
+        for name in recipe_loader.recipe_descriptions()
     ],
 )
 def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, request):
@@ -249,7 +249,7 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, r
     )
     assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
     resolved = recipe_loader.load(name, [part for part in arguments(name, rows) if part != "-s"])
-    (learned,) = resolved.turns.expected(resolved.learning, 1)
+    (learned,) = resolved.turns.expected_learners(resolved.learning, 1)
     for learner in resolved.learning:
         assert (tmp_path / "run" / "players" / learner / "1").is_dir() == (learner in learned)
     assert "<html" in (tmp_path / "run" / "report.html").read_text()
@@ -301,7 +301,7 @@ def test_rows_without_pairs_are_refused_before_the_run(rows, command):
 def test_variants_stand_under_the_recipe_that_they_extend(command):
     groups = variants()
     names = [*groups, *(name for group in groups.values() for name in group)]
-    assert sorted(names) == list(recipe_loader.packaged()) and 10 <= len(groups) <= 16
+    assert sorted(names) == list(recipe_loader.recipe_descriptions()) and 10 <= len(groups) <= 16
     assert {"mnpo_eight_gpus", "mnpo_as_released"} <= set(groups["mnpo"])
     shown = command("recipes").out
     assert all(f"{name} " in shown for name in groups)
@@ -312,5 +312,5 @@ def test_variants_stand_under_the_recipe_that_they_extend(command):
 
 def test_every_recipe_says_what_it_is(command):
     listed = command("recipes", "--json").facts
-    assert set(listed) == set(recipe_loader.packaged())
+    assert set(listed) == set(recipe_loader.recipe_descriptions())
     assert all(len(text) > 20 for text in listed.values())

@@ -121,9 +121,11 @@ def test_doctor_finds_the_parts(command):
 @pytest.mark.long
 def test_help_of_every_verb(command):
     from equipoise.cli import VERBS
-    from equipoise.system.wings import added
+    from equipoise.system.wings import wing_table
 
-    of_games = [f"{game} {verb}" for game, verbs in added("COMMANDS").items() for verb in verbs]
+    of_games = [
+        f"{game} {verb}" for game, verbs in wing_table("COMMANDS").items() for verb in verbs
+    ]
     for verb in [*VERBS, *of_games]:
         shown = command(*verb.split(), "--help")
         assert shown.code == 0 and f"equipoise {verb} " in shown.out

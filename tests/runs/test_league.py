@@ -121,7 +121,7 @@ def test_the_standing_rates_everybody_who_met(played):
 
 
 def test_every_gap_is_by_the_learners_own_judge(played):
-    found = played.ledger.finished("1/measure")
+    found = played.ledger.stage_facts("1/measure")
     assert found["judges"] == {"alice@1": played.config.judge.name, "bob@1": "shorter"}
     assert found["gap"].keys() == {"alice@1", "bob@1"}
     assert found["exploitability"] == max(found["gap"].values())
@@ -130,10 +130,10 @@ def test_every_gap_is_by_the_learners_own_judge(played):
 
 
 def test_the_best_of_all_generations_is_tested_once(played):
-    found = played.ledger.finished("select")
+    found = played.ledger.stage_facts("select")
     measured = {
-        **played.ledger.finished("0/measure")["scores"],
-        **played.ledger.finished("1/measure")["scores"],
+        **played.ledger.stage_facts("0/measure")["scores"],
+        **played.ledger.stage_facts("1/measure")["scores"],
     }
     alices = {name: score["mean"] for name, score in measured.items() if name.startswith("alice")}
     assert found["held_out"][found["chosen"]]["mean"] >= max(alices.values())
@@ -210,7 +210,7 @@ def test_ratings_are_recomputed_from_the_ledger(played, capsys):
         capsys, rate, played.folder, by="{kind: bradley_terry, prior: 2}", of="league", judge=""
     )
     assert {r["name"] for r in league["ratings"][0]} == set(
-        played.ledger.finished("1/measure")["players"]
+        played.ledger.stage_facts("1/measure")["players"]
     )
 
 

@@ -78,7 +78,7 @@ def test_writing_again_inserts_nothing(ledger):
     for _ in range(2):
         ledger.add_matches([match(i) for i in range(700)])
     assert ledger.counts()["matches"] == 700
-    assert ledger.known("matches", [match(5).id, "absent"]) == {match(5).id}
+    assert ledger.recorded_ids("matches", [match(5).id, "absent"]) == {match(5).id}
 
 
 def test_an_interrupted_transaction_leaves_nothing(ledger):
@@ -96,14 +96,14 @@ def test_a_missing_verdict_is_counted_and_never_a_number(ledger):
             (match(2), Judgement("j2", match(2).id, "exact", {"1": {"score": 0.0}})),
         ]
     )
-    assert ledger.judged() == [("train", 0, 2, 1)]
+    assert ledger.judgement_counts() == [("train", 0, 2, 1)]
 
 
 def test_stages_are_finished_once(ledger):
-    assert ledger.finished("0/play") is None
+    assert ledger.stage_facts("0/play") is None
     ledger.finish("0/play", 0, "play", {"matches": 3}, 1.5)
     ledger.finish("0/play", 0, "play", {"matches": 4}, 9.0)
-    assert ledger.finished("0/play") == {"matches": 3}
+    assert ledger.stage_facts("0/play") == {"matches": 3}
     assert ledger.stages("play") == [("0/play", 0, "play", {"matches": 3}, 1.5)]
 
 
@@ -179,7 +179,7 @@ def test_judges_speak_beside_each_other_and_the_newest_counts(ledger):
     assert ledger.judgements_of(ids, "exact") == {match(1).id: first}
     assert ledger.judgements_of(ids, "other") == {}
     ledger.add_judgements([(match(1), judgement("j3", "third", 0.5))])
-    assert ledger.unjudged() == 1 and ledger.judged() == [("train", 0, 3, 2)]
+    assert ledger.unjudged_count() == 1 and ledger.judgement_counts() == [("train", 0, 3, 2)]
 
 
 def test_a_judgement_stays_as_it_was_recorded(ledger):
@@ -232,7 +232,7 @@ def test_players_know_where_they_come_from(ledger):
 def test_more_records_than_fit_one_statement_are_found(ledger):
     ledger.add_matches([match(i) for i in range(1203)])
     ids = [match(i).id for i in range(1203)]
-    assert ledger.known("matches", ids) == set(ids)
+    assert ledger.recorded_ids("matches", ids) == set(ids)
     assert len(ledger.matches_of(ids)) == 1203
 
 

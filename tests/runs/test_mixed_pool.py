@@ -104,7 +104,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
         assert min(costs) > 0
         ((_, _, _, rated, _),) = run.ledger.stages("rate")
         assert {rating["name"] for rating in rated["ratings"]} == {"ann", "ben", "dan"}
-        assert run.ledger.finished("1/measure")["scores"].keys() == {"ann@1", "ben@1"}
+        assert run.ledger.stage_facts("1/measure")["scores"].keys() == {"ann@1", "ben@1"}
 
 
 def test_only_limits_may_change_midway(server, tmp_path):

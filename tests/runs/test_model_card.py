@@ -22,7 +22,7 @@ FIRST = PlayerId("policy", 1)
 def test_a_card_says_what_the_run_knows(adapter_run):
     card = ModelCard.load(adapter_run / "players" / "policy" / "1" / "README.md")
     with RunDirectory.read(adapter_run) as run:
-        measured = run.ledger.finished("1/measure")
+        measured = run.ledger.stage_facts("1/measure")
     (result,) = card.data.eval_results
     assert card.data.library_name == "peft" and card.data.base_model is None
     assert {"equipoise", "quickstart", "preference", "mnpo"} <= set(card.data.tags)

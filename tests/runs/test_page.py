@@ -9,9 +9,8 @@ from equipoise.report.section import Cards, Figure, Table, Tiles
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
-from equipoise.runs.reading import match_cards as sampled_matches
 from equipoise.runs.reading.history import history, records
-from equipoise.runs.reading.match_cards import match_cards
+from equipoise.runs.reading.match_cards import match_cards, match_up_table, tokens
 from equipoise.runs.reading.page import headlines, page
 from equipoise.runs.reading.totals import counts
 
@@ -55,7 +54,7 @@ def test_matches_are_those_that_were_played(run, recorded, sections):
 def test_who_met_whom_is_counted_by_the_judge_that_teaches(run, recorded, sections):
     judge = run.config.judge.name
     assert judge.startswith("peers") and f"judge {judge}" in sections["match-ups"].lead
-    met = sampled_matches.met(recorded.sample, pool_run.NAMES, judge, "score")
+    met = match_up_table(recorded.sample, pool_run.NAMES, judge, "score")
     assert met is not None and tuple(met.players) == pool_run.NAMES
     every = met.count_NN + met.unjudged_NN
     assert every.sum() == 2 * 180 and every.trace() == 0
@@ -80,7 +79,7 @@ def test_a_card_holds_the_scores_of_every_judge(run, recorded):
 
 
 def test_tokens_count_answers_once_and_every_reading(recorded, sections):
-    usages = sampled_matches.tokens(recorded.sample, MEETING)
+    usages = tokens(recorded.sample, MEETING)
     assert {usage.name for usage in usages} == set(pool_run.NAMES)
     # Not the answers that were set side by side again.
     assert sum(usage.answers for usage in usages) == 360
@@ -133,7 +132,7 @@ def test_a_long_run_is_sampled_and_the_page_says_so(run):
     part = records(run, 60).sample
     read, total = len(part.matches), part.total
     assert 30 < read < 100 and total == 198
-    answers = sum(usage.answers for usage in sampled_matches.tokens(part, MEETING))
+    answers = sum(usage.answers for usage in tokens(part, MEETING))
     assert answers % 1 == 0 and abs(answers - 360) < 60
     text = render(page(run, cards=6, sample=60))
     assert text.count(f"From a random sample of {read} of the run&#39;s 198 matches.") == 3

@@ -21,7 +21,7 @@ from equipoise.runs.people.journal import (
     PEOPLE,
     AnswerRef,
     HumanVote,
-    checked_name,
+    check_name,
     first_votes,
     judged_pairs,
     votes_of,
@@ -152,7 +152,7 @@ def test_a_second_vote_on_the_run_is_refused(run):
 @pytest.mark.parametrize("name", ["", "  ", "a" * 61, "ann@x.org", "a\nb", "a\u202eb", "\x00"])
 def test_names_that_no_record_can_bear_are_refused(run, name):
     with pytest.raises(DataError, match="a name has"):
-        checked_name(name)
+        check_name(name)
 
 
 def test_only_what_is_asked_can_be_voted_on(run):
@@ -324,7 +324,11 @@ def test_votes_of_another_run_are_left_out(run):
 
 
 def test_the_lock_of_a_run_in_use_has_its_own_error(run):
-    with RunDirectory.locked(run), pytest.raises(RunBusy, match="in use"), RunDirectory.locked(run):
+    with (
+        RunDirectory.hold_lock(run),
+        pytest.raises(RunBusy, match="in use"),
+        RunDirectory.hold_lock(run),
+    ):
         pass
 
 

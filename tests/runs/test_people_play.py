@@ -11,8 +11,8 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.people.journal import PEOPLE, played_by
-from equipoise.runs.people.play_server import open_arcade
+from equipoise.runs.people.journal import PEOPLE, played_matches
+from equipoise.runs.people.play_server import open_play_server
 
 ANSWERS = {"rocky": "rock", "polly": "paper"}
 MATRIX = Game.build({"kind": "matrix", "name": "rock_paper_scissors"})
@@ -26,8 +26,8 @@ def run(recorded_folder):
 
 def test_a_person_plays_a_finite_game_and_is_judged(run):
     judge = Judge.build("matrix")
-    with open_arcade(run, "row", MATRIX, ["polly"], judge=judge) as arcade:
-        sitting = arcade.sit(" ann ")
+    with open_play_server(run, "row", MATRIX, ["polly"], judge=judge) as play_server:
+        sitting = play_server.open_match(" ann ")
         assert sitting.view is not None
         assert sitting.view.actions == ("rock", "paper", "scissors")
         with pytest.raises(DataError, match="none of rock, paper"):
@@ -35,8 +35,8 @@ def test_a_person_plays_a_finite_game_and_is_judged(run):
         with pytest.raises(DataError, match="not over yet"):
             sitting.result()
         sitting.move("scissors")
-        played = arcade.record(sitting)
-        arcade.record(sitting)
+        played = play_server.record(sitting)
+        play_server.record(sitting)
         with pytest.raises(DataError, match="is over"):
             sitting.move("rock")
     assert {seat: str(who) for seat, who in played.match.seats.items()} == {
@@ -45,7 +45,7 @@ def test_a_person_plays_a_finite_game_and_is_judged(run):
     }
     assert played.judgement is not None
     assert played.judgement.by_seat("score") == {"row": 1.0, "column": -1.0}
-    assert [each.match.id for each in played_by(run).read()] == [played.match.id]
+    assert [each.match.id for each in played_matches(run).read()] == [played.match.id]
     with RunDirectory.open(run) as opened:  # whoever holds the lock takes it in
         [match] = opened.ledger.matches(PEOPLE)
         assert opened.ledger.judgements_of([match.id])[match.id] == played.judgement
@@ -63,8 +63,8 @@ def test_a_person_plays_a_finite_game_and_is_judged(run):
     ],
 )
 def test_every_seat_of_the_games_can_be_taken(run, game, seat, moves, turns):
-    with open_arcade(run, seat, Game.build(game), ["rocky"], "What is it?") as arcade:
-        sitting = arcade.sit("ann")
+    with open_play_server(run, seat, Game.build(game), ["rocky"], "What is it?") as play_server:
+        sitting = play_server.open_match("ann")
         for text in moves:
             assert sitting.view is not None
             sitting.move(text)
@@ -77,10 +77,10 @@ def test_every_seat_of_the_games_can_be_taken(run, game, seat, moves, turns):
 
 
 def test_a_match_that_was_cut_off_goes_on_where_it_was(run):
-    with open_arcade(run, "assistant", Game.build(CHAT), ["rocky"]) as arcade:
-        whole = arcade.sit("ann")
+    with open_play_server(run, "assistant", Game.build(CHAT), ["rocky"]) as play_server:
+        whole = play_server.open_match("ann")
         whole.move("What do you mean?")
-        cut = arcade.sit("ann", whole.plan.id, whole.moves)
+        cut = play_server.open_match("ann", whole.plan.id, whole.moves)
         assert (cut.view, cut.plan) == (whole.view, whole.plan)
         for sitting in (whole, cut):
             sitting.move("So it is.")
@@ -98,15 +98,15 @@ def test_a_match_that_was_cut_off_goes_on_where_it_was(run):
     ],
 )
 def test_what_does_not_fit_is_said(run, seat, against, message):
-    with pytest.raises(ConfigError, match=message), open_arcade(run, seat, MATRIX, against):
+    with pytest.raises(ConfigError, match=message), open_play_server(run, seat, MATRIX, against):
         pass
 
 
 def test_nobody_plays_under_the_name_of_a_player(run):
-    with open_arcade(run, "row", MATRIX) as arcade:
+    with open_play_server(run, "row", MATRIX) as play_server:
         for name in ("rocky", "a@b", ""):
             with pytest.raises(DataError, match="name"):
-                arcade.sit(name)
+                play_server.open_match(name)
 
 
 def typed(monkeypatch, text):
@@ -123,7 +123,7 @@ def test_the_terminal_asks_until_a_move_can_be_made(command, monkeypatch, run):
     typed(monkeypatch, "/quit\n")
     left = command("play", run, *options, "--name", "eve")
     assert left.code == 0 and "not recorded" in left.err
-    names = [str(each.match.seats["column"]) for each in played_by(run).read()]
+    names = [str(each.match.seats["column"]) for each in played_matches(run).read()]
     assert "ben@0" in names and "eve@0" not in names
 
 

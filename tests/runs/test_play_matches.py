@@ -345,7 +345,7 @@ def unjudged(ledger, texts, **changes):
     matches = record_matches(opened(ledger), "key", seatings("train", 0), 0, "train")
     judge = Digit(missing=texts(matches))
     judged(opened(ledger, **changes), judge, matches, "judge")
-    return ledger.finished("judge")
+    return ledger.stage_facts("judge")
 
 
 def two_of_ten(matches):
@@ -366,7 +366,7 @@ def test_as_much_as_is_allowed_may_be_missing(ledger):
 def test_more_than_is_allowed_stops_the_run(ledger):
     with pytest.raises(NoSignal, match="20% of 10 answers have no 'score' score"):
         unjudged(ledger, two_of_ten, max_unjudged=0.19)
-    assert ledger.finished("judge") is None
+    assert ledger.stage_facts("judge") is None
 
 
 def test_a_score_is_missing_where_another_utility_is_played_for(ledger):
@@ -396,7 +396,7 @@ def test_a_stage_that_fails_is_not_finished(ledger):
     run = opened(ledger)
     with pytest.raises(RuntimeError), run.stage("play", "0/play", 0):
         raise RuntimeError
-    assert ledger.finished("0/play") is None
+    assert ledger.stage_facts("0/play") is None
     with run.stage("play", "0/play", 0):
         pass
     assert ledger.stages()[0].within is None, "the failed one is not around it"

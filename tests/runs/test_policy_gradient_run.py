@@ -230,5 +230,5 @@ def test_an_error_in_an_update_leaves_the_last_sound_generation_to_go_on_from(
         kept
     )
     with RunDirectory.open(tmp_path / "run") as run:
-        assert run.ledger.finished("3/learn/defender") is None
+        assert run.ledger.stage_facts("3/learn/defender") is None
     same(tmp_path / "run", go_on(tmp_path / "run"), calm)

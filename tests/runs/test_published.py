@@ -10,12 +10,14 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.planning.published import compare_with_published, setting
 
 PAPER = re.compile(r"arXiv \d{4}\.\d{5}")
-NAMING = [name for name, text in recipe_loader.packaged().items() if PAPER.search(text)]
-AS_RELEASED = [name for name in recipe_loader.packaged() if name.endswith("_as_released")]
+NAMING = [name for name, text in recipe_loader.recipe_descriptions().items() if PAPER.search(text)]
+AS_RELEASED = [
+    name for name in recipe_loader.recipe_descriptions() if name.endswith("_as_released")
+]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", recipe_loader.packaged())
+@pytest.mark.parametrize("name", recipe_loader.recipe_descriptions())
 def test_a_difference_has_a_reason(name):
     """`compare_with_published` refuses one without, and a setting that is not there."""
     compared = compare_with_published(name)
@@ -29,7 +31,7 @@ def test_a_difference_has_a_reason(name):
 
 @pytest.mark.parametrize("name", NAMING)
 def test_the_paper_is_the_one_that_the_recipe_names(name):
-    (number,) = PAPER.findall(recipe_loader.packaged()[name])
+    (number,) = PAPER.findall(recipe_loader.recipe_descriptions()[name])
     assert number in compare_with_published(name).paper
 
 

@@ -166,4 +166,4 @@ def test_a_judge_must_say_something_of_every_match(tmp_path, turned, count):
             record_judgements(
                 run, "0/judge", Lossy(turned=turned), TestContext(), matches, prompts, 0
             )
-        assert ledger.judgements_of(prompts) == {} and ledger.finished("0/judge") is None
+        assert ledger.judgements_of(prompts) == {} and ledger.stage_facts("0/judge") is None

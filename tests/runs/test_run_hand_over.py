@@ -6,7 +6,7 @@ from small import SMALL, settings
 from equipoise.learners.hand_over import FILE
 from equipoise.learners.preference_learner import Preference
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.training_curves import trained_and_played
+from equipoise.runs.reading.training_curves import hand_over_rows
 
 
 @pytest.mark.long
@@ -23,7 +23,7 @@ def test_a_hand_over_is_recorded(command, tmp_path):
     assert command("run", "quickstart", *SMALL, "--out", "run").code == 0
     with RunDirectory.read(tmp_path / "run") as run:
         (learned,) = run.ledger.stages("learn")
-        ((player, gap, share),) = trained_and_played(run)
+        ((player, gap, share),) = hand_over_rows(run)
     assert learned.facts["played_gap"] < 1e-4
     assert 0.99 < learned.facts["played_share"] < 1.01
     assert (player, share) == ("policy@1", "100.0 %")
@@ -52,7 +52,7 @@ def test_a_player_that_cannot_be_compared_is_said(command, tmp_path):
     assert command("run", "quickstart", *SMALL[:-2], *mute, "--out", "run").code == 0
     with RunDirectory.read(tmp_path / "run") as run:
         (learned,) = run.ledger.stages("learn")
-        ((_, shown, _),) = trained_and_played(run)
+        ((_, shown, _),) = hand_over_rows(run)
     why = learned.facts["not_compared"]
     assert why.startswith("policy@1 plays uncompared with its learner: ")
     assert "wrote no probes" in why and "played_gap" not in learned.facts

@@ -3,7 +3,7 @@
 import math
 
 from equipoise.evaluation.measures import Sample
-from equipoise.runs.reading.match_cards import met
+from equipoise.runs.reading.match_cards import match_up_table
 from equipoise.types import Judgement, Match, PlayerId
 
 
@@ -16,12 +16,12 @@ def test_two_players_that_fill_several_seats_meet_once_a_match():
         [Judgement("j", "m", "x", scores)],
         2,
     )
-    table = met(sample, ["a", "b"], "x", "score")
+    table = match_up_table(sample, ["a", "b"], "x", "score")
     assert table is not None and table.count_NN.tolist() == [[0, 1], [1, 0]]
     assert (
         table.payoff_NN[0, 1] == 0.5
     )  # a@0 beats one b and ties with the other; a@3 was not judged
-    silent = met(sample, ["a", "b"], "y", "score")
+    silent = match_up_table(sample, ["a", "b"], "y", "score")
     assert (
         silent is not None and silent.unjudged_NN[0, 1] == 1 and math.isnan(silent.payoff_NN[0, 1])
     )

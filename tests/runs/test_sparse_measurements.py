@@ -44,7 +44,7 @@ def test_a_league_is_rated_with_every_generation_that_was_measured(played):
     run, _ = played
     again = rerate(run, rated_by="league")
     assert sorted(rating.name for rating in again.ratings[0]) == MEASURED
-    last = run.ledger.finished("5/measure")
+    last = run.ledger.stage_facts("5/measure")
     assert last is not None and last["players"] == MEASURED
     recorded = {row["name"]: row["value"] for row in last["ratings"]}
     assert {r.name: r.value for r in again.ratings[0]} == pytest.approx(recorded)

@@ -22,12 +22,12 @@ def course(turns: Turns, generations: int, reward=lambda name, count: 0.0) -> li
 
 def test_everyone():
     assert course(Everyone(), 3) == [LEARNERS] * 3
-    assert Everyone().named() == ()
+    assert Everyone().named_players() == ()
 
 
 def test_one():
     assert course(One(player="blue"), 3) == [("blue",)] * 3
-    assert One(player="blue").named() == ("blue",)
+    assert One(player="blue").named_players() == ("blue",)
 
 
 def test_alternate_cycles():
@@ -35,7 +35,7 @@ def test_alternate_cycles():
     assert [name for (name,) in course(turns, 12)] == ["blue"] * 3 + ["red"] * 2 + ["blue"] * 3 + [
         "red"
     ] * 2 + ["blue"] * 2
-    assert turns.named() == ("blue", "red")
+    assert turns.named_players() == ("blue", "red")
 
 
 def test_a_best_response_ends_on_flat_rewards():
@@ -63,7 +63,7 @@ def test_a_best_response_ends_at_most():
     turns = BestResponse(order=("blue", "red"), window=2, most=5)
     rising = [name for (name,) in course(turns, 12, lambda name, count: float(count))]
     assert rising == ["blue"] * 5 + ["red"] * 5 + ["blue"] * 2
-    assert turns.named() == ("blue", "red")
+    assert turns.named_players() == ("blue", "red")
 
 
 def test_a_new_phase_is_judged_by_its_own_rewards():

@@ -20,8 +20,8 @@ from equipoise.games.base import Game
 from equipoise.report.section import clean
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.people.ballot import open_ballot
-from equipoise.runs.people.journal import played_by, votes_of
-from equipoise.runs.people.play_server import open_arcade
+from equipoise.runs.people.journal import played_matches, votes_of
+from equipoise.runs.people.play_server import open_play_server
 from equipoise.runs.reading.watching import Watched
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app
@@ -224,8 +224,8 @@ def sitting_down(serving_app):
             {"kind": "assistance", "text": "none", "blocks": False, "simulated": True, "turns": 2}
         )
         with (
-            open_arcade(run, "assistant", game) as arcade,
-            serving_app(play_app(arcade, limits, "secret"), limits, port) as url,
+            open_play_server(run, "assistant", game) as play_server,
+            serving_app(play_app(play_server, limits, "secret"), limits, port) as url,
         ):
             yield url
 
@@ -266,7 +266,7 @@ def test_a_match_is_played_by_keyboard_across_a_restart(browser, sitting_down, t
         browser.until("!document.getElementById('after').hidden")
         keep(browser, "play_over")
         assert foreign(browser, url) == [] and browser.complaints() == []
-    [played] = played_by(run).read()
+    [played] = played_matches(run).read()
     own = [turn.move.text for turn in played.match.turns if turn.seat == "assistant"]
     assert own == ["What do you mean?", "So it is."]
 

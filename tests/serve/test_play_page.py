@@ -10,8 +10,8 @@ import pytest
 
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.runs.people.journal import played_by
-from equipoise.runs.people.play_server import open_arcade
+from equipoise.runs.people.journal import played_matches
+from equipoise.runs.people.play_server import open_play_server
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.play_page import play_app
 
@@ -30,8 +30,8 @@ def playing(tmp_path, serving_app):
     def start(game: Game, seat: str, judge: str = ""):
         judging = Judge.build(judge) if judge else None
         with (
-            open_arcade(run, seat, game, judge=judging) as arcade,
-            serving_app(play_app(arcade, limits, None), limits) as url,
+            open_play_server(run, seat, game, judge=judging) as play_server,
+            serving_app(play_app(play_server, limits, None), limits) as url,
             httpx.Client(base_url=url) as client,
         ):
             yield lambda call, body: client.post(f"/api/{call}", json=body)
@@ -50,7 +50,7 @@ def test_a_match_is_played_to_its_end_and_recorded_once(playing):
         assert ended == post("move", move).json()  # a double click
     assert ended["over"] and ended["scores"][0] == ["row", ["score", 1.0]]
     assert [each["text"] for each in ended["chat"]] == ["paper", "rock"]
-    assert len(played_by(playing.run).read()) == 1
+    assert len(played_matches(playing.run).read()) == 1
 
 
 @pytest.mark.long
@@ -66,7 +66,7 @@ def test_a_match_goes_on_after_the_server_was_restarted(playing):
         assert again == first
         ended = post("move", {**sat, "text": "So it is."}).json()
         assert ended["over"]
-    [played] = played_by(playing.run).read()
+    [played] = played_matches(playing.run).read()
     assert played.match.id == first["match"] and len(played.match.turns) == 4
 
 

@@ -13,7 +13,7 @@ import typer
 
 from equipoise.runs.reference import at_generation, short_names
 from equipoise.system.command_options import Json, Recipe, override, show
-from equipoise.system.wings import added
+from equipoise.system.wings import wing_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -151,7 +151,7 @@ def _remarks(comparison: Comparison) -> list[tuple[str, str]]:
 Teacher = Annotated[
     str,
     typer.Option(
-        help=f"who plays the learner's part: {', '.join(added('TEACHERS'))}, a YAML "
+        help=f"who plays the learner's part: {', '.join(wing_table('TEACHERS'))}, a YAML "
         "file, or YAML: {kind: …}"
     ),
 ]

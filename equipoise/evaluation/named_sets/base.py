@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.component import Component, essence
+from equipoise.component import Component, fixed_settings
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.item_scores import (
     Answer,
@@ -212,7 +212,7 @@ class Benchmark(Component):
         addresses, and how the set is used (`part`).
         """
         left_out = {"part", "limit", "varied", *self.data_fields}
-        values = essence(self.model_dump(mode="json", exclude=left_out))
+        values = fixed_settings(self.model_dump(mode="json", exclude=left_out))
         text = json.dumps(values, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from equipoise.component import Component
 from equipoise.errors import EquipoiseError, ModelError
-from equipoise.system.addresses import KeyVariable, checked_address, key_of
+from equipoise.system.addresses import KeyVariable, check_address, key_of
 
 if TYPE_CHECKING:
     from equipoise.models.token_choice import SamplingSettings
@@ -180,7 +180,7 @@ class RemoteSampler(Sampler):
     @field_validator("base_url")
     @classmethod
     def _check_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(checked_address(url).removesuffix("/v1") for url in urls)
+        return tuple(check_address(url).removesuffix("/v1") for url in urls)
 
     @model_validator(mode="after")
     def _check_distinct(self) -> Self:

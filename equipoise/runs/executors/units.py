@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import msgspec
 
-from equipoise.component import Component, import_path, imported
-from equipoise.errors import EquipoiseError, received, sent
+from equipoise.component import Component, import_object, import_path
+from equipoise.errors import EquipoiseError, pack_error, unpack_error
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.learners.process_group import read_batch
@@ -40,7 +40,7 @@ class Part(msgspec.Struct, frozen=True):
 
     def built(self) -> Any:
         """The component."""
-        return imported(self.kind).model_validate(self.settings)
+        return import_object(self.kind).model_validate(self.settings)
 
 
 class Weighted(msgspec.Struct, frozen=True):
@@ -156,7 +156,7 @@ class Done(msgspec.Struct, frozen=True):
     def value(self, kind: Any) -> Any:
         """The result, read as `kind`; raises the error that there was."""
         if self.kind:
-            raise received(self.kind, self.error)
+            raise unpack_error(self.kind, self.error)
         if self.error:
             raise EquipoiseError(f"a worker failed:\n{self.error}")
         return msgspec.msgpack.decode(self.result, type=kind)
@@ -258,7 +258,7 @@ def _nobody(player: Player | PlayerId) -> Actor:
 
 def failure(error: Exception) -> Done:
     """The answer to a unit that failed."""
-    kind, message = sent(error)
+    kind, message = pack_error(error)
     return Done(kind=kind, error=message)
 
 

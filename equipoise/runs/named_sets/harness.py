@@ -46,11 +46,11 @@ def measure_by_harness(
     results: list[BenchmarkResult] = []
     for player in players:
         with _model(population, player) as model:
-            results += _measured(run, player, harness, prepared, model)
+            results += _measure(run, player, harness, prepared, model)
     return results
 
 
-def _measured(
+def _measure(
     run: RunDirectory, player: PlayerId, harness: Harness, prepared: Prepared, model: HarnessModel
 ) -> list[BenchmarkResult]:
     """The recorded results of a player, measured where there are none."""
@@ -58,7 +58,7 @@ def _measured(
     settings = sorted(prepared.essentials.items())
     digest = record_id(prepared.source, settings, precision)[:12]
     key = f"{STAGE}/{harness.kind}/{player}/{digest}"
-    facts = run.ledger.finished(key)
+    facts = run.ledger.stage_facts(key)
     if facts is not None:
         return [BenchmarkResult.read(values) for values in facts["results"]]
     started = time.perf_counter()
@@ -89,7 +89,7 @@ def import_scores(
     `READERS`; model: the one that is meant, where a file holds several; name: of the set,
     "" for the files' own. Raises ConfigError, DataError and RunError before anything is recorded.
     """
-    identity = _born(run, player)
+    identity = _generation(run, player)
     read = [scores for file in files for scores in read_scores(file, source, model)]
     if name and len(read) > 1:
         raise ConfigError(f"--name: there are {len(read)} results; import them one by one")
@@ -102,7 +102,7 @@ def import_scores(
     return results
 
 
-def _born(run: RunDirectory, player: str) -> PlayerId:
+def _generation(run: RunDirectory, player: str) -> PlayerId:
     """The generation that is meant, whether or not its weights are kept.
 
     Raises RunError for one that the run never had.

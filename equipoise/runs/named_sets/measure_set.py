@@ -53,7 +53,7 @@ def measure_set(
     """
     key = _result_key(run, benchmark, items)
     stage = stage_key(name, player, key)
-    facts = run.ledger.finished(stage)
+    facts = run.ledger.stage_facts(stage)
     if facts is not None:
         return BenchmarkResult.read(facts)
     with run.stage(STAGE, stage, player.generation) as facts:
@@ -253,7 +253,7 @@ def _ask(
 ) -> None:
     seed = run.config.seed
     conversations = planned_conversations(seed, benchmark, items, player)
-    known = run.ledger.known("matches", [plan.id for plan in conversations])
+    known = run.ledger.recorded_ids("matches", [plan.id for plan in conversations])
     # What a killed measurement left are whole chunks, so that those that follow are composed as
     # they would have been.
     planned = [plan for plan in conversations if plan.id not in known]
@@ -279,7 +279,7 @@ def _actor(
     """The open actor. Relative paths of players mean what they meant when the run was started,
     those of sets and their judges what they mean now.
     """
-    with run.directory.started_in():
+    with run.directory.in_starting_folder():
         return run.population.actor_with(player, temperature, max_new_tokens)
 
 

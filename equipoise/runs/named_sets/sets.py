@@ -117,9 +117,9 @@ def _shown(value: Any) -> str:
 def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     """(name, settings) of the sets that one argument means."""
     if isinstance(given, Component | type) or not isinstance(given, str | Path | Mapping):
-        given = recipe_loader.plain(given)
+        given = recipe_loader.plain_values(given)
     if isinstance(given, Mapping):
-        return _by_name(dict(recipe_loader.plain(given)))
+        return _by_name(dict(recipe_loader.plain_values(given)))
     text = str(given)
     name, equals, spec = text.partition("=")
     if equals and name.isidentifier():
@@ -128,7 +128,7 @@ def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     if text in Benchmark.known_kinds() or _is_import_path(text):
         return [(text.rpartition(":")[2], {"kind": text})]
     if text.endswith((".yaml", ".yml")) or text.lstrip().startswith("{"):
-        return _by_name(recipe_loader.parsed(text, "--on"))
+        return _by_name(recipe_loader.parse_mapping(text, "--on"))
     return [(_file_name(text), {"kind": "prompts", "prompts": text})]
 
 

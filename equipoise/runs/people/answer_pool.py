@@ -152,7 +152,7 @@ def choose(
             return again
     count = Counter(pair_id(*refs) for refs in pending)
     count.update(vote.pair for vote in others)
-    outcomes = [*_outcomes(pool, votes), *_half_won(pool, pending)]
+    outcomes = [*_outcomes(pool, votes), *_pending_outcomes(pool, pending)]
     return _least_seen(pool, _by_gain(pool, outcomes, dice), voter, out, count)
 
 
@@ -175,7 +175,7 @@ def _outcomes(pool: AnswerPool, votes: Sequence[HumanVote]) -> Iterator[Outcome]
             yield Outcome(first, second, CHANCE[vote.choice])
 
 
-def _half_won(pool: AnswerPool, pending: Sequence[Refs]) -> Iterator[Outcome]:
+def _pending_outcomes(pool: AnswerPool, pending: Sequence[Refs]) -> Iterator[Outcome]:
     """What others look at, as if it were half won."""
     for one, other in pending:
         first, second = pool.by_ref[one][1], pool.by_ref[other][1]

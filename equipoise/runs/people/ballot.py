@@ -23,12 +23,12 @@ from equipoise.runs.people.journal import (
     Choice,
     HumanVote,
     adopt,
-    checked_name,
+    check_name,
     first_votes,
     pair_id,
     votes_of,
 )
-from equipoise.system.locks import check_writable, held
+from equipoise.system.locks import check_writable, hold_lock
 from equipoise.types import Message, Prompt
 
 VotedPart = Literal["held_out", "train", "test"]
@@ -89,7 +89,7 @@ class Ballot:
 
         Raises DataError for a name that cannot be one.
         """
-        voter = checked_name(voter)
+        voter = check_name(voter)
         with self._ledger() as ledger:
             self._pool.read(ledger)
             pending = [refs for name, refs in self._shown.items() if name != voter]
@@ -123,7 +123,7 @@ class Ballot:
         Returns the vote that counts. Raises DataError for answers that nobody can be asked about
         and for a name or a reason that cannot be kept, DiskFull.
         """
-        voter, reason = checked_name(voter), reason.strip()
+        voter, reason = check_name(voter), reason.strip()
         if len(reason) > LONGEST_REASON:
             raise DataError(f"a reason has at most {LONGEST_REASON} characters")
         self._check(voter, left, right)
@@ -142,7 +142,7 @@ class Ballot:
         played, it will do so itself when it is next opened.
         """
         try:
-            with RunDirectory.locked(self.folder), Ledger.open(self.folder / LEDGER) as ledger:
+            with RunDirectory.hold_lock(self.folder), Ledger.open(self.folder / LEDGER) as ledger:
                 adopt(self.folder, ledger, self._utility)
         except RunBusy:
             return False
@@ -213,5 +213,5 @@ def _held(folder: Path) -> Iterator[None]:
     def busy(holder: str) -> RunError:
         return RunError(f"{folder}: people vote on it already, in another process ({holder})")
 
-    with held(home / ".lock", busy):
+    with hold_lock(home / ".lock", busy):
         yield

@@ -140,7 +140,7 @@ def first_votes(votes: Iterable[HumanVote]) -> list[HumanVote]:
     return list(by_voter.values())
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """A voter's name, without spaces around it.
 
     Raises DataError for one that is empty, too long, or holds what no name of a judge can: control
@@ -251,7 +251,7 @@ class PlayedMatch(msgspec.Struct, frozen=True):
     at: str
 
 
-def played_by(folder: Path) -> Journal[PlayedMatch]:
+def played_matches(folder: Path) -> Journal[PlayedMatch]:
     """The matches that people played against a run's players."""
     return Journal(folder / FOLDER / "matches.jsonl", PlayedMatch)
 
@@ -264,12 +264,12 @@ def adopt(folder: Path, ledger: Ledger, utility: str) -> None:
 
 def _adopt_matches(folder: Path, ledger: Ledger) -> None:
     """Record the matches that people played, with their prompts and judgements."""
-    played = played_by(folder).read()
-    known = ledger.known("matches", [each.match.id for each in played])
+    played = played_matches(folder).read()
+    known = ledger.recorded_ids("matches", [each.match.id for each in played])
     new = [each for each in played if each.match.id not in known]
     if not new:
         return
-    dealt = ledger.known("prompts", [each.prompt.id for each in new])
+    dealt = ledger.recorded_ids("prompts", [each.prompt.id for each in new])
     judged = [(e.match, e.judgement) for e in new if e.judgement is not None]
     with ledger.transaction():
         own = [each.prompt for each in new if each.prompt.id not in dealt]

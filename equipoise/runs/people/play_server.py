@@ -19,7 +19,7 @@ from equipoise.matches.match_play import Act, OpenMatch
 from equipoise.players.population import Population
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import Announce, RunDirectory
-from equipoise.runs.people.journal import PEOPLE, PlayedMatch, checked_name, played_by
+from equipoise.runs.people.journal import PEOPLE, PlayedMatch, check_name, played_matches
 from equipoise.system.locks import check_writable
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, View, record_id, user
 
@@ -27,11 +27,11 @@ MIXTURE = "mixture"
 Opponents = Mapping[str, PlayerId]  # seat -> who sits there
 
 
-class Arcade:
+class PlayServer:
     """Sets people down at matches of one game, against players of a run.
 
-    Made by `open_arcade`. A match is a pure function of its id and the moves that a person made, as
-    far as the players are, so one that was cut off goes on from these.
+    Made by `open_play_server`. A match is a pure function of its id and of a person's moves, as far
+    as the players are, so a match that was cut off goes on from these.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Arcade:
         prompt: str = "",
         judge: Judge | None = None,
     ) -> None:
-        """Arguments as of `open_arcade`; the run stays open."""
+        """Arguments as of `open_play_server`; the run stays open."""
         self.folder = run.folder
         self.game = game
         self.seat = seat
@@ -54,7 +54,7 @@ class Arcade:
         self._prompts = _prompts(run, prompt)
         self._mixture = _mixture(run)
         self._against = tuple(against)
-        self._journal = played_by(run.folder)
+        self._journal = played_matches(run.folder)
         self._recorded = {played.match.id for played in self._journal.read()}
         example = self._prompts[0]
         if fault := next(iter(game.faults([example])), ""):
@@ -67,13 +67,13 @@ class Arcade:
             self._player(each.rpartition("=")[2], 0)
         self._opponents(example, 0)
 
-    def sit(self, name: str, match: str = "", moves: Sequence[str] = ()) -> Sitting:
+    def open_match(self, name: str, match: str = "", moves: Sequence[str] = ()) -> HumanMatch:
         """A person sits down at a new match, or with `match` at one that was begun, in which they
         made these moves.
 
         Raises DataError for a name that cannot be one, RunError where a player's weights are gone.
         """
-        human = PlayerId(checked_name(name))
+        human = PlayerId(check_name(name))
         if human.name in self._config.players:
             raise DataError(f"'{human.name}' is a player of the run; take another name")
         identity = match or record_id(PEOPLE, human, secrets.token_hex(16))
@@ -83,9 +83,9 @@ class Arcade:
         ordered = {seat: seats[seat] for seat in self.game.seats_for(prompt)}
         plan = Planned(identity, 0, PEOPLE, prompt, ordered, dice)
         actor = self._population.actor
-        return Sitting(plan, self.game, human, lambda p, v, s: actor(p).act(v, s), moves)
+        return HumanMatch(plan, self.game, human, lambda p, v, s: actor(p).act(v, s), moves)
 
-    def record(self, sitting: Sitting) -> PlayedMatch:
+    def record(self, sitting: HumanMatch) -> PlayedMatch:
         """Judge a match that is over, where a rule can, and keep it; once."""
         match = sitting.result()
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -164,7 +164,7 @@ class Arcade:
 
 
 @contextmanager
-def open_arcade(
+def open_play_server(
     folder: Path,
     seat: str = "",
     game: Game | None = None,
@@ -173,7 +173,7 @@ def open_arcade(
     judge: Judge | None = None,
     trust: bool = False,
     announce: Announce = lambda notes: None,
-) -> Iterator[Arcade]:
+) -> Iterator[PlayServer]:
     """A place where people play against players of the run in `folder`.
 
     Args: seat: the person's, "" for the first; game: None: the run's; against: who sits in the
@@ -198,7 +198,7 @@ def open_arcade(
         population = Population(config.playing, run.folder / "players")
         judge = judge or _own_judge(config, chosen)
         try:
-            yield Arcade(run, population, chosen, seat, against, prompt, judge)
+            yield PlayServer(run, population, chosen, seat, against, prompt, judge)
         finally:
             population.release()
 
@@ -235,7 +235,7 @@ def _mixture(run: RunDirectory) -> dict[str, float]:
 LONGEST_MOVE = 20_000  # characters
 
 
-class Sitting:
+class HumanMatch:
     """A match in which one person plays; `view` is what the person is asked now, None when the
     match is over.
     """

@@ -126,7 +126,7 @@ def _estimate(
     program = program_memory() if device.type == "cpu" else 0
     size = describe(player.model, player.lora)
     prompt = prompt_tokens(player, prompts)
-    player = bounded(player, prompt)
+    player = limit_new_tokens(player, prompt)
     tokens = prompt + player.max_new_tokens
     shape = work_shape(player, trainer, prompt, work)
     trial = try_model(player.model, player.lora, size, shape, player.device)
@@ -179,7 +179,7 @@ def _sample(prompts: Sequence[Prompt], seed: int) -> list[Prompt]:
     return [prompts[i] for i in chosen]
 
 
-def bounded(player: Local, prompt: float) -> Local:
+def limit_new_tokens(player: Local, prompt: float) -> Local:
     """The player with no more new tokens than its context has behind `prompt` tokens."""
     room = (player.max_length or LONGEST) - round(prompt)
     most = max(1, min(player.max_new_tokens, room))
@@ -243,7 +243,7 @@ def training_bytes(
     activations = shape.batch * shape.length * by_token
     chunk = getattr(trainer, "chunk", None) or (256 if device == "cpu" else 2048)
     logits = 2 * 4 * min(chunk, shape.batch * shape.answer) * size.vocabulary
-    return divided(trainer, weights + kept) + activations + logits
+    return bytes_per_process(trainer, weights + kept) + activations + logits
 
 
 def _kept(size: Description, trial: Trial | None) -> tuple[float, float]:
@@ -263,7 +263,7 @@ def _processes(trainer: Learner) -> int:
     return 1 if launch is None else launch.processes
 
 
-def divided(trainer: Learner, weights: float) -> float:
+def bytes_per_process(trainer: Learner, weights: float) -> float:
     """What of the weights and their optimizer is in one process: a part of them, where the
     processes divide the model.
     """

@@ -30,8 +30,8 @@ from equipoise.runs.config import RunConfig
 from equipoise.runs.planning.cost import (
     Work,
     advice,
-    bounded,
-    divided,
+    bytes_per_process,
+    limit_new_tokens,
     sampling_bytes,
     training_bytes,
     work_shape,
@@ -77,7 +77,7 @@ class _Estimate:
                     carried = self._trainer(name, player).carried_precision()
                     self._players[name] = player.carrying(carried)
             if name in self._players:
-                self._players[name] = bounded(self._players[name], prompt)
+                self._players[name] = limit_new_tokens(self._players[name], prompt)
 
     def play(self) -> Iterator[PhaseMemory]:
         """Of playing, on each device."""
@@ -167,7 +167,7 @@ class _Estimate:
         kept += 12.0 * size.trainable
         if _stands_apart(trainer):
             kept += self._policy(player, trainer)
-        return divided(trainer, kept)
+        return bytes_per_process(trainer, kept)
 
     def _policy(self, player: Local, trainer: Learner) -> float:
         """Bytes of a policy's weights as its trainer holds them."""

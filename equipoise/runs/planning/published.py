@@ -102,7 +102,7 @@ def compare_with_published(recipe: str | Path) -> PublishedComparison | None:
     Raises ConfigError for a faulty block, a setting that there is not, and a difference without a
     reason.
     """
-    values = recipe_loader.whole(recipe)
+    values = recipe_loader.read_with_published(recipe)
     block = values.pop("published", None)
     if block is None:
         return None

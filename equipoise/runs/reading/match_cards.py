@@ -125,7 +125,9 @@ def _notes(finish: str, seat: str, judgements: Sequence[Judgement], utility: str
                 yield f"{judge}{name} {value:g}"
 
 
-def met(sample: Sample, names: Sequence[str], judge: str, utility: str) -> PayoffTable | None:
+def match_up_table(
+    sample: Sample, names: Sequence[str], judge: str, utility: str
+) -> PayoffTable | None:
     """Who won how much against whom in training matches, by that judge's scores; None where no two
     players met.
     """

@@ -42,11 +42,10 @@ from equipoise.runs.exploiter import best_response, best_responses
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.named_sets.results import against_start
 from equipoise.runs.people.vote_results import people_sections
-from equipoise.runs.reading import match_cards as sampled_matches
 from equipoise.runs.reading.history import SAMPLE, history, measures_type, records
-from equipoise.runs.reading.match_cards import CARDS, match_cards
-from equipoise.runs.reading.totals import counts, dropped, stage_times
-from equipoise.runs.reading.training_curves import losses, trained_and_played
+from equipoise.runs.reading.match_cards import CARDS, match_cards, match_up_table, tokens
+from equipoise.runs.reading.totals import counts, drop_counts, stage_times
+from equipoise.runs.reading.training_curves import hand_over_rows, training_curves
 
 UNJUDGED = 0.02  # share of the answers above which the page says so first
 
@@ -77,14 +76,9 @@ def page(
         *_training(run, measured, recorded, size),
         *_judges(run, recorded, size),
         *people_sections(run),
-        losses_section(list(losses(run)), trained_and_played(run)),
-        counts_section(totals, dropped(recorded.stages)),
-        cost_section(
-            _accounts(run),
-            sampled_matches.tokens(recorded.sample, MEETING),
-            size,
-            list(_durations(run)),
-        ),
+        losses_section(list(training_curves(run)), hand_over_rows(run)),
+        counts_section(totals, drop_counts(recorded.stages)),
+        cost_section(_accounts(run), tokens(recorded.sample, MEETING), size, list(_durations(run))),
         _matches(run, measured, recorded, cards, int(totals["matches"])),
         configuration_section(run.config.yaml()),
     ]
@@ -107,7 +101,7 @@ def headlines(run: RunDirectory) -> Iterator[Headline]:
     """The numbers that matter, the newest generation against the start."""
     yield from measures_type(run).headlines(history(run))
     yield from benchmark_headlines(list(against_start(run.ledger)))
-    facts = run.ledger.finished("select")
+    facts = run.ledger.stage_facts("select")
     if facts:
         yield from SelectionRecord.read(facts).headlines()
 
@@ -136,7 +130,7 @@ def _best_responses(run: RunDirectory) -> Iterator[Section]:
 
 def _selection(run: RunDirectory) -> Iterator[Section]:
     """The last test, once it was done."""
-    facts = run.ledger.finished("select")
+    facts = run.ledger.stage_facts("select")
     if facts:
         yield selection_section(SelectionRecord.read(facts).selection)
 
@@ -156,7 +150,7 @@ def _training(
     warning = caution(cyclic_warning(triples or 0.0))
     yield training_ratings_section(list(_rating_curves(run, names)), unit, warning)
     judge = config.judge_of(config.measured[0]).name
-    table = sampled_matches.met(recorded.sample, names, judge, config.utility)
+    table = match_up_table(recorded.sample, names, judge, config.utility)
     yield match_ups_section(table, judge, size)
 
 

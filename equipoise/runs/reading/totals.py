@@ -84,7 +84,7 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
     }
 
 
-def dropped(stages: Sequence[StageRecord]) -> dict[str, int]:
+def drop_counts(stages: Sequence[StageRecord]) -> dict[str, int]:
     """What was left out, by what it was and the reason."""
     totals: Counter[str] = Counter()
     for stage in stages:

@@ -14,7 +14,7 @@ CONTINUED = ("policy_loss", "value_loss", "kl", "grad_norm", "reward")
 Line = Mapping[str, Any]  # one line of metrics.jsonl
 
 
-def losses(run: RunDirectory) -> Iterator[Series]:
+def training_curves(run: RunDirectory) -> Iterator[Series]:
     """Loss and margin over all optimizer steps, generation after generation; of policy gradients
     what they log.
     """
@@ -28,7 +28,7 @@ def losses(run: RunDirectory) -> Iterator[Series]:
             yield from _continued(learner, own)
 
 
-def trained_and_played(run: RunDirectory) -> list[tuple[str, ...]]:
+def hand_over_rows(run: RunDirectory) -> list[tuple[str, ...]]:
     """A row for each trained player: how far it is from what was trained, or why they were not
     compared, and how much of what was learned it plays.
     """

@@ -37,7 +37,7 @@ def test_one_run_gives_what_it_measured(command, red_team_copy):
     assert found.code == 0, found.err
     facts, measured = found.facts, command("status", run, "--json").facts
     with Ledger.open(run / "ledger.sqlite") as ledger:
-        own = ledger.finished("2/measure")
+        own = ledger.stage_facts("2/measure")
     assert facts["crossplay"] == own["crossplay"] and facts["meta_game"] == own["meta_game"]
     assert facts["crossplay"]["adversaries"] == ["adversary@0", "adversary@1"]
     assert facts["crossplay"]["defenders"] == ["defender@0", "defender@1"]
