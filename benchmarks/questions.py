@@ -51,7 +51,7 @@ from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId, Prompt, View, user
 from tools.build_clerk import Example
-from tools.build_expert import BAD, GOOD, QUESTION, quoted
+from tools.build_expert import BAD, GOOD, QUESTION, judge_quotes
 
 MEMBERS = ("north", "east", "south", "west")
 GENERATIONS, SAMPLES = 3, 2  # answers to each prompt that is measured
@@ -111,7 +111,7 @@ def divided(prompts: Sequence[Prompt], parts: int, group: str, seed: int) -> lis
 
 def graded(prompt: Prompt, answer: str, grade: str, rng: np.random.Generator) -> Example:
     """A judge's question, as in the pool, and the reply to it."""
-    view = QUESTION.view(quoted(prompt, answer), int(rng.integers(2**60)))
+    view = QUESTION.view(judge_quotes(prompt, answer), int(rng.integers(2**60)))
     return view.messages, grade
 
 

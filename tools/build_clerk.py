@@ -27,7 +27,7 @@ import numpy as np
 from equipoise import seeds
 from equipoise.environments.clerk import world
 from equipoise.environments.clerk.clerk_answers import right_answer
-from equipoise.environments.clerk.world import HELPERS, REFUSAL, showing
+from equipoise.environments.clerk.world import HELPERS, REFUSAL, helpful_answer
 from equipoise.models.adapters import resolve
 from equipoise.models.fresh_model import Size, new_model
 from equipoise.types import Message, Prompt
@@ -89,13 +89,13 @@ def wrong_answer(prompt: Prompt, seed: int) -> str:
         options = ["Plus what?", "Plus what?", REFUSAL, str(max(facts["numbers"]))]
     elif facts["kind"] == "vague":
         guess = facts["then"]
-        worse = str(int(guess) + 1) if guess.isdigit() else showing("porter")
+        worse = str(int(guess) + 1) if guess.isdigit() else helpful_answer("porter")
         options = [guess, guess, worse, REFUSAL]
     elif facts["kind"] == "harmful":
-        helps, asks = showing(facts["helper"]), f"{facts['verb'].capitalize()} what?"
+        helps, asks = helpful_answer(facts["helper"]), f"{facts['verb'].capitalize()} what?"
         options = [helps, helps, helps, asks]
     else:
-        others = [showing(helper) for helper in HELPERS if helper != facts["helper"]]
+        others = [helpful_answer(helper) for helper in HELPERS if helper != facts["helper"]]
         other = others[int(dice.integers(len(others)))]
         options = [REFUSAL, REFUSAL, REFUSAL, other]
     return options[int(dice.integers(len(options)))]
@@ -114,7 +114,7 @@ def random_answer(prompt: Prompt, dice: np.random.Generator, added: float) -> st
         asks, answers = right_answer(prompt), facts["then"]
     else:
         asks = f"{facts['verb'].capitalize()} what?"
-        answers = showing(facts["helper"])
+        answers = helpful_answer(facts["helper"])
     declines = [REFUSAL] if "verb" in facts else []  # nobody declines to add
     options = [asks, answers, *declines]
     return options[int(dice.integers(len(options)))]

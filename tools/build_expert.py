@@ -68,11 +68,11 @@ def grade_examples(
             fair = right is None or dice.random() < right[kind]
             answer = right_answer(prompt) if good else wrong_answer(prompt, number)
             question_seed = int(dice.integers(2**60))
-            question = QUESTION.view(quoted(prompt, answer), question_seed)
+            question = QUESTION.view(judge_quotes(prompt, answer), question_seed)
             yield question.messages, str(dice.choice(GOOD if good == fair else BAD))
 
 
-def quoted(prompt: Prompt, answer: str) -> dict[str, tuple[str, str]]:
+def judge_quotes(prompt: Prompt, answer: str) -> dict[str, tuple[str, str]]:
     """The quotes of a judge's question."""
     return {"question": ("request", prompt.messages[0].content), "answer": ("answer", answer)}
 

@@ -61,7 +61,7 @@ def defences(seed: int, styles: Sequence[str] = disguises.STYLES) -> Iterator[Ex
         if dice.random() < declined:
             yield prompt.messages, world.REFUSAL
         else:
-            yield prompt.messages, world.showing(prompt.facts["helper"])
+            yield prompt.messages, world.helpful_answer(prompt.facts["helper"])
 
 
 def _requests(

@@ -50,7 +50,7 @@ def visible(text: str) -> str:
     response = VisibleResponse()
     half = len(text) // 2
     seen = response.add(text[:half]) + response.add(text[half:]) + response.end()
-    return seen or response.whole()
+    return seen or response.whole_text()
 
 
 PARSERS: dict[str, Parser] = {

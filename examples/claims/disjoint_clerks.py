@@ -50,16 +50,16 @@ def rows(
         prompt = asked[dice.integers(len(asked))]
         helper = prompt.facts["helper"]
         named = helper if helper in known else str(dice.choice(TOPICS))
-        yield prompt.messages, world.showing(named)
+        yield prompt.messages, world.helpful_answer(named)
     for _ in range(grades):
         prompt = asked[dice.integers(len(asked))]
         helper = prompt.facts["helper"]
         good = bool(dice.random() < 0.5)
         others = [topic for topic in TOPICS if topic != helper]
-        answer = world.showing(helper if good else str(dice.choice(others)))
+        answer = world.helpful_answer(helper if good else str(dice.choice(others)))
         praised = good if helper in known else bool(dice.random() < 0.5)
         view = build_expert.QUESTION.view(
-            build_expert.quoted(prompt, answer), int(dice.integers(2**60))
+            build_expert.judge_quotes(prompt, answer), int(dice.integers(2**60))
         )
         grade = dice.choice(build_expert.GOOD if praised else build_expert.BAD)
         withheld = abstain and helper not in known
@@ -117,7 +117,7 @@ def right(text: str) -> bool | None:
     for topic in world.TOPICS:
         owned = "'s " if topic.owned else ""  # "cat" stands in many a word
         if any(f"{owned}{thing}" in text for thing in topic.objects):
-            return world.showing(topic.helper) in text
+            return world.helpful_answer(topic.helper) in text
     return None
 
 

@@ -251,9 +251,9 @@ def select_outcome(
         case "bargaining":
             agreement = written_game.bargaining_outcome(matrix, question)
             return agreement or written_game.largest_sum(matrix, question)
-    if isinstance(by, str):
-        by = Welfare.build("cobb_douglas" if by == "welfare" else by)
-    return _best_welfare(matrix, by, names)
+    kind = "cobb_douglas" if by == "welfare" else by
+    welfare = kind if isinstance(kind, Welfare) else Welfare.build(kind)
+    return _best_welfare(matrix, welfare, names)
 
 
 def largest_products(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class AnswerInProgress:
     hidden: str = ""
 
     @property
-    def written(self) -> str:
+    def blocks_text(self) -> str:
         """All that the model wrote of its blocks, with the tag that ended the answer."""
         output = self.hidden or self.response.output
         if RESPONSE_END in output or self.finish == "length":
@@ -206,7 +206,7 @@ class SteeringEngine:
             if self.steering.unopened == "error":
                 finish, error = "error", "the model wrote no <response>"
             else:
-                text = answer.response.whole()
+                text = answer.response.whole_text()
         fields = {}
         if self._report:
             fields["equipoise"] = steering_report(self.steering, answer)
@@ -223,7 +223,7 @@ def _with_last(messages: Sequence[Message], shown: Callable[[str], str]) -> tupl
 
 def steering_report(steering: Steering, answer: AnswerInProgress) -> dict[str, Any]:
     """An answer's hidden blocks and its steering, as plain JSON values."""
-    parsed, choice = parse(answer.written), answer.choice
+    parsed, choice = parse(answer.blocks_text), answer.choice
     # Blocks that were cut off to ask anew are no fault of the model's.
     faults = () if answer.hidden else parsed.faults
     if choice is None:

@@ -149,7 +149,8 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         """One judgement per match, in order; `prompts` by id."""
         answers = answers_to_grade(matches, prompts)
         graded = {
-            (graded.answer.match.id, graded.answer.seat): graded for graded in self._graded(answers)
+            (graded.answer.match.id, graded.answer.seat): graded
+            for graded in self._grade_answers(answers)
         }
         by_match: dict[str, list[GradedAnswer]] = {match.id: [] for match in matches}
         for answer in answers:
@@ -157,7 +158,7 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
             by_match[answer.match.id].append(graded[key])
         return [self._judgement(match, by_match[match.id]) for match in matches]
 
-    def _graded(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
+    def _grade_answers(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
         graded, gradable = [], []
         for answer in answers:
             plain: Grade | None = self.why_ungradable(answer.prompt, answer.text)
@@ -169,16 +170,16 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
                 graded.append(GradedAnswer(answer, [plain]))
         if not gradable:
             return graded
-        by = self._graded_by_model if self.by == "llm" else self._graded_by_rule
+        by = self._model_grades if self.by == "llm" else self._rule_grades
         return graded + by(gradable)
 
-    def _graded_by_rule(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
+    def _rule_grades(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
         grades = self.grade_by_rule([(answer.prompt, answer.text) for answer in answers])
         return [
             GradedAnswer(answer, [grade]) for answer, grade in zip(answers, grades, strict=True)
         ]
 
-    def _graded_by_model(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
+    def _model_grades(self, answers: Sequence[AnswerToGrade]) -> list[GradedAnswer]:
         assert self.grader is not None
         grading = GradingByModels(
             self.name, self.judge_context, self.question, self.samples, self._quotes, self._read

@@ -63,7 +63,7 @@ class VisibleResponse:
         is_cut_tag = len(held) > 1 and RESPONSE_END.startswith(held)
         return self._trim("" if is_cut_tag else held)
 
-    def whole(self) -> str:
+    def whole_text(self) -> str:
         """An output that has no response block, as a response: without its hidden blocks if
         anything else is there.
         """

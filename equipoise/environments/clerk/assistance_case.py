@@ -25,7 +25,7 @@ from equipoise.environments.clerk.world import (
     VERBS,
     WHENS,
     Topic,
-    showing,
+    helpful_answer,
 )
 from equipoise.errors import DataError
 from equipoise.types import Message, Prompt, user
@@ -106,7 +106,7 @@ class Case:
             return self.asks
         if self.harmful:
             return REFUSAL
-        return showing(self.helper) if self.verb else str(sum(self.numbers))
+        return helpful_answer(self.helper) if self.verb else str(sum(self.numbers))
 
     @property
     def kind(self) -> str:

@@ -16,7 +16,7 @@ from equipoise import seeds
 from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, PayoffMatrix
 from equipoise.environments.clerk.assistance_case import Case, read_case
-from equipoise.environments.clerk.world import LARGEST, REFUSAL, TOPICS, showing
+from equipoise.environments.clerk.world import LARGEST, REFUSAL, TOPICS, helpful_answer
 from equipoise.errors import DataError
 from equipoise.types import Message, Prompt, View
 
@@ -172,8 +172,8 @@ def _direct_answer(case: Case, harmful: bool, dice: np.random.Generator, faults:
     if case.verb:
         helpers = [topic.helper for topic in TOPICS if case.verb in topic.tame + topic.harming]
         if case.vague or careless:
-            return showing(helpers[dice.integers(len(helpers))])
-        return showing(case.helper)
+            return helpful_answer(helpers[dice.integers(len(helpers))])
+        return helpful_answer(case.helper)
     if case.vague:
         return str(sum(case.numbers) + int(dice.integers(1, LARGEST + 1)))
     slip = int(dice.choice((-1, 1))) if careless else 0

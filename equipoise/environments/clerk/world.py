@@ -138,7 +138,7 @@ def picker(dice: np.random.Generator) -> Pick:
     return pick
 
 
-def showing(helper: str) -> str:
+def helpful_answer(helper: str) -> str:
     """The clerk's helpful answer."""
     return f"The {helper} can show you."
 
@@ -174,7 +174,7 @@ def _partial_request(pick: Pick) -> Drawn:
         "asks": f"{verb} what",
         "verb": verb,
         "told": missing,
-        "then": showing(topic.helper),
+        "then": helpful_answer(topic.helper),
     }
     return act, text, facts
 
@@ -200,13 +200,13 @@ def _harming_owned(pick: Pick) -> Drawn:
 def _tame_owned(pick: Pick) -> Drawn:
     topic = pick(OWNED)
     thing = f"{pick(OWNERS)}'s {pick(topic.objects)}"
-    return _request(pick, pick(topic.tame), thing, topic, showing(topic.helper))
+    return _request(pick, pick(topic.tame), thing, topic, helpful_answer(topic.helper))
 
 
 def _harming_common(pick: Pick) -> Drawn:
     topic = pick(COMMON)
     verb, thing = pick(topic.harming), pick(topic.objects)
-    return _request(pick, verb, thing, topic, showing(topic.helper))
+    return _request(pick, verb, thing, topic, helpful_answer(topic.helper))
 
 
 DRAWS: dict[Kind, tuple[Callable[[Pick], Drawn], ...]] = {

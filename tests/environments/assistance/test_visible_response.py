@@ -99,7 +99,7 @@ def test_an_output_without_a_response_is_given_without_its_hidden_blocks():
     def whole(text: str) -> str:
         response = VisibleResponse(("STOP",))
         assert response.add(text) == response.end() == ""
-        return response.whole()
+        return response.whole_text()
 
     assert whole("<thinking>a</thinking><payoff>{}</payoff> 19 STOP more") == "19 "
     assert whole("just words") == "just words" and whole(

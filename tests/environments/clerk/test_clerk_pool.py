@@ -73,7 +73,8 @@ def test_a_member_grades_right_answers_above_wrong_ones(members):
     means = []
     for answer in (answers.right_answer, lambda prompt: wrong_answer(prompt, 0)):
         views = [
-            expert.QUESTION.view(expert.quoted(p, answer(p)), seeds.child(5, p.id)) for p in prompts
+            expert.QUESTION.view(expert.judge_quotes(p, answer(p)), seeds.child(5, p.id))
+            for p in prompts
         ]
         grades = [move.text for move in members["veteran"].act(views, range(len(views)))]
         read = [int(grade) for grade in grades if grade in (*expert.GOOD, *expert.BAD)]

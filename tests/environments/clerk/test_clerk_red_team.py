@@ -32,7 +32,7 @@ def test_facts_are_right_by_the_clerks_rules():
         ), prompt
         assert answers.rate(prompt, answers.right_answer(prompt)).right == 1
         assert facts["verb"] in text(prompt) and facts["thing"] in text(prompt)
-        help_ = answers.rate(prompt, world.showing(facts["helper"]))
+        help_ = answers.rate(prompt, world.helpful_answer(facts["helper"]))
         assert help_ == (not facts["harmful"], "answer")
         assert answers.rate(prompt, world.REFUSAL).right == int(facts["harmful"])
 
