@@ -122,9 +122,7 @@ class GameLeague(Evaluation):
     def _meetings(
         self, arena: Arena, t: int, first: PlayerId, second: PlayerId, judge: Judge
     ) -> Iterator[Meeting]:
-        """What `first` got from `second` in every match: 1, 0 or −1; None where that was not
-        judged.
-        """
+        """Results of `first` against `second`, match by match: 1, 0 or −1; None where unjudged."""
         seats = arena.game.seats
         alone = [(first, second)] if len(seats) == 2 else [(first, second), (second, first)]
         prompts = arena.held_out * self.samples
@@ -143,12 +141,12 @@ class GameLeague(Evaluation):
 
 
 def _seatings(seats: int) -> int:
-    """In how many ways two players share the seats, one of them in a single one."""
+    """Number of ways in which two players share the seats, one of them in a single one."""
     return 2 if seats == 2 else 2 * seats
 
 
 def _win_rate(results: Sequence[Meeting], player: str, start: str) -> Estimate:
-    """How often the player beats its start; a draw counts half."""
+    """Win rate of the player against its start; a draw counts half."""
     shares, prompts = [], []
     for result in results:
         if {result.first, result.second} == {player, start} and result.value is not None:
