@@ -253,7 +253,7 @@ def last_answers(match: Match) -> dict[str, Turn]:
     return {seat: turn for seat, turn in turns.items() if turn.move.finish != "error"}
 
 
-def why_unanswered(match: Match) -> list[str]:
+def reasons_without_answer(match: Match) -> list[str]:
     """The reasons why seats of the match have no last answer."""
     turns = match.last_turns()
     reasons = [

@@ -24,7 +24,7 @@ from equipoise.judges.base import (
     comparable,
     last_answers,
     mean_grades,
-    why_unanswered,
+    reasons_without_answer,
 )
 from equipoise.judges.question import (
     FAILED,
@@ -190,7 +190,7 @@ class GradingByModels:
     def _reading(self, row: tuple[AnswerToGrade, int], move: Move) -> Reading:
         answer, seed = row
         code = self.question.code(seed)
-        if code or move.text.strip() != self.question.shown(answer.text, seed).strip():
+        if code or move.text.strip() != self.question.quoted_text(answer.text, seed).strip():
             return read_move(move, self.read, code)
         # A number that is the answer's, or the judge's: nobody can tell.
         repeated = Unread("the reply repeats the answer")
@@ -278,7 +278,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
     ) -> Judgement:
         """The judgement on `match` that its votes give."""
         scores = self.scores(votes, weight)
-        reasons = why_unanswered(match)
+        reasons = reasons_without_answer(match)
         voted_on = {vote.seat for vote in votes}
         if any(seat not in voted_on for seat in last_answers(match)):
             reasons.append("nobody was there to judge")
@@ -315,7 +315,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         of_match: all votes on the match's answers.
         """
         grades = self.grades_by_votes(of_match)
-        if any(votes[0].seat in given for given in grades.values()):
+        if any(votes[0].seat in by_seat for by_seat in grades.values()):
             return [WEIGHTLESS if comparable(grades) else INCOMPLETE]
         return [brief_reason(vote.reason) for vote in votes]
 

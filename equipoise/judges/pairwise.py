@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.judges.base import Judge, last_answers, why_unanswered
+from equipoise.judges.base import Judge, last_answers, reasons_without_answer
 from equipoise.judges.question import (
     PLACEHOLDERS,
     Question,
@@ -110,7 +110,7 @@ class Comparing(Judge):
         """The judgement on a match; `readings` gives two for each pair of different texts."""
         votes: list[Vote] = []
         wins: dict[str, list[float]] = {seat: [] for seat in match.seats}
-        reasons = dict.fromkeys(why_unanswered(match))
+        reasons = dict.fromkeys(reasons_without_answer(match))
         compared: set[str] = set()
         for first, second in pairs:
             compared |= {first.seat, second.seat}

@@ -53,7 +53,7 @@ class Panel(Judge):
 
     @field_validator("judges", mode="before")
     @classmethod
-    def _named(cls, value: Any) -> Any:
+    def _name_members(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             return value
         members: dict[str, Judge] = {}

@@ -67,9 +67,9 @@ class Peers(GradingJudge):
         for (_, _, its), votes_of_peer in zip(graders, votes_on, strict=True):
             for answer, votes in zip(its, votes_of_peer, strict=True):
                 by_match[answer.match.id] += votes
-        return [self._judged(match, by_match[match.id]) for match in matches]
+        return [self._judgement(match, by_match[match.id]) for match in matches]
 
-    def _judged(self, match: Match, votes: Sequence[Vote]) -> Judgement:
+    def _judgement(self, match: Match, votes: Sequence[Vote]) -> Judgement:
         weight = self._weight(votes, self.judge_context.ratings)
         return self.judgement_by_votes(match, votes, weight)
 

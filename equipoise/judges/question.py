@@ -129,7 +129,7 @@ class Question:
             schema=self._schema() if asks_for_json else None,
         )
 
-    def shown(self, text: str, seed: int) -> str:
+    def quoted_text(self, text: str, seed: int) -> str:
         """A quoted text as the question with this seed shows it."""
         return harmless(text, code_of(seed), self.longest, self.control_tokens)
 

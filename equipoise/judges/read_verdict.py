@@ -141,11 +141,11 @@ def _last_verdict(reply: str, form: VerdictForm[V]) -> V | Unread:
     text = without_thoughts(reply)[-LONGEST:]
     if not text.strip():
         return Unread("the reply is empty")
-    in_objects = list(_in_objects(text, form))
-    in_words = _with_code(text, form) if form.code else _labelled(text, form)
+    in_objects = list(_find_in_objects(text, form))
+    in_words = _find_with_code(text, form) if form.code else _find_labelled(text, form)
     starts = [verdict.start for verdict in in_objects]
     verdicts = in_objects + [
-        verdict for verdict in in_words if not _inside(verdict, in_objects, starts)
+        verdict for verdict in in_words if not _is_inside(verdict, in_objects, starts)
     ]
     if form.alone:
         verdicts = [verdict for verdict in verdicts if _is_whole(verdict, text)]
@@ -163,7 +163,7 @@ def _is_whole(verdict: PlacedVerdict[V], text: str) -> bool:
     return not any(map(str.isalnum, around))
 
 
-def _inside(
+def _is_inside(
     verdict: PlacedVerdict[V], objects: Sequence[PlacedVerdict[V]], starts: Sequence[int]
 ) -> bool:
     """True if a verdict stands within one of the objects, which begin at `starts`."""
@@ -174,7 +174,7 @@ def _inside(
 # -- objects
 
 
-def _in_objects(text: str, form: VerdictForm[V]) -> Iterator[PlacedVerdict[V]]:
+def _find_in_objects(text: str, form: VerdictForm[V]) -> Iterator[PlacedVerdict[V]]:
     """The verdict of each outermost object in the text that has one."""
     position = 0
     for start, (end, values) in sorted(_objects(text, form).items()):
@@ -282,7 +282,7 @@ def _is_code(value: Any, code: str) -> bool:
 # -- plain text
 
 
-def _labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
+def _find_labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
     """`Score: 7/10`, `**Verdict:** A`, `<score>7</score>`, `[[7]]`, the whole reply.
 
     Also `boxed{7}`, where "boxed" is a key.
@@ -299,7 +299,7 @@ def _labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
     return _matches(text, patterns, form, re.IGNORECASE)
 
 
-def _with_code(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
+def _find_with_code(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
     """A line `CODE: 7` or `Score CODE: 7`, or the end of a faulty object.
 
     Such an end is `"score": 7, "code": "CODE"`.

@@ -187,7 +187,7 @@ class AnswerTrainer(Trainer):
             numbers = {name: value_B[counts] for name, value_B in numbers.items()}
         loss = loss_B.sum() * self.args.world_size / self.sizes[self.state.global_step]
         if not math.isfinite(loss.item()):
-            raise EquipoiseError(self._broken(f"the loss became {loss.item()}"))
+            raise EquipoiseError(self._error(f"the loss became {loss.item()}"))
         for name, value_B in numbers.items():
             self._sums[name] = self._sums.get(name, 0.0) + value_B.sum()
         self._rows += len(counts)
@@ -253,7 +253,7 @@ class AnswerTrainer(Trainer):
             # of a sharded weight, the share of this process
             own = weight.to_local() if isinstance(weight, DTensor) else weight
             if weight.requires_grad and not bool(torch.isfinite(own).all()):
-                raise EquipoiseError(self._broken(f"{name} holds a weight that is not a number"))
+                raise EquipoiseError(self._error(f"{name} holds a weight that is not a number"))
 
     def save_whole(self, folder: Path) -> None:
         """Write the model, gathered from all processes, into `folder`.
@@ -273,7 +273,7 @@ class AnswerTrainer(Trainer):
                     weights[name] = weights[same]
             model.save_pretrained(str(folder), state_dict=weights)
 
-    def _broken(self, what: str) -> str:
+    def _error(self, what: str) -> str:
         return (
             f"{what} at step {self.state.global_step} of {self.state.max_steps}: "
             f"lower learner.learning_rate (now {self.args.learning_rate:g}) or "

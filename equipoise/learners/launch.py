@@ -60,7 +60,7 @@ class Launch(Settings):
             ) from error
 
     @model_validator(mode="after")
-    def _numbered(self) -> Launch:
+    def _check_number(self) -> Launch:
         if self.config is None and self.num_processes is None:
             raise PydanticCustomError("launch", "needs a config (ddp, fsdp2, …) or num_processes")
         if not isinstance(self.processes, int) or self.processes < 1:

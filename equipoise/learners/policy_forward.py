@@ -92,13 +92,13 @@ class PolicyForward:
     def decide_sharing(self, batch: RolloutBatch) -> None:
         """Let the moves of this batch share their prompts, if the architecture can."""
         model = self.policy.activate()
-        example = batch.select(self.portions(batch)[0]).grouped()[0]
+        example = batch.select(self.portions(batch)[0]).by_shared_prompt()[0]
         self.shared = shares_prompts(self.head, model, example, batch.longest)
 
     def tokens(self, batch: RolloutBatch) -> TokenNumbers:
         """The policy's and the critic's numbers of the tokens, in one forward pass."""
         model = self.policy.activate()
-        packed = self._packed(batch.grouped(), self.shared)
+        packed = self._pack(batch.by_shared_prompt(), self.shared)
         wide = _widener(packed, batch.mask_BT.shape[1])
         value_BT = entropy_BT = None
         with self.autocast():
@@ -113,7 +113,7 @@ class PolicyForward:
 
     def reference(self, batch: RolloutBatch) -> torch.Tensor:
         """The reference's log-probabilities [B, T], in nats."""
-        packed = self._packed(batch.grouped(), self.shared)
+        packed = self._pack(batch.by_shared_prompt(), self.shared)
         with self.autocast(), self.policy.reference() as model:
             head = AnswerHead(model, temperature=self.temperature)
             head.tail = self.head.tail
@@ -135,7 +135,7 @@ class PolicyForward:
         parts: list[torch.Tensor] = []
         for rows in portions:
             portion = batch.select(rows)
-            packed = self._packed(portion.grouped(), self.shared)
+            packed = self._pack(portion.by_shared_prompt(), self.shared)
             with self.autocast():
                 packed.tokens(self.head, self.policy.activate())
                 hidden_NH = self.head.hidden_NH
@@ -153,7 +153,7 @@ class PolicyForward:
         singles = [
             PromptAnswers(prompt, [answer]) for prompt, answer in zip(prompts, answers, strict=True)
         ]
-        packed = self._packed(singles, shared=False)
+        packed = self._pack(singles, shared=False)
         with self.autocast():
             return packed.by_answer(packed.tokens(self.head, model).float())
 
@@ -169,7 +169,7 @@ class PolicyForward:
                 if isinstance(module, GradientCheckpointingLayer):
                     module.training = True
 
-    def _packed(self, groups: Sequence[PromptAnswers], shared: bool) -> PackedBatch:
+    def _pack(self, groups: Sequence[PromptAnswers], shared: bool) -> PackedBatch:
         return pack(groups, self.pad_id, shared=shared).to(self.device)
 
 

@@ -68,7 +68,7 @@ class Proximal(Learner):
     ) -> Iterator[str]:
         others = [name for name in players if name != learner]
         try:
-            _, other = self._seated(learner, others, schedule.player_of_role, game)
+            _, other = self._seat_and_opponent(learner, others, schedule.player_of_role, game)
         except ConfigError as error:
             yield str(error).removeprefix("learner.")
             return
@@ -83,7 +83,7 @@ class Proximal(Learner):
         `value` is the previous policy's pay-off against the other's, in units of pay-off. Raises
         ConfigError for seats, players or a game that do not fit.
         """
-        first, other = self._seated(
+        first, other = self._seat_and_opponent(
             batch.learner.name, batch.other_players, batch.player_of_role, batch.game
         )
         game = batch.game.bimatrix()
@@ -109,10 +109,10 @@ class Proximal(Learner):
         batch.log({"steps": 1, **facts})
         return facts
 
-    def _seated(
+    def _seat_and_opponent(
         self, name: str, others: Collection[str], player_of_role: Mapping[str, str], game: Game
     ) -> tuple[bool, str]:
-        """(whether the learner sits in the game's first seat, who sits opposite)."""
+        """(True if the learner sits in the game's first seat, the player opposite)."""
         seats = game.seats
         player_of_seat = self.seats or player_of_role
         if len(seats) != 2 or set(player_of_seat) != set(seats):

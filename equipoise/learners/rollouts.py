@@ -91,7 +91,7 @@ class RolloutBatch:
         """
         return sorted(rows, key=lambda b: (len(self.prompts[b]), self.prompts[b], b))
 
-    def grouped(self) -> list[PromptAnswers]:
+    def by_shared_prompt(self) -> list[PromptAnswers]:
         """Prompts with the answers that are to share a forward pass with them, in order."""
         groups: list[PromptAnswers] = []
         length = 0
@@ -140,7 +140,7 @@ def rollout_batch(
     groups = dict.fromkeys(episode.group for episode in episodes)
     group_number = {group: number for number, group in enumerate(groups)}
 
-    def padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
+    def pad(rows: Sequence[Sequence[float]]) -> torch.Tensor:
         filled = [[*row, *[0.0] * (longest - len(row))] for row in rows]
         return torch.tensor(filled, device=device)
 
@@ -150,8 +150,8 @@ def rollout_batch(
         reward_B=torch.tensor([episode.reward for episode in episodes], device=device),
         group_B=torch.tensor([group_number[episode.group] for episode in episodes], device=device),
         roles=[episode.role for episode in episodes],
-        mask_BT=padded([[1.0] * len(answer) for answer in answers]).bool(),
-        sampled_BT=padded([turn.move.uncut or turn.move.logprobs for turn in turns]),
+        mask_BT=pad([[1.0] * len(answer) for answer in answers]).bool(),
+        sampled_BT=pad([turn.move.uncut or turn.move.logprobs for turn in turns]),
     )
 
 

@@ -56,6 +56,11 @@ class MatchContext:
     turn: Sequence[str] = ()
 
     @property
+    def league(self) -> Sequence[PlayerId]:
+        """All players, present and past."""
+        return (*self.players, *self.history)
+
+    @property
     def learning(self) -> Sequence[PlayerId]:
         """The learners among `players`."""
         return self.learners or self.players

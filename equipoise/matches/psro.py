@@ -55,16 +55,14 @@ class PSRO(Roles):
 
     def opponents(self, learner: PlayerId, match_context: MatchContext) -> Mapping[str, Weighted]:
         if not self.roles:
-            league = (*match_context.players, *match_context.history)
-            mixture = _mixture_of(league, match_context) or [(learner, 1.0)]
+            mixture = _mixture_of(match_context.league, match_context) or [(learner, 1.0)]
             return dict.fromkeys(match_context.game.roles, mixture)
         by_name = {player.name: player for player in match_context.players}
         mixtures = {}
         for role, name in self.roles.items():
             if name == learner.name:
                 continue
-            everyone = (*match_context.players, *match_context.history)
-            league = [player for player in everyone if player.name == name]
+            league = [player for player in match_context.league if player.name == name]
             newest = [(by_name[name], 1.0)]
             mixtures[role] = _mixture_of(league, match_context) or newest
         return mixtures
@@ -75,28 +73,22 @@ class PSRO(Roles):
         Raises ConfigError for roles or players that there are not.
         """
         turn = match_context.turn or [p.name for p in match_context.learning]
-        learners = [p for p in match_context.learning if p.name in turn]
         seatings: Seatings = []
-        for learner in learners:
+        for learner in match_context.learning:
+            if learner.name not in turn:
+                continue
             if self.roles and learner.name not in self.roles.values():
                 continue
-            alone = replace(match_context, turn=[learner.name])
             if self.roles:
+                alone = replace(match_context, turn=[learner.name])
                 matches = super().seatings(prompts, alone)
-            else:
-                matches = self._any_seat(prompts, learner, match_context)
+            else:  # the learner's seats alone, in turn
+                matches = [
+                    (prompt, dict.fromkeys(_own_seats(match_context.game, prompt, i), learner))
+                    for i, prompt in enumerate(list(prompts) * self.samples)
+                ]
             seatings += self._seat_opponents(matches, learner, match_context)
         return seatings
-
-    def _any_seat(
-        self, prompts: Sequence[Prompt], learner: PlayerId, match_context: MatchContext
-    ) -> Seatings:
-        """The learner's seats alone, in turn."""
-        game = match_context.game
-        return [
-            (prompt, dict.fromkeys(_own_seats(game, prompt, i), learner))
-            for i, prompt in enumerate(list(prompts) * self.samples)
-        ]
 
     def _seat_opponents(
         self, matches: Seatings, learner: PlayerId, match_context: MatchContext

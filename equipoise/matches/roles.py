@@ -141,11 +141,11 @@ def _prompts_that_teach(
 
     All of the prompts where none does: the learner is then told that it has nothing to learn.
     """
-    teaching = [
+    useful = [
         prompt
         for prompt in prompts
         if any(game.role(seat) in learning for seat in game.seats_for(prompt))
     ]
-    if not teaching:
+    if not useful:
         return prompts
-    return list(islice(cycle(teaching), len(prompts)))
+    return list(islice(cycle(useful), len(prompts)))

@@ -98,7 +98,7 @@ class Mixture(Schedule):
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
         """One match per prompt and learner."""
-        league = (*match_context.players, *match_context.history)
+        league = match_context.league
         weights = {player: match_context.mixture.get(player, 0.0) for player in league}
         weighted = [player for player in league if weights[player] > 0]
         seatings: Seatings = []
@@ -137,8 +137,7 @@ class Prioritised(Schedule):
 
 def others(learner: PlayerId, match_context: MatchContext) -> list[PlayerId]:
     """Everybody, present or past, but `learner`; itself where there is nobody else."""
-    league = (*match_context.players, *match_context.history)
-    return [player for player in league if player != learner] or [learner]
+    return [player for player in match_context.league if player != learner] or [learner]
 
 
 def _beats(first: PlayerId, second: PlayerId, match_context: MatchContext) -> float:

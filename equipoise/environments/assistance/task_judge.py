@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from equipoise.environments.assistance.game import PACKAGE
-from equipoise.judges.base import Judge, why_unanswered
+from equipoise.judges.base import Judge, reasons_without_answer
 from equipoise.judges.grading import AnswerToGrade, GradeSettings, GradingByModels, answers_to_grade
 from equipoise.judges.question import PLACEHOLDERS, Question, QuestionSettings, Quotes, brief_reason
 from equipoise.judges.read_verdict import BOXED, SCORE_KEYS, Unread, read_score
@@ -198,7 +198,7 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
     def _judgement(self, match: Match, graded: Sequence[GradedAnswer]) -> Judgement:
         """The judgement on `match`, of which these are all answers."""
         scores: dict[str, dict[str, float]] = {}
-        reasons = why_unanswered(match)
+        reasons = reasons_without_answer(match)
         for graded_answer in graded:
             utilities = self._mean_utilities(graded_answer)
             if utilities:
