@@ -16,7 +16,7 @@ MODULES = [
     f"{room}.{path.stem}"
     for room in ("payoffs", "ratings", "solvers", "losses")
     for path in sorted((PACKAGE / room).glob("[!_]*.py"))
-]
+] + ["data.advantages"]
 
 
 @pytest.mark.parametrize("name", MODULES)

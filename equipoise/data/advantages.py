@@ -1,12 +1,11 @@
-"""Advantages: how much better a token, or an answer, did than expected.
+"""Advantages of tokens and of answers: the reward less what was expected of it.
 
-Pure functions on tensors. What is subtracted from a reward (a critic's value, the mean of a group,
-of the others, of the batch, of a role) lowers the variance of the policy gradient; the functions
-below differ in what that is. An advantage is a constant to the loss, so results carry no gradient.
-Rewards must be finite: leave out the rows that were not judged, for a NaN spreads.
+Pure functions on tensors. A baseline (a critic's value, the mean of a group, of the others, of the
+batch, of a role) lowers the variance of the policy gradient; the functions below differ in it.
+An advantage is a constant to the loss, so results carry no gradient. Rewards must be finite: leave out the rows that were not judged, for a NaN spreads.
 
-B rows (answers), T tokens. `mask_BT` is true on answer tokens; what stands elsewhere is not read,
-and results are 0 there. The mask may have holes (an answer of several turns): time passes on answer
+B rows (answers), T tokens. `mask_BT` is true on answer tokens; other places are not read, and
+results are 0 there. The mask may have holes (an answer of several turns): time passes on answer
 tokens alone.
 """
 
@@ -31,6 +30,10 @@ def gae(
     returns that the critic learns from are `advantage_BT + value_BT`, left to the
     caller. Raises ConfigError where the shapes differ. Source: arXiv 1506.02438, eq.
     16.
+
+    >>> reward_BT, value_BT = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
+    >>> gae(reward_BT, value_BT, torch.ones(1, 2), gamma=1.0, lam=0.5)
+    tensor([[0.2500, 0.5000]])
     """
     _same_shape(reward=reward_BT, value=value_BT, mask=mask_BT)
     mask_BT = mask_BT.bool()
@@ -50,8 +53,12 @@ def gae(
 
 
 @torch.no_grad()
-def discounted(reward_BT: torch.Tensor, mask_BT: torch.Tensor, gamma: float) -> torch.Tensor:
-    """Reward to go: G_t = r_t + γ G_{t+1}. Raises ConfigError where the shapes differ."""
+def reward_to_go(reward_BT: torch.Tensor, mask_BT: torch.Tensor, gamma: float) -> torch.Tensor:
+    """G_t = r_t + γ G_{t+1}. Raises ConfigError where the shapes differ.
+
+    >>> reward_to_go(torch.tensor([[0.0, 1.0]]), torch.ones(1, 2), gamma=0.5)
+    tensor([[0.5000, 1.0000]])
+    """
     _same_shape(reward=reward_BT, mask=mask_BT)
     return _backwards(reward_BT, mask_BT.bool(), gamma)
 
@@ -66,6 +73,9 @@ def group_relative(
     one answer gets 0. scale: False leaves the division out (Dr. GRPO). The deviation is the
     unbiased one, over n − 1. Raises ConfigError where the shapes differ. Source: arXiv 2402.03300,
     §4.1.2; without scale arXiv 2503.20783, §3.2.
+
+    >>> group_relative(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]), scale=False)
+    tensor([-1.,  1.,  0.])
     """
     _same_shape(reward=reward_B, group=group_B)
     group_B, count_G = _groups(group_B)
@@ -84,6 +94,9 @@ def leave_one_out(reward_B: torch.Tensor, group_B: torch.Tensor) -> torch.Tensor
 
     group_B: as in `group_relative`; a group of one answer gets 0. Raises ConfigError where the
     shapes differ. Source: arXiv 2402.14740.
+
+    >>> leave_one_out(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]))
+    tensor([-2.,  2.,  0.])
     """
     _same_shape(reward=reward_B, group=group_B)
     group_B, count_G = _groups(group_B)
@@ -92,7 +105,7 @@ def leave_one_out(reward_B: torch.Tensor, group_B: torch.Tensor) -> torch.Tensor
 
 
 @torch.no_grad()
-def whitened(
+def whiten(
     value_BT: torch.Tensor, mask_BT: torch.Tensor, *, shift: bool = True, eps: float = 1e-8
 ) -> torch.Tensor:
     """(x − mean) / √(variance + ε) over all answer tokens of the batch; `shift=False` gives the
@@ -101,6 +114,9 @@ def whitened(
     Of rewards (without the shift) and of advantages. The variance is the unbiased one,
     and 0 of a single token. Raises ConfigError where the shapes differ. Source: arXiv
     2403.17031, on whitening.
+
+    >>> whiten(torch.tensor([[1.0, 3.0, 9.0]]), torch.tensor([[1, 1, 0]]))
+    tensor([[-0.7071,  0.7071,  0.0000]])
     """
     _same_shape(value=value_BT, mask=mask_BT)
     mask_BT = mask_BT.bool()
@@ -125,15 +141,18 @@ def batch_normalised(reward_B: torch.Tensor, *, eps: float = 1e-8) -> torch.Tens
     * without a KL penalty, gives every token of an answer the answer's advantage;
     * with a penalty β per token in the reward, which makes the advantage A_t = r − β
       Σ_{i ≥ t} kl_i differ by token, normalises over tokens instead:
-      `whitened(discounted(reward_BT − β·kl_BT, mask_BT, 1.0), mask_BT)`;
+      `whiten(reward_to_go(reward_BT − β·kl_BT, mask_BT, 1.0), mask_BT)`;
     * with several answers a prompt, passes `group_relative(reward_B, group_B,
       scale=False)` for reward_B ("with baseline"); its KL penalty is then a term of the
       loss.
     Source: arXiv 2501.03262.
+
+    >>> batch_normalised(torch.tensor([1.0, 3.0]))
+    tensor([-0.7071,  0.7071])
     """
-    return whitened(
-        reward_B[:, None], torch.ones_like(reward_B[:, None], dtype=torch.bool), eps=eps
-    )[:, 0]
+    return whiten(reward_B[:, None], torch.ones_like(reward_B[:, None], dtype=torch.bool), eps=eps)[
+        :, 0
+    ]
 
 
 @torch.no_grad()
@@ -163,6 +182,9 @@ def role_baseline(
     as they were).
     Raises ConfigError where the lengths differ or `decay` is outside [0, 1].
     Source: arXiv 2506.24119, eq. 2 and Algorithm 1 (there b starts at 0).
+
+    >>> role_baseline(torch.tensor([1.0]), ["first"], {"first": 0.0}, decay=0.5)
+    (tensor([0.5000]), {'first': 0.5})
     """
     if len(role_B) != len(reward_B):
         raise ConfigError(f"{len(reward_B)} rewards but {len(role_B)} roles: give one role each")
@@ -191,7 +213,7 @@ def _backwards(step_BT: torch.Tensor, mask_BT: torch.Tensor, factor: float) -> t
 
 
 def _groups(group_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(each row's group counted from 0, how many rows each group has)."""
+    """(each row's group counted from 0, the number of rows of each group)."""
     _, group_B, count_G = group_B.unique(return_inverse=True, return_counts=True)
     return group_B, count_G
 

@@ -1,6 +1,4 @@
-"""From judged matches to episodes: each move of a learner with what it is paid, and which moves
-compete with it.
-"""
+"""From judged matches to episodes: each move of a learner with its reward and its group."""
 
 from __future__ import annotations
 
@@ -10,8 +8,8 @@ from math import isfinite
 from numbers import Real
 from typing import NamedTuple
 
-from equipoise.data.base import check_utility
 from equipoise.data.normalising import Normalising
+from equipoise.data.pairs import check_utility
 from equipoise.data.shaping import Term
 from equipoise.errors import EquipoiseError
 from equipoise.games.base import Game
@@ -37,15 +35,15 @@ def episodes(
     normalise: Normalising | None = None,
     share_of_outcome: Callable[[int], float] = lambda later: 1.0,
 ) -> tuple[list[Episode], dict[str, int]]:
-    """(an episode for each move of `learner`, in order; how many of its moves gave none, by
+    """(an episode for each move of `learner`, in order; the number of its moves that gave none, by
     reason).
 
         reward = share(later) · utility of the seat + Σ over the terms of its role
 
-    where `later` is how many moves of the seat follow in the match; normalised if `normalise` is
-    given. `judgements` by match id, `prompts` by id. A move whose seat was not judged, or that
-    failed, is left out: it is not paid 0. Raises ConfigError for a utility that no judgement has,
-    EquipoiseError for a term that has not one finite number for each text.
+    where `later` is the number of moves of the seat that follow in the match; normalised if
+    `normalise` is given. `judgements` by match id, `prompts` by id. A move whose seat was not
+    judged, or that failed, is left out: it is not paid 0. Raises ConfigError for a utility that no
+    judgement has, EquipoiseError for a term that has not one finite number for each text.
     """
     own = _moves(matches, learner)
     made = [move for move in own if _succeeded(move.turn)]
@@ -74,7 +72,6 @@ def episodes(
 
 
 def _moves(matches: Sequence[Match], learner: PlayerId) -> list[MoveMade]:
-    """Every move of the learner, in order."""
     moves: list[MoveMade] = []
     for match in matches:
         for place, turn in enumerate(match.turns):
@@ -84,7 +81,7 @@ def _moves(matches: Sequence[Match], learner: PlayerId) -> list[MoveMade]:
 
 
 def _later(moves: Sequence[MoveMade]) -> dict[tuple[str, int], int]:
-    """(match, place of a move) -> how many moves of its seat follow it."""
+    """(match, place of a move) -> the number of moves of its seat that follow it."""
     count: Counter[tuple[str, str]] = Counter()
     later = {}
     for match, place, turn in reversed(moves):
@@ -115,7 +112,7 @@ def _episode(move: MoveMade, learner: PlayerId, role: str, parts: dict[str, floa
 def _shaped(
     made: Sequence[MoveMade], game: Game, prompts: Mapping[str, Prompt], terms: Sequence[Term]
 ) -> list[dict[str, float]]:
-    """For each move, term -> what it adds; terms of one name are summed."""
+    """For each move, term -> its addition to the reward; terms of one name are summed."""
     shaped: list[dict[str, float]] = [{} for _ in made]
     for term in terms:
         rows = [n for n, move in enumerate(made) if _has_role(move, game, term.role)]
@@ -131,7 +128,7 @@ def _has_role(move: MoveMade, game: Game, role: str) -> bool:
 
 
 def _values(term: Term, moves: Sequence[MoveMade], prompts: Mapping[str, Prompt]) -> list[float]:
-    """What the term adds to each move.
+    """The term's addition to each move.
 
     Raises EquipoiseError unless it is a finite number each.
     """

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from equipoise.data.base import PairMaker, Scored, pair_of
+from equipoise.data.pairs import PairMaker, ScoredAnswer, pair_of
 from equipoise.prompts.rows import read_chat
 from equipoise.types import Judgement, Match, Pair, Prompt, Turn, record_id
 
@@ -31,7 +31,7 @@ class Data(PairMaker):
 
     kind: Literal["data"] = "data"
     generations: int = Field(
-        1, ge=1, description="how many generations learn from the data's own pairs"
+        1, ge=1, description="number of generations that learn from the data's own pairs"
     )
     then: PairMaker = Field(
         default="best_worst",  # type: ignore[assignment]
@@ -49,7 +49,6 @@ class Data(PairMaker):
         return self.then.answers
 
     def most(self, seats: int) -> int:
-        """Those of `then`; of the data, one a prompt."""
         return self.then.most(seats)
 
     def why_no_pair(self, prompt: Prompt, generation: int) -> str:
@@ -58,10 +57,10 @@ class Data(PairMaker):
         absent = [name for name in ("chosen", "rejected") if not _text(prompt, name)]
         return f"no answer under {' and '.join(absent)}" if absent else ""
 
-    def given(
+    def data_pairs(
         self, prompts: Sequence[Prompt], generation: int
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(a pair a prompt; how many prompts gave none, by reason: no_answer, identical)."""
+        """(a pair a prompt; the number of prompts without one, by reason: no_answer, identical)."""
         pairs: list[Pair] = []
         dropped: Counter[str] = Counter()
         for prompt in prompts:
@@ -94,7 +93,6 @@ class Data(PairMaker):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """Those of `then`."""
         return self.then.make(matches, judgements, utility, prompts)
 
 
@@ -110,14 +108,12 @@ class DataWins(PairMaker):
 
     @property
     def answers(self) -> int:
-        """One; the other is the data's."""
         return 1
 
     def by_judge(self, generation: int) -> bool:
         return False
 
     def most(self, seats: int) -> int:
-        """One a sample."""
         return seats
 
     def why_no_pair(self, prompt: Prompt, generation: int) -> str:
@@ -132,8 +128,8 @@ class DataWins(PairMaker):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches; how many matches gave none, by reason: error,
-        no_answer, identical).
+        """(the pairs in the order of the matches; the number of matches that gave none, by reason:
+        error, no_answer, identical).
         """
         assert prompts is not None, "the data's answers are the prompts' own"
         pairs: list[Pair] = []
@@ -149,10 +145,10 @@ class DataWins(PairMaker):
             elif not others:
                 dropped["identical"] += 1
             else:
-                better = Scored(chosen, 1.0)
+                better = ScoredAnswer(chosen, 1.0)
                 for text, turn in others.items():
                     chat = turn.view.messages
-                    pairs.append(pair_of(match, chat, better, Scored(text, 0.0)))
+                    pairs.append(pair_of(match, chat, better, ScoredAnswer(text, 0.0)))
         return pairs, dict(dropped)
 
     def _answer(self, prompt: Prompt) -> str:

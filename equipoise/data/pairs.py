@@ -1,4 +1,4 @@
-"""Pairs of a better and a worse answer, made from the answers of one match.
+"""Pair makers: from judged matches to pairs of a better and a worse answer of one match.
 
 Answers are compared when they were given to the same chat. Equal texts count as one answer with
 their mean score. A match that gives no pair is counted by its reason:
@@ -15,27 +15,128 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from equipoise.data.base import PairMaker, Scored, check_utility, pair_of
+from equipoise.component import Component, nearest
+from equipoise.errors import ConfigError
+from equipoise.games.base import Game
 from equipoise.types import Judgement, Match, Message, Pair, Prompt, record_id
+
+Chat = tuple[Message, ...]
+
+
+class PairMaker(Component):
+    """Decides which answers of a match are compared."""
+
+    KINDS: ClassVar = {
+        "best_worst": "equipoise.data.pairs:BestWorst",
+        "all_pairs": "equipoise.data.pairs:AllPairs",
+        "margin": "equipoise.data.pairs:Margin",
+        "data": "equipoise.data.given_answers:Data",
+        "data_wins": "equipoise.data.given_answers:DataWins",
+    }
+
+    @property
+    def answers(self) -> int:
+        """The number of a match's answers that a pair takes."""
+        return 2
+
+    def plays(self, generation: int) -> bool:
+        """True if this generation's pairs are made of matches; else `data_pairs` takes them from
+        the prompts.
+        """
+        return True
+
+    def by_judge(self, generation: int) -> bool:
+        """True if a judge's scores decide this generation's pairs."""
+        return True
+
+    def why_no_pair(self, prompt: Prompt, generation: int) -> str:
+        """The thing that a prompt lacks to give a pair in this generation; "" where nothing."""
+        return ""
+
+    def data_pairs(
+        self, prompts: Sequence[Prompt], generation: int
+    ) -> tuple[list[Pair], dict[str, int]]:
+        """(the pairs that the prompts bring along; the number that gave none, by reason), for a
+        generation without matches.
+        """
+        raise TypeError(f"pairs: '{self.kind}' makes pairs of matches")
+
+    def most(self, seats: int) -> int:
+        """The most pairs that a match of so many seats can give."""
+        return seats * (seats - 1) // 2
+
+    def faults(self, game: Game) -> Iterator[str]:
+        """Reasons why it cannot make pairs of this game's matches, one message each."""
+        if len(game.seats) < self.answers:
+            yield (
+                f"a match of game '{game.kind}' has one answer, and a pair takes two; "
+                "set game.samples to 2 or more"
+            )
+
+    @abstractmethod
+    def make(
+        self,
+        matches: Sequence[Match],
+        judgements: Sequence[Judgement],
+        utility: str = "score",
+        prompts: Mapping[str, Prompt] | None = None,
+    ) -> tuple[list[Pair], dict[str, int]]:
+        """(the pairs in the order of the matches; the number of matches that gave none, by reason).
+
+        `utility` is the score to compare; `prompts` are those of the matches, by id.
+        """
 
 
 @dataclass(frozen=True, slots=True)
-class RankedAnswer(Scored):
+class ScoredAnswer:
+    """An answer's text and its score."""
+
+    text: str
+    score: float
+
+
+def pair_of(match: Match, messages: Chat, better: ScoredAnswer, worse: ScoredAnswer) -> Pair:
+    """The pair of two answers to one chat of a match."""
+    return Pair(
+        id=record_id("pair", match.id, better.text, worse.text),
+        generation=match.generation,
+        prompt=match.prompt,
+        messages=messages,
+        chosen=better.text,
+        rejected=worse.text,
+        chosen_score=better.score,
+        rejected_score=worse.score,
+        match=match.id,
+    )
+
+
+def check_utility(utility: str, judgements: Iterable[Judgement]) -> None:
+    """Raise ConfigError where judgements have utilities, but not this one."""
+    names: set[str] = set()
+    for judgement in judgements:
+        names |= judgement.names()
+    if names and utility not in names:
+        raise ConfigError(
+            f"utility: no judgement has '{utility}'; {nearest(utility, sorted(names))}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RankedAnswer(ScoredAnswer):
     """A distinct answer of one match, with its score."""
 
     order: str  # the hash that orders equal scores
 
 
 Ranking = list[RankedAnswer]  # answers to one chat, best first
-Chat = tuple[Message, ...]
 
 
 class Ranked(PairMaker):
@@ -52,7 +153,7 @@ class Ranked(PairMaker):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches; how many matches gave none, by reason).
+        """(the pairs in the order of the matches; the number of matches that gave none, by reason).
 
         Raises ConfigError for a utility that no judgement has.
         """
@@ -104,11 +205,9 @@ class BestWorst(Ranked):
     kind: Literal["best_worst"] = "best_worst"
 
     def most(self, seats: int) -> int:
-        """One."""
         return min(1, seats - 1)
 
     def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
-        """The first against the last."""
         return [(answers[0], answers[-1])]
 
 
@@ -118,7 +217,6 @@ class AllPairs(Ranked):
     kind: Literal["all_pairs"] = "all_pairs"
 
     def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
-        """Every two, unless they are equal."""
         return [
             (better, worse)
             for better, worse in combinations(answers, 2)
@@ -135,7 +233,6 @@ class Margin(Ranked):
     )
 
     def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
-        """Every two that are far enough apart."""
         return [
             (better, worse)
             for better, worse in combinations(answers, 2)

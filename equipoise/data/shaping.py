@@ -1,5 +1,5 @@
-"""What is added to a move's pay-off for how its text compares with others: diversity, and penalties
-for unfit texts.
+"""Shaping of rewards by comparing a move's text with others: diversity, and penalties for unfit
+texts.
 
 A shaping is a setting; `open` makes a term of it, which remembers every text of its role in the run
 so far.
@@ -29,10 +29,7 @@ class Term(Protocol):
     role: str
 
     def values(self, texts: Sequence[str], seeds: Sequence[str]) -> Sequence[float]:
-        """What is added to each text's reward.
-
-        `seeds` are the texts that they were made from.
-        """
+        """The addition to each text's reward; `seeds` are the texts that they were made from."""
         ...
 
     def add(self, texts: Sequence[str]) -> None:
@@ -50,10 +47,10 @@ class Shaping(Component):
     }
 
     role: str | None = Field(
-        None, description="whose texts; null: those of the role that rewrites the game's prompts"
+        None, description="the texts' role; null: the one that rewrites the game's prompts"
     )
     weight: float = Field(
-        ge=0, description="what the measure is multiplied with before it is taken off the reward"
+        ge=0, description="factor of the measure before it is taken off the reward"
     )
 
     def in_game(self, game: Game) -> Self:
@@ -67,7 +64,7 @@ class Shaping(Component):
         """The term, without texts yet."""
 
     def notes(self) -> tuple[str, ...]:
-        """What a plan says of it."""
+        """Notes for a plan."""
         return ()
 
     def _role(self) -> str:
@@ -87,8 +84,6 @@ class Diversity(Shaping):
 
 
 class _Measured:
-    """−weight · measure against all texts so far."""
-
     def __init__(self, shaping: Diversity, measure: SelfBleu | MeanCosine) -> None:
         self.name, self.role = shaping.kind, shaping._role()
         self.weight, self.measure = shaping.weight, measure
@@ -114,15 +109,13 @@ class SelfBleuShaping(Diversity):
 
     kind: Literal["self_bleu"] = "self_bleu"
     weight: float = Field(
-        5.0,
-        ge=0,
-        description="what the measure is multiplied with before it is taken off the reward",
+        5.0, ge=0, description="factor of the measure before it is taken off the reward"
     )
 
     tokens: Tokens = Field(
         "whitespace",
-        description="what a word is: what stands between white space, or, as GPO's "
-        "released code has it, NLTK's words, which set punctuation apart",
+        description="words by white space, or, as GPO's released code has it, NLTK's words, "
+        "which set punctuation apart",
     )
 
     def open(self, resources: Resources) -> Term:
@@ -135,30 +128,25 @@ class CosineShaping(Diversity):
 
     kind: Literal["cosine"] = "cosine"
     weight: float = Field(
-        1.0,
-        ge=0,
-        description="what the measure is multiplied with before it is taken off the reward",
+        1.0, ge=0, description="factor of the measure before it is taken off the reward"
     )
     embedding: Embedding = Field(
         default_factory=sentence_embedding,
-        description="what texts are compared by; by default minilm, or hashed where "
+        description="compares the texts; by default minilm, or hashed where "
         "neither its package nor sentence-transformers is installed",
     )
 
     def notes(self) -> tuple[str, ...]:
-        """That hashed vectors stand in, where they do."""
+        """A note where hashed vectors stand in."""
         note = stand_in(self.embedding, "shaping.embedding")
         return (note,) if note else ()
 
     def open(self, resources: Resources) -> Term:
-        """The term."""
         return _Measured(self, MeanCosine(self.embedding.open(resources), window=self.window))
 
 
 class UnfitShaping(Shaping):
-    """−weight for a text that is blank, a repetition, a copy of its seed, or off its seed's
-    topic.
-    """
+    """−weight for a text that is blank, repeated, a copy of its seed, or off its seed's topic."""
 
     kind: Literal["unfit"] = "unfit"
     weight: float = Field(1.0, ge=0, description="the penalty")
@@ -169,12 +157,11 @@ class UnfitShaping(Shaping):
         description="the least cosine with the seed prompt; null: topics are not looked at",
     )
     repeats: int = Field(
-        1, ge=0, description="how often a text may have been written before without a penalty"
+        1, ge=0, description="times that a text may have been written before without a penalty"
     )
-    embedding: Embedding = Field(default="hashed", description="what topics are compared by")  # type: ignore[assignment]
+    embedding: Embedding = Field(default="hashed", description="compares topics")  # type: ignore[assignment]
 
     def open(self, resources: Resources) -> Term:
-        """The term."""
         return _Unfit(self, resources)
 
 
@@ -196,7 +183,6 @@ class _Unfit:
         return values
 
     def _on_topic(self, texts: Sequence[str], seeds: Sequence[str]) -> list[bool]:
-        """Whether each text is on its seed's topic."""
         if self.embed is None or not texts:
             return [True] * len(texts)
         cosine_B = (self.embed(texts) * self.embed(seeds)).sum(1)

@@ -1,5 +1,5 @@
-"""Answers that were cut at `max_new_tokens`: learned from as they were sampled, without an end that
-was never sampled, or left out.
+"""Answers that were truncated at `max_new_tokens`: learned from as they were sampled, without an
+end that was never sampled, or left out.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ Truncated = Literal["keep", "drop", "keep_with_end"]
 from as if their end had been sampled, as published codes do."""
 
 
-def cut_answers(match: Match) -> set[str]:
-    """The seats whose last answer was cut."""
-    return {seat for seat, turn in match.last_turns().items() if was_cut(turn)}
+def truncated_seats(match: Match) -> set[str]:
+    """The seats whose last answer was truncated."""
+    return {seat for seat, turn in match.last_turns().items() if is_truncated(turn)}
 
 
-def was_cut(turn: Turn) -> bool:
-    """Whether the answer ended at a limit on its length."""
+def is_truncated(turn: Turn) -> bool:
+    """True if the answer ended at a limit on its length."""
     return turn.move.finish == "length"
 
 
-def without_cut(matches: Sequence[Match], needed: int = 2) -> tuple[list[Match], int]:
-    """(the matches without the turns of seats whose answer was cut; how many are left out, since
-    fewer than `needed` whole answers remain).
+def drop_truncated(matches: Sequence[Match], needed: int = 2) -> tuple[list[Match], int]:
+    """(the matches without the turns of seats whose answer was truncated; the number left out,
+    since fewer than `needed` whole answers remain).
     """
     whole: list[Match] = []
     left_out = 0
     for match in matches:
-        cut = cut_answers(match)
+        cut = truncated_seats(match)
         turns = tuple(turn for turn in match.turns if turn.seat not in cut)
         if cut and len({turn.seat for turn in turns}) < needed:
             left_out += 1
@@ -42,8 +42,8 @@ def without_cut(matches: Sequence[Match], needed: int = 2) -> tuple[list[Match],
     return whole, left_out
 
 
-def marked(pairs: Sequence[Pair], matches: Sequence[Match]) -> list[Pair]:
-    """The pairs with a note of which answers were cut: those that no seat of the match ended by
+def mark_truncated(pairs: Sequence[Pair], matches: Sequence[Match]) -> list[Pair]:
+    """The pairs with a note of their truncated answers: those that no seat of the match ended by
     itself.
     """
     by_id = {match.id: match for match in matches}
@@ -61,6 +61,6 @@ def marked(pairs: Sequence[Pair], matches: Sequence[Match]) -> list[Pair]:
 
 
 def _always_cut(match: Match, text: str) -> bool:
-    """Whether this answer was given, and cut each time."""
-    given = [turn for turn in match.turns if turn.move.text == text]
-    return bool(given) and all(map(was_cut, given))
+    """True if a seat gave this answer, and it was truncated each time."""
+    turns = [turn for turn in match.turns if turn.move.text == text]
+    return bool(turns) and all(map(is_truncated, turns))

@@ -44,7 +44,7 @@ class Samples:
                     self._scores[key].append((turn.move.text, scores[seat]))
 
     def players(self) -> set[PlayerId]:
-        """Whose answers there are."""
+        """The players with answers."""
         return {player for _, _, player in self._scores}
 
     def win(
@@ -65,7 +65,7 @@ class Samples:
         for player, weight in players:
             others = list(self._scores.get((prompt, chat, player), ()))
             own = next((i for i, (same, _) in enumerate(others) if same == text), None)
-            if own is not None and self._gave(prompt, chat, text, players) == player:
+            if own is not None and self._first_giver(prompt, chat, text, players) == player:
                 others.pop(own)
             if not others:
                 return None
@@ -73,7 +73,7 @@ class Samples:
             total += weight * math.fsum(wins) / len(wins)
         return total
 
-    def _gave(
+    def _first_giver(
         self, prompt: str, chat: Chat, text: str, players: Sequence[tuple[PlayerId, float]]
     ) -> PlayerId | None:
         """The first of the players that gave this answer."""
@@ -85,7 +85,7 @@ class Samples:
 
 
 def win_share(score: float, other: float, rule: WinRule) -> float:
-    """How much of a win `score` is over `other`: 1, ½ or 0; or σ of the difference."""
+    """The share of a win that `score` is over `other`: 1, ½ or 0; or σ of the difference."""
     gap = score - other
     if rule == "bradley_terry":
         return 0.5 * (1 + math.tanh(gap / 2))
@@ -98,8 +98,8 @@ def with_wins(
     players: Sequence[tuple[PlayerId, float]],
     rule: WinRule,
 ) -> tuple[list[Pair], Mapping[str, int]]:
-    """(the pairs with P(answer beats `players`) of both answers; how many were dropped, since a
-    player has no other answer to the prompt).
+    """(the pairs with P(answer beats `players`) of both answers; the number dropped, since a player
+    has no other answer to the prompt).
     """
     kept: list[Pair] = []
     dropped: Counter[str] = Counter()

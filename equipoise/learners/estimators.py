@@ -73,10 +73,10 @@ class GAE(Estimator):
     def advantages(
         self, batch: RolloutBatch, reward_BT: torch.Tensor, baselines: Baselines
     ) -> tuple[torch.Tensor, Baselines]:
-        from equipoise.data.advantages import gae, whitened
+        from equipoise.data.advantages import gae, whiten
 
         if self.whiten_rewards:
-            reward_BT = whitened(reward_BT, batch.mask_BT, shift=False)
+            reward_BT = whiten(reward_BT, batch.mask_BT, shift=False)
         advantage_BT = gae(reward_BT, batch.value_BT, batch.mask_BT, self.gamma, self.lam)
         return advantage_BT, dict(baselines)
 
@@ -136,10 +136,10 @@ class BatchNormalised(Estimator):
     def advantages(
         self, batch: RolloutBatch, reward_BT: torch.Tensor, baselines: Baselines
     ) -> tuple[torch.Tensor, Baselines]:
-        from equipoise.data.advantages import discounted, whitened
+        from equipoise.data.advantages import reward_to_go, whiten
 
-        return_BT = discounted(reward_BT, batch.mask_BT, self.gamma)
-        return whitened(return_BT, batch.mask_BT), dict(baselines)
+        return_BT = reward_to_go(reward_BT, batch.mask_BT, self.gamma)
+        return whiten(return_BT, batch.mask_BT), dict(baselines)
 
 
 class RoleBaseline(Estimator):

@@ -24,7 +24,7 @@ import torch
 from accelerate import Accelerator
 
 from equipoise import seeds
-from equipoise.data.advantages import whitened
+from equipoise.data.advantages import whiten
 from equipoise.errors import NoSignal
 from equipoise.learners.fine_tuning import local_player
 from equipoise.learners.launch import world_size
@@ -187,7 +187,7 @@ class PolicyTrainer(SampledPolicy):
         if self.critic is not None:
             batch.return_BT = (advantage_BT + batch.value_BT) * batch.mask_BT
         if settings.whiten_advantages:
-            advantage_BT = whitened(advantage_BT, batch.mask_BT)
+            advantage_BT = whiten(advantage_BT, batch.mask_BT)
         batch.advantage_BT = advantage_BT
 
     def _correct(self, batch: RolloutBatch) -> dict[str, float]:

@@ -71,9 +71,7 @@ class PreferenceLoss(Component):
 
     @abstractmethod
     def opponents(self, pool: OpponentPool) -> Shares:
-        """The players that the residual is taken against, with weights that add up to one at
-        most.
-        """
+        """The players that the residual is taken against, with weights of at most one in all."""
 
     def scored_against(self, pool: OpponentPool) -> Shares:
         """The players that an answer has to beat where scores are win probabilities; their weights

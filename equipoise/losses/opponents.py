@@ -22,8 +22,8 @@ REMEDY = {"peers": "let a second player learn", "outsiders": "add a player with 
 class OpponentPool:
     """The players that a loss can set against a learner.
 
-    past: the learner's generations, newest (π_t, which sampled) first, the start π_0 last.
-    peers: the other learners as they are now. outsiders: players that do not learn.
+    past: the learner's generations, newest (π_t, which sampled) first, the start π_0 last. peers:
+    the other learners as they are now. outsiders: players that do not learn.
     """
 
     past: Sequence[PlayerId]

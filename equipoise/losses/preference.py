@@ -218,7 +218,7 @@ class INPO(ResidualLoss):
     )
     eta: float = Field(0.3, gt=0, description="pull to π_t; at least τ")
     target: Literal["tau", "eta"] = Field(
-        "tau", description="which of the two divides in the target 1/(2·) nats"
+        "tau", description="the one of the two that divides in the target 1/(2·) nats"
     )
 
     @model_validator(mode="after")

@@ -156,8 +156,8 @@ def token_weights(
 def aggregate(
     loss_BT: torch.Tensor, mask_BT: torch.Tensor, over: Over, length: int | None = None
 ) -> torch.Tensor:
-    """The mean loss of a whole batch, a scalar: Σ loss_BT · `token_weights(mask_BT, over,
-    length)`; raises as that does.
+    """The mean loss of a whole batch, a scalar: Σ loss_BT · `token_weights(mask_BT, over, length)`;
+    raises as that does.
 
     >>> aggregate(torch.tensor([[1.0, 3.0], [5.0, 0.0]]), torch.tensor([[1, 1], [1, 0]]), "token")
     tensor(3.)

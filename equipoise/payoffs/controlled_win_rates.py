@@ -107,10 +107,10 @@ def length_controlled(
     Raises ValueError for a preference outside [0, 1], lengths of unequal number, fewer than `folds`
     prompts, or anchors without difficulties; ConfigError without scikit-learn.
 
-    >>> wins, long = np.array([1.0, 1, 1, 0, 1, 0] * 5), np.array([90.0, 80, 70, 20, 60, 10] * 5)
-    >>> result = length_controlled(wins, long, np.full(30, 50.0))
-    >>> result.raw > result.win_rate
-    True
+    >>> wins_B, length_B = np.array([0.8, 0.8, 0.8, 0.2] * 5), np.array([70.0, 70, 70, 30] * 5)
+    >>> result = length_controlled(wins_B, length_B, baseline_length_B=np.full(20, 50.0))
+    >>> round(result.raw, 2), round(result.win_rate, 1)
+    (0.65, 0.5)
     """
     data = _design(preference_B, length_B, baseline_length_B, difficulty_B, anchors)
     if len(data.preference_R) < folds:
@@ -140,9 +140,9 @@ def length_controlled_interval(
 
     Arguments and errors as for `length_controlled`.
 
-    >>> wins, long = np.array([1.0, 1, 1, 0, 1, 0] * 5), np.array([90.0, 80, 70, 20, 60, 10] * 5)
-    >>> length_controlled_interval(wins, long, np.full(30, 50.0), resamples=2).n
-    30
+    >>> wins_B, length_B = np.array([0.8, 0.8, 0.8, 0.2] * 5), np.array([70.0, 70, 70, 30] * 5)
+    >>> length_controlled_interval(wins_B, length_B, np.full(20, 50.0), resamples=2).n
+    20
     """
     arguments = (preference_B, length_B, baseline_length_B)
     whole = length_controlled(*arguments, difficulty_B=difficulty_B, anchors=anchors, folds=folds)

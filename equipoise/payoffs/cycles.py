@@ -16,9 +16,7 @@ CYCLIC = 0.1  # share of cyclic triples above which a single rating misleads
 
 
 class Decomposition(NamedTuple):
-    """payoff_NN = transitive_NN + cyclic_NN, where transitive_NN[i, j] = rating_N[i] −
-    rating_N[j].
-    """
+    """payoff_NN = transitive_NN + cyclic_NN; transitive_NN[i, j] = rating_N[i] − rating_N[j]."""
 
     rating_N: np.ndarray
     transitive_NN: np.ndarray

@@ -229,9 +229,7 @@ def diversity(
 
 
 def _own(length: int, orders: Sequence[int]) -> float:
-    """BLEU of a text of `length` words against itself: below 1 where it is shorter than an
-    n-gram.
-    """
+    """BLEU of a text of `length` words against itself: below 1 where shorter than an n-gram."""
     if not length:
         return 0.0
     matches = np.maximum(0, length - np.arange(max(orders)))

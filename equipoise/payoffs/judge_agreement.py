@@ -136,7 +136,7 @@ PRIOR = 1 / 9  # of the slope of a standard lead: 1/deviation²
 
 
 def _slope(unit_n: np.ndarray, preferred_n: np.ndarray) -> float:
-    """Where the objective's derivative is 0; it falls steadily, so halving finds it."""
+    """The zero of the objective's derivative, which falls steadily, by halving."""
     low, high = -100.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,5 +1,5 @@
-"""The pay-off table of a league, with standard errors and missing cells: from meetings, or from
-the scores of answers.
+"""The pay-off table of a league, with standard errors and missing cells: from meetings, or from the
+scores of answers.
 
 Of scores only the order counts, P(i beats j) − P(j beats i), so judges with different scales agree
 on the game that the players play.
@@ -56,8 +56,8 @@ class PayoffTable:
             # Each meeting of two players is counted in two cells.
             once_NN = np.triu(once_NN)
         unjudged = float((once_NN * self.unjudged_NN).sum())
-        met = unjudged + float((once_NN * self.count_NN).sum())
-        return unjudged / met if met else float("nan")
+        meetings = unjudged + float((once_NN * self.count_NN).sum())
+        return unjudged / meetings if meetings else float("nan")
 
     @property
     def effective_NN(self) -> np.ndarray:

@@ -91,15 +91,13 @@ class Reputation(Ratings):
     )
     epsilon: float = Field(0.01, ge=0, description="the least gap factor, a probability")
     scaling: float | None = Field(
-        None, gt=0, description="c, what K is divided by; not given: 20, for dynamic 10"
+        None, gt=0, description="c, the divisor of K; not given: 20, for dynamic 10"
     )
     initial_k: float = Field(
         10.0, ge=0, description="K before the first duel, points · c per point of score"
     )
     min_k: float = Field(5.0, ge=0, description="the least K")
-    decay_rate: float = Field(
-        0.9, gt=0, le=1, description="what K is multiplied by in decay_steps duels"
-    )
+    decay_rate: float = Field(0.9, gt=0, le=1, description="factor of K in decay_steps duels")
     decay_steps: float = Field(10.0, gt=0, description="duels in which K falls by decay_rate")
     resamples: int = Field(200, ge=40, description="bootstrap resamples behind an interval")
 
@@ -184,11 +182,11 @@ class Reputation(Ratings):
             state = self._after(start, duels, weights)
             ends.append(state.ratings)
         samples = self._resampled(start, duels, weights, seed)
-        met = {name for duel in duels for name in duel[:2]}
+        paired = {name for duel in duels for name in duel[:2]}
         rated = []
         for name, value in state.ratings.items():
             low = high = float("nan")
-            if name in met:
+            if name in paired:
                 values = [value, *(sample[name] for sample in samples)]
                 low, high = np.quantile(values, [0.025, 0.975]).tolist()
             rated.append(Rating(name, value, min(low, value), max(high, value)))

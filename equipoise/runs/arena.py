@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from equipoise import seeds
-from equipoise.data.logprobs import CHUNK, text_key
+from equipoise.data.opponent_logprobs import CHUNK, text_key
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, JudgedMatch
 from equipoise.games.base import Game

@@ -12,8 +12,8 @@ import yaml
 from pydantic import Field, model_validator
 
 from equipoise.component import Component, Settings, nearest
-from equipoise.data.base import PairMaker
 from equipoise.data.normalising import Normalising
+from equipoise.data.pairs import PairMaker
 from equipoise.data.shaping import Shaping
 from equipoise.data.truncation import Truncated
 from equipoise.evaluation.base import Evaluation

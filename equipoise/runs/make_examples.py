@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from equipoise.data.episodes import episodes
-from equipoise.data.truncation import marked, was_cut, without_cut
+from equipoise.data.truncation import drop_truncated, is_truncated, mark_truncated
 from equipoise.data.win_probabilities import Samples, WinRule, with_wins
 from equipoise.errors import ConfigError, NoSignal
 from equipoise.runs.contexts import judge_context
@@ -66,7 +66,7 @@ def _record_pairs(
                 raise _no_signal("pair", matches, learner, t, dropped)
             run.ledger.add_pairs(pairs, learner)
             # answers that were cut, however they are learned from
-            noted = marked(pairs, matches)
+            noted = mark_truncated(pairs, matches)
             cut = sum(pair.chosen_cut or pair.rejected_cut for pair in noted)
             facts.update(pairs=len(pairs), dropped=dropped, cut_pairs=cut)
     return run.ledger.pairs(t, learner)
@@ -82,17 +82,17 @@ def _make_pairs(
     """(the pairs; how many matches or pairs were dropped, by reason)."""
     config = run.config
     if not config.plays(t):
-        pairs, dropped = config.pairs.given(run.prompts.train(t), t)
+        pairs, dropped = config.pairs.data_pairs(run.prompts.train(t), t)
         return _with_certain_wins(run, pairs, t), dropped
     whole, left_out = list(matches), 0
     if config.truncated == "drop":
-        whole, left_out = without_cut(matches, config.pairs.answers)
+        whole, left_out = drop_truncated(matches, config.pairs.answers)
     prompts = run.prompts.played(t)
     pairs, dropped = config.pairs.make(whole, judgements, config.utility, prompts)
     if left_out:
         dropped = {**dropped, "truncated": left_out}
     if config.truncated == "keep":
-        pairs = marked(pairs, matches)
+        pairs = mark_truncated(pairs, matches)
     if not config.pairs.by_judge(t):
         return _with_certain_wins(run, pairs, t), dropped
     rule = _win_rule(run, learner, t)
@@ -214,7 +214,7 @@ def _record_episodes(
                 config.learner_of(learner.name).share_of_outcome,
             )
             match_of = {match.id: match for match in matches}
-            cut = [e for e in made if was_cut(match_of[e.match].turns[e.turn])]
+            cut = [e for e in made if is_truncated(match_of[e.match].turns[e.turn])]
             if config.truncated == "drop":
                 dropped = {**dropped, "truncated": len(cut)} if cut else dropped
                 left_out = {episode.id for episode in cut}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise import seeds
-from equipoise.data.logprobs import opponent_logprobs
+from equipoise.data.opponent_logprobs import opponent_logprobs
 from equipoise.evaluation.measures import Measures
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.learners.fine_tuning import FineTuning

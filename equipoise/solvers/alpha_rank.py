@@ -142,9 +142,7 @@ def alpha_rank_roles(
 
 
 class AlphaRank(Solver):
-    """Mixtures by α-rank, for any pay-offs and any number of roles; a ranking, and no
-    equilibrium.
-    """
+    """Mixtures by α-rank, for any pay-offs and any number of roles; a ranking, no equilibrium."""
 
     kind: Literal["alpha_rank"] = "alpha_rank"
     alpha: float | None = Field(

@@ -27,9 +27,7 @@ from equipoise.solvers.exploitability import own_axis_first, replies
 
 
 class RoleIterates(NamedTuple):
-    """The last mixtures of a dynamic, one for each role, and the means of all, the start
-    included.
-    """
+    """The last mixtures of a dynamic, one for each role, and the means of all with the start."""
 
     last: Mixtures
     average: Mixtures

@@ -25,9 +25,9 @@ ROLE_B = [
 BY_TOKEN = {
     "gae": lambda r, v, m: advantages.gae(r, v, m, 0.9, 0.8),
     "gae-one-step": lambda r, v, m: advantages.gae(r, v, m, 1.0, 0.0),
-    "discounted": lambda r, v, m: advantages.discounted(r, m, 0.9),
-    "whitened": lambda r, v, m: advantages.whitened(r, m),
-    "whitened-in-place": lambda r, v, m: advantages.whitened(r, m, shift=False),
+    "discounted": lambda r, v, m: advantages.reward_to_go(r, m, 0.9),
+    "whitened": lambda r, v, m: advantages.whiten(r, m),
+    "whitened-in-place": lambda r, v, m: advantages.whiten(r, m, shift=False),
 }
 # name -> advantage_B(reward_B, order): each estimator of answers, its rows' other facts taken in
 # that order
@@ -130,7 +130,7 @@ def test_by_answer_equal_rewards_are_no_signal(estimate):
 
 def test_whitening_makes_no_signal_of_equal_rewards():
     reward_BT = torch.full((7, 11), 100.3)
-    assert advantages.whitened(reward_BT, torch.ones(7, 11)).abs().max() < 1e-6
+    assert advantages.whiten(reward_BT, torch.ones(7, 11)).abs().max() < 1e-6
 
 
 @pytest.mark.parametrize("estimate", BY_ANSWER.values(), ids=BY_ANSWER)
@@ -192,7 +192,7 @@ def test_gae_equals_a_plain_loop_over_random_masks(seed):
 
 def test_gae_with_lambda_1_is_the_return_minus_the_value_and_with_lambda_0_the_next_step_alone():
     reward_BT, value_BT, mask_BT = batch(4)
-    returns_BT = advantages.discounted(reward_BT, mask_BT, 0.9)
+    returns_BT = advantages.reward_to_go(reward_BT, mask_BT, 0.9)
     got_BT = advantages.gae(reward_BT, value_BT, mask_BT, 0.9, 1.0)
     torch.testing.assert_close(got_BT[mask_BT], (returns_BT - value_BT)[mask_BT])
     reward_BT, value_BT = (
@@ -208,7 +208,7 @@ def test_rewards_to_go_step_over_what_is_no_answer():
         torch.tensor([[1.0, 50.0, 2.0, 4.0, 50.0]]),
         torch.tensor([[1, 0, 1, 1, 0]]),
     )
-    assert advantages.discounted(reward_BT, mask_BT, 0.5).tolist() == [[3.0, 0.0, 4.0, 4.0, 0.0]]
+    assert advantages.reward_to_go(reward_BT, mask_BT, 0.5).tolist() == [[3.0, 0.0, 4.0, 4.0, 0.0]]
 
 
 def test_a_reward_at_the_end_reaches_every_token():
@@ -216,7 +216,7 @@ def test_a_reward_at_the_end_reaches_every_token():
     reward_BT[:, -1] = torch.tensor([3.0, -1.0])
     got_BT = advantages.gae(reward_BT, torch.zeros(2, 4), mask_BT, 1.0, 0.95)
     torch.testing.assert_close(got_BT[0], 3 * 0.95 ** torch.tensor([3.0, 2.0, 1.0, 0.0]))
-    assert advantages.discounted(reward_BT, mask_BT, 1.0).tolist() == [[3.0] * 4, [-1.0] * 4]
+    assert advantages.reward_to_go(reward_BT, mask_BT, 1.0).tolist() == [[3.0] * 4, [-1.0] * 4]
 
 
 # -- whitening
@@ -224,18 +224,16 @@ def test_a_reward_at_the_end_reaches_every_token():
 
 def test_whitened_has_mean_0_and_deviation_1_over_the_answer_tokens():
     reward_BT, _, mask_BT = batch(5)
-    got = advantages.whitened(reward_BT, mask_BT)[mask_BT]
+    got = advantages.whiten(reward_BT, mask_BT)[mask_BT]
     assert abs(float(got.mean())) < 1e-12 and abs(float(got.std()) - 1) < 1e-6
-    kept = advantages.whitened(reward_BT, mask_BT, shift=False)[mask_BT]
+    kept = advantages.whiten(reward_BT, mask_BT, shift=False)[mask_BT]
     torch.testing.assert_close(kept, got + reward_BT[mask_BT].mean())
 
 
 def test_a_single_token_has_no_spread():
     mask_BT = torch.tensor([[0, 1, 0]])
-    assert advantages.whitened(torch.tensor([[9.0, 5.0, 9.0]]), mask_BT).tolist() == [
-        [0.0, 0.0, 0.0]
-    ]
-    assert advantages.whitened(torch.tensor([[9.0, 5.0, 9.0]]), mask_BT, shift=False).tolist() == [
+    assert advantages.whiten(torch.tensor([[9.0, 5.0, 9.0]]), mask_BT).tolist() == [[0.0, 0.0, 0.0]]
+    assert advantages.whiten(torch.tensor([[9.0, 5.0, 9.0]]), mask_BT, shift=False).tolist() == [
         [0.0, 5.0, 0.0]
     ]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from equipoise.data.base import PairMaker
 from equipoise.data.given_answers import Data, DataWins
+from equipoise.data.pairs import PairMaker
 from equipoise.errors import DataError
 from equipoise.prompts.rows import to_prompt
 from equipoise.types import Match, Move, PlayerId, Turn, View, user
@@ -37,7 +37,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_every_preference_format_of_trl_gives_its_pair(name):
     prompt = to_prompt(ROWS[name], "row 1", "rows.jsonl")
-    (pair,), dropped = Data().given([prompt], 0)
+    (pair,), dropped = Data().data_pairs([prompt], 0)
     assert (pair.chosen, pair.rejected, dropped) == ("So.", "No.", {})
     assert (pair.chosen_score, pair.rejected_score) == (1.0, 0.0)
     assert pair.messages == prompt.messages and pair.messages[-1].content == "Why?"
@@ -46,7 +46,7 @@ def test_every_preference_format_of_trl_gives_its_pair(name):
 
 def test_a_row_has_scores_of_its_own():
     row = {**ROWS["plain"], "score_chosen": 8.5, "score_rejected": 3}
-    (pair,), _ = Data().given([to_prompt(row, "", "")], 0)
+    (pair,), _ = Data().data_pairs([to_prompt(row, "", "")], 0)
     assert (pair.chosen_score, pair.rejected_score) == (8.5, 3.0)
 
 
@@ -57,7 +57,7 @@ def test_rows_without_a_pair_are_counted_by_reason():
         {"prompt": "c", "chosen": "x", "rejected": "y"},
     ]
     prompts = [to_prompt(row, "", "") for row in rows]
-    pairs, dropped = Data().given(prompts, 0)
+    pairs, dropped = Data().data_pairs(prompts, 0)
     assert len(pairs) == 1 and dropped == {"no_answer": 1, "identical": 1}
     assert Data().why_no_pair(prompts[0], 0) == "no answer under rejected"
     assert Data().why_no_pair(prompts[0], 1) == ""
@@ -66,7 +66,7 @@ def test_rows_without_a_pair_are_counted_by_reason():
 def test_what_is_neither_text_nor_chat_is_refused():
     prompt = to_prompt({"prompt": "a", "chosen": 3, "rejected": "y"}, "", "rows.jsonl")
     with pytest.raises(DataError, match=r"rows\.jsonl: chosen"):
-        Data().given([prompt], 0)
+        Data().data_pairs([prompt], 0)
 
 
 def test_the_data_comes_first_and_then_the_matches():

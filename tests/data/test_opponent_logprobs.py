@@ -5,8 +5,8 @@ between equal readers.
 import numpy as np
 import pytest
 
-from equipoise.data import logprobs
-from equipoise.data.logprobs import opponent_logprobs
+from equipoise.data import opponent_logprobs as logprobs
+from equipoise.data.opponent_logprobs import opponent_logprobs
 from equipoise.errors import ConfigError
 from equipoise.runs.ledger import Ledger
 from equipoise.types import Pair, PlayerId, user

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.data.base import PairMaker
-from equipoise.data.pairs import AllPairs, BestWorst, Margin
+from equipoise.data.pairs import AllPairs, BestWorst, Margin, PairMaker
 from equipoise.errors import ConfigError
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, user
 

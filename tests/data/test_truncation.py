@@ -2,9 +2,9 @@
 
 import pytest
 
-from equipoise.data.logprobs import text_key
+from equipoise.data.opponent_logprobs import text_key
 from equipoise.data.pairs import BestWorst
-from equipoise.data.truncation import cut_answers, marked, without_cut
+from equipoise.data.truncation import drop_truncated, mark_truncated, truncated_seats
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, user
 
 CHAT = (user("?"),)
@@ -27,24 +27,24 @@ def pairs_of(match, judgement):
 
 def test_cut_answers_are_marked_in_their_pairs():
     match, judgement = played(("a", "length"), ("b", "stop"), ("c", "stop"))
-    (pair,) = marked(pairs_of(match, judgement), [match])
+    (pair,) = mark_truncated(pairs_of(match, judgement), [match])
     assert (pair.chosen, pair.chosen_cut, pair.rejected_cut) == ("a", True, False)
-    assert cut_answers(match) == {"0"}
+    assert truncated_seats(match) == {"0"}
 
 
 def test_a_text_that_another_seat_ended_is_whole():
     match, judgement = played(("a", "length"), ("a", "stop"), ("c", "length"))
-    (pair,) = marked(pairs_of(match, judgement), [match])
+    (pair,) = mark_truncated(pairs_of(match, judgement), [match])
     assert (pair.chosen_cut, pair.rejected_cut) == (False, True)
 
 
 def test_dropped_answers_make_no_pair():
     match, judgement = played(("a", "length"), ("b", "stop"), ("c", "stop"))
-    (whole,), left_out = without_cut([match])
+    (whole,), left_out = drop_truncated([match])
     (pair,) = pairs_of(whole, judgement)
     assert (pair.chosen, pair.rejected, left_out) == ("b", "c", 0)
     match, _ = played(("a", "length"), ("b", "length"), ("c", "stop"))
-    assert without_cut([match]) == ([], 1)
+    assert drop_truncated([match]) == ([], 1)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])

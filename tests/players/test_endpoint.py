@@ -14,7 +14,7 @@ from openai_server import Drop, Fail, OpenAIServer, Raw, Say
 from pydantic import ValidationError
 
 from equipoise.cli import main
-from equipoise.data.logprobs import opponent_logprobs
+from equipoise.data.opponent_logprobs import opponent_logprobs
 from equipoise.errors import BudgetSpent, ConfigError, ModelError, UserError
 from equipoise.models.resources import Resources, Spending
 from equipoise.players.base import Player, Scorer

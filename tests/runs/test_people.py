@@ -9,7 +9,7 @@ from collections import Counter
 import people_run
 import pytest
 
-from equipoise.data.base import PairMaker
+from equipoise.data.pairs import PairMaker
 from equipoise.errors import DataError, RunBusy, RunError
 from equipoise.prompts.base import Prompts
 from equipoise.ratings.base import Ratings
@@ -337,7 +337,7 @@ def test_votes_are_data_that_pairs_are_made_of(voted, command, tmp_path):
     assert list(exported.facts.values()) == [4]  # a row a prompt
     path = tmp_path / "data" / "votes.jsonl"
     prompts = Prompts.build({"kind": "files", "path": str(path)}).load().training
-    pairs, dropped = PairMaker.build("data").given(prompts, 0)
+    pairs, dropped = PairMaker.build("data").data_pairs(prompts, 0)
     assert len(pairs) == 4 and not dropped
     for pair in pairs:
         assert pair.messages[0].content.startswith("What is number")

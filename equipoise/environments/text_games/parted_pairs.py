@@ -10,7 +10,7 @@ import msgspec
 from pydantic import Field
 
 from equipoise import seeds
-from equipoise.data.base import PairMaker, Scored, check_utility, pair_of
+from equipoise.data.pairs import PairMaker, ScoredAnswer, check_utility, pair_of
 from equipoise.environments.text_games.game import TextGame
 from equipoise.games.base import Game
 from equipoise.types import Judgement, Match, Message, Pair, Prompt, Turn, record_id
@@ -97,8 +97,8 @@ def _pair(first: Passage, second: Passage) -> Pair | str:
     pair = pair_of(
         better.match,
         better.turn.view.messages,
-        Scored(better.turn.move.text, better.score),
-        Scored(worse.turn.move.text, worse.score),
+        ScoredAnswer(better.turn.move.text, better.score),
+        ScoredAnswer(worse.turn.move.text, worse.score),
     )
     # one match may part from others at several states
     texts = [message.content for message in better.turn.view.messages]

@@ -22,7 +22,7 @@ AnsweredChat = tuple[tuple[Message, ...], str, bool]
 
 
 class LogprobStore(Protocol):
-    """Where log-probabilities (nats) and token counts are kept, by player, encoding and text key; a
+    """A store of log-probabilities (nats) and token counts, by player, encoding and text key; a
     run's ledger is one.
     """
 
@@ -60,7 +60,7 @@ def opponent_logprobs(
     """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in nats, of both
     answers of each pair.
 
-    `actor(player)` opens a player; `advance(n)` is told of every n answers. The learner's own
+    `actor(player)` opens a player; `advance(n)` is called after every n answers. The learner's own
     generations must read text exactly as it does (tokenizer, template, truncation); another player
     reads it in its own way, but whole. Raises ConfigError when a generation reads it differently or
     an opponent has no log-probabilities at all, DataError when an answer does not fit into one's
@@ -84,11 +84,11 @@ def opponent_logprobs(
 def _scorer(
     actor: Callable[[PlayerId], Actor], opponent: PlayerId, learner: PlayerId
 ) -> tuple[Scorer, bool]:
-    """The opponent, and whether answers must fit it whole, since it reads text in another way than
-    the learner.
+    """(the opponent, True if answers must fit it whole, since it reads text in another way than the
+    learner).
     """
-    scorer = _opened(actor, opponent)
-    alike = scorer.encoding == _opened(actor, learner).encoding
+    scorer = _open(actor, opponent)
+    alike = scorer.encoding == _open(actor, learner).encoding
     if not alike and opponent.name == learner.name:
         raise ConfigError(
             f"players.{opponent.name}: {opponent} reads text differently from the "
@@ -98,7 +98,7 @@ def _scorer(
     return scorer, not alike
 
 
-def _opened(actor: Callable[[PlayerId], Actor], player: PlayerId) -> Scorer:
+def _open(actor: Callable[[PlayerId], Actor], player: PlayerId) -> Scorer:
     scorer = actor(player)
     if not isinstance(scorer, Scorer):
         raise ConfigError(
