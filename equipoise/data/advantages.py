@@ -1,8 +1,9 @@
 """Advantages of tokens and of answers: the reward less what was expected of it.
 
 Pure functions on tensors. A baseline (a critic's value, the mean of a group, of the others, of the
-batch, of a role) lowers the variance of the policy gradient; the functions below differ in it.
-An advantage is a constant to the loss, so results carry no gradient. Rewards must be finite: leave out the rows that were not judged, for a NaN spreads.
+batch, of a role) lowers the variance of the policy gradient; the functions below differ in it. An
+advantage is a constant to the loss, so results carry no gradient. Rewards must be finite: leave out
+the rows that were not judged, for a NaN spreads.
 
 B rows (answers), T tokens. `mask_BT` is true on answer tokens; other places are not read, and
 results are 0 there. The mask may have holes (an answer of several turns): time passes on answer
