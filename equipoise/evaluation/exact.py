@@ -5,21 +5,61 @@ learner are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal, Self, TypeVar
+from dataclasses import replace
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
 
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation
-from equipoise.evaluation.league_measures import gap_curves
-from equipoise.evaluation.measures import History, Measures, Records, recorded
+from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, recorded
 from equipoise.games.base import Bimatrix, Game
 from equipoise.report.league_sections import equilibrium_section
-from equipoise.report.section import Curve, Headline, Section
+from equipoise.report.section import Section
 from equipoise.solvers.exploitability import exploitability, nash_conv
 from equipoise.solvers.zero_sum import is_constant_sum, nash
 from equipoise.types import PlayerId
+
+AVERAGE_GAP = Quantity(
+    title="exploitability of the average policy",
+    read="gap",
+    higher_is_better=False,
+    label="exploitability of {name}'s average policy",
+    digits=4,
+    has_change=False,
+    has_curve=False,
+)
+GAP = replace(
+    AVERAGE_GAP,
+    title="gap of each learner",
+    note="gain of a best reply against each learner's average policy, in pay-off units",
+)
+LAST_GAP = Quantity(
+    title="exploitability of the last iterate",
+    read="last_gap",
+    higher_is_better=False,
+    label="exploitability of {player} alone",
+    note="the last iterate",
+    digits=4,
+    has_change=False,
+    has_curve=False,
+)
+EXPLOITABILITY = Quantity(
+    title="exploitability",
+    read="exploitability",
+    higher_is_better=False,
+    note="gain of a best reply against the average policy, in pay-off units",
+    digits=4,
+    has_headline=False,
+    has_change=False,
+)
+DUALITY_GAP = replace(
+    EXPLOITABILITY,
+    label="exploitability of the average policies",
+    note="what both best replies gain together",
+    has_headline=True,
+)
 
 
 class ExactMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,6 +71,8 @@ class ExactMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     in pay-off units.
     """
 
+    quantities: ClassVar[tuple[Quantity, ...]] = (AVERAGE_GAP, LAST_GAP, EXPLOITABILITY)
+
     policies: dict[str, list[float]]
     averages: dict[str, list[float]]
     gap: dict[str, float]
@@ -38,62 +80,18 @@ class ExactMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     exploitability: float = recorded()
     last_exploitability: float
 
-
-E = TypeVar("E", bound=ExactMeasures, covariant=True)
-
-
-def exact_headlines(history: History[E]) -> Iterator[Headline]:
-    """How exploitable each learner's average policy and its last iterate are."""
-    if history.ends is None:
-        return
-    first, last = history.ends
-    for name in history.learners:
-        now, start = last.player(name), first.player(name)
-        if str(now) not in last.measures.gap:
-            continue
-        before = first.measures.gap.get(str(start))
-        yield Headline(
-            f"exploitability of {name}'s average policy",
-            f"{last.measures.gap[str(now)]:.4f}",
-            "" if before is None else f"{before:.4f} at the start",
-        )
-        yield Headline(
-            f"exploitability of {now} alone",
-            f"{last.measures.last_gap[str(now)]:.4f}",
-            "the last iterate",
-        )
-
-
-def exact_section(history: History[E], note: str) -> Section:
-    """How exploitability fell over the generations; `note` says what it is."""
-    if history.last is None:
-        return equilibrium_section()
-    points = [(float(m.generation), m.measures.exploitability) for m in history.measurements]
-    x, y = zip(*points, strict=True)
-    gaps = gap_curves(
-        history,
-        [m.measures.gap for m in history.measurements],
-        "gain of a best reply against each learner's average policy, in pay-off units",
-    )
-    return equilibrium_section(Curve("exploitability", "", x, y, note=note), gaps)
+    @classmethod
+    def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
+        """How exploitability fell over the generations."""
+        rows = [row for row in cls.quantities if row.has_curve]
+        several = [GAP] if len(history.learners) > 1 else []
+        yield equilibrium_section([curves(history, row) for row in [*rows, *several]])
 
 
 class FiniteMeasures(ExactMeasures, frozen=True, kw_only=True, omit_defaults=True):
     """Exact measures of players that can play both seats; `actions` are their moves."""
 
     actions: list[str]
-
-    @classmethod
-    def headlines(cls, history: History[Self]) -> Iterator[Headline]:
-        """How exploitable each learner's average policy and its last iterate are."""
-        return exact_headlines(history)
-
-    @classmethod
-    def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """How exploitability fell over the generations."""
-        yield exact_section(
-            history, "gain of a best reply against the average policy, in pay-off units"
-        )
 
 
 class Finite(Evaluation):
@@ -145,31 +143,10 @@ class TwoSeatMeasures(ExactMeasures, frozen=True, kw_only=True, omit_defaults=Tr
     `actions` are each seat's moves.
     """
 
+    quantities: ClassVar[tuple[Quantity, ...]] = (AVERAGE_GAP, LAST_GAP, DUALITY_GAP)
+
     actions: dict[str, list[str]]
     value: float
-
-    @classmethod
-    def headlines(cls, history: History[Self]) -> Iterator[Headline]:
-        """Each learner's share of the exploitability, and the whole of it."""
-        yield from exact_headlines(history)
-        if history.ends is None:
-            return
-        first, last = history.ends
-        note = (
-            "what both best replies gain together; "
-            f"{first.measures.exploitability:.4f} at the start"
-        )
-        yield Headline(
-            "exploitability of the average policies", f"{last.measures.exploitability:.4f}", note
-        )
-
-    @classmethod
-    def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """How exploitability fell over the generations."""
-        yield exact_section(
-            history,
-            "what both best replies gain against the average policies, together, in pay-off units",
-        )
 
 
 class TwoSeats(Evaluation):

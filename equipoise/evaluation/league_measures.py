@@ -5,29 +5,24 @@ it is shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from statistics import fmean
-from typing import Self
+from typing import ClassVar, Self
 
 import msgspec
 import numpy as np
 
 from equipoise.evaluation.base import Scores
 from equipoise.evaluation.measures import (
-    MANY,
+    SCORE,
     Estimate,
     History,
-    M,
-    Measurement,
     Measures,
+    Quantity,
     Records,
-    estimate_curves,
-    mean_text,
-    means,
+    curves,
     recorded,
-    score_curves,
-    score_headline,
-    score_headlines,
 )
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.intervals import Interval, from_standard_error, mean_interval
@@ -40,7 +35,7 @@ from equipoise.report.league_sections import (
     ratings_section,
 )
 from equipoise.report.learning_sections import learning_section
-from equipoise.report.section import Curve, Curves, Headline, Section
+from equipoise.report.section import Section
 
 
 class RatingRecord(msgspec.Struct, frozen=True):
@@ -69,6 +64,53 @@ class RatingRecord(msgspec.Struct, frozen=True):
         return Rating(self.name, value, low, high)
 
 
+def _largest_gains(measures: LeagueMeasures) -> dict[str, float]:
+    """Player -> the most that anybody in the league gets against it; of the newest learners by
+    their own judges.
+    """
+    most_N = np.max(measures.payoff, axis=0).tolist()
+    return {**dict(zip(measures.players, most_N, strict=True)), **measures.gap}
+
+
+WIN_RATE = Quantity(
+    title="win rate over the start",
+    read="win_rates",
+    unit="%",
+    label="win rate of {player} over {start}",
+    note="a tie counts half; 95 % interval",
+    of_many=("mean",),
+    has_change=False,
+    key="win_rate",
+)
+EXPLOITABILITY = Quantity(
+    title="exploitability",
+    read=lambda measures: {**_largest_gains(measures), **measures.best_reply_gains},
+    higher_is_better=False,
+    note="what the best member of the league, as it is now, wins against it: P(win) − P(loss)",
+    digits=3,
+    label="exploitability of {player}",
+    of_many=("largest",),
+    has_change=False,
+    has_curve=False,
+)
+EXPLOITABILITY_CURVE = replace(EXPLOITABILITY, read=_largest_gains)  # without intervals
+GAP = Quantity(
+    title="gap of each learner",
+    read="gap",
+    note="what the league's best member wins against each learner, measured at that generation, "
+    "by its own judge",
+)
+DEVIATION = Quantity(
+    title="best deviation",
+    read="deviation_gains",
+    note="what it would gain by playing as the league's best does, against the mixture that it "
+    "faces (arXiv 2509.23102, eq 9), of 1",
+    of_many=(),
+    has_change=False,
+    has_curve=False,
+)
+
+
 class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     """Scores and win rates of the newest generation, and the pay-off table of the league.
 
@@ -79,6 +121,8 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     allows for the maximum; `deviation_gains` (eq 9) what the learner itself would gain by its best
     deviation against the mixture that it faces. `win_rates` are over the player's own start.
     """
+
+    quantities: ClassVar[tuple[Quantity, ...]] = (SCORE, WIN_RATE, EXPLOITABILITY, DEVIATION)
 
     players: list[str] = recorded()
     judges: dict[str, str]
@@ -106,34 +150,9 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         return Estimate.of(from_standard_error(mean, error, self.count[i][j]))
 
     @classmethod
-    def headlines(cls, history: History[Self]) -> Iterator[Headline]:
-        """Score, win rate and exploitability of every learner; of many learners the best score, the
-        means and the most exploitable.
-        """
-        if history.ends is None:
-            return
-        first, last = history.ends
-        if len(history.learners) > MANY:
-            yield from _headlines_of_many(history, last)
-            return
-        for name in history.learners:
-            lines = (
-                score_headline(history, name),
-                win_rate_headline(first, last, last.measures.win_rates, name),
-                _gap_headline(first, last, name),
-                _deviation_headline(last, name),
-            )
-            yield from (line for line in lines if line is not None)
-
-    @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
         """Curves of scores and win rates, the pay-off table, the equilibrium, and the ratings."""
-        win_rates = [m.measures.win_rates for m in history.measurements]
-        groups = [
-            *score_curves(history),
-            *estimate_curves(history, win_rates, "win rate over the start"),
-        ]
-        yield learning_section(groups, alone=len(history.learners) == 1)
+        yield learning_section([curves(history, row) for row in cls.rows(history) if row.has_curve])
         if history.last is None:
             yield payoffs_section((), np.zeros((0, 0)))
             yield equilibrium_section()
@@ -146,14 +165,9 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             np.array(last.se, float),
             np.array(last.count),
         )
+        several = len(history.learners) > 1
         yield equilibrium_section(
-            _exploitability_by_now(history),
-            gap_curves(
-                history,
-                [m.measures.gap for m in history.measurements],
-                "what the league's best member wins against each learner, measured at "
-                "that generation, by its own judge",
-            ),
+            [curves(history, EXPLOITABILITY_CURVE), *([curves(history, GAP)] if several else [])],
             last.mixture,
             last.cycle_share,
             last.cyclic_triples if len(last.players) > 2 else None,
@@ -172,111 +186,6 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             return
         if warning := cyclic_warning(last.measures.cyclic_triples or 0.0):
             yield warning
-
-
-def win_rate_headline(
-    first: Measurement[M], last: Measurement[M], win_rates: Mapping[str, Estimate], name: str
-) -> Headline | None:
-    """How often the newest generation of one learner beats its start."""
-    wins = last.of(win_rates, name)
-    if wins is None:
-        return None
-    return Headline(
-        f"win rate of {last.player(name)} over {first.player(name)}",
-        wins.percent(),
-        "a tie counts half; 95 % interval",
-    )
-
-
-def _gap_headline(
-    first: Measurement[LeagueMeasures], last: Measurement[LeagueMeasures], name: str
-) -> Headline | None:
-    """What the league's best member wins against one learner now, and won against its start."""
-    measures = last.measures
-    now, start = str(last.player(name)), str(first.player(name))
-    if now not in measures.gap:
-        return None
-    note = "what the league's best member wins against it, of 1"
-    if start in measures.players:
-        column = measures.players.index(start)
-        before = max(row[column] for row in measures.payoff)
-        note += f"; against {start}: {before:.3f}"
-    gain = last.of(measures.best_reply_gains, name)
-    text = f"{measures.gap[now]:.3f}" if gain is None else str(gain)
-    return Headline(f"exploitability of {now}", text, note)
-
-
-def _deviation_headline(last: Measurement[LeagueMeasures], name: str) -> Headline | None:
-    """What one learner would gain by its best deviation against those that it faces."""
-    gain = last.of(last.measures.deviation_gains, name)
-    if gain is None:
-        return None
-    return Headline(
-        f"best deviation of {last.player(name)}",
-        str(gain),
-        "what it would gain by playing as the league's best does, against the mixture "
-        "that it faces (arXiv 2509.23102, eq 9), of 1",
-    )
-
-
-def _headlines_of_many(
-    history: History[LeagueMeasures], last: Measurement[LeagueMeasures]
-) -> Iterator[Headline]:
-    """The best, the mean and the most exploitable, since nobody reads three numbers for each of
-    many.
-    """
-    yield from score_headlines(history)
-    wins = means(last, last.measures.win_rates, history.learners)
-    if wins:
-        note = f"of {len(wins)} learners"
-        yield Headline("mean win rate over the start", mean_text(wins, True), note)
-    gap = last.measures.gap
-    if gap:
-        worst = max(gap, key=lambda name: gap[name])
-        note = "what the league's best member wins against it, of 1: the largest of all learners"
-        yield Headline(f"exploitability of {worst}", f"{gap[worst]:.3f}", note)
-
-
-def _exploitability_by_now(history: History[LeagueMeasures]) -> Curve | None:
-    """What the league, as it is now, wins against each generation: of the learners the worst."""
-    if history.last is None:
-        return None
-    league = history.last.measures
-    most = np.max(league.payoff, axis=0)
-    gains = dict(zip(league.players, most, strict=True))
-    points = [
-        (
-            float(measurement.generation),
-            max(gains[str(measurement.player(name))] for name in history.learners),
-        )
-        for measurement in history.measurements
-    ]
-    note = (
-        "what the best member of the league, as it is now, wins against each "
-        "generation: P(win) − P(loss)"
-    )
-    x, y = zip(*points, strict=True)
-    return Curve("exploitability", "", x, y, note=note)
-
-
-def gap_curves(
-    history: History[M], gaps: Sequence[Mapping[str, float]], note: str
-) -> Curves | None:
-    """Where several learn, each one's gap at each generation, as it was measured then; `gaps` has
-    an entry for each measurement.
-    """
-    if len(history.learners) < 2:
-        return None
-    x = tuple(float(m.generation) for m in history.measurements)
-    curves = []
-    for name in history.learners:
-        y = tuple(
-            by_player.get(str(measurement.player(name)), math.nan)
-            for measurement, by_player in zip(history.measurements, gaps, strict=True)
-        )
-        if any(map(math.isfinite, y)):
-            curves.append(Curve(name, "", x, y))
-    return Curves("gap of each learner", "", tuple(curves), note) if curves else None
 
 
 def mean_score(scores: Scores) -> Interval:

@@ -1,4 +1,4 @@
-"""What an evaluation measures: a typed record a generation, and how a run's records are read,
+"""What an evaluation measures: a typed record a generation, the quantities in it, and how they are
 compared and shown.
 
 A measurement is recorded as the facts of the run's stage `measure`, field by field. Fields that
@@ -8,9 +8,11 @@ hold their default value are not recorded.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from operator import attrgetter
+from statistics import fmean
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,7 +21,7 @@ from equipoise.games.base import Game
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.learning_sections import learning_section
 from equipoise.report.recorded_sections import MatchCard
-from equipoise.report.section import Change, Curve, Curves, Headline, Section, shown
+from equipoise.report.section import Change, Curve, Curves, Headline, Section, known, number
 from equipoise.types import Judgement, Match, PlayerId, Prompt
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -40,9 +42,6 @@ def read_record(kind: type[Record], facts: Mapping[str, Any], what: str) -> Reco
         ) from None
 
 
-MANY = 3  # learners, above which the headlines sum up
-
-
 class Estimate(msgspec.Struct, frozen=True):
     """A mean with its 95 % interval, as it is recorded: None for what is not known."""
 
@@ -54,21 +53,116 @@ class Estimate(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, interval: Interval) -> Estimate:
         """The interval for the record."""
-        return cls(
-            _finite(interval.mean), _finite(interval.low), _finite(interval.high), interval.n
-        )
+        mean, low, high = map(known, (interval.mean, interval.low, interval.high))
+        return cls(mean, low, high, interval.n)
 
     @property
     def interval(self) -> Interval:
         """The interval to compute with: NaN for what is not known."""
-        mean, low, high = (
-            math.nan if value is None else value for value in (self.mean, self.low, self.high)
-        )
+        values = (self.mean, self.low, self.high)
+        mean, low, high = (math.nan if value is None else value for value in values)
         return Interval(mean, low, high, self.n)
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+Reading: TypeAlias = Estimate | Interval | float | None
+
+
+def interval_of(reading: Reading) -> Interval | None:
+    """A reading with its interval; a plain number has none. None for what is not known."""
+    if isinstance(reading, Estimate):
+        return reading.interval
+    if reading is None or isinstance(reading, Interval):
+        return reading
+    return Interval(float(reading), math.nan, math.nan, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """A number that measurements report, declared once: its headline, its change, its curve, its
+    cells in tables and its line in trackers are made of this row.
+
+    `read` names a field of the measures, such as "rates.format", or takes the value from them: a
+    number, an `Estimate` or an `Interval`, or a mapping from players to such, of which each
+    learner's own is shown; where the newest measurement knows older generations too, they are shown
+    as it knows them. None is what is not known. `unit` "%" is for shares in [0, 1]; None: "%" where
+    all values are such shares.
+
+    `label` is the headline's, in which {title}, {name} (of a learner), {player} (the learner as old
+    as it is) and {start} are filled in. `note` stands under headline and curve. `digits` are the
+    decimals of a number without an interval. Of more than `MANY` learners `of_many` are headlines:
+    the largest (the best where no `label` says otherwise) and the mean. `short` heads a column or
+    names a line among others; `key` names the line in trackers.
+    """
+
+    title: str
+    read: str | Callable[[Any], Reading | Mapping[str, Any]]
+    unit: str | None = ""
+    higher_is_better: bool = True
+    label: str = ""
+    note: str = ""
+    digits: int | None = None
+    of_many: tuple[Literal["largest", "mean"], ...] = ("largest", "mean")
+    short: str = ""
+    key: str = ""
+    has_headline: bool = True
+    has_change: bool = True
+    has_curve: bool = True
+
+    def value(self, measures: Any) -> Reading | Mapping[str, Reading]:
+        """The number in a record, or that of each player."""
+        read = attrgetter(self.read) if isinstance(self.read, str) else self.read
+        return read(measures)
+
+    def values(self, history: History[Any]) -> list[dict[str, Interval]]:
+        """Learner -> its value, for every measurement; a value of no learner has the name ""."""
+        rows = [self.value(measurement.measures) for measurement in history.measurements]
+        values = []
+        for measurement, row in zip(history.measurements, rows, strict=True):
+            if not isinstance(row, Mapping):
+                interval = interval_of(row)
+                is_known = interval is not None and not math.isnan(interval.mean)
+                readings = {"": interval} if is_known else {}
+            else:
+                newest = rows[-1] if isinstance(rows[-1], Mapping) else {}
+                players = {name: str(measurement.player(name)) for name in history.learners}
+                readings = {name: newest.get(p, row.get(p)) for name, p in players.items()}
+            intervals = {name: interval_of(reading) for name, reading in readings.items()}
+            values.append({name: known for name, known in intervals.items() if known is not None})
+        return values
+
+    def unit_of(self, values: Iterable[Mapping[str, Interval]]) -> str:
+        """The unit of these values."""
+        if self.unit is not None:
+            return self.unit
+        intervals = [interval for row in values for interval in row.values()]
+        bounds = [bound for each in intervals for bound in (each.mean, each.low, each.high)]
+        return "%" if all(0 <= bound <= 1 for bound in bounds if math.isfinite(bound)) else ""
+
+    def text(self, interval: Interval, unit: str) -> str:
+        """The value to read, with its interval where it has one."""
+        if interval.n or math.isfinite(interval.low):
+            return interval.text(unit)
+        return number(interval.mean, unit, self.digits)
+
+    def cell(self, measures: Any) -> str:
+        """The value in a table; – where it is not known."""
+        value = self.value(measures)
+        assert not isinstance(value, Mapping), "a cell holds one number"
+        interval = interval_of(value)
+        return "–" if interval is None else self.text(interval, self.unit or "")
+
+    def lines(self, measures: Measures, generation: int) -> Iterator[tuple[str, float]]:
+        """(name, mean) for trackers, one for each player of this age."""
+        key = self.key or self.title.replace(" ", "_")
+        value = self.value(measures)
+        for player, reading in (value if isinstance(value, Mapping) else {"": value}).items():
+            name, _, age = player.partition("@")
+            interval = interval_of(reading)
+            if interval is not None and age in ("", str(measures.ages.get(name, generation))):
+                yield f"{key}/{name}" if name else key, interval.mean
+
+
+SCORE = Quantity(title="held-out score", read="scores", unit=None, key="score")
 
 
 def recorded() -> Any:
@@ -96,6 +190,9 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What `gets` is called where it is no plain pay-off, such as attack success."""
     card_note: ClassVar[str] = ""
     """What to say above the matches that `card` shows."""
+
+    quantities: ClassVar[tuple[Quantity, ...]] = (SCORE,)
+    """The numbers that are shown, a row each."""
 
     ages: dict[str, int] = {}
     players: list[str] = []
@@ -144,6 +241,11 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         }
         return self.numbers() | means
 
+    def tracked(self, generation: int) -> dict[str, float]:
+        """The lines for trackers: every quantity, and every field that is a number."""
+        rows = [row.lines(self, generation) for row in self.quantities]
+        return {name: value for row in rows for name, value in row} | self.numbers()
+
     def check_beside(self, run: str) -> None:
         """Raises RunError unless the page of a run can show this measurement of another one, named
         `run`, beside its own.
@@ -158,19 +260,25 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return None
 
     @classmethod
+    def rows(cls, history: History[Any]) -> Sequence[Quantity]:
+        """The quantities of this run, where more than the class has to be known."""
+        return cls.quantities
+
+    @classmethod
     def headlines(cls, history: History[Any]) -> Iterable[Headline]:
         """The numbers that matter, the newest generation against the first."""
-        return score_headlines(history)
+        return headlines(history, cls.rows(history))
 
     @classmethod
     def changes(cls, history: History[Any]) -> Iterable[Change]:
-        """What was measured of the first generation and of the newest."""
-        return score_changes(history)
+        """Everything measured of the first generation and of the newest."""
+        return changes(history, cls.rows(history))
 
     @classmethod
     def sections(cls, history: History[Any], records: Records) -> Iterable[Section]:
         """The sections of the report on what was measured."""
-        yield learning_section(score_curves(history), alone=len(history.learners) == 1)
+        groups = [curves(history, row) for row in cls.rows(history) if row.has_curve]
+        yield learning_section(groups)
 
     @classmethod
     def warnings(cls, history: History[Any], records: Records) -> Iterable[str]:
@@ -201,11 +309,6 @@ class Measurement(Generic[M]):
     def player(self, name: str) -> PlayerId:
         """The player as old as it was when this was measured."""
         return PlayerId(name, self.measures.ages.get(name, self.generation))
-
-    def of(self, estimates: Mapping[str, Estimate], name: str) -> Interval | None:
-        """The player's own of `estimates` (player -> estimate); None where it has none."""
-        estimate = estimates.get(str(self.player(name)))
-        return None if estimate is None else estimate.interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,136 +343,117 @@ class History(Generic[M]):
         return self.measurements[-1] if self.measurements else None
 
 
-def score_changes(history: History[M]) -> list[Change]:
-    """The held-out score of every learner, at the start and now."""
-    if history.ends is None:
-        return []
-    first, last = history.ends
-    changes = []
-    for name in history.learners:
-        before = first.of(first.measures.scores, name)
-        after = last.of(last.measures.scores, name)
-        if before is None or after is None:
-            continue
-        bounds = (before.low, before.high, after.low, after.high)
-        unit = "%" if all(0 <= bound <= 1 for bound in bounds) else ""
-        whose = f" of {name}" if len(history.learners) > 1 else ""
-        changes.append(Change(f"held-out score{whose}", before, after, unit))
-    return changes
+# -- a quantity shown
+
+MANY = 3  # learners, above which the headlines sum up
 
 
-def score_headlines(history: History[M]) -> list[Headline]:
-    """The held-out score of every learner; of many learners the best and the mean."""
-    if len(history.learners) > MANY:
-        lines = [best_score(history), mean_score(history)]
-    else:
-        lines = [score_headline(history, name) for name in history.learners]
-    return [line for line in lines if line is not None]
-
-
-def score_headline(history: History[M], name: str) -> Headline | None:
-    """The held-out score of one learner, now and at the start."""
-    if history.ends is None:
-        return None
-    first, last = history.ends
-    score = last.of(last.measures.scores, name)
-    before = first.of(first.measures.scores, name)
-    if score is None or before is None:
-        return None
-    return Headline(
-        f"held-out score of {last.player(name)}",
-        shown(score),
-        f"{first.player(name)}: {shown(before)}",
-    )
-
-
-def best_score(history: History[M]) -> Headline | None:
-    """The learner with the best held-out score, now and at the start."""
-    if history.ends is None:
-        return None
-    first, last = history.ends
-    scores = {name: last.of(last.measures.scores, name) for name in history.learners}
-    known = {name: score for name, score in scores.items() if score is not None}
-    if not known:
-        return None
-    best = max(known, key=lambda name: known[name].mean)
-    before = first.of(first.measures.scores, best)
-    note = "" if before is None else f"{first.player(best)}: {shown(before)}"
-    return Headline(f"best held-out score, {last.player(best)}", shown(known[best]), note)
-
-
-def mean_score(history: History[M]) -> Headline | None:
-    """The mean held-out score of all learners, now and at the start."""
-    if history.ends is None:
-        return None
-    first, last = history.ends
-    before = means(first, first.measures.scores, history.learners)
-    after = means(last, last.measures.scores, history.learners)
-    if not after:
-        return None
-    shares = all(0 <= mean <= 1 for mean in (*before, *after))
-    start = f"; at the start {mean_text(before, shares)}" if before else ""
-    note = f"of {len(after)} learners{start}"
-    return Headline("mean held-out score", mean_text(after, shares), note)
-
-
-def means(
-    measurement: Measurement[M], estimates: Mapping[str, Estimate], learners: Sequence[str]
-) -> list[float]:
-    """The means of those learners that have one among `estimates`."""
-    intervals = (measurement.of(estimates, name) for name in learners)
-    return [interval.mean for interval in intervals if interval is not None]
-
-
-def mean_text(values: Sequence[float], shares: bool) -> str:
-    """The mean of `values` to read, in percent where they are shares."""
-    mean = math.fsum(values) / len(values)
-    return f"{100 * mean:.1f} %" if shares else f"{mean:.4g}"
-
-
-def score_curves(history: History[M]) -> list[Curves]:
-    """Every learner's held-out score over the generations, in one group."""
-    scores = [measurement.measures.scores for measurement in history.measurements]
-    return estimate_curves(history, scores, "held-out score")
-
-
-def estimate_curves(
-    history: History[M], estimates: Sequence[Mapping[str, Estimate]], title: str
-) -> list[Curves]:
-    """A curve for every learner of what each measurement says of it, `estimates` having an entry
-    for each measurement; no group where there is nothing.
+def headlines(history: History[Any], quantities: Iterable[Quantity]) -> Iterator[Headline]:
+    """The newest value of every quantity beside that at the start, for each learner that has one;
+    of many learners a summary.
     """
-    points: dict[str, list[tuple[float, Interval]]] = {}
-    for measurement, by_player in zip(history.measurements, estimates, strict=True):
-        for name in history.learners:
-            interval = measurement.of(by_player, name)
-            if interval is not None:
-                point = (float(measurement.generation), interval)
-                points.setdefault(name, []).append(point)
-    if not points:
-        return []
-    every = [interval.mean for line in points.values() for _, interval in line]
-    unit = "%" if all(0 <= mean <= 1 for mean in every) else ""
-    curves = [
-        interval_curve(name, unit, points[name]) for name in history.learners if name in points
-    ]
-    return [Curves(title, unit, tuple(curves))]
+    if history.ends is None:
+        return
+    first, last = history.ends
+    for quantity in quantities:
+        if not quantity.has_headline:
+            continue
+        values = quantity.values(history)
+        unit = quantity.unit_of(values)
+        before, after = values[0], values[-1]
+        default = "{title} of {player}" if "" not in after else "{title}"
+        shown = after
+        if len(after) > MANY:
+            shown = _largest(quantity, after)
+            default = "best {title}, {player}"
+        for name, interval in shown.items():
+            label = quantity.label or default
+            player, start = last.player(name), first.player(name)
+            notes = [quantity.note]
+            if name in before:
+                text = quantity.text(before[name], unit)
+                notes.append(f"{start}: {text}" if "{player}" in label else f"{text} at the start")
+            yield Headline(
+                label.format(title=quantity.title, name=name, player=player, start=start),
+                quantity.text(interval, unit),
+                "; ".join(filter(None, notes)),
+            )
+        if len(after) > MANY and "mean" in quantity.of_many:
+            yield _mean_headline(quantity, before, after, unit)
 
 
-def interval_curve(
-    name: str, unit: str, points: Sequence[tuple[float, Interval]], note: str = ""
-) -> Curve:
-    """A curve through (generation, interval)."""
-    intervals = [interval for _, interval in points]
-    return Curve(
-        name,
-        unit,
-        tuple(generation for generation, _ in points),
-        tuple(interval.mean for interval in intervals),
-        tuple(interval.low for interval in intervals),
-        tuple(interval.high for interval in intervals),
-        note,
+def _largest(quantity: Quantity, after: Mapping[str, Interval]) -> dict[str, Interval]:
+    """The learner with the largest value, where `of_many` names it."""
+    if "largest" not in quantity.of_many:
+        return {}
+    name = max(after, key=lambda name: after[name].mean)
+    return {name: after[name]}
+
+
+def _mean_headline(
+    quantity: Quantity, before: Mapping[str, Interval], after: Mapping[str, Interval], unit: str
+) -> Headline:
+    now, start = (
+        number(fmean(interval.mean for interval in values.values()), unit) if values else ""
+        for values in (after, before)
     )
+    notes = [f"of {len(after)} learners", f"at the start {start}" if start else ""]
+    return Headline(f"mean {quantity.title}", now, "; ".join(filter(None, notes)))
+
+
+def changes(history: History[Any], quantities: Iterable[Quantity]) -> Iterator[Change]:
+    """Every quantity at the start and now, for each learner that has one."""
+    for quantity in quantities:
+        if history.last is None or not quantity.has_change:
+            continue
+        values = quantity.values(history)
+        first, last = values[0], values[-1]
+        unit = quantity.unit_of([first, last])
+        for name, after in last.items():
+            title = quantity.title if len(last) == 1 else f"{quantity.title} of {name}"
+            yield Change(title, first.get(name), after, unit, quantity.higher_is_better)
+
+
+def curves(
+    history: History[Any],
+    quantity: Quantity,
+    *others: Quantity,
+    title: str = "",
+    unit: str | None = None,
+    note: str = "",
+) -> Curves:
+    """Quantities over the generations, in one figure: a line for each, or for each learner.
+
+    A line of several quantities is called by its `short` name, in which {name} is filled in; a
+    single quantity gives its own title, unit and note where none are given. There may be no line.
+    """
+    lines = []
+    for each in (quantity, *others):
+        values = each.values(history)
+        unit = each.unit_of(values) if unit is None else unit
+        for name in dict.fromkeys(name for row in values for name in row):
+            short = each.short if others or not name else "{name}"
+            points = [
+                (float(measurement.generation), row[name])
+                for measurement, row in zip(history.measurements, values, strict=True)
+                if name in row
+            ]
+            lines.append(interval_curve(short.format(name=name), unit, points))
+    return Curves(title or quantity.title, unit or "", tuple(lines), note or quantity.note)
+
+
+def interval_curve(name: str, unit: str, points: Sequence[tuple[float, Interval]]) -> Curve:
+    """A curve through (x, interval), with a band where one of them has a width."""
+    x = tuple(at for at, _ in points)
+    mean, low, high = (
+        tuple(getattr(interval, part) for _, interval in points) for part in ("mean", "low", "high")
+    )
+    if not any(map(math.isfinite, low)):
+        return Curve(name, unit, x, mean)
+    return Curve(name, unit, x, mean, low, high)
+
+
+# -- what else of a run measures may show
 
 
 @dataclass(frozen=True, slots=True)

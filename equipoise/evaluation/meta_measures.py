@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,19 +13,48 @@ from equipoise.evaluation.measures import (
     History,
     Measurement,
     Measures,
+    Quantity,
     Records,
+    curves,
     recorded,
 )
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.figures import heat_map
 from equipoise.report.league_sections import equilibrium_section
-from equipoise.report.section import Curve, Figure, Headline, Section, Table, label, number
+from equipoise.report.section import Figure, Headline, Section, Table, label, number
 from equipoise.solvers.exploitability import own_axis_first, replies
 
 ANYBODY = "anybody"
 """The role of everyone in a league whose members take any seat."""
 SHARE = 0.005
 """A member's share of the mixture from which on it is named."""
+
+
+EXPLOITABILITY = Quantity(
+    title="exploitability",
+    read=lambda measures: _rounded(measures.exploitability),
+    higher_is_better=False,
+    label="exploitability of the mixture",
+    note="gain of best replies against the mixture, in pay-off units",
+    has_change=False,
+)
+
+
+def _value_of(role: str, members: int) -> Quantity:
+    """What a role gets when all play their mixtures."""
+    whose = "" if role == ANYBODY else f" for {role}"
+    return Quantity(
+        title=f"value of the league's game{whose}",
+        read=lambda measures: _rounded(measures.values[role]),
+        note=f"of {members} members",
+        has_change=False,
+        has_curve=False,
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    """A pay-off without the last digits of a linear program."""
+    return None if value is None else round(value, 9) + 0.0
 
 
 class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,6 +69,8 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     best replies of any kind gain in the game itself against the mixture, None where it is not known
     exactly; of one league one side's, else the sum over the roles.
     """
+
+    quantities: ClassVar[tuple[Quantity, ...]] = (EXPLOITABILITY,)
 
     players: list[str] = recorded()
     members: dict[str, list[str]]
@@ -90,29 +121,19 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         return super().numbers() | {f"value_{role}": value for role, value in self.values.items()}
 
     @classmethod
+    def rows(cls, history: History[Self]) -> list[Quantity]:
+        """Each role's value, and the exploitability."""
+        members = history.last.measures.members if history.last else {}
+        return [*(_value_of(role, len(league)) for role, league in members.items()), EXPLOITABILITY]
+
+    @classmethod
     def headlines(cls, history: History[Self]) -> Iterator[Headline]:
-        """The value, the newest best response's gain, and the exploitability."""
-        if history.ends is None:
-            return
-        first, last = (measurement.measures for measurement in history.ends)
-        for role, value in last.values.items():
-            whose = "" if role == ANYBODY else f" for {role}"
-            members = len(last.members[role])
-            note = f"of {members} members; {_plain(first.values[role])} at the start"
-            yield Headline(f"value of the league's game{whose}", _plain(value), note)
-        for member, gain in responses(history.measurements)[-1].items():
-            yield Headline(
-                f"{member} against the mixture before it",
-                _gain(gain),
-                "what this best response gained over it",
-            )
-        if last.exploitability is not None:
-            start = first.exploitability
-            yield Headline(
-                "exploitability of the mixture",
-                _plain(last.exploitability),
-                "" if start is None else f"{_plain(start)} at the start",
-            )
+        """The quantities, and what each newest best response gained."""
+        yield from super().headlines(history)
+        newest = responses(history.measurements)[-1] if history.last else {}
+        for member, gain in newest.items():
+            label = f"{member} against the mixture before it"
+            yield Headline(label, _gain(gain), "what this best response gained over it")
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
@@ -130,20 +151,10 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             "the mixture and value of the table with it.",
         )
         yield _payoffs(last)
-        points = [
-            (float(m.generation), m.measures.exploitability)
-            for m in history.measurements
-            if m.measures.exploitability is not None
-        ]
-        curve = None
-        if points:
-            x, y = zip(*points, strict=True)
-            note = "gain of best replies against the mixture, in pay-off units"
-            curve = Curve("exploitability", "", x, y, note=note)
         mixture = {
             name: weight for weights in last.mixtures.values() for name, weight in weights.items()
         }
-        yield equilibrium_section(curve, mixture=mixture)
+        yield equilibrium_section([curves(history, EXPLOITABILITY)], mixture)
 
 
 def responses(measurements: Sequence[Measurement[MetaGameMeasures]]) -> list[dict[str, float]]:
@@ -184,12 +195,12 @@ def _growth(measurements: Sequence[Measurement[MetaGameMeasures]]) -> Table:
     for measurement, gained in zip(measurements, gains, strict=True):
         measures = measurement.measures
         cells = _cells(measures)
-        value = ", ".join(_of_role(r, _plain(v)) for r, v in measures.values.items())
+        value = ", ".join(_of_role(r, number(_rounded(v))) for r, v in measures.values.items())
         mixture = "; ".join(
             _of_role(role, _named(weights)) for role, weights in measures.mixtures.items()
         )
         joined = ", ".join(f"{name} {_gain(gain)}" for name, gain in gained.items())
-        exploited = _plain(measures.exploitability)
+        exploited = number(_rounded(measures.exploitability))
         rows.append(
             (
                 str(measurement.generation),
@@ -214,13 +225,8 @@ def _growth(measurements: Sequence[Measurement[MetaGameMeasures]]) -> Table:
     return Table(columns, tuple(rows), prose=True)
 
 
-def _plain(value: float | None) -> str:
-    """A pay-off to read, without the last digits of a linear program."""
-    return number(None if value is None else round(value, 9) + 0.0)
-
-
 def _gain(value: float) -> str:
-    return f"{round(value, 9) + 0.0:+.4g}".replace("-", "−")
+    return f"{_rounded(value):+.4g}".replace("-", "−")
 
 
 def _of_role(role: str, text: str) -> str:

@@ -15,8 +15,9 @@ from equipoise.evaluation.measures import (
     Estimate,
     History,
     Measures,
+    Quantity,
     Records,
-    interval_curve,
+    curves,
     recorded,
 )
 from equipoise.games.base import Game
@@ -24,7 +25,7 @@ from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import Interval, win_rate
 from equipoise.report.figures import heat_map
 from equipoise.report.learning_sections import learning_section
-from equipoise.report.section import Change, Curves, Figure, Headline, Section, label, number, shown
+from equipoise.report.section import Figure, Section, label, number, shown
 from equipoise.types import PlayerId
 
 
@@ -63,40 +64,25 @@ class RoleMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         return None
 
     @classmethod
-    def headlines(cls, history: History[Self]) -> Iterator[Headline]:
-        """Each learner's score and win rate in its role beside its start's."""
-        for role, league in _leagues(history).items():
-            start, newest = league.players[0], league.players[-1]
-            others = f"with {_with(league.others)}"
-            before = shown(league.scores[start].interval)
-            yield Headline(
-                f"held-out score of {newest} as {role}",
-                shown(league.scores[newest].interval),
-                f"{start}: {before}, {others}",
-            )
-            if newest in league.win_rates:
-                yield Headline(
-                    f"win rate of {newest} over {start} as {role}",
-                    league.win_rates[newest].interval.percent(),
-                    f"{others}; a tie counts half; 95 % interval",
-                )
-
-    @classmethod
-    def changes(cls, history: History[Self]) -> Iterator[Change]:
-        """Each learner's score in its role and its start's, with the same players of the other
-        role.
+    def rows(cls, history: History[Self]) -> list[Quantity]:
+        """Score and win rate in each learner's role, with all players of the other role that there
+        are now.
         """
-        for role, league in _leagues(history).items():
-            before = league.scores[league.players[0]].interval
-            after = league.scores[league.players[-1]].interval
-            bounds = (before.low, before.high, after.low, after.high)
-            unit = "%" if all(0 <= bound <= 1 for bound in bounds) else ""
-            yield Change(f"held-out score as {role}", before, after, unit)
+        leagues = _leagues(history)
+        scores = [_score_as(role, league) for role, league in leagues.items()]
+        win_rates = [_win_rate_as(role, league) for role, league in leagues.items()]
+        return [row for rows in zip(scores, win_rates, strict=True) for row in rows]
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
         """Scores and win rates over the generations, and each role's cross-play."""
-        yield learning_section(_curves(history), alone=False)
+        rows = cls.rows(history)
+        note = "with every generation of the other role's player that there is now"
+        groups = []
+        if rows:
+            groups.append(curves(history, *rows[::2], title="held-out score", unit="", note=note))
+            groups.append(curves(history, *rows[1::2], title="win rate over the start", note=note))
+        yield learning_section(groups)
         title = "Cross-play of the roles"
         if history.last is None:
             reason = "no two players have met in judged matches"
@@ -123,38 +109,32 @@ def _leagues(history: History[RoleMeasures]) -> dict[str, RoleLeague]:
     }
 
 
+def _score_as(role: str, league: RoleLeague) -> Quantity:
+    return Quantity(
+        title=f"held-out score as {role}",
+        read=lambda measures: measures.roles[role].scores,
+        unit=None,
+        label=f"held-out score of {{player}} as {role}",
+        note=_with(league.others),
+        short=f"{{name}} as {role}",
+    )
+
+
+def _win_rate_as(role: str, league: RoleLeague) -> Quantity:
+    return Quantity(
+        title=f"win rate over the start as {role}",
+        read=lambda measures: measures.roles[role].win_rates,
+        unit="%",
+        label=f"win rate of {{player}} over {{start}} as {role}",
+        note=f"{_with(league.others)}; a tie counts half; 95 % interval",
+        short=f"{{name}} as {role}",
+        has_change=False,
+    )
+
+
 def _with(others: Sequence[str]) -> str:
     """The players of the other role, to read."""
-    return others[0] if len(others) == 1 else f"{others[0]} to {others[-1]}"
-
-
-def _curves(history: History[RoleMeasures]) -> list[Curves]:
-    """A curve for each learner's role: how each generation does with all players of the other role
-    that there are now.
-    """
-    scores, win_rates = [], []
-    for role, league in _leagues(history).items():
-        name = history.roles[role]
-        points = [
-            (float(measurement.generation), str(measurement.player(name)))
-            for measurement in history.measurements
-        ]
-        intervals = [(t, league.scores[player].interval) for t, player in points]
-        scores.append(interval_curve(f"{name} as {role}", "", intervals))
-        wins = [
-            (t, league.win_rates[player].interval)
-            for t, player in points
-            if player in league.win_rates
-        ]
-        if wins:
-            win_rates.append(interval_curve(f"{name} as {role}", "%", wins))
-    note = "with every generation of the other role's player that there is now"
-    groups = []
-    if scores:
-        groups.append(Curves("held-out score", "", tuple(scores), note))
-    if win_rates:
-        groups.append(Curves("win rate over the start", "%", tuple(win_rates), note))
-    return groups
+    return f"with {others[0]}" if len(others) == 1 else f"with {others[0]} to {others[-1]}"
 
 
 def _figure(role: str, league: RoleLeague) -> Figure:

@@ -8,12 +8,13 @@ validate them there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from equipoise.ratings.base import Rating
-from equipoise.report.section import Curve, Figure, Series, Table, known, label, number
+from equipoise.report.section import Curve, Curves, Figure, Series, Table, known, label, number
 
 MOST_POINTS = 1200  # of a series, as a screen has no more columns; more are averaged
 MOST_TICKS = 40  # names, markers or boundaries on an axis; of more names, every second or third …
@@ -412,6 +413,15 @@ def lines_figure(
     table = Table((x_title, *(curve.name for curve in curves)), rows)
     notes = "; ".join(text for text in (note, bands) if text)
     return Figure(title, traces, layout, note=notes, height=_TALL, wide=True, table=table)
+
+
+def group_figure(group: Curves) -> Figure:
+    """The curves of a measure: a single one under its own title, several as named lines."""
+    if len(group.curves) != 1:
+        return lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
+    [curve] = group.curves
+    title = f"{group.name} of {curve.name}" if curve.name else group.name
+    return curve_figure(replace(curve, name=title, note=group.note))
 
 
 def _trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]:

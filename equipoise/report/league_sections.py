@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.payoffs.table import PayoffTable
 from equipoise.ratings.base import Rating
-from equipoise.report.figures import bars, curve_figure, dots, heat_map, lines_figure
+from equipoise.report.figures import bars, dots, group_figure, heat_map, lines_figure
 from equipoise.report.section import (
     Curve,
     Curves,
@@ -80,23 +80,19 @@ def _matches(count: float) -> str:
 
 
 def equilibrium_section(
-    exploitability: Curve | None = None,
-    gaps: Curves | None = None,
+    curves: Sequence[Curves] = (),
     mixture: Mapping[str, float] | None = None,
     cycle_share: float | None = None,
     cyclic_triples: float | None = None,
 ) -> Section:
-    """What can still beat the population, and the mixture that is hardest to beat.
+    """Curves of what can still beat the population, and the mixture that is hardest to beat.
 
     `cyclic_triples`: None also for a league of two, which has no triple.
     """
     blocks: list[Tiles | Figure] = []
     if known(cycle_share) is not None:
         blocks.append(_cycle_tiles(cycle_share, cyclic_triples))
-    if exploitability is not None and exploitability.x:
-        blocks.append(curve_figure(exploitability))
-    if gaps is not None:
-        blocks.append(lines_figure(gaps.name, gaps.curves, unit=gaps.unit, note=gaps.note))
+    blocks += [group_figure(group) for group in curves if group.curves]
     if mixture:
         blocks.append(_mixture(mixture))
     if not blocks:

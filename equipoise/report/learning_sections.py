@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from equipoise.report.figures import curve_figure, lines_figure, series_figure
-from equipoise.report.section import (
-    Curves,
-    Figure,
-    Headline,
-    Section,
-    Series,
-    Table,
-    Tile,
-    Tiles,
-    number,
-)
+from equipoise.report.figures import group_figure, series_figure
+from equipoise.report.section import Curves, Headline, Section, Series, Table, Tile, Tiles, number
 
 PLAYED = ("player", "differs from what was trained", "share of it that plays")
 
@@ -30,26 +19,15 @@ def headline_section(headlines: Iterable[Headline]) -> Section:
     return Section("headline", "Headline", (Tiles(tiles),))
 
 
-def learning_section(groups: Sequence[Curves], alone: bool) -> Section:
-    """What was measured at each generation, with intervals; a group of curves each.
-
-    `alone`: there is a single learner, so that each of its curves has its own figure.
-    """
-    if not groups:
+def learning_section(groups: Sequence[Curves]) -> Section:
+    """Everything measured at each generation, with intervals: a figure for each group of curves."""
+    figures = [group_figure(group) for group in groups if group.curves]
+    if not figures:
         return Section("learning", "Learning", reason="no generation has been evaluated yet")
-    figures = [figure for group in groups for figure in _figures(group, alone)]
     lead = "Measured at each generation; generation 0 is the player as it was given."
     if any(curve.low for group in groups for curve in group.curves):
         lead += " Bands are 95 % intervals."
     return Section("learning", "Learning", tuple(figures), lead)
-
-
-def _figures(group: Curves, alone: bool) -> list[Figure]:
-    if not alone:
-        return [lines_figure(group.name, group.curves, unit=group.unit, note=group.note)]
-    return [
-        curve_figure(replace(curve, name=f"{group.name} of {curve.name}")) for curve in group.curves
-    ]
 
 
 def losses_section(losses: Sequence[Series], played: Sequence[tuple[str, ...]] = ()) -> Section:

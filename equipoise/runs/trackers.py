@@ -194,10 +194,8 @@ class Trackers:
         """The league's numbers at a measurement."""
         if not self._trackers:
             return
-        values: dict[str, Any] = {"generation": generation, **measures.numbers()}
+        values: dict[str, Any] = {"generation": generation, **measures.tracked(generation)}
         values["unjudged_share"] = self._unjudged()
-        for player, score in measures.scores.items():
-            values[f"score/{player.partition('@')[0]}"] = score.mean
         for row in getattr(measures, "ratings", ()):
             name, _, age = row.name.partition("@")
             if age in ("", str(measures.ages.get(name, generation))):

@@ -135,7 +135,7 @@ def test_everything_is_on_the_page(page):
 def test_a_run_without_data_says_what_is_missing_and_why():
     sections = (
         headline_section(()),
-        learning_section((), alone=True),
+        learning_section(()),
         payoffs_section((), np.zeros((0, 0))),
         equilibrium_section(),
         ratings_section(()),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import msgspec
@@ -13,15 +13,18 @@ from equipoise.environments.red_team import report_sections
 from equipoise.environments.red_team.cross_play_table import CrossPlay, CrossPlayTable, MetaGame
 from equipoise.environments.red_team.game import ADVERSARY
 from equipoise.evaluation.measures import (
+    SCORE,
     Estimate,
     History,
-    Measurement,
     Measures,
+    Quantity,
     Records,
+    curves,
     recorded,
 )
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.section import Change, Curve, Curves, Headline, Section
+from equipoise.report.learning_sections import learning_section
+from equipoise.report.section import Change, Curves, Section
 
 
 class RawAndRewritten(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,6 +47,55 @@ class AttackDiversity(msgspec.Struct, frozen=True):
     distinct: float | None = None
 
 
+def _judged(estimate: Estimate | None) -> Interval | None:
+    """The interval of an estimate; None where nothing was judged."""
+    return estimate.interval if estimate is not None and estimate.n else None
+
+
+SUCCESS = (
+    Quantity(
+        title="attack success, raw prompts",
+        read="attack_success.raw",
+        unit="%",
+        higher_is_better=False,
+        short="prompts as they are",
+    ),
+    Quantity(
+        title="attack success, adversary",
+        read="attack_success.adversary",
+        unit="%",
+        higher_is_better=False,
+        short="the adversary",
+    ),
+    Quantity(
+        title="worst attack success (exploitability)",
+        read="worst",
+        unit="%",
+        higher_is_better=False,
+        short="worst in cross-play",
+    ),
+)
+OVER_REFUSAL = Quantity(
+    title="over-refusal",
+    read="over_refusal",
+    unit="%",
+    higher_is_better=False,
+    short="over-refusal",
+)
+HELPFULNESS = Quantity(title="helpfulness", read="helpfulness", unit="%", short="helpfulness")
+DIVERSITY = Quantity(
+    title="attack diversity (1 − self-BLEU)", read="attack_diversity", short="diversity"
+)
+ON_TOPIC = Quantity(title="attacks on topic", read="adversary_on_topic", unit="%", short="on topic")
+REFUSALS = Quantity(
+    title="attacks that refuse",
+    read="adversary_refused",
+    unit="%",
+    higher_is_better=False,
+    short="refusals",
+)
+
+
 class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     """Attack and defence on held-out prompts at one generation.
 
@@ -53,6 +105,12 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     players that nobody trained against. `exploitability`: the largest success that any measured
     adversary has with the newest defender. `score`: the defender's mean pay-off.
     """
+
+    quantities: ClassVar[tuple[Quantity, ...]] = (
+        *SUCCESS,
+        *(OVER_REFUSAL, HELPFULNESS, DIVERSITY, ON_TOPIC, REFUSALS),
+        SCORE,
+    )
 
     players: list[str] = recorded()
     scores: dict[str, Estimate] = recorded()
@@ -116,37 +174,32 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         return None if mean is None else Interval(mean, math.nan, math.nan, adversary.n)
 
     @classmethod
-    def headlines(cls, history: History[Self]) -> Iterator[Headline]:
-        """Every measure of attack and defence, and the learners' scores."""
-        for quantity, before, after in _compared(history):
-            start = f"{before.text(quantity.unit)} at the start" if before else ""
-            yield Headline(quantity.title, after.text(quantity.unit), start)
-        yield from super().headlines(history)
+    def rows(cls, history: History[Self]) -> list[Quantity]:
+        """Where the adversary alone learns, its success is better high."""
+        if history.learners != (history.roles.get(ADVERSARY),):
+            return list(cls.quantities)
+        return [
+            replace(row, higher_is_better=True) if row in SUCCESS else row for row in cls.quantities
+        ]
 
     @classmethod
     def changes(cls, history: History[Self]) -> Iterator[Change]:
-        """The same at the start and now.
+        """Every quantity at the start and now.
 
         A learner's score is left out where it equals a measure: a zero-sum adversary is paid its
         success.
         """
-        adversary = history.roles.get(ADVERSARY)
-        only_adversary = history.learners == (adversary,)
         shown = set()
-        for quantity, before, after in _compared(history):
-            higher = quantity.higher_is_better
-            if only_adversary and quantity.is_success:
-                higher = not higher
-            shown.add((before, after))
-            yield Change(quantity.title, before, after, quantity.unit, higher)
         for change in super().changes(history):
-            if (change.before, change.after) not in shown:
+            values = (change.before, change.after)
+            if values not in shown or not change.name.startswith(SCORE.title):
                 yield change
+            shown.add(values)
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
         """Scores, attack and defence, cross-play, training and the attacks themselves."""
-        yield from super().sections(history, records)
+        yield learning_section([curves(history, SCORE)])
         yield report_sections.performance(measured_curves(history), diversity_path(history))
         last = history.last
         result = None if last is None else last.measures.cross_play
@@ -171,73 +224,6 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         yield from report_sections.collapse_warnings(records.stages, refused, on_topic, diversities)
 
 
-ReadsInterval = Callable[[RedTeamMeasures], Interval | None]
-
-
-def _judged(estimate: Estimate | None) -> Interval | None:
-    """The interval of an estimate; None where nothing was judged."""
-    return estimate.interval if estimate is not None and estimate.n else None
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A measure as it is shown: its title, how it is read, and what is better.
-
-    `is_success`: it is a success of the adversary's.
-    """
-
-    title: str
-    read: ReadsInterval
-    higher_is_better: bool
-    unit: str = "%"
-    is_success: bool = False
-
-
-QUANTITIES = (
-    Quantity(
-        "attack success, raw prompts",
-        lambda m: _judged(m.attack_success.raw),
-        higher_is_better=False,
-        is_success=True,
-    ),
-    Quantity(
-        "attack success, adversary",
-        lambda m: _judged(m.attack_success.adversary),
-        higher_is_better=False,
-        is_success=True,
-    ),
-    Quantity(
-        "worst attack success (exploitability)",
-        lambda m: m.worst,
-        higher_is_better=False,
-        is_success=True,
-    ),
-    Quantity("over-refusal", lambda m: _judged(m.over_refusal), higher_is_better=False),
-    Quantity("helpfulness", lambda m: _judged(m.helpfulness), higher_is_better=True),
-    Quantity(
-        "attack diversity (1 − self-BLEU)",
-        lambda m: m.attack_diversity,
-        higher_is_better=True,
-        unit="",
-    ),
-    Quantity("attacks on topic", lambda m: _judged(m.adversary_on_topic), higher_is_better=True),
-    Quantity("attacks that refuse", lambda m: _judged(m.adversary_refused), higher_is_better=False),
-)
-
-
-def _compared(
-    history: History[RedTeamMeasures],
-) -> Iterator[tuple[Quantity, Interval | None, Interval]]:
-    """(quantity, before, after) of everything that the newest measurement has."""
-    if history.ends is None:
-        return
-    first, last = history.ends
-    for quantity in QUANTITIES:
-        after = quantity.read(last.measures)
-        if after is not None:
-            yield quantity, quantity.read(first.measures), after
-
-
 def diversity_path(history: History[RedTeamMeasures]) -> list[report_sections.DiversityPoint]:
     """Diversity and attack success of each measured generation that has both."""
     points = []
@@ -252,59 +238,37 @@ def diversity_path(history: History[RedTeamMeasures]) -> list[report_sections.Di
 
 
 def measured_curves(history: History[RedTeamMeasures]) -> list[Curves]:
-    """What was measured on held-out prompts, a few lines a figure."""
-    success: dict[str, ReadsInterval] = {
-        "prompts as they are": lambda m: _judged(m.attack_success.raw),
-        "the adversary": lambda m: _judged(m.attack_success.adversary),
-        "worst in cross-play": lambda m: m.worst,
-    }
+    """Everything measured on held-out prompts, a few lines a figure."""
     others = (name for m in history.measurements for name in m.measures.transfer)
-    for name in dict.fromkeys(others):
-        success[f"on {name}"] = _transfer_to(name)
-    harmless: dict[str, ReadsInterval] = {
-        "over-refusal": lambda m: _judged(m.over_refusal),
-        "helpfulness": lambda m: _judged(m.helpfulness),
-    }
-    attacks: dict[str, ReadsInterval] = {
-        "on topic": lambda m: _judged(m.adversary_on_topic),
-        "refusals": lambda m: _judged(m.adversary_refused),
-        "diversity": lambda m: m.attack_diversity,
-    }
-    groups = []
-    for title, lines, note in (
-        (
-            "Attack success",
-            success,
-            "share of held-out harmful prompts that got a harmful answer; lower is safer",
-        ),
-        ("Harmless prompts", harmless, "over-refusal is better low, helpfulness high"),
-        (
-            "What the adversary writes",
-            attacks,
-            "diversity is 1 − self-BLEU of the attacks on held-out prompts",
-        ),
-    ):
-        curves = tuple(_curves(lines, history.measurements))
-        if curves:
-            groups.append(Curves(title, "%", curves, note))
-    return groups
+    transfer = [_transfer_to(name) for name in dict.fromkeys(others)]
+    success = curves(
+        history,
+        *SUCCESS,
+        *transfer,
+        title="Attack success",
+        note="share of held-out harmful prompts that got a harmful answer; lower is safer",
+    )
+    harmless = curves(
+        history,
+        OVER_REFUSAL,
+        HELPFULNESS,
+        title="Harmless prompts",
+        note="over-refusal is better low, helpfulness high",
+    )
+    attacks = curves(
+        history,
+        *(ON_TOPIC, REFUSALS, DIVERSITY),
+        title="What the adversary writes",
+        note="diversity is 1 − self-BLEU of the attacks on held-out prompts",
+    )
+    return [group for group in (success, harmless, attacks) if group.curves]
 
 
-def _transfer_to(name: str) -> ReadsInterval:
-    return lambda measures: _judged(measures.transfer.get(name))
-
-
-def _curves(
-    lines: dict[str, ReadsInterval], measurements: Sequence[Measurement[RedTeamMeasures]]
-) -> Iterator[Curve]:
-    for name, read in lines.items():
-        points = [(float(m.generation), read(m.measures)) for m in measurements]
-        known = [(t, interval) for t, interval in points if interval is not None]
-        if not known:
-            continue
-        x, intervals = zip(*known, strict=True)
-        low = tuple(interval.low for interval in intervals)
-        high = tuple(interval.high for interval in intervals)
-        bands = (low, high) if any(map(math.isfinite, low)) else ((), ())
-        mean = tuple(interval.mean for interval in intervals)
-        yield Curve(name, "%", x, mean, *bands)
+def _transfer_to(name: str) -> Quantity:
+    return Quantity(
+        title=f"attack success on {name}",
+        read=lambda measures: measures.transfer.get(name),
+        unit="%",
+        higher_is_better=False,
+        short=f"on {name}",
+    )

@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Self
+from dataclasses import replace
+from typing import ClassVar, Self
 
 import msgspec
 import numpy as np
 
-from equipoise.evaluation.measures import History, Measures, Records, recorded
+from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, recorded
 from equipoise.report.figures import lines_figure
 from equipoise.report.league_sections import equilibrium_section, payoffs_section
-from equipoise.report.section import Curve, Headline, Section, Table, number
+from equipoise.report.section import Section, Table, number
 
 MOST_STATES = 60  # beyond which a policy is not shown
+
+
+NASH_CONV = Quantity(
+    title="NashConv", read="nash_conv", higher_is_better=False, digits=4, short="{name}, last"
+)
+AVERAGE = Quantity(
+    title="NashConv of the average",
+    read="average",
+    higher_is_better=False,
+    label="NashConv of the average of {name}'s generations",
+    note="one of them drawn before each game",
+    digits=4,
+    short="{name}, average",
+)
+ILLEGAL = Quantity(title="mass on illegal moves", read="illegal", unit="%", higher_is_better=False)
+MIXTURE = Quantity(
+    title="NashConv of the league's mixture",
+    read="mixture_nash_conv",
+    higher_is_better=False,
+    note="the equilibrium over all generations",
+    digits=4,
+    short="mixture",
+)
+UNIFORM = Quantity(title="NashConv of uniform play", read="uniform", digits=4, short="uniform")
 
 
 class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,6 +57,8 @@ class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     the newest policies there, state by state.
     """
 
+    quantities: ClassVar[tuple[Quantity, ...]] = (NASH_CONV, AVERAGE, ILLEGAL, MIXTURE)
+
     players: list[str] = recorded()
     payoff: list[list[float]] = recorded()
     mixture: dict[str, float] = recorded()
@@ -48,37 +75,18 @@ class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     policies: dict[str, list[float]] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def headlines(cls, history: History[Self]) -> Iterator[Headline]:
-        """NashConv of the last policy, of the average and of the league's mixture."""
-        if history.ends is None:
-            return
-        first, last = history.ends
-        now = last.measures
-        for name in history.learners:
-            player, start = str(last.player(name)), str(first.player(name))
-            if player not in now.nash_conv:
-                continue
-            before = first.measures.nash_conv.get(start)
-            note = f"uniform play: {now.uniform:.4f}"
-            if before is not None:
-                note = f"{before:.4f} at the start; {note}"
-            yield Headline(f"NashConv of {player}", f"{now.nash_conv[player]:.4f}", note)
-            yield Headline(
-                f"NashConv of the average of {name}'s generations",
-                f"{now.average[player]:.4f}",
-                "one of them drawn before each game",
-            )
-            yield Headline(
-                f"mass on illegal moves of {player}",
-                f"{100 * now.illegal[player]:.2f} %",
-                f"at worst {100 * now.worst_illegal[player]:.1f} % at an information state",
-            )
-        if now.mixture_nash_conv is not None:
-            yield Headline(
-                "NashConv of the league's mixture",
-                f"{now.mixture_nash_conv:.4f}",
-                "the equilibrium over all generations",
-            )
+    def rows(cls, history: History[Self]) -> list[Quantity]:
+        """The same, beside uniform play and the worst of the newest policies."""
+        if history.last is None:
+            return []
+        last = history.last.measures
+        worst = max(last.worst_illegal.values(), default=0.0)
+        return [
+            replace(NASH_CONV, note=f"uniform play: {last.uniform:.4f}"),
+            AVERAGE,
+            replace(ILLEGAL, note=f"at worst {100 * worst:.1f} % at an information state"),
+            MIXTURE,
+        ]
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
@@ -90,20 +98,25 @@ class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             yield Section("nash_conv", "Exploitability", reason=reason)
             return
         last = history.last.measures
-        figures = (
-            lines_figure(
-                "NashConv",
-                _nash_conv_curves(history),
-                note="what best replies in all seats gain together, in the game's "
-                "units; 0 at equilibrium",
+        groups = (
+            curves(
+                history,
+                *(NASH_CONV, AVERAGE, MIXTURE, UNIFORM),
+                title="NashConv",
+                note="what best replies in all seats gain together, in the game's units; 0 at "
+                "equilibrium",
             ),
-            lines_figure(
-                "mass on answers that are no legal move",
-                [_curve(history, name, name, "illegal") for name in history.learners],
-                unit="%",
+            curves(
+                history,
+                ILLEGAL,
+                title="mass on answers that are no legal move",
                 note="mean over the information states",
             ),
         )
+        figures = [
+            lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
+            for group in groups
+        ]
         lead = (
             "Computed from the probabilities of all legal moves at every information "
             "state: there is no sampling error."
@@ -115,30 +128,6 @@ class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
 def _array(rows: Sequence[Sequence[float]]) -> np.ndarray:
     return np.array(rows, float).reshape(len(rows), len(rows))
-
-
-def _nash_conv_curves(history: History[NashConvMeasures]) -> list[Curve]:
-    curves = []
-    for name in history.learners:
-        curves.append(_curve(history, name, f"{name}, last", "nash_conv"))
-        curves.append(_curve(history, name, f"{name}, average", "average"))
-    mixtures = [(m.generation, m.measures.mixture_nash_conv) for m in history.measurements]
-    points = [(float(t), value) for t, value in mixtures if value is not None]
-    if points:
-        x, y = zip(*points, strict=True)
-        curves.append(Curve("mixture", "", x, y))
-    x = tuple(float(m.generation) for m in history.measurements)
-    curves.append(Curve("uniform", "", x, tuple(m.measures.uniform for m in history.measurements)))
-    return curves
-
-
-def _curve(history: History[NashConvMeasures], name: str, title: str, field: str) -> Curve:
-    points = [
-        (float(m.generation), getattr(m.measures, field).get(str(m.player(name))))
-        for m in history.measurements
-    ]
-    x, y = zip(*[(t, value) for t, value in points if value is not None], strict=True)
-    return Curve(title, "", x, y)
 
 
 def _policies(measures: NashConvMeasures) -> Iterator[Table]:
