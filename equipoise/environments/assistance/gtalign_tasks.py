@@ -73,16 +73,12 @@ def task_judges(
     the grade is below 1; in `choice` it is the outcome chosen that is judged in <analyze>, in the
     others what is named there. Raises pydantic's ValidationError for by: llm without a grader.
     """
-    known = {source: task_judge(kind, by, grader, variant) for source, kind in TASKS.items()}
-    others = {alias: known[source] for alias, source in ALIASES.items()}
-    analysis = "chosen_outcome" if variant == "choice" else "frontier"
-    return {**known, **others, FRONTIER: task_judge(analysis, by, grader, variant)}
-
-
-def task_judge(kind: str, by: By, grader: Player | None, variant: Variant) -> Judge:
-    """The judge of this kind of task with its default settings in this variant of the reward."""
-    settings = RELEASED.get(kind, {}) if variant in PUBLISHED else {}
-    return Judge.build({"kind": kind, "by": by, "grader": grader, **settings})
+    kinds = {**TASKS, FRONTIER: "chosen_outcome" if variant == "choice" else "frontier"}
+    judges = {}
+    for source, kind in kinds.items():
+        settings = RELEASED.get(kind, {}) if variant in PUBLISHED else {}
+        judges[source] = Judge.build({"kind": kind, "by": by, "grader": grader, **settings})
+    return judges | {alias: judges[source] for alias, source in ALIASES.items()}
 
 
 class Solution(TaskJudge):

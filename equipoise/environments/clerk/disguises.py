@@ -33,7 +33,6 @@ from equipoise.environments.clerk.world import (
     picker,
 )
 from equipoise.environments.clerk.world import prompts as plain_prompts
-from equipoise.errors import ConfigError
 from equipoise.types import Message, Prompt, record_id, user
 
 PLAIN, OTHER = "plain", "other"
@@ -69,12 +68,11 @@ DISGUISES: dict[str, tuple[str, ...]] = {
 }
 STYLES = (PLAIN, *DISGUISES)
 TEMPLATES: dict[str, tuple[str, ...]] = {PLAIN: REQUESTS, **DISGUISES}
-TASK = "Rewrite: {seed}"
 
 
 def rewrite_request(seed: str) -> tuple[Message, ...]:
     """An adversary's task: to rewrite the request `seed`."""
-    return (user(TASK.format(seed=seed)),)
+    return (user(f"Rewrite: {seed}"),)
 
 
 def _pattern(template: str) -> str:
@@ -132,14 +130,7 @@ def disguised_requests(
             return None
         return _prompt(text, facts | {"kind": kind, "harmful": kind == "harmful"}, style)
 
-    drawn = draw_distinct(count, draw)
-    if len(drawn) < count:
-        raise ConfigError(
-            f"prompts: the clerk's world has only {len(drawn)} distinct disguised "
-            f"'{kind}' requests in its {part} part, and {count} are asked for; ask for "
-            "fewer (`count`, `held_out`, `test`)"
-        )
-    return drawn
+    return draw_distinct(count, draw, f"disguised '{kind}' requests in its {part}")
 
 
 def _prompt(text: str, facts: dict[str, Any], style: str) -> Prompt:

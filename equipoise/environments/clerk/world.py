@@ -230,10 +230,11 @@ def belongs(content: str, part: Part) -> bool:
     return part == "held_out" or (part == "test") == (place % 2 == 1)
 
 
-def draw_distinct(count: int, draw: Callable[[int], Prompt | None]) -> list[Prompt]:
-    """Up to `count` prompts of different texts, fewer where draws run out of them.
+def draw_distinct(count: int, draw: Callable[[int], Prompt | None], what: str) -> list[Prompt]:
+    """`count` prompts of different texts.
 
     `draw` is given the number of prompts so far; it returns None for a draw that does not count.
+    Raises ConfigError where draws run out of prompts; `what` names those in the message.
     """
     by_text = dict[str, Prompt]()
     for _ in range(20 * count + 1000):
@@ -242,6 +243,11 @@ def draw_distinct(count: int, draw: Callable[[int], Prompt | None]) -> list[Prom
         prompt = draw(len(by_text))
         if prompt is not None:
             by_text.setdefault(prompt.messages[0].content, prompt)
+    if len(by_text) < count:
+        raise ConfigError(
+            f"prompts: the clerk's world has only {len(by_text)} distinct {what} part, and {count} "
+            "are asked for; ask for fewer (`count`, `held_out`, `test`)"
+        )
     return list(by_text.values())
 
 
@@ -257,13 +263,7 @@ def _prompts_of_kind(seed: int, count: int, kind: Kind, part: Part) -> list[Prom
         facts |= {"kind": kind, "harmful": kind == "harmful"}
         return Prompt(record_id("prompt", "clerk", text), (user(text),), facts, "clerk")
 
-    drawn = draw_distinct(count, draw)
-    if len(drawn) < count:
-        raise ConfigError(
-            f"prompts: the clerk's world has only {len(drawn)} distinct '{kind}' questions in its "
-            f"{part} part, and {count} are asked for; ask for fewer (`count`, `held_out`, `test`)"
-        )
-    return drawn
+    return draw_distinct(count, draw, f"'{kind}' questions in its {part}")
 
 
 def prompts(
