@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self
 
+from equipoise.environments.assistance import headline_measures as progress
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.match_card import match_card
 from equipoise.environments.assistance.moves import moves_section
 from equipoise.environments.assistance.record import AssistanceRecord
-from equipoise.environments.assistance.sections import progress
-from equipoise.environments.assistance.sections.welfare import welfare_section
 from equipoise.environments.assistance.utility_plane import plane_section
+from equipoise.environments.assistance.welfare_section import welfare_section
 from equipoise.environments.assistance.written_matrices import written_section
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import History, Records

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from equipoise.environments.assistance.measure_readers import ends
 from equipoise.environments.assistance.record import ActionShares, AssistanceRecord
-from equipoise.environments.assistance.sections.readers import ends
 from equipoise.evaluation.measures import History
 from equipoise.report.figures import names_axis
 from equipoise.report.section import Figure, Section, Table, known, label, number

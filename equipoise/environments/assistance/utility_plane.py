@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.environments.assistance.measure_readers import ends
 from equipoise.environments.assistance.record import AssistanceRecord
-from equipoise.environments.assistance.sections.readers import ends
 from equipoise.evaluation.measures import History
 from equipoise.report.figures import COLOURS, MOST_POINTS
 from equipoise.report.section import Figure, Section, Table, label, number

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {
     "Evaluation": {
-        "assistance": "equipoise.environments.assistance.evaluation:AssistanceEvaluation"
+        "assistance": "equipoise.environments.assistance.assistance_evaluation:AssistanceEvaluation"
     },
     "Judge": {
         "assistance": "equipoise.environments.assistance.judge:AssistanceJudge",

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from equipoise.environments.assistance.measure_readers import Measured, Reader, curve, drawn, exact
 from equipoise.environments.assistance.payoff_matrix import ACTIONS, QUESTION_TYPES, Cell, cell_name
 from equipoise.environments.assistance.record import ActualPay, AssistanceRecord, WrittenGames
-from equipoise.environments.assistance.sections.readers import Measured, Reader, curve, drawn, exact
 from equipoise.environments.assistance.written_game import GIVEN
 from equipoise.evaluation.measures import History
 from equipoise.report.figures import heat_map, lines_figure

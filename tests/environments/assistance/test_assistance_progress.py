@@ -8,16 +8,16 @@ import pytest
 from recorded_run import estimate
 
 from equipoise.environments.assistance.game import Assistance
+from equipoise.environments.assistance.measure_readers import known
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.moves import question_shares
-from equipoise.environments.assistance.sections.readers import known
-from equipoise.environments.assistance.sections.welfare import (
+from equipoise.environments.assistance.utility_plane import UtilityPoints
+from equipoise.environments.assistance.welfare_section import (
     SOURCE_COLUMNS,
     curve_groups,
     single_curves,
     source_rows,
 )
-from equipoise.environments.assistance.utility_plane import UtilityPoints
 from equipoise.environments.assistance.written_matrices import consistency_curves
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import Estimate, History, Measurement

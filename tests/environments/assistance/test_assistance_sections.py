@@ -11,12 +11,12 @@ from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.moves import moves_section
 from equipoise.environments.assistance.record import WrittenGames
-from equipoise.environments.assistance.sections.welfare import welfare_section
 from equipoise.environments.assistance.utility_plane import (
     UtilityPoints,
     plane_figure,
     plane_section,
 )
+from equipoise.environments.assistance.welfare_section import welfare_section
 from equipoise.environments.assistance.written_matrices import choices_figure, written_section
 from equipoise.evaluation.measures import History, Measurement, Records
 from equipoise.report.section import Figure, Table

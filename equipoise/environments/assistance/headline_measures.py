@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from equipoise.environments.assistance.measure_readers import Reader, exact, interval_text, known
 from equipoise.environments.assistance.record import AssistanceRecord
-from equipoise.environments.assistance.sections.readers import Reader, exact, interval_text, known
 from equipoise.evaluation.measures import History
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.section import Change, Headline

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from equipoise.environments.assistance.record import AssistanceRecord, SourceMeasures
-from equipoise.environments.assistance.sections.progress import (
+from equipoise.environments.assistance.headline_measures import (
     quality_per_token,
     response_share,
     tokens,
 )
-from equipoise.environments.assistance.sections.readers import (
+from equipoise.environments.assistance.measure_readers import (
     Measured,
     Reader,
     curve,
@@ -22,6 +21,7 @@ from equipoise.environments.assistance.sections.readers import (
     exact,
     known,
 )
+from equipoise.environments.assistance.record import AssistanceRecord, SourceMeasures
 from equipoise.evaluation.measures import Estimate, History
 from equipoise.report.figures import bars, curve_figure, lines_figure
 from equipoise.report.section import Curve, Curves, Figure, Section, Table, number
