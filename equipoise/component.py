@@ -47,7 +47,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def import_path(kind: type) -> str:
-    """Where `import_object` finds the class."""
+    """The import path by which `import_object` finds the class."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 

@@ -78,8 +78,10 @@ class NoSignal(UserError):  # noqa: N818
 
 
 def pack_error(error: BaseException) -> tuple[str, str]:
-    """The error as another process can raise it again: the nearest class of ours that it belongs to
-    and that a message makes, and its message; where none, "" and the traceback.
+    """The error in a form that another process can raise again.
+
+    Returns the nearest class of ours that it belongs to and that a message makes, and its message;
+    where there is none, "" and the traceback.
     """
     kinds = [kind for kind in type(error).__mro__ if kind.__module__ == __name__]
     for place, kind in enumerate(kinds):
@@ -89,7 +91,7 @@ def pack_error(error: BaseException) -> tuple[str, str]:
 
 
 def unpack_error(kind: str, message: str) -> EquipoiseError:
-    """The error that `pack_error` packed, where it is of a class of ours."""
+    """The error that `pack_error` packed, if it is of a class of ours."""
     return globals()[kind](message)
 
 

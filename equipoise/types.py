@@ -43,9 +43,9 @@ def user(content: str) -> Message:
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """What a match starts from.
+    """The start of a match.
 
-    `facts` are what judges may know and players may not, such as `answer` or `kind`. `source` names
+    `facts` are for judges alone, such as `answer` or `kind`; players never see them. `source` names
     the data set.
     """
 
@@ -56,10 +56,10 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a seat sees when it is asked to move.
+    """The chat that a seat sees when it is asked to move.
 
-    That is a chat, and in a finite game the legal `actions`, in order. `schema` is a JSON schema
-    that the answer should follow; players that cannot enforce one ignore it.
+    In a finite game it also has the legal `actions`, in order. `schema` is a JSON schema that the
+    answer should follow; players that cannot enforce one ignore it.
     """
 
     messages: tuple[Message, ...] = ()
@@ -68,15 +68,15 @@ class View(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a player answered.
+    """A player's answer.
 
     Local players give `token_ids` and `logprobs`, the end token included. These are nats under the
     distribution that was sampled from, so after temperature, top-k and top-p, renormalised; at
     temperature 0, which takes the most likely token, under the model's own. Where top-k or top-p
     cut, `uncut` are those after temperature alone; an engine in another process may give only one
-    of the two. `finish` is why the answer ended; on "error", `error` is what happened and `text` is
-    empty. `completion_tokens` and `cost` (in the currency of the player's prices) are an endpoint's
-    account of the move.
+    of the two. `finish` says why the answer ended; on "error", `error` says what happened and
+    `text` is empty. `completion_tokens` and `cost` (in the currency of the player's prices) are an
+    endpoint's account of the move.
     """
 
     text: str
@@ -91,7 +91,7 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def tokens(self) -> int:
-        """How many tokens were generated."""
+        """The number of generated tokens."""
         return len(self.token_ids) or self.completion_tokens
 
 

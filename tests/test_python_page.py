@@ -9,7 +9,6 @@ import pytest
 
 import equipoise
 from equipoise.runs.reading import frames
-from equipoise.runs.reading import frames as measured_rows
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "python.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -35,5 +34,5 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
 def test_the_page_names_every_column():
     named = set(re.findall(r"`(\w+)`", PAGE))
     tables = (frames.MATCHES, frames.JUDGEMENTS, frames.PAIRS, frames.RATINGS)
-    for columns in (*tables, measured_rows.COLUMNS):
+    for columns in (*tables, frames.MEASURES):
         assert set(columns) <= named

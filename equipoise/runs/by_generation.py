@@ -45,7 +45,7 @@ def separate_schedules(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def value_at(schedule: Mapping[int, float], t: int) -> float:
-    """The value that is in force in generation t."""
+    """The value in force in generation t."""
     return schedule[max(begin for begin in schedule if begin <= t)]
 
 
@@ -58,7 +58,7 @@ def part_at(part: Component, schedules: Mapping[str, Schedule], t: int) -> Any:
 
 
 def schedule_fault(part: str, settings: Component, schedules: Mapping[str, Schedule]) -> str:
-    """What is wrong with the schedules of a part; "" where nothing is.
+    """The fault in the schedules of a part; "" for none.
 
     Generations behind the end of the run are allowed: a run may be cut short.
     """
@@ -79,7 +79,7 @@ def schedule_fault(part: str, settings: Component, schedules: Mapping[str, Sched
 
 
 def _first(part: str, settings: Any, schedules: dict[str, Any]) -> Any:
-    """The part's settings with each schedule's first value; the schedules go into `schedules`."""
+    """Put the schedules of a part into `schedules`; its settings with each one's first value."""
     if not isinstance(settings, Mapping):
         return settings
     numeric = _numeric(part, settings.get("kind"))
@@ -93,7 +93,6 @@ def _first(part: str, settings: Any, schedules: dict[str, Any]) -> Any:
 
 
 def _schedule(value: Any) -> Schedule | None:
-    """The schedule that a value gives, generation by generation; None: it gives none."""
     if isinstance(value, list) and value:
         return dict(enumerate(value))
     if isinstance(value, Mapping) and value:
@@ -102,7 +101,7 @@ def _schedule(value: Any) -> Schedule | None:
 
 
 def _numeric(part: str, kind: Any) -> set[str]:
-    """The settings of this kind that are a single number."""
+    """The names of this kind's settings that are a single number."""
     room = ROOMS["loss" if part == "loss" else "learner"]
     path = room.known_kinds().get(str(kind), str(kind))
     if ":" not in path:

@@ -135,14 +135,14 @@ class RunConfig(Settings):
         return self.judges.get(player, self.judge)
 
     def learner_of(self, player: str) -> Learner:
-        """What trains a player, by the player's name."""
+        """The learner that trains a player, by the player's name."""
         trainer = self.learners.get(player, self.learner)
         assert trainer is not None, f"nothing trains {player}"
         return trainer
 
     @property
     def _trainer_kind(self) -> str:
-        """What messages call the learner."""
+        """The learner's kind, for messages."""
         return "none" if self.learner is None else self.learner.kind
 
     @property
@@ -164,7 +164,7 @@ class RunConfig(Settings):
         return part_at(self.loss, self.by_generation.get("loss", {}), t)
 
     def learner_at(self, player: str, t: int) -> Learner:
-        """What trains a player in generation t, by the player's name."""
+        """The learner of a player in generation t, by the player's name."""
         part = f"learners.{player}" if player in self.learners else "learner"
         return part_at(self.learner_of(player), self.by_generation.get(part, {}), t)
 
@@ -184,7 +184,7 @@ class RunConfig(Settings):
         return [name for name, player in self.players.items() if player.learns]
 
     def plays(self, t: int) -> bool:
-        """Whether generation t has matches; not where the data brings all that it teaches."""
+        """True if generation t has matches; False where the data brings all its examples."""
         trainers = map(self.learner_of, self.learning)
         by_pairs = all(trainer.needs in ("pairs", "answers") for trainer in trainers)
         return not by_pairs or self.pairs.plays(t)
@@ -198,15 +198,13 @@ class RunConfig(Settings):
     @model_validator(mode="before")
     @classmethod
     def _schedules_apart(cls, values: Any) -> Any:
-        """Settings that change by generation go into `by_generation`."""
+        """Put settings that change by generation into `by_generation`."""
         return separate_schedules(values)
 
     @model_validator(mode="before")
     @classmethod
     def _default_kinds(cls, values: Any) -> Any:
-        """Settings given without a kind are settings of the default kind: `evaluate: {samples:
-        8}`.
-        """
+        """Complete settings given without a kind by the default kind: `evaluate: {samples: 8}`."""
         filled = dict(values)
         if "executor" in filled:
             filled["executor"] = short_form(filled["executor"])

@@ -1,9 +1,9 @@
-"""What a configuration would execute or send away that is not Equipoise's: a user's own parts, a
-model's own code, the keys of endpoints. It is named before a run is played, and a run that was not
-begun here by this user is played only with consent.
+"""The effects of a configuration that need the user's consent: a user's own parts and models' own
+code that it would execute, keys that it would send. They are named before a run is played, and a
+run that was not begun here by this user is played only with consent.
 
-Who began a run: where its configuration names something of the kind, the ledger keeps a signature
-of that, of the folder it was begun in and of a secret in this user's home
+Who began a run: where its configuration has such effects, the ledger keeps a signature of them, of
+the folder the run was begun in and of a secret in this user's home
 (`$XDG_STATE_HOME/equipoise/secret`). A run from elsewhere has no such signature, and one that was
 changed on the way has another.
 """
@@ -34,8 +34,8 @@ PARTS = "users_parts"  # and under which what reading needs to know of a user's 
 
 @dataclass(frozen=True)
 class Effects:
-    """What a configuration reaches for: import paths of a user's parts; models whose folder's own
-    code runs; which variable's key goes to which host.
+    """The code that a configuration executes and the keys that it sends: import paths of a user's
+    parts; models whose folder's own code runs; (variable of a key, host that gets it).
     """
 
     parts: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Effects:
         return bool(self.parts or self.model_code or self.keys)
 
     def notes(self) -> tuple[str, ...]:
-        """One line each, as they are shown before anything is done."""
+        """One line for each, to be shown before anything is done."""
         return (
             *(f"runs code that is not Equipoise's: {path}" for path in self.parts),
             *(f"runs the code in the model {model}" for model in self.model_code),
@@ -55,7 +55,7 @@ class Effects:
 
 
 def recipe_effects(recipe: recipe_loader.Recipe, overrides: recipe_loader.Overrides) -> Effects:
-    """What a recipe reaches for; nothing of a user's is imported to know it.
+    """The effects of a recipe; nothing of a user's is imported to know them.
 
     Raises ConfigError as `recipe_loader.load` does.
     """
@@ -65,7 +65,7 @@ def recipe_effects(recipe: recipe_loader.Recipe, overrides: recipe_loader.Overri
 
 
 def config_effects(config: RunConfig, parts: Mapping[str, None]) -> Effects:
-    """What a configuration reaches for, of which these parts are a user's."""
+    """The effects of a configuration, of which `parts` are a user's."""
     settings = list(_mappings(config.model_dump(mode="json")))
     code = (s.get("model") for s in settings if s.get("trust_remote_code"))
     keys = (
@@ -80,7 +80,7 @@ def config_effects(config: RunConfig, parts: Mapping[str, None]) -> Effects:
 
 
 def _addresses(settings: Mapping[str, Any]) -> list[str]:
-    """Where settings with a key send it: an address, or those of a pool."""
+    """The addresses to which settings with a key send it: one, or those of a pool."""
     given = settings.get("base_url")
     urls = given if isinstance(given, list) else [given]
     return [str(url) for url in (*urls, *settings.get("replicas", ()))]
@@ -105,8 +105,8 @@ def _host(address: str) -> str:
 
 
 def sign(ledger: Ledger, effects: Effects) -> tuple[str, ...]:
-    """Keep in the ledger that this user agreed to what the run reaches for; a note where that
-    cannot be remembered.
+    """Keep in the ledger that this user agreed to the effects; a note where that cannot be
+    remembered.
     """
     if not effects:
         return ()
@@ -122,7 +122,7 @@ def sign(ledger: Ledger, effects: Effects) -> tuple[str, ...]:
 
 
 def has_consent(ledger: Ledger, effects: Effects) -> bool:
-    """Whether the run reaches for nothing, or its signature is this user's."""
+    """True if the run has no such effects, or its signature is this user's."""
     if not effects:
         return True
     place = _place()
@@ -135,10 +135,10 @@ def has_consent(ledger: Ledger, effects: Effects) -> bool:
 def check_consent(
     ledger: Ledger, effects: Effects, trust: bool, remember: bool = True
 ) -> tuple[str, ...]:
-    """What the user should know before the run is played.
+    """Check that the user agreed to the effects of a run; notes to show before it is played.
 
-    Raises RunError for a run of somebody else's that reaches for something, where the user has not
-    agreed to it; to `remember` an agreement, the ledger must be writable.
+    Raises RunError for a run of somebody else's with effects that the user has not agreed to. To
+    `remember` an agreement, the ledger must be writable.
     """
     if has_consent(ledger, effects):
         return effects.notes()
@@ -175,7 +175,7 @@ def _secret() -> bytes:
 
 
 def record_parts(ledger: Ledger, config: RunConfig) -> None:
-    """Keep what reading the run needs to know of its users' parts."""
+    """Keep what reading the run needs to know of its users' parts (the names in `READ`)."""
     facts = {
         fingerprint(part.settings()): {name: getattr(part, name) for name in part.READ}
         for part in _parts(config)
@@ -186,7 +186,7 @@ def record_parts(ledger: Ledger, config: RunConfig) -> None:
 
 
 def read_parts(ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """What `record_parts` kept."""
+    """The facts of users' parts that `record_parts` kept."""
     return json.loads(ledger.meta(PARTS, "{}"))
 
 

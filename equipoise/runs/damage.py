@@ -1,4 +1,4 @@
-"""What of a run's folder is whole, what is damaged, and what can be done about it.
+"""Check which parts of a run's folder are whole and which are damaged, and mend what can be mended.
 
 Nothing of the run is imported, and nothing is written unless it is mended.
 """
@@ -143,7 +143,7 @@ def _ledger(folder: Path) -> Iterator[Finding]:
 
 
 def _table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
-    """A finding on a table that cannot be read to its end, or not as it was written."""
+    """Findings on a table that cannot be read to its end, or not as it was written."""
     part = f"ledger.sqlite, table {table}"
     column = "record" if table in RECORDS else "rowid"
     decode: Callable[[Any], Any] = str

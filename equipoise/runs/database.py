@@ -146,7 +146,7 @@ class Database:
         self.close()
 
     def meta(self, key: str, absent: str = "") -> str:
-        """What is noted of the run under `key`, or `absent` where nothing is."""
+        """The note of the run under `key`, or `absent` where there is none."""
         query = "SELECT value FROM meta WHERE key = ?"
         row = self._db.execute(query, (key,)).fetchone()
         return row[0] if row else absent
@@ -154,7 +154,7 @@ class Database:
     # -- writing
 
     def note(self, key: str, value: str) -> None:
-        """Keep something about the run under `key`, in place of what was there."""
+        """Keep a note of the run under `key`, in place of an older one."""
         self._insert("meta", [(key, value)], replacing="key")
 
     @contextmanager
@@ -249,8 +249,8 @@ def to_json(record: Any) -> str:
 
 
 def journal_mode(path: Path) -> str:
-    """How SQLite keeps transactions whole: WAL, which needs memory that all readers share, or, on a
-    network disk, a journal of what was there before.
+    """The way in which SQLite keeps transactions whole: WAL, which needs memory that all readers
+    share, or, on a network disk, a journal of what was there before.
     """
     return "DELETE" if network_disk(path) else "WAL"
 
@@ -270,7 +270,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def damaged_records(folder: Path) -> Iterator[None]:
-    """Turns what SQLite and msgspec raise of a damaged ledger into a RunError."""
+    """Turn what SQLite and msgspec raise for a damaged ledger into a RunError."""
     try:
         yield
     except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
@@ -343,7 +343,7 @@ def damaged_rows(db: sqlite3.Connection, table: str) -> list[int]:
 
 @contextmanager
 def _text_as_bytes(db: sqlite3.Connection) -> Iterator[None]:
-    """Meanwhile text is given as it is on the disk, also where that is no UTF-8."""
+    """Give text as it is on the disk, also where that is no UTF-8."""
     before, db.text_factory = db.text_factory, bytes
     try:
         yield

@@ -74,14 +74,14 @@ class RunDirectory:
             return recipe_loader.build(self.settings, source)
 
     def effects(self) -> Effects:
-        """What the run reaches for when it is played; nothing is imported to know it."""
+        """The effects of playing the run; nothing is imported to know them."""
         with only_reading() as reading:
             config = recipe_loader.build(self.settings, str(self.folder / "config.yaml"))
         return consent.config_effects(config, reading.named)
 
     def agree(self, trust: bool, announce: Announce) -> None:
-        """From now on the run's own parts are imported, and its keys may be sent; the user is told
-        so first.
+        """Import the run's own parts from now on, and allow its keys to be sent, after announcing
+        it.
 
         Raises RunError for a run of somebody else's where `trust` is false.
         """
@@ -91,8 +91,8 @@ class RunDirectory:
         vars(self).pop("config", None)
 
     def agree_to_keys(self, trust: bool) -> tuple[str, ...]:
-        """What the user should know before the run's models are asked; nothing of a user's own is
-        imported for it.
+        """Allow the run's models to be asked, and return notes for the user; nothing of a user's
+        own is imported.
 
         Raises RunError for a run of somebody else's that would send a key or run a model's own
         code, where `trust` is false.
@@ -203,9 +203,9 @@ class RunDirectory:
     def in_home_folder(
         cls, folder: Path, directory: Path | None, announce: Announce
     ) -> Iterator[None]:
-        """Meanwhile the current folder is the one that relative paths of the run's configuration
-        belong to: `directory`, None: where it was started; where that is gone, the current one,
-        which the user is told.
+        """Make the folder that relative paths of the run's configuration belong to the current one:
+        `directory`, None for where the run was started; where that is gone, the current one, which
+        is announced.
 
         Raises RunError where `directory` is no folder.
         """
@@ -225,7 +225,7 @@ class RunDirectory:
             yield
 
     def settle_here(self) -> None:
-        """From now on the current folder is the one that relative paths belong to."""
+        """Make the current folder the one that relative paths belong to, from now on."""
         agreed = consent.has_consent(self.ledger, self.effects())
         self.ledger.note("directory", str(Path.cwd()))
         if agreed:
@@ -265,8 +265,8 @@ class RunDirectory:
             yield cls(folder, recipe_loader.read(path), ledger)
 
     def in_starting_folder(self) -> AbstractContextManager[Any]:
-        """Relative paths in the configuration mean what they meant at the start; where that folder
-        is gone, those of the current one.
+        """Make the folder in which the run was started the current one, so that relative paths mean
+        what they meant; where it is gone, nothing changes.
         """
         home = Path(self.ledger.meta("directory"))
         return chdir(home) if home.is_dir() else nullcontext()
@@ -334,8 +334,8 @@ class RunDirectory:
         return lines
 
     def _restore_metrics(self) -> None:
-        """Have metrics.jsonl hold what the ledger holds: without what an interrupted stage had
-        logged, for the stage will log it again.
+        """Write metrics.jsonl anew from the ledger, without what an interrupted stage had logged,
+        for the stage will log it again.
         """
         text = "".join(
             json.dumps({"stage": key, **line}) + "\n" for key, line in self.ledger.metrics()
@@ -346,7 +346,7 @@ class RunDirectory:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a process holds the run's lock."""
+    """True if a process holds the run's lock."""
     try:
         with (folder / ".lock").open() as file:
             lock(file, shared=True, wait=False)
@@ -358,13 +358,13 @@ def is_running(folder: Path) -> bool:
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether nothing was played, nor paid for, in the run."""
+    """True if nothing was played or paid for in the run."""
     with Ledger.open(folder / LEDGER) as ledger:
         return not ledger.has_begun()
 
 
 def ledger_elsewhere(config: RunConfig, folder: Path) -> Path | None:
-    """Where the ledger of a new run in `folder` is made, if not there.
+    """The place of a new run's ledger outside `folder`, None for inside.
 
     Raises RunError where something else is there already, or nothing can be written.
     """
@@ -389,8 +389,10 @@ def delete(folder: Path) -> None:
 
 
 def check_unchanged(path: Path, settings: Mapping[str, Any], ledger: Ledger) -> None:
-    """Raises ConfigError, which names what changed, where the settings in the file `path` were
-    edited since the run began: its records would be of two configurations.
+    """Check that the settings in the file `path` were not edited since the run began: its records
+    would be of two configurations.
+
+    Raises ConfigError that names what changed.
     """
     recorded = json.loads(ledger.meta(SETTINGS))
     if fixed_settings(recorded) == fixed_settings(settings):
@@ -407,7 +409,7 @@ def check_unchanged(path: Path, settings: Mapping[str, Any], ledger: Ledger) -> 
 
 
 def _changes(before: Any, now: Any, key: str = "") -> Iterator[str]:
-    """What differs between two plain values, by key: `judge.model: 'a', was 'b'`."""
+    """Differences between two plain values, by key: `judge.model: 'a', was 'b'`."""
     if before == now:
         return
     if isinstance(before, Mapping) and isinstance(now, Mapping):

@@ -1,4 +1,4 @@
-"""`Run`: what a person holds of a run in Python, to read it, go on with it, and look at it anew."""
+"""A run in Python: read it, go on with it, and look at it anew."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from equipoise.runs.named_sets.sets import Sweep
 from equipoise.runs.parquet import export
 from equipoise.runs.play_out import Played, console, play_out
 from equipoise.runs.reading import frames
-from equipoise.runs.reading.frames import COLUMNS, Frame, frame, measured_rows
+from equipoise.runs.reading.frames import Frame, frame
 from equipoise.runs.reading.history import measurements_beside
 from equipoise.runs.reading.page import page
 from equipoise.runs.reading.summary import Summary, summary
@@ -86,17 +86,17 @@ class Run:
             return run.config
 
     def status(self) -> dict[str, Any]:
-        """How far the run is, what was used and spent, and its last measurement."""
+        """Progress of the run, what was used and spent, and its last measurement."""
         with self._read() as run:
             return progress_of(run)
 
     def measures(self) -> Frame:
-        """What was measured: one row a learner and generation, with 95 % intervals."""
+        """Measurements: one row a learner and generation, with 95 % intervals."""
         with self._read() as run:
-            return frame(COLUMNS, measured_rows(run.ledger))
+            return frame(frames.MEASURES, frames.measured_rows(run.ledger))
 
     def matches(self, part: Part | None = None, generation: int | None = None) -> Frame:
-        """What was played: one row a seat of a match, with its answer.
+        """Matches: one row a seat of a match, with its answer.
 
         Args: part: train, held_out or test, None: all; generation: one only, None: all.
         """
@@ -105,19 +105,19 @@ class Run:
             return frame(frames.MATCHES, frames.match_rows(run, part, generation))
 
     def judgements(self, part: Part | None = None, generation: int | None = None) -> Frame:
-        """What was judged: one row a judge's word on a seat of a match; args as `matches`."""
+        """Judgements: one row a judge's score of a seat of a match; args as `matches`."""
         _one_of(part, PARTS, "part")
         with self._read() as run:
             rows = frames.judgement_rows(run, part, generation)
             return frame(frames.JUDGEMENTS, rows)
 
     def pairs(self, generation: int | None = None) -> Frame:
-        """What learners were taught: one row a pair of answers."""
+        """Training pairs: one row a pair of answers."""
         with self._read() as run:
             return frame(frames.PAIRS, frames.pair_rows(run, generation))
 
     def benchmarks(self) -> Frame:
-        """What was measured on named sets: one row a set, player and metric."""
+        """Results on named sets: one row a set, player and metric."""
         with self._read() as run:
             return frame(BENCHMARKS, benchmark_rows(run.ledger))
 
@@ -128,7 +128,7 @@ class Run:
         return [row for row in rows if results is None or row.result in results]
 
     def ratings(self) -> Frame:
-        """How the players were rated: one row a player and rating, with 95 % intervals."""
+        """Ratings: one row a player and rating, with 95 % intervals."""
         with self._read() as run:
             return frame(frames.RATINGS, frames.rating_rows(run))
 

@@ -64,7 +64,7 @@ class Birth(NamedTuple):
 
 
 class JudgedPart(NamedTuple):
-    """How many judgements a part of the matches has, and how many of them have scores."""
+    """The numbers of judgements of a part of the matches: all, and those with scores."""
 
     split: str
     generation: int
@@ -101,7 +101,7 @@ class Ledger(Database):
         self._insert("judgements", rows, replacing="id")
 
     def add_pairs(self, pairs: Iterable[Pair], learner: PlayerId) -> None:
-        """Record what `learner` is taught this generation."""
+        """Record the pairs that `learner` is taught this generation."""
         rows = ((p.id, p.generation, str(learner), to_json(p)) for p in pairs)
         self._insert("pairs", rows)
 
@@ -134,14 +134,14 @@ class Ledger(Database):
         self._insert("replies", [row])
 
     def add_benchmark_scores(self, stage: str, scores: Iterable[ItemScores]) -> None:
-        """Record what each answer scored in the stage of this key."""
+        """Record the scores of each answer in the stage of this key."""
         rows = ((stage, s.item, s.sample, to_json(s)) for s in scores)
         self._insert("benchmark_scores", rows)
 
     def add_player(
         self, player: PlayerId, parent: PlayerId | None, learner: str, facts: dict[str, Any]
     ) -> None:
-        """Record a player's birth: from whom, and by which learner."""
+        """Record a player's birth: its parent and its learner."""
         origin = str(parent) if parent else None
         row = (player.name, player.generation, origin, learner, to_json(facts))
         self._insert("players", [row])
@@ -223,7 +223,7 @@ class Ledger(Database):
         return {match.id: match for match in matches}
 
     def recorded_ids(self, table: str, ids: Iterable[str]) -> set[str]:
-        """Which of `ids` are recorded in `table` already."""
+        """The ones of `ids` that are recorded in `table` already."""
         query = f"SELECT id FROM {table} WHERE id IN ({{ids}})"
         return {row[0] for row in self._rows_among(query, ids)}
 
@@ -249,12 +249,12 @@ class Ledger(Database):
             yield decode(record)
 
     def unjudged_count(self) -> int:
-        """How many judgements have no scores."""
+        """The number of judgements without scores."""
         query = "SELECT count(*) FROM judgements WHERE judged = 0"
         return self._db.execute(query).fetchone()[0]
 
     def judgement_counts(self) -> list[JudgedPart]:
-        """How many judgements each split and generation has."""
+        """The number of judgements of each split and generation."""
         query = (
             "SELECT split, generation, count(*), sum(judged) FROM judgements "
             "GROUP BY split, generation"
@@ -264,7 +264,7 @@ class Ledger(Database):
     # -- what learners are taught
 
     def pairs(self, generation: int, learner: PlayerId) -> list[Pair]:
-        """What `learner` was taught in `generation`, in order of writing."""
+        """The pairs that `learner` was taught in `generation`, in order of writing."""
         query = "SELECT record FROM pairs WHERE generation = ? AND learner = ? ORDER BY rowid"
         return list(self._records(Pair, query, (generation, str(learner))))
 
@@ -295,13 +295,13 @@ class Ledger(Database):
         return msgspec.json.decode(row[0]) if row else None
 
     def spent(self, account: str) -> Spending:
-        """What an account has spent in this run."""
+        """The spending of an account in this run."""
         query = "SELECT count(*), total(tokens), total(cost) FROM replies WHERE account = ?"
         calls, tokens, cost = self._db.execute(query, (account,)).fetchone()
         return Spending(calls, int(tokens), cost)
 
     def accounts(self) -> dict[str, Spending]:
-        """What every account has spent in this run."""
+        """The spending of every account in this run."""
         query = (
             "SELECT account, count(*), total(tokens), total(cost) FROM replies "
             "GROUP BY account ORDER BY account"
@@ -314,18 +314,18 @@ class Ledger(Database):
     # -- benchmarks
 
     def benchmark_scores(self, stage: str) -> list[ItemScores]:
-        """What each answer scored in the stage of this key; empty where none is recorded."""
+        """The scores of each answer in the stage of this key; empty where none is recorded."""
         query = "SELECT record FROM benchmark_scores WHERE stage = ? ORDER BY rowid"
         return list(self._records(ItemScores, query, (stage,)))
 
     def has_begun(self) -> bool:
-        """Whether anything was played, or paid for, or made."""
+        """True if anything was played, paid for, or made."""
         tables = ("matches", "replies", "players")
         queries = [f"SELECT EXISTS(SELECT 1 FROM {table})" for table in tables]
         return any(self._db.execute(query).fetchone()[0] for query in queries)
 
     def counts(self) -> dict[str, int]:
-        """How many rows each table has; at once, for rows are never deleted and the newest bears
+        """Table -> its number of rows; at once, for rows are never deleted and the newest bears
         their number.
         """
         queries = {table: f"SELECT max(rowid) FROM {table}" for table in COUNTED}

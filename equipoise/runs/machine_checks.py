@@ -1,4 +1,4 @@
-"""What this machine has, and whether the parts of a run work on it."""
+"""Check this machine, and that the parts of a run work on it."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _is_adapter(run: RunDirectory, player: PlayerId) -> bool:
 
 
 def _history(run: RunDirectory, player: PlayerId) -> History[Measures] | None:
-    """What was measured up to the first measurement of this generation; None before it."""
+    """The measurements up to the first of this generation; None before it."""
     whole = history(run)
     for count, measurement in enumerate(whole.measurements, 1):
         if measurement.player(player.name) == player:
@@ -180,7 +180,7 @@ def _method(run: RunDirectory, player: PlayerId) -> list[str]:
 def _results(
     run: RunDirectory, player: PlayerId, measured: History[Measures] | None
 ) -> Iterator[EvalResult]:
-    """The held-out score, in the form that hubs read."""
+    """The held-out score in the form that hubs read."""
     from huggingface_hub import EvalResult
 
     score = measured and measured.last and measured.last.measures.scores.get(str(player))
@@ -272,7 +272,7 @@ def _settings(run: RunDirectory, player: PlayerId) -> str:
 
 
 def _command(run: RunDirectory) -> str:
-    """What made the run, as far as it is recorded; its configuration always is."""
+    """The command that made the run, as far as it is recorded."""
     recorded = run.ledger.meta("command")
     return without_folders(recorded) or "equipoise run config.yaml"
 

@@ -27,11 +27,11 @@ import msgspec
 from equipoise.runs.database import to_json
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.named_sets.results import BENCHMARKS, benchmark_rows, recorded_results
+from equipoise.runs.reading.frames import Row, columns
 from equipoise.system.files import new_file
 from equipoise.system.locks import check_writable
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
 
-Row = dict[str, Any]
 CHUNK = 10_000  # rows held in memory at a time
 
 
@@ -46,9 +46,9 @@ def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
     check_writable(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written: dict[Path, int] = {}
-    for name, (columns, rows) in TABLES.items():
+    for name, (listed, rows) in TABLES.items():
         path = folder / f"{name}.parquet"
-        schema = pa.schema([(column, _arrow(kind)) for column, kind in columns.items()])
+        schema = pa.schema([(column, _arrow(kind)) for column, kind in listed.items()])
         written[path] = 0
         with new_file(path) as draft, pq.ParquetWriter(draft, schema) as file:
             source = rows(ledger)
@@ -197,8 +197,8 @@ def _benchmark_items(ledger: Ledger) -> Iterator[Row]:
                 }
 
 
-def _plain(table: str, columns: Iterable[str]) -> Callable[[Ledger], Iterator[Row]]:
-    names = list(columns)
+def _copy(table: str, names: Iterable[str]) -> Callable[[Ledger], Iterator[Row]]:
+    names = list(names)
 
     def rows(ledger: Ledger) -> Iterator[Row]:
         for values in ledger.rows(f"SELECT {', '.join(names)} FROM {table}"):
@@ -207,130 +207,44 @@ def _plain(table: str, columns: Iterable[str]) -> Callable[[Ledger], Iterator[Ro
     return rows
 
 
-_LINEAGE = {
-    "name": "text",
-    "generation": "int",
-    "parent": "text",
-    "learner": "text",
-    "facts": "text",
+_COPIED = {
+    "replies": columns("key account tokens:int cost:float record"),
+    "players": columns("name generation:int parent learner facts"),
+    "stages": columns("key generation:int stage facts seconds:float"),
+    "logprobs": columns("player encoding text total:float tokens:int"),
 }
-_STAGES = {"key": "text", "generation": "int", "stage": "text", "facts": "text", "seconds": "float"}
-_BENCHMARK_ITEMS = {
-    "set": "text",
-    "player": "text",
-    "source": "text",
-    "item": "text",
-    "sample": "int",
-    "metric": "text",
-    "value": "float",
-    "reason": "text",
-    "group": "text",
-}
-_REPLIES = {"key": "text", "account": "text", "tokens": "int", "cost": "float", "record": "text"}
-_LOGPROBS = {
-    "player": "text",
-    "encoding": "text",
-    "text": "text",
-    "total": "float",
-    "tokens": "int",
-}
+"""Tables that are exported as they are in the ledger."""
 
 TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
-    "prompts": (
-        {
-            "id": "text",
-            "split": "text",
-            "generation": "int",
-            "prompt": "chat",
-            "source": "text",
-            "facts": "text",
-        },
-        _prompts,
-    ),
+    "prompts": (columns("id split generation:int prompt:chat source facts"), _prompts),
     "pairs": (
-        {
-            "id": "text",
-            "generation": "int",
-            "learner": "text",
-            "match": "text",
-            "prompt": "chat",
-            "chosen": "chat",
-            "rejected": "chat",
-            "score_chosen": "float",
-            "score_rejected": "float",
-        },
+        columns(
+            "id generation:int learner match prompt:chat chosen:chat rejected:chat "
+            "score_chosen:float score_rejected:float"
+        ),
         _pairs,
     ),
     "episodes": (
-        {
-            "id": "text",
-            "generation": "int",
-            "learner": "text",
-            "match": "text",
-            "turn": "int",
-            "role": "text",
-            "group": "text",
-            "reward": "float",
-            "parts": "text",
-        },
+        columns("id generation:int learner match turn:int role group reward:float parts"),
         _episodes,
     ),
-    "matches": (
-        {
-            "id": "text",
-            "generation": "int",
-            "split": "text",
-            "game": "text",
-            "prompt": "text",
-            "seed": "int",
-            "seats": "text",
-        },
-        _matches,
-    ),
+    "matches": (columns("id generation:int split game prompt seed:int seats"), _matches),
     "turns": (
-        {
-            "match": "text",
-            "turn": "int",
-            "seat": "text",
-            "player": "text",
-            "text": "text",
-            "finish": "text",
-            "error": "text",
-            "prompt_tokens": "int",
-            "answer_tokens": "int",
-            "cost": "float",
-        },
+        columns(
+            "match turn:int seat player text finish error prompt_tokens:int answer_tokens:int "
+            "cost:float"
+        ),
         _turns,
     ),
-    "scores": (
-        {
-            "match": "text",
-            "judge": "text",
-            "reason": "text",
-            "seat": "text",
-            "utility": "text",
-            "value": "float",
-        },
-        _scores,
-    ),
+    "scores": (columns("match judge reason seat utility value:float"), _scores),
     "votes": (
-        {
-            "match": "text",
-            "judge": "text",
-            "by": "text",
-            "seat": "text",
-            "other": "text",
-            "value": "float",
-            "reason": "text",
-            "tokens": "int",
-            "cost": "float",
-        },
+        columns("match judge by seat other value:float reason tokens:int cost:float"),
         _votes,
     ),
     "benchmarks": (BENCHMARKS, benchmark_rows),
-    "benchmark_items": (_BENCHMARK_ITEMS, _benchmark_items),
-    "replies": (_REPLIES, _plain("replies", _REPLIES)),
-    "players": (_LINEAGE, _plain("players", _LINEAGE)),
-    "stages": (_STAGES, _plain("stages", _STAGES)),
-    "logprobs": (_LOGPROBS, _plain("logprobs", _LOGPROBS)),
+    "benchmark_items": (
+        columns("set player source item sample:int metric value:float reason group"),
+        _benchmark_items,
+    ),
+    **{name: (listed, _copy(name, listed)) for name, listed in _COPIED.items()},
 }

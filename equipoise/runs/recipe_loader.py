@@ -1,4 +1,4 @@
-"""From YAML and overrides to a `RunConfig` of typed components.
+"""From YAML and overrides to a `RunConfig` of typed components; faults in words.
 
 A recipe names kinds and settings; `extends: other` starts from another recipe, `player_defaults`
 lie below every player of the same kind, and a player that is null is taken away. `-s
@@ -40,7 +40,7 @@ def load(recipe: Recipe, overrides: Overrides = ()) -> RunConfig:
 
 
 def title(recipe: Recipe) -> str:
-    """What messages call a recipe: its name or file."""
+    """The name or file of a recipe, for messages."""
     return "the recipe" if isinstance(recipe, Mapping) else str(recipe)
 
 

@@ -30,7 +30,7 @@ class Tracker(Protocol):
     """One open run of a tracker."""
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Numbers at a step."""
+        """Log numbers at a step."""
         ...
 
     def close(self) -> None:
@@ -47,12 +47,10 @@ class TensorBoard:
         self._writer = SummaryWriter(str(logs / "tensorboard"))
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """A scalar each."""
         for key, value in values.items():
             self._writer.add_scalar(key, value, step)
 
     def close(self) -> None:
-        """Write what is left."""
         self._writer.close()
 
 
@@ -88,11 +86,9 @@ class Trackio:
         self._finish = trackio.finish
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """One row."""
         self._run.log(dict(values), step=step)
 
     def close(self) -> None:
-        """Write what is left."""
         self._finish()
 
 
@@ -115,11 +111,9 @@ class WandB:
         )
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """One row."""
         self._run.log(dict(values), step=step)
 
     def close(self) -> None:
-        """Write what is left."""
         self._run.finish()
 
 
@@ -150,7 +144,6 @@ class MLflow:
         kept.write_text(json.dumps({"run": self._run}))
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """A metric each."""
         for key, value in values.items():
             self._client.log_metric(self._run, key, value, step=step)
 
@@ -175,8 +168,8 @@ class Trackers:
         self._trackers = trackers
 
     def training_log(self, learner: str, key: str) -> Callable[[dict[str, Any]], None]:
-        """Takes the lines of metrics of a learner's training, the stage `key`, which is not
-        finished yet.
+        """A function that logs the lines of metrics of a learner's training, the stage `key`, which
+        is not finished yet.
         """
         step = self._steps() if self._trackers else 0
 
@@ -191,7 +184,7 @@ class Trackers:
         return log
 
     def log_measures(self, measures: Measures, generation: int) -> None:
-        """The league's numbers at a measurement."""
+        """Log the league's numbers at a measurement."""
         if not self._trackers:
             return
         values: dict[str, Any] = {"generation": generation, **measures.tracked(generation)}
@@ -262,7 +255,7 @@ def open_trackers(run: RunDirectory) -> Iterator[Trackers]:
 
 @contextmanager
 def _output_to_file(folder: Path) -> Iterator[None]:
-    """What is printed meanwhile goes to a file, not between the progress lines."""
+    """Send what is printed to a file, so that it does not mix with the progress lines."""
     with ExitStack() as stack:
         file = stack.enter_context((folder / "logs" / "trackers.txt").open("a"))
         stack.enter_context(redirect_stdout(file))

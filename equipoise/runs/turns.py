@@ -1,4 +1,4 @@
-"""Who learns in which generation: everyone at once, one alone, turn by turn, or each until it no
+"""The learners of each generation: everyone at once, one alone, turn by turn, or each until it no
 longer gains.
 """
 
@@ -18,14 +18,14 @@ from equipoise.component import Component
 
 @dataclass(frozen=True, slots=True)
 class TurnTaken:
-    """A generation's turn: who learned, and the mean reward of each one's moves."""
+    """A generation's turn: the learners, and the mean reward of each one's moves."""
 
     names: tuple[str, ...]
     rewards: Mapping[str, float] = field(default_factory=dict)
 
 
 class Turns(Component):
-    """Decides who learns in a generation. The others play as they are and grow no older."""
+    """Chooses the learners of a generation. The others play as they are and grow no older."""
 
     KINDS: ClassVar = {
         "everyone": "equipoise.runs.turns:Everyone",
@@ -39,12 +39,12 @@ class Turns(Component):
 
     @abstractmethod
     def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
-        """Those of `learners` who learn in generation len(taken): a pure function of the turns
+        """The ones of `learners` that learn in generation len(taken): a pure function of the turns
         taken before it.
         """
 
     def expected_learners(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
-        """Who will learn in each of so many generations, as far as the settings alone decide it."""
+        """The learners of each of so many generations, as far as the settings alone decide it."""
         taken: list[TurnTaken] = []
         for _ in range(generations):
             taken.append(TurnTaken(self.next_learners(learners, taken)))
@@ -61,7 +61,6 @@ class Everyone(Turns):
     kind: Literal["everyone"] = "everyone"
 
     def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
-        """All of them."""
         return tuple(learners)
 
 
@@ -72,11 +71,9 @@ class One(Turns):
     player: str = Field(description="who learns")
 
     def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
-        """Always the same player."""
         return (self.player,)
 
     def named_players(self) -> tuple[str, ...]:
-        """The one player."""
         return (self.player,)
 
 
@@ -101,7 +98,6 @@ class Alternate(Turns):
         return steps
 
     def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
-        """The player whose phase it is."""
         place = len(taken) % sum(self.steps.values())
         for name, count in self.steps.items():
             if place < count:
@@ -110,7 +106,6 @@ class Alternate(Turns):
         raise AssertionError("the phases cover the cycle")
 
     def named_players(self) -> tuple[str, ...]:
-        """Those with a phase."""
         return tuple(self.steps)
 
 
@@ -157,15 +152,14 @@ class BestResponse(Turns):
         return (self.order[(self.order.index(last) + 1) % len(self.order)],)
 
     def expected_learners(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
-        """As if rewards never settled, so that every phase has `most` generations."""
+        """The learners as if rewards never settled, so that every phase has `most` generations."""
         return [(self.order[(t // self.most) % len(self.order)],) for t in range(generations)]
 
     def _settled(self, rewards: Sequence[float]) -> bool:
-        """Whether rewards, newest first, have stopped rising."""
+        """True if rewards, newest first, have stopped rising."""
         late = rewards[: self.window]
         early = rewards[self.window : 2 * self.window]
         return len(early) == self.window and fmean(late) <= fmean(early) + self.gain
 
     def named_players(self) -> tuple[str, ...]:
-        """Those in the order."""
         return self.order

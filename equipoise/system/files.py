@@ -35,7 +35,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Where to write what shall lie at `path`; it is put there, synced, at the end."""
+    """A draft to write a new file into; at the end it is synced and put in place."""
     draft = path.with_name(f".{path.name}.draft")
     yield draft
     sync(draft)
@@ -141,7 +141,7 @@ def _digest(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds. Raises RunError for one that is missing or damaged."""
+    """The contents of a JSON file. Raises RunError for one that is missing or damaged."""
     try:
         return json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError) as error:

@@ -1,4 +1,6 @@
-"""Asks the Hugging Face hub whether it has something, before anything long begins."""
+"""The Hugging Face hub: ask whether it has something before anything long begins, and upload
+folders under the login that the hub's own tools keep.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ SECONDS = 10.0  # that the hub is given to answer
 
 
 class OnHub(Enum):
-    """What the hub says of an id."""
+    """The state of an id on the hub."""
 
     THERE = "there"
     ABSENT = "absent"
@@ -22,14 +24,14 @@ class OnHub(Enum):
 
 
 class HubAnswer(NamedTuple):
-    """What the hub says of an id, and why in words; "" where it is there."""
+    """The state of an id on the hub, and the reason in words; "" where it is there."""
 
     state: OnHub
     reason: str = ""
 
 
 def ask_hub(identity: str, what: Literal["model", "dataset"]) -> HubAnswer:
-    """Whether the hub has a model or a data set of this id, in one request."""
+    """Ask the hub, in one request, whether it has a model or a data set of this id."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import (
         HFValidationError,
@@ -64,8 +66,8 @@ class HubRepository:
     kind: Kind
 
     def upload(self, folder: Path, files: Sequence[Path] | None = None) -> str:
-        """Upload what is in `folder`, or these files of it; a repository that is new is private.
-        Its address.
+        """Upload what is in `folder`, or these files of it, and return the repository's address; a
+        new repository is private.
 
         Raises RunError when the hub does not take it; the folder stays as it is.
         """
@@ -93,7 +95,7 @@ class HubRepository:
 
 
 def hub_repository(name: str, kind: Kind) -> HubRepository:
-    """The repository ORG/NAME, once it is clear that somebody is logged in who may write there;
+    """The repository ORG/NAME, after checking that the user is logged in and may write there;
     nothing is made on the hub.
 
     Raises ConfigError for a faulty name, without a login, and where the login is not accepted or

@@ -16,20 +16,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def end_at_once() -> None:
-    """From now on either signal ends the process, without a traceback."""
+    """End the process on either signal from now on, without a traceback."""
     _listen(_end)
 
 
 def stop_first() -> None:
-    """From now on the first signal raises KeyboardInterrupt, and the next one ends the process; so
-    does the first while modules are imported, for a half-made module cannot be left behind.
+    """Raise KeyboardInterrupt on the first signal from now on, and end the process on the next one;
+    also on the first while modules are imported, for a half-made module cannot be left behind.
     """
     _listen(_stop)
     sys.unraisablehook = _ignored
 
 
 def ignore() -> None:
-    """From now on Ctrl-C does nothing: the process is about to end with its exit code."""
+    """Ignore Ctrl-C from now on: the process is about to end with its exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

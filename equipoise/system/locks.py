@@ -1,5 +1,5 @@
-"""What a folder must allow that runs are kept in: locks, which the system frees when the process
-ends, however it ends, and writing.
+"""File locks, which the system frees however a process ends, and other checks of the disk that a
+run is kept on: writable, on a network, seen by which machine.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
 
 @contextmanager
 def hold_lock(path: Path, busy: Callable[[str], RunError]) -> Iterator[None]:
-    """Hold the lock file `path`, in which this process is named; the system frees it when the
-    process ends, however it ends.
+    """Hold the lock file `path`, in which this process is named, until the end.
 
     Raises what `busy` makes of the holder's name where another process holds it.
     """
@@ -99,14 +98,14 @@ MOUNTS = Path("/proc/self/mounts")
 
 
 def machine() -> str:
-    """Equal for processes under one kernel, that is, for those whose file locks each other can see;
+    """An id that is equal for processes under one kernel, which see each other's file locks;
     containers of one machine are one.
     """
     return BOOT.read_text().strip() if BOOT.exists() else platform.node()
 
 
 def network_disk(path: Path, mounts: Path = MOUNTS) -> str:
-    """The kind of network disk that a path lies on; "" where it is none, or where the system does
+    """The kind of network disk that a path lies on; "" for a local disk or where the system does
     not say.
     """
     if not mounts.exists():

@@ -26,8 +26,10 @@ OWN_PACKAGE = "equipoise."
 
 @dataclass
 class Reading:
-    """What is known of a configuration that is only read: `recorded` of its users' parts, by
-    `fingerprint`; and `named`, the import paths that were met, in order.
+    """The state while configurations are only read.
+
+    `recorded`: facts of users' parts, by `fingerprint`. `named`: the import paths that were met, in
+    order.
     """
 
     recorded: Mapping[str, Mapping[str, Any]]
@@ -39,7 +41,7 @@ _reading: ContextVar[Reading | None] = ContextVar("reading", default=None)
 
 @contextmanager
 def only_reading(recorded: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[Reading]:
-    """Meanwhile no part of a user's is imported; stand-ins take their places."""
+    """Within this context no user's part is imported; stand-ins take their places."""
     reading = Reading(recorded or {})
     token = _reading.set(reading)
     try:
@@ -49,19 +51,17 @@ def only_reading(recorded: Mapping[str, Mapping[str, Any]] | None = None) -> Ite
 
 
 def is_only_read() -> bool:
-    """Whether configurations are made to be read, not to be played."""
+    """True while configurations are made to be read, not to be played."""
     return _reading.get() is not None
 
 
 def is_users(path: str) -> bool:
-    """Whether an import path leads out of this package."""
+    """True if an import path leads out of this package."""
     return not path.startswith(OWN_PACKAGE)
 
 
 def stays_unimported(path: str) -> bool:
-    """Whether a user's part stays unimported, since the configuration is only read; its path is
-    noted.
-    """
+    """True for a user's part while configurations are only read; its path is noted."""
     reading = _reading.get()
     if reading is None or not is_users(path):
         return False
@@ -70,8 +70,8 @@ def stays_unimported(path: str) -> bool:
 
 
 def search_current_folder() -> None:
-    """From now on modules are also found in the current folder, after everything that is installed,
-    so that none there takes the place of another.
+    """Find modules in the current folder too, after everything that is installed, so that none
+    there takes the place of another.
     """
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:

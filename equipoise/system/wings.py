@@ -30,6 +30,6 @@ def wings() -> tuple[ModuleType, ...]:
 
 
 def wing_table(table: str) -> dict[str, Any]:
-    """The entries of all environments in a table of theirs, such as COMMANDS."""
+    """The entries of all environments in one of their tables, such as COMMANDS."""
     tables = [getattr(wing, table, {}) for wing in wings()]
     return {name: value for entries in tables for name, value in entries.items()}

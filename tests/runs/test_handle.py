@@ -16,7 +16,7 @@ from equipoise.runs import play_out as playing
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.handle import PARTS, Run
-from equipoise.runs.reading import frames as tables
+from equipoise.runs.reading import frames
 
 SMALL = {
     "generations": 1,
@@ -159,7 +159,7 @@ def test_the_frames_agree_with_each_other_and_with_what_was_measured(run):
 def test_without_pandas_they_are_tables_and_without_both_one_message(run, monkeypatch):
     absent = {"pandas"}
     monkeypatch.setattr(
-        tables, "find_spec", lambda name: None if name in absent else find_spec(name)
+        frames, "find_spec", lambda name: None if name in absent else find_spec(name)
     )
     table = run.measures()
     assert isinstance(table, pyarrow.Table)

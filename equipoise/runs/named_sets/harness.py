@@ -1,4 +1,4 @@
-"""Measures a run's generations by another program, a harness; and takes the scores that one has
+"""Measure a run's generations by another program, a harness, and take the scores that one has
 written.
 """
 
@@ -33,8 +33,8 @@ FOLDER = "harness"  # below a run: a harness's own results, and the model's repl
 def measure_by_harness(
     run: RunDirectory, players: Sequence[PlayerId], harness: Harness
 ) -> list[BenchmarkResult]:
-    """What each player scores on the harness's tasks; recorded as it comes, and read from the
-    records where the same was measured before.
+    """Score each player on the harness's tasks; recorded as it comes, and read from the records
+    where the same was measured before.
 
     Raises ConfigError before anything is measured: for a harness or task that is not there, and for
     players that no harness can load.
@@ -83,10 +83,10 @@ def import_scores(
     model: str = "",
     name: str = "",
 ) -> list[BenchmarkResult]:
-    """Record beside the run what a harness or an official judge wrote of a player.
+    """Record beside the run the scores of a player that a harness or an official judge wrote.
 
     Args: player: `policy@3`, or `policy` (its newest); source: who wrote the files, of
-    `READERS`; model: the one that is meant, where a file holds several; name: of the set,
+    `sources.READERS`; model: the one that is meant, where a file holds several; name: of the set,
     "" for the files' own. Raises ConfigError, DataError and RunError before anything is recorded.
     """
     identity = _generation(run, player)

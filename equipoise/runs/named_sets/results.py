@@ -19,7 +19,7 @@ from equipoise.evaluation.named_sets.item_scores import (
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.reading.frames import Row
+from equipoise.runs.reading.frames import Row, columns
 from equipoise.types import PlayerId, record_id
 
 STAGE = "benchmark"  # the stage whose facts are a `BenchmarkResult`
@@ -131,32 +131,16 @@ def set_criterion(ledger: Ledger, name: str) -> Criterion:
 
 
 def _of_player(result: BenchmarkResult) -> tuple[str, ...]:
-    """What the results of all generations of a player on a set have in common."""
+    """The key that the results of all generations of a player on a set have in common."""
     name = PlayerId.parse(result.player).name
     return (result.name, result.judge, name, result.source)
 
 
-BENCHMARKS = {
-    "set": "text",
-    "benchmark": "text",
-    "generation": "int",
-    "player": "text",
-    "name": "text",
-    "metric": "text",
-    "headline": "bool",
-    "mean": "float",
-    "low": "float",
-    "high": "float",
-    "n": "int",
-    "items": "int",
-    "unscored": "int",
-    "difference": "float",
-    "difference_low": "float",
-    "difference_high": "float",
-    "part": "text",
-    "judge": "text",
-    "source": "text",
-}
+BENCHMARKS = columns(
+    "set benchmark generation:int player name metric headline:bool mean:float low:float high:float "
+    "n:int items:int unscored:int difference:float difference_low:float difference_high:float "
+    "part judge source"
+)
 
 
 def benchmark_rows(ledger: Ledger) -> Iterator[Row]:

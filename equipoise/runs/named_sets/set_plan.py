@@ -1,4 +1,4 @@
-"""What the named sets of a recipe take: answers, likelihoods, questions to judges, money."""
+"""Check and plan a recipe's named sets: faults of data and judges; answers, questions, money."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEMPLATE_TOKENS = 300  # of a judge's question without what it quotes, about
 
 @dataclass(frozen=True)
 class SetPlan:
-    """What one set takes over a whole run.
+    """The work of one set over a whole run.
 
     `players` are the player and generation pairs that are measured; `money` is about what endpoints
     with prices take, None where none has any.
@@ -54,7 +54,7 @@ class SetPlan:
 
 
 def plan_sets(config: RunConfig, measured: int) -> list[SetPlan]:
-    """What each of the recipe's sets takes; `measured` generations are measured.
+    """The work of each of the recipe's sets; `measured` generations are measured.
 
     Raises DataError as the sets do.
     """
@@ -151,7 +151,7 @@ def check_sets(config: RunConfig, sets: Sets) -> Items:
 
 
 def faults_of_sets(config: RunConfig, sets: Sets, items: Items) -> Iterator[str]:
-    """What keeps these sets from being measured in such a run, one message each."""
+    """Faults that keep these sets from being measured in such a run."""
     pool = [PlayerId(name) for name in config.players]
     for name, benchmark in sets.items():
         game = benchmark.game_played

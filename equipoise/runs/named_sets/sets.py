@@ -149,5 +149,5 @@ def _is_import_path(text: str) -> bool:
 
 
 def _file_name(text: str) -> str:
-    """What a file's set is called: its name without folder and suffix."""
+    """The name of a file's set: that of the file without folder and suffix."""
     return Path(text.partition("#")[0]).stem or text

@@ -1,4 +1,6 @@
-"""The recorded answers that people can be shown: players' answers to the same chats."""
+"""Recorded answers that people can be asked about, and the choice of the two that are shown next:
+those that tell most about the players.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,7 @@ class AnswerPool:
                 yield chat, chat.answers[one], others[other]
 
     def players(self) -> Sequence[str]:
-        """Those whose answers can be asked about, by name."""
+        """The players whose answers can be asked about, by name."""
         shared: set[str] = set()
         for chat in self.chats.values():
             shared |= chat.second_answers.keys()
@@ -105,7 +107,7 @@ class AnswerPool:
         return sorted(shared)
 
     def has_pairs(self) -> bool:
-        """Whether there are two answers to one chat, in different words, to ask about."""
+        """True if there are two answers to one chat, in different words, to ask about."""
         return any(
             chat.second_answers
             or len({answer.text.strip() for answer in chat.answers.values()}) > 1
@@ -167,7 +169,6 @@ def on_the_left(pairing: Pairing, voter: str) -> tuple[RecordedAnswer, RecordedA
 
 
 def _outcomes(pool: AnswerPool, votes: Sequence[HumanVote]) -> Iterator[Outcome]:
-    """The votes between players of the pool."""
     for vote in votes:
         if vote.left in pool.by_ref and vote.right in pool.by_ref:
             first = pool.by_ref[vote.left][1].player
@@ -176,7 +177,7 @@ def _outcomes(pool: AnswerPool, votes: Sequence[HumanVote]) -> Iterator[Outcome]
 
 
 def _pending_outcomes(pool: AnswerPool, pending: Sequence[Refs]) -> Iterator[Outcome]:
-    """What others look at, as if it were half won."""
+    """Outcomes of the pairings that others look at, as if they were half won."""
     for one, other in pending:
         first, second = pool.by_ref[one][1], pool.by_ref[other][1]
         yield Outcome(first.player, second.player, 0.5)
@@ -209,7 +210,7 @@ def _least_seen(
     out: Collection[str],
     count: Counter[str],
 ) -> Pairing | None:
-    """Of the first two players who have one left, the pairing that was seen least."""
+    """The least-seen pairing of the first two players that have one left."""
     for one, other in players:
         left: list[tuple[int, str, Pairing]] = []
         for pairing in pool.pairs(one, other):
@@ -223,7 +224,7 @@ def _least_seen(
 
 
 def _voted_on(pool: AnswerPool, others: Sequence[HumanVote], voter: str) -> Pairing | None:
-    """Of the pairings that others voted on, the one with the fewest votes."""
+    """The pairing with the fewest votes, of those that others voted on."""
     count = Counter(vote.pair for vote in others)
     refs = {vote.pair: (vote.left, vote.right) for vote in others}
     for pair in sorted(count, key=lambda pair: (count[pair], record_id(voter, pair))):

@@ -1,4 +1,4 @@
-"""A vote on a run's answers as it goes on: who is asked what, and what they said."""
+"""A vote on a run's answers, while it goes on too: questions to people, and their votes."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ class Ballot:
         return self._pool.part
 
     def count(self, voter: str = "") -> int:
-        """How many votes there are, of one voter or (without a name) of all."""
+        """The number of votes, of one voter or (without a name) of all."""
         return sum(not voter or vote.voter == voter for vote in self._votes)
 
     def question(self, voter: str, skipped: Collection[str] = ()) -> Question | None:
-        """What `voter` is asked next; None where nothing is left. `skipped` are ids of pairs
+        """The next question to `voter`; None where nothing is left. `skipped` are ids of pairs
         (`pair_id`) that this voter would not decide.
 
         Raises DataError for a name that cannot be one.

@@ -73,7 +73,7 @@ class Journal(Generic[T]):
 
 
 def _whole(file: IO[bytes]) -> int:
-    """Where the last whole line ends."""
+    """The place where the last whole line ends."""
     end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - 4096)
@@ -103,7 +103,7 @@ class AnswerRef(msgspec.Struct, frozen=True, order=True):
 
 
 class HumanVote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one person said of two answers, of which `left` was shown on the left.
+    """One person's vote on two answers, of which `left` was shown on the left.
 
     `voter` is a name of the person's choice; `at` the time, in ISO 8601.
     """
@@ -187,7 +187,6 @@ def judged_pairs(ledger: Ledger, votes: Sequence[HumanVote], utility: str) -> li
 def _side_by_side(
     pair: str, first: AnswerRef, second: AnswerRef, matches: Mapping[str, Match]
 ) -> Match:
-    """The match of two answers, the first in seat 1."""
     sources = {"1": matches[first.match], "2": matches[second.match]}
     refs = {"1": first, "2": second}
     turns = {seat: sources[seat].last_turns()[refs[seat].seat] for seat in ("1", "2")}
@@ -206,7 +205,7 @@ def _side_by_side(
 def _judgement(
     match: Match, first: AnswerRef, given: Sequence[HumanVote], utility: str
 ) -> Judgement:
-    """What these voters make of the match whose seat 1 holds the `first` answer."""
+    """These voters' judgement of the match whose seat 1 holds the `first` answer."""
     votes = []
     for vote in given:
         left, right = ("1", "2") if vote.left == first else ("2", "1")

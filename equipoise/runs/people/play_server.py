@@ -28,7 +28,7 @@ Opponents = Mapping[str, PlayerId]  # seat -> who sits there
 
 
 class PlayServer:
-    """Sets people down at matches of one game, against players of a run.
+    """Opens matches of one game in which a person plays against players of a run.
 
     Made by `open_play_server`. A match is a pure function of its id and of a person's moves, as far
     as the players are, so a match that was cut off goes on from these.
@@ -68,8 +68,8 @@ class PlayServer:
         self._opponents(example, 0)
 
     def open_match(self, name: str, match: str = "", moves: Sequence[str] = ()) -> HumanMatch:
-        """A person sits down at a new match, or with `match` at one that was begun, in which they
-        made these moves.
+        """A new match for a person, or with `match` one that was begun, in which they made these
+        moves.
 
         Raises DataError for a name that cannot be one, RunError where a player's weights are gone.
         """
@@ -97,7 +97,7 @@ class PlayServer:
         return played
 
     def _judged(self, match: Match, prompt: Prompt) -> Judgement | None:
-        """What the judge makes of the match; None where there is no judge of this game."""
+        """The judgement of the match; None where no judge of this game is there."""
         if self._judge is None:
             return None
         context = JudgeContext(
@@ -115,7 +115,7 @@ class PlayServer:
         return judgement
 
     def _opponents(self, prompt: Prompt, dice: int) -> dict[str, PlayerId]:
-        """Who sits where, but for the person's seat."""
+        """The players of all seats but the person's."""
         others = [seat for seat in self.game.seats_for(prompt) if seat != self.seat]
         given = dict(each.split("=", 1) for each in self._against if "=" in each)
         every = [each for each in self._against if "=" not in each]
@@ -133,7 +133,7 @@ class PlayServer:
         return seated
 
     def _by_role(self) -> Mapping[str, str]:
-        """role -> whom the run's schedule seats there, in the run's own game."""
+        """role -> the player whom the run's schedule seats there, in the run's own game."""
         same = self.game == self._config.game
         return self._config.schedule.player_of_role if same else {}
 
@@ -212,7 +212,7 @@ def _own_judge(config: RunConfig, game: Game) -> Judge | None:
 
 
 def _prompts(run: RunDirectory, text: str) -> list[Prompt]:
-    """What matches start from: the text, or the run's prompts that nobody is taught."""
+    """The prompts that matches start from: the text, or the run's that nobody is taught."""
     if text:
         return [Prompt(record_id(PEOPLE, text), (user(text),), source=PEOPLE)]
     for part in ("held_out", "test", "train"):
@@ -258,7 +258,7 @@ class HumanMatch:
 
     @property
     def view(self) -> View | None:
-        """What the person is asked, None at the end."""
+        """The view that the person is asked to answer, None at the end."""
         place = self._waiting()
         return None if place is None else self._match.asks[place].view
 
@@ -297,7 +297,7 @@ class HumanMatch:
         return None
 
     def _go_on(self) -> None:
-        """Have the players move, as long as nobody waits for the person."""
+        """Have the players move until the person is asked."""
         while self._match.asks:
             self._play()
             if self._waiting() is not None:
@@ -305,7 +305,6 @@ class HumanMatch:
             self._match.advance()
 
     def _play(self) -> None:
-        """The players' answers to what is asked now, one batch a player."""
         match = self._match
         by_player: dict[PlayerId, list[int]] = {}
         for place, ask in enumerate(match.asks):

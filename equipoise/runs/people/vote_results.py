@@ -1,5 +1,5 @@
-"""What a run's votes say: how people rank the players, and how far judges, and people among
-themselves, agree.
+"""Results of people's votes: their ranking of the players, their agreement with judges and among
+themselves, and the preferred answers as training data (`pairs: data`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from equipoise.types import Judgement
 
 @dataclass(frozen=True)
 class JudgeBesidePeople:
-    """How far one judge agrees with people on the answers that they voted on."""
+    """The agreement of one judge with people on the answers that they voted on."""
 
     judge: str
     agreement: Agreement
@@ -53,7 +53,7 @@ class JudgeBesidePeople:
 
 @dataclass(frozen=True)
 class PeopleVotes:
-    """What people said of a run's answers.
+    """People's votes on a run's answers.
 
     `votes` are those that count, in order; `by_voter` how many each gave; `judges` those that
     scored both answers of some pair; `among_people`: of those who voted on the same pairs, None
@@ -70,7 +70,7 @@ class PeopleVotes:
 
 
 def people_votes(run: RunDirectory, ratings: Ratings | None = None) -> PeopleVotes | None:
-    """What people said of the run's answers; None where nobody voted.
+    """The results of people's votes; None where nobody voted.
 
     `ratings`: how players are rated, None: by Bradley–Terry.
     """
@@ -236,8 +236,8 @@ FILE = "votes.jsonl"
 
 
 def preference_rows(run: RunDirectory) -> list[dict[str, Any]]:
-    """What people preferred, in TRL's preference format: of each chat the pair of answers on which
-    they were most of one mind, of equal ones the one with more votes.
+    """Rows in TRL's preference format: of each chat the pair of answers on which people were most
+    of one mind, of equal ones the one with more votes.
 
     `score_chosen` is the share that preferred the answer, a tie as ½. A chat on whose answers
     people were divided evenly has no row.
@@ -269,7 +269,7 @@ def _row(pair: Judged, utility: str) -> dict[str, Any]:
 
 
 def export_votes(folder: Path, to: Path, trust: bool = False) -> dict[Path, int]:
-    """Write what people preferred to `votes.jsonl` in the folder `to`: file -> rows.
+    """Write people's preferences to `votes.jsonl` in the folder `to`: file -> rows.
 
     Raises RunError where nobody preferred anything.
     """

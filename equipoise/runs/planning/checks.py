@@ -1,11 +1,10 @@
-"""What can be known to fail before a run begins: its parts are asked what they need of the prompts
-and of each other.
+"""Check before a run begins what can be known to fail: every part is asked what it needs of the
+prompts and of the others.
 
-Every room's parts have a method for it, with what they need to know: `Player.faults()`,
-`Player.faults_of_prompts(prompts)`, `Judge.faults(context)`, `Judge.why_unjudgeable(prompt)`,
-`PreferenceLoss.faults(judge, range)`, `PairMaker.faults(game)`, `Learner.faults(player, game)`,
-`.faults_of_opponents(…)`, `Game.faults(prompts)`. What they have to say is said at once, each with
-the place in the configuration.
+Every room's parts have a method for it: `Player.faults()`, `Player.faults_of_prompts(prompts)`,
+`Judge.faults(context)`, `Judge.why_unjudgeable(prompt)`, `PreferenceLoss.faults(judge, range)`,
+`PairMaker.faults(game)`, `Learner.faults(player, game)`, `.faults_of_opponents(…)`,
+`Game.faults(prompts)`. All faults are reported at once, each with its place in the configuration.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
 
 
 def _faults_of_parts(config: RunConfig) -> Iterator[str]:
-    """What the parts say of themselves and of each other."""
+    """Faults of the parts, alone and with each other."""
     for place, player in players_in(config.model_copy(), ""):
         for fault in player.faults():
             yield f"{place}: {fault}"
@@ -122,7 +121,7 @@ def _nobody_plays(player: Player | PlayerId) -> Any:
 
 
 def _faults_of_sets(config: RunConfig) -> Iterator[str]:
-    """What keeps the named sets from being measured: their data, their judges."""
+    """Faults that keep the named sets from being measured: their data, their judges."""
     try:
         check_sets(config, config.evaluate.sets)
     except UserError as error:
@@ -134,7 +133,7 @@ def _faults_of_sets(config: RunConfig) -> Iterator[str]:
 
 
 def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]:
-    """What the game and the schedule say of the prompts."""
+    """Faults that the game, the schedule and the pairs find in the prompts."""
     for part, prompts in _parts(split).items():
         for fault in config.game.faults(prompts):
             yield f"prompts: {fault} ({part})"
@@ -216,7 +215,6 @@ def _judge_parts(
 
 
 def _few(dealt: int, wanted: int) -> tuple[str, ...]:
-    """A note where a generation plays fewer prompts than were asked for."""
     if dealt >= wanted:
         return ()
     return (

@@ -36,7 +36,7 @@ ACTIVATIONS = 24  # numbers that a layer keeps per hidden number, where nothing 
 
 @dataclass(frozen=True)
 class Work:
-    """What a run does, as `plan` counts it: `answers` that are sampled in `stages` of play, of
+    """The work of a run, as `plan` counts it: `answers` that are sampled in `stages` of play, of
     `matches`; `examples` that are learned from in `steps` optimizer steps; `scored` answers whose
     log-probability under an opponent is needed; `questions` to judges.
     """
@@ -52,7 +52,7 @@ class Work:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a run takes, as if every player were like these learners.
+    """Memory and time of a run, as if every player were like these learners.
 
     Memory in bytes, of one process; `peak_memory` counts the program, too, where it is in the same
     memory (on a CPU). Time in seconds on `device`, None where the model is too large for a trial,
@@ -77,7 +77,7 @@ class CostEstimate:
 
     @property
     def fits(self) -> bool:
-        """Whether there is enough memory."""
+        """True if there is enough memory."""
         return self.peak_memory <= self.memory
 
 
@@ -173,7 +173,7 @@ def prompt_tokens(player: Local, prompts: Sequence[Prompt]) -> float:
 
 
 def _sample(prompts: Sequence[Prompt], seed: int) -> list[Prompt]:
-    """Those whose tokens are counted."""
+    """A sample of the prompts, whose tokens are counted."""
     dice = seeds.generator(seed, "plan")
     chosen = dice.permutation(len(prompts))[:SAMPLE].tolist()
     return [prompts[i] for i in chosen]
@@ -264,8 +264,8 @@ def _processes(trainer: Learner) -> int:
 
 
 def bytes_per_process(trainer: Learner, weights: float) -> float:
-    """What of the weights and their optimizer is in one process: a part of them, where the
-    processes divide the model.
+    """Bytes of the weights and their optimizer in one process: a part of them, where the processes
+    divide the model.
     """
     launch = _launch(trainer)
     if launch is None:
@@ -274,7 +274,7 @@ def bytes_per_process(trainer: Learner, weights: float) -> float:
 
 
 def advice(player: Local, trainer: Learner, training: bool) -> str:
-    """What to set, the cheapest first."""
+    """Settings that save memory, the cheapest first."""
     settings = []
     if not training:
         if player.batch_size > 1:

@@ -194,5 +194,5 @@ class _Estimate:
 
 
 def _stands_apart(trainer: Learner) -> bool:
-    """Whether processes of its own keep a policy that samples in this one."""
+    """True if processes of its own keep a policy that samples in this one."""
     return isinstance(trainer, PolicyGradient) and trainer.launch is not None

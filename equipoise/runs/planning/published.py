@@ -1,4 +1,4 @@
-"""Where a recipe differs from the paper that it is of, and why.
+"""Differences of a recipe from the paper that it follows, and their reasons.
 
 A recipe's block `published` lists the published settings, element by element; it is no setting of a
 run. A recipe that `extends` another has that one's block, with its own merged in over it: an
@@ -12,7 +12,7 @@ element that is null is taken away, and so is a block.
         answers' tokens: {setting: players.assistant.max_new_tokens, published: 8192, why: …}
         judge: {published: Qwen3-32B, ours: rules, why: a run needs no second model}
 
-What we do is read from the recipe, never written beside it, where a setting says it.
+Our values are read from the recipe, never written beside it, where a setting has them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PublishedElement(Settings):
 
 
 class Published(Settings):
-    """What a paper sets, for a recipe that follows it."""
+    """The settings of a paper, for a recipe that follows it."""
 
     paper: str = Field(min_length=1, description="its short name, with an arXiv number")
     code: str = Field("", description="where its code was released: OWNER/NAME")
@@ -73,7 +73,7 @@ class Compared:
 
     @property
     def same(self) -> bool:
-        """Whether the recipe does as was published."""
+        """True if the recipe does as was published."""
         return self.setting is not None and self.published == self.ours
 
 
@@ -193,7 +193,7 @@ def _inside(annotation: Any, value: Any, keys: list[str], place: str) -> Any:
 
 
 def _default(model: type[BaseModel], values: Mapping[str, Any], name: str) -> Any:
-    """What a setting is where it is left out, which may hang on the others."""
+    """The value of a setting that is left out, which may depend on the others."""
     field = model.model_fields[name]
     if model is RunConfig or field.default_factory is None:
         return field.get_default(call_default_factory=True)
@@ -201,7 +201,7 @@ def _default(model: type[BaseModel], values: Mapping[str, Any], name: str) -> An
 
 
 def _last_argument(annotation: Any) -> Any:
-    """What a mapping or a sequence holds."""
+    """The type of the values of a mapping or a sequence."""
     arguments = [kind for kind in get_args(annotation) if kind is not Ellipsis]
     return arguments[-1] if arguments else None
 

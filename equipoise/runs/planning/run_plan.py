@@ -1,4 +1,4 @@
-"""What a run would do and cost, without loading a model: counts and estimates.
+"""The work and the cost of a run before it begins, without loading a model: counts and estimates.
 
 The counts are upper bounds that follow from configuration and prompts alone: every match judged,
 every possible pair made. The estimates of memory and time are in `equipoise.runs.planning.cost`.
@@ -34,7 +34,7 @@ FEW_STEPS = 50  # optimizer steps below which a language model hardly moves
 
 @dataclass(frozen=True)
 class RunCounts:
-    """How much a run does, at most.
+    """Upper bounds of a run's work.
 
     `answers` are moves of players, in training and when measuring;
     `opponent_log_probabilities_at_most` are answers that a loss scores under opponents.
@@ -59,7 +59,7 @@ class RunCounts:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run would do.
+    """The plan of a run.
 
     `costs`: one for each group of learners that cost the same; `notes` say what had to be assumed;
     `phases` is the memory of each phase on each device; `sets` are the named sets that are
@@ -85,8 +85,7 @@ class RunPlan:
 
 
 def plan(config: RunConfig) -> RunPlan:
-    """What a run of this configuration would do, and an estimate of memory and time on this
-    machine.
+    """Plan a run of this configuration, with an estimate of memory and time on this machine.
 
     Nothing is sampled and no weights are loaded; a layer or two of each model, with random weights,
     are timed. Raises what `check_run` raises.
@@ -121,7 +120,7 @@ def _phases(config: RunConfig, estimates: Sequence[CostEstimate]) -> tuple[Phase
 
 
 def _products(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
-    """How float32 is multiplied, where a model is on an accelerator."""
+    """A note on the multiplication of float32, where a model is on an accelerator."""
     from equipoise.models.device import explain_device
 
     accelerated = any(estimate.device != "cpu" for estimate in estimates)
@@ -161,7 +160,7 @@ def _due(config: RunConfig, t: int) -> bool:
 
 
 def count(config: RunConfig, split: PromptSplit) -> RunCounts:
-    """How much the run does on these prompts, at most."""
+    """Count the run's work on these prompts, at most."""
     training = _train(config, split)
     measuring = _measure(config, split)
     seats, pool = len(config.game.seats), len(config.players)
@@ -206,7 +205,7 @@ class _Training:
 
 
 def _train(config: RunConfig, split: PromptSplit) -> _Training:
-    """What playing and learning take, over all generations."""
+    """The work of playing and learning, over all generations."""
     totals = _Training()
     others = _others(config)
     rosters = expected_generations(config.turns, config.learning, config.generations)
@@ -242,7 +241,7 @@ def _teach(
     t: int,
     totals: _Training,
 ) -> None:
-    """Add what one learner's turn takes."""
+    """Add the work of one learner's turn."""
     trainer = config.learner_at(learner.name, t)
     loss = config.loss_at(t)
     pairs = len(prompts)
@@ -288,7 +287,7 @@ def _pairs(config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Sea
 
 
 def _episodes(config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings) -> int:
-    """How many of a learner's own moves are paid in one generation."""
+    """The number of a learner's own moves that are paid in one generation."""
     if trainer.needs != "episodes":
         return 0
     paid = 0
@@ -299,7 +298,7 @@ def _episodes(config: RunConfig, trainer: Learner, learner: PlayerId, seatings: 
 
 
 def _measure(config: RunConfig, split: PromptSplit) -> Workload:
-    """What all evaluations take."""
+    """The work of all evaluations."""
     rosters = expected_generations(config.turns, config.learning, config.generations)
     measured = [
         learners

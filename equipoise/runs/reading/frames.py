@@ -1,4 +1,4 @@
-"""A run's records as rows: what was measured, played, judged, taught and rated.
+"""A run's records as rows of data frames: measurements, matches, judgements, pairs, ratings.
 
 Rows are read from the ledger and the plain settings alone, so that a run can be read where its
 models, its judges or a user's own parts are not.
@@ -18,56 +18,63 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING, Ledger
 from equipoise.types import Judgement, Match, Pair, PlayerId, Prompt
 
-SEAT = {
-    "match": "text",
-    "generation": "int",
-    "split": "text",
-    "prompt": "text",
-    "prompt_text": "text",
-    "seat": "text",
-    "player": "text",
-    "name": "text",
-}
-MATCHES = SEAT | {
-    "answer": "text",
-    "finish": "text",
-    "error": "text",
-    "turns": "int",
-    "tokens": "int",
-}
-JUDGEMENTS = SEAT | {
-    "judge": "text",
-    "score": "float",
-    "margin": "float",
-    "reason": "text",
-    "answer": "text",
-}
-PAIRS = {
-    "pair": "text",
-    "generation": "int",
-    "player": "text",
-    "name": "text",
-    "match": "text",
-    "prompt": "text",
-    "prompt_text": "text",
-    "chosen": "text",
-    "rejected": "text",
-    "score_chosen": "float",
-    "score_rejected": "float",
-}
-RATINGS = {
-    "generation": "int",
-    "by": "text",
-    "player": "text",
-    "name": "text",
-    "rating": "float",
-    "low": "float",
-    "high": "float",
-}
+Row = dict[str, Any]
+Frame: TypeAlias = Any
+"""A `pandas.DataFrame` where pandas is installed, else a `pyarrow.Table`."""
+
+
+def columns(listed: str) -> dict[str, str]:
+    """Column -> its type, from `"name other:int third:float"`; a column without one is text."""
+    pairs = (column.partition(":") for column in listed.split())
+    return {name: kind or "text" for name, _, kind in pairs}
+
+
+SEAT = columns("match generation:int split prompt prompt_text seat player name")
+MATCHES = SEAT | columns("answer finish error turns:int tokens:int")
+JUDGEMENTS = SEAT | columns("judge score:float margin:float reason answer")
+PAIRS = columns(
+    "pair generation:int player name match prompt prompt_text chosen rejected "
+    "score_chosen:float score_rejected:float"
+)
+RATINGS = columns("generation:int by player name rating:float low:float high:float")
+MEASURES = columns("generation:int player name")
+INTERVAL = frozenset({"mean", "low", "high", "n"})
+OWN = {"scores": "score", "win_rates": "win_rate", "judges": "judge"}
+"""Facts that are kept for each player -> the column of one player's own."""
+
+
+def frame(columns: Mapping[str, str], rows: Iterable[Row]) -> Frame:
+    """The rows as a data frame; what is missing is null.
+
+    Args: columns: name -> text, int, float or bool; further columns that rows have are numbers of
+    one type, and stand behind these in the order in which they first occur. Raises UserError where
+    neither pandas nor pyarrow is installed.
+    """
+    if find_spec("pyarrow") is None:
+        raise UserError(
+            "data frames need pandas or pyarrow, and neither is installed; "
+            "pip install pandas pyarrow"
+        )
+    import pyarrow as pa
+
+    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
+    listed = list(rows)
+    names = {name: types[kind] for name, kind in columns.items()}
+    for row in listed:
+        for name, value in row.items():
+            whole = isinstance(value, int)
+            names.setdefault(name, pa.int64() if whole else pa.float64())
+    table = pa.table(
+        {name: pa.array([row.get(name) for row in listed], kind) for name, kind in names.items()}
+    )
+    return table if find_spec("pandas") is None else table.to_pandas()
+
+
+# -- rows
 
 
 def match_rows(run: RunDirectory, split: str | None, generation: int | None) -> Iterator[Row]:
-    """One row a seat of a match: who sat there, and what it answered last."""
+    """One row a seat of a match: the player, and its last answer."""
     texts = _prompt_texts(run.ledger)
     for match in _matches(run.ledger, split, generation):
         if match.game == MEETING:  # repeats answers that are recorded already
@@ -170,7 +177,7 @@ def _rating_row(
 
 
 def _ages(ledger: Ledger, generation: int) -> dict[str, int]:
-    """How often each learner had learned when that generation began."""
+    """The number of times that each learner had learned when that generation began."""
     ages: dict[str, int] = {}
     for _, t, _, facts, _ in ledger.stages("turn"):
         for name in facts["learn"] if t < generation else ():
@@ -189,7 +196,7 @@ def _matches(ledger: Ledger, split: str | None, generation: int | None) -> Itera
 
 
 def _prompt_texts(ledger: Ledger) -> dict[str, str]:
-    """Prompt id -> what its last message says."""
+    """Prompt id -> the text of its last message."""
     decode = msgspec.json.Decoder(Prompt).decode
     prompts = (decode(record) for (record,) in ledger.rows("SELECT record FROM prompts"))
     return {prompt.id: prompt.messages[-1].content for prompt in prompts if prompt.messages}
@@ -218,44 +225,6 @@ def _margin(match: Match, seat: str, scores: Mapping[str, float]) -> float | Non
         score for other, score in scores.items() if match.seats[other] != own
     ]
     return scores[seat] - fmean(others) if seat in scores and others else None
-
-
-Row = dict[str, Any]
-Frame: TypeAlias = Any
-"""A `pandas.DataFrame` where pandas is installed, else a `pyarrow.Table`."""
-
-
-def frame(columns: Mapping[str, str], rows: Iterable[Row]) -> Frame:
-    """The rows as a data frame; what is missing is null.
-
-    Args: columns: name -> text, int, float or bool; further columns that rows have are numbers of
-    one type, and stand behind these in the order in which they first occur. Raises UserError where
-    neither pandas nor pyarrow is installed.
-    """
-    if find_spec("pyarrow") is None:
-        raise UserError(
-            "data frames need pandas or pyarrow, and neither is installed; "
-            "pip install pandas pyarrow"
-        )
-    import pyarrow as pa
-
-    types = {"text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}
-    listed = list(rows)
-    names = {name: types[kind] for name, kind in columns.items()}
-    for row in listed:
-        for name, value in row.items():
-            whole = isinstance(value, int)
-            names.setdefault(name, pa.int64() if whole else pa.float64())
-    table = pa.table(
-        {name: pa.array([row.get(name) for row in listed], kind) for name, kind in names.items()}
-    )
-    return table if find_spec("pandas") is None else table.to_pandas()
-
-
-COLUMNS = {"generation": "int", "player": "text", "name": "text"}
-INTERVAL = frozenset({"mean", "low", "high", "n"})
-OWN = {"scores": "score", "win_rates": "win_rate", "judges": "judge"}
-"""Facts that are kept for each player -> the column of one player's own."""
 
 
 def measured_rows(ledger: Ledger) -> Iterator[Row]:

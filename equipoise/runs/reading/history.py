@@ -1,5 +1,5 @@
-"""From a run's ledger to what its measures are shown by: the history of what was measured, and the
-records beside it.
+"""A run's measurements as pages show them: their history, the records beside them, measurements of
+other runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAMPLE = 5_000  # matches that are read; some seconds where many judges vote
 def history(
     run: RunDirectory, beside: Mapping[str, Measurement[Measures]] | None = None
 ) -> History[Measures]:
-    """Everything that was measured of the run; `beside` as `History` has it.
+    """All measurements of the run; `beside` as `History` has it.
 
     Raises RunError for a measurement that this version cannot read.
     """
@@ -129,9 +129,9 @@ def measurements_beside(
 
 
 def measurement_of(run: RunDirectory, generation: int | None = None) -> Measurement[Measures]:
-    """What the run measured at that generation; None: at the last one that it measured.
+    """The run's measurement at that generation; None: its last one.
 
-    Raises RunError where this was not measured.
+    Raises RunError where there is none.
     """
     measurements = {m.generation: m for m in history(run).measurements}
     if not measurements:

@@ -1,5 +1,5 @@
-"""Matches to look at, spread evenly over generations and splits, as the report's match browser
-shows them.
+"""Recorded matches as the report shows them: cards for its match browser, spread evenly over
+generations and splits; a table of match-ups; the tokens that were spent.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def match_cards(
 
 
 def _chosen(run: RunDirectory, most: int) -> list[Match]:
-    """As many matches of each split and generation."""
+    """Equally many matches of each split and generation."""
     rows = run.ledger.rows("SELECT DISTINCT split, generation FROM matches")
     parts = sorted(rows, key=lambda part: (part[1], part[0]))
     each = max(1, most // max(1, len(parts)))
@@ -62,7 +62,6 @@ def _chosen(run: RunDirectory, most: int) -> list[Match]:
 def _judgements(
     run: RunDirectory, stages: Sequence[StageRecord], matches: Sequence[Match]
 ) -> dict[str, list[Judgement]]:
-    """Match -> its judgements, that of the judge that matters first."""
     ids = [match.id for match in matches]
     by_match: dict[str, list[Judgement]] = {}
     for judge in _judges(run, stages):
@@ -72,9 +71,7 @@ def _judgements(
 
 
 def _judges(run: RunDirectory, stages: Sequence[StageRecord]) -> list[str]:
-    """The names of those who judged: first those that teach or measure, then any that were asked
-    besides.
-    """
+    """The names of the judges: first those that teach or measure, then any others."""
     config = run.config
     chosen = [config.judge_of(name) for name in config.learning]
     if config.evaluate.judge:
@@ -106,7 +103,7 @@ def _card(match: Match, judgements: Sequence[Judgement], utility: str, unjudged:
 
 
 def reasons(judgements: Sequence[Judgement]) -> str:
-    """Why the match is unjudged, by each judge that says so."""
+    """The reasons why the match is unjudged, by each judge that gives one."""
     if len(judgements) == 1:
         return judgements[0].reason
     return "; ".join(
@@ -115,7 +112,7 @@ def reasons(judgements: Sequence[Judgement]) -> str:
 
 
 def _notes(finish: str, seat: str, judgements: Sequence[Judgement], utility: str) -> Iterator[str]:
-    """How the answer ended, and everything that was scored but the first judge's utility."""
+    """The answer's ending, and everything that was scored but the first judge's utility."""
     if finish != "stop":
         yield f"ended by {finish}"
     for i, judgement in enumerate(judgements):
@@ -128,9 +125,7 @@ def _notes(finish: str, seat: str, judgements: Sequence[Judgement], utility: str
 def match_up_table(
     sample: Sample, names: Sequence[str], judge: str, utility: str
 ) -> PayoffTable | None:
-    """Who won how much against whom in training matches, by that judge's scores; None where no two
-    players met.
-    """
+    """Pay-offs of players in training matches, by that judge's scores; None where no two met."""
     judgements = {
         judgement.match: judgement for judgement in sample.judgements if judgement.judge == judge
     }
@@ -189,7 +184,7 @@ def _playing(sample: Sample, meeting_game: str) -> dict[str, list[int]]:
 
 
 def _judging(sample: Sample) -> dict[str, int]:
-    """Who judged -> the tokens of its readings."""
+    """Judge -> the tokens of its readings."""
     counts: dict[str, int] = defaultdict(int)
     for judgement in sample.judgements:
         for vote in judgement.votes:

@@ -107,7 +107,7 @@ def headlines(run: RunDirectory) -> Iterator[Headline]:
 
 
 def changes(run: RunDirectory) -> list[Change]:
-    """What was measured at first and now."""
+    """Changes from the first measurement to the last."""
     measured = history(run)
     if len(measured.measurements) < 2:
         return []
@@ -121,7 +121,7 @@ def _subtitle(run: RunDirectory, measured: History[Measures]) -> str:
 
 
 def _best_responses(run: RunDirectory) -> Iterator[Section]:
-    """What the run's own exploiter came to, or those trained against its players."""
+    """The result of the run's own exploiter, or of those trained against its players."""
     own = best_response(run)
     trained = [own] if own else list(best_responses(run))
     if trained:
@@ -129,7 +129,6 @@ def _best_responses(run: RunDirectory) -> Iterator[Section]:
 
 
 def _selection(run: RunDirectory) -> Iterator[Section]:
-    """The last test, once it was done."""
     facts = run.ledger.stage_facts("select")
     if facts:
         yield selection_section(SelectionRecord.read(facts).selection)
@@ -138,8 +137,8 @@ def _selection(run: RunDirectory) -> Iterator[Section]:
 def _training(
     run: RunDirectory, measured: History[Measures], recorded: Records, size: SampleSize
 ) -> Iterator[Section]:
-    """How several players that play alike compare in training; in different roles no table compares
-    them.
+    """Sections that compare players that play alike in training; in different roles no table
+    compares them.
     """
     config = run.config
     names = list(config.players)
@@ -176,7 +175,7 @@ def _rating_curves(run: RunDirectory, names: Iterable[str]) -> Iterator[Curve]:
 
 
 def _judges(run: RunDirectory, recorded: Records, size: SampleSize) -> Iterator[Section]:
-    """What the judges gave; in a finite game a pay-off is no opinion."""
+    """Sections on the judges; in a finite game a pay-off is no opinion."""
     if run.config.game.payoff_AM() is None:
         sample = recorded.sample
         utility = run.config.utility
@@ -192,7 +191,6 @@ def _accounts(run: RunDirectory) -> list[Account]:
 
 
 def _durations(run: RunDirectory) -> Iterator[Duration]:
-    """The time of each stage, and of those inside it."""
     for time in stage_times(run.ledger.stages()).values():
         yield Duration(time.stage, time.seconds)
         for part, seconds in time.parts.items():

@@ -1,4 +1,6 @@
-"""A run in a line, and in a small table for notebooks, from its records alone."""
+"""A run in brief, from its records alone, while it is running too: the facts of `equipoise status`,
+a line, and a small table for notebooks.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run is: its name, folder and state, and how its learners' scores went."""
+    """A run's name, folder and state, and the scores of its learners."""
 
     name: str
     folder: str
@@ -114,8 +116,8 @@ def _shown(folder: Path) -> str:
 
 
 def progress(run: RunDirectory) -> dict[str, Any]:
-    """How far the run is, what was used and spent, where the time went, and its last measurement;
-    as plain JSON values, under the report's names.
+    """Progress of the run, what was used and spent, the time of its stages, and its last
+    measurement; as plain JSON values, under the report's names.
 
     `headlines` are the report's; `measured` are all numbers of the last measurement.
     """
@@ -141,9 +143,7 @@ def progress(run: RunDirectory) -> dict[str, Any]:
 
 
 def _best_responses(run: RunDirectory) -> dict[str, Any]:
-    """What this exploiter's run came to, and the exploiters that were trained against players of
-    this run, where there are any.
-    """
+    """The results of this exploiter's run, and of exploiters trained against this run's players."""
     own, others = best_response(run), list(best_responses(run))
     return {
         **({"best_response": own} if own else {}),
@@ -152,30 +152,28 @@ def _best_responses(run: RunDirectory) -> dict[str, Any]:
 
 
 def _only_measured(run: RunDirectory) -> bool:
-    """Whether the run is one that was made to measure a model on named sets."""
+    """True for a run that was made to measure a model on named sets."""
     return run.config.generations == 0 and bool(run.ledger.stages(STAGE))
 
 
 def _records(run: RunDirectory) -> dict[str, int | float]:
-    """What the report says was used, by its names as keys."""
+    """The report's counts, by their names as keys."""
     named = counts(run, stage_records(run))
     return {name.replace(" ", "_"): value for name, value in named.items()}
 
 
 def _time(time: StageTime) -> dict[str, Any]:
-    """The seconds of a stage, and of each stage inside it."""
     parts = {name: round(seconds, 1) for name, seconds in time.parts.items()}
     return {"seconds": round(time.seconds, 1), **({"parts": parts} if parts else {})}
 
 
 def _turn(turns: list[list[str]]) -> dict[str, str]:
-    """Who learned last, where the turn passes on."""
+    """The learners of the last turn, where the turn passes on."""
     takes_turns = any(set(names) != set(turns[-1]) for names in turns)
     return {"turn": ", ".join(turns[-1])} if takes_turns else {}
 
 
 def _spent(run: RunDirectory) -> dict[str, dict[str, Any]]:
-    """Account -> its calls, tokens and money."""
     return {
         account: {"calls": spent.calls, "tokens": spent.tokens, "money": round(spent.money, 6)}
         for account, spent in run.ledger.accounts().items()

@@ -1,7 +1,4 @@
-"""The time that a run took: the seconds of its finished stages, each counted once.
-
-A stage inside another one (the play and the judging inside a measurement) is a part of it.
-"""
+"""Totals of a run: records, what was left out by reason, the seconds of its stages."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""
 
 
 def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | float]:
-    """What was played, judged and learned from; a name that ends in "share" is a share."""
+    """Numbers of matches, judgements, pairs, …; a name that ends in "share" is a share."""
     records = run.ledger.counts()
     ((side_by_side,),) = run.ledger.rows(
         "SELECT count(*) FROM matches WHERE split IN ('held_out', 'benchmark', 'people') "
@@ -85,7 +82,7 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
 
 
 def drop_counts(stages: Sequence[StageRecord]) -> dict[str, int]:
-    """What was left out, by what it was and the reason."""
+    """Numbers of what was left out, by what it was and the reason."""
     totals: Counter[str] = Counter()
     for stage in stages:
         reasons = stage.facts.get("dropped", {})

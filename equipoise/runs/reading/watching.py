@@ -1,4 +1,6 @@
-"""Runs as somebody watches them: read when they have changed, and not more often."""
+"""A run under way, from its records alone: where it is, how fast, how long yet. It is read when it
+has changed, and not more often.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,7 @@ State = tuple[tuple[int, int], ...]
 
 
 class Watched:
-    """One run that is watched. It is only read: no lock of a writer is taken, and nothing in its
-    folder is written.
-    """
+    """A run that is watched: no lock of a writer is taken, and nothing in its folder is written."""
 
     def __init__(self, folder: Path, trust: bool = False) -> None:
         """Raises RunError where there is no run."""
@@ -54,7 +54,7 @@ class Watched:
         return self._live[1]
 
     def is_running(self) -> bool:
-        """Whether a process plays it."""
+        """True if a process plays the run."""
         return is_running(self.folder)
 
     def pace(self) -> dict[str, float]:
@@ -87,7 +87,7 @@ class Watched:
         return time.monotonic() - self._counts[place][0]
 
     def _state(self) -> State:
-        """Changes whenever something of the run is recorded."""
+        """A value that changes whenever something of the run is recorded."""
         stats = []
         for name in CHANGING:
             try:
@@ -106,7 +106,7 @@ LAST = 4  # matches that are shown
 
 @dataclass(frozen=True)
 class LiveRun:
-    """What is known of a run under way.
+    """The state of a run under way.
 
     `stage` and `generation` are of what was finished last; `under_way` is the key of a stage that
     has logged metrics since, "" where none has. `seconds_left` is at the pace of the finished
@@ -154,7 +154,7 @@ def live(run: RunDirectory) -> LiveRun:
 
 
 def _seconds_left(stages: Sequence[FinishedStage], generations: int) -> float | None:
-    """At the mean pace of the whole generations, less what the one under way has taken.
+    """Seconds at the mean pace of the whole generations, less what the one under way has taken.
 
     A generation is whole when one after it has begun; the last measurement counts with the
     generation before it.
@@ -173,7 +173,7 @@ def _seconds_left(stages: Sequence[FinishedStage], generations: int) -> float | 
 
 
 def _under_way(folder: Path, done: Collection[str]) -> str:
-    """The stage of the last line of metrics, where that is not finished."""
+    """The stage of the last line of metrics, if it is not finished."""
     path = folder / "metrics.jsonl"
     if not path.is_file():
         return ""
