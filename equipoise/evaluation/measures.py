@@ -144,12 +144,14 @@ class Quantity:
             return interval.text(unit)
         return number(interval.mean, unit, self.digits)
 
-    def cell(self, measures: Any) -> str:
-        """The value in a table; – where it is not known."""
+    def cell(self, measures: Any, brief: bool = False) -> str:
+        """The value in a table, `brief` without its interval; – where it is not known."""
         value = self.value(measures)
         assert not isinstance(value, Mapping), "a cell holds one number"
         interval = interval_of(value)
-        return "–" if interval is None else self.text(interval, self.unit or "")
+        if interval is None or brief:
+            return number(interval and interval.mean, self.unit or "", self.digits)
+        return self.text(interval, self.unit or "")
 
     def lines(self, measures: Measures, generation: int) -> Iterator[tuple[str, float]]:
         """(name, mean) for trackers, one for each player of this age."""
@@ -331,11 +333,11 @@ class History(Generic[M]):
     beside: Mapping[str, Measurement[M]] = field(default_factory=dict)
 
     @property
-    def ends(self) -> tuple[Measurement[M], Measurement[M]] | None:
-        """The oldest and the newest measurement; None before there is one."""
-        if not self.measurements:
-            return None
-        return self.measurements[0], self.measurements[-1]
+    def ends(self) -> tuple[Measurement[M], ...]:
+        """The oldest and the newest measurement, once where they are one; none before there is
+        one.
+        """
+        return self.measurements[:1] + self.measurements[1:][-1:]
 
     @property
     def last(self) -> Measurement[M] | None:
@@ -352,9 +354,9 @@ def headlines(history: History[Any], quantities: Iterable[Quantity]) -> Iterator
     """The newest value of every quantity beside that at the start, for each learner that has one;
     of many learners a summary.
     """
-    if history.ends is None:
+    if not history.measurements:
         return
-    first, last = history.ends
+    first, last = history.measurements[0], history.measurements[-1]
     for quantity in quantities:
         if not quantity.has_headline:
             continue
@@ -424,15 +426,16 @@ def curves(
 ) -> Curves:
     """Quantities over the generations, in one figure: a line for each, or for each learner.
 
-    A line of several quantities is called by its `short` name, in which {name} is filled in; a
-    single quantity gives its own title, unit and note where none are given. There may be no line.
+    Under a `title` a line is called by its quantity's `short` name, in which {name} is filled in;
+    without one the figure has the quantity's own, and lines are called by their learners. There may
+    be no line.
     """
     lines = []
     for each in (quantity, *others):
         values = each.values(history)
         unit = each.unit_of(values) if unit is None else unit
         for name in dict.fromkeys(name for row in values for name in row):
-            short = each.short if others or not name else "{name}"
+            short = (each.short if title else "") or name
             points = [
                 (float(measurement.generation), row[name])
                 for measurement, row in zip(history.measurements, values, strict=True)

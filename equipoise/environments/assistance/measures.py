@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Self
 
-from equipoise.environments.assistance import headline_measures as progress
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.match_card import match_card
 from equipoise.environments.assistance.moves import moves_section
 from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.environments.assistance.utility_plane import plane_section
-from equipoise.environments.assistance.welfare_section import welfare_section
+from equipoise.environments.assistance.welfare_section import QUANTITIES, welfare_section
 from equipoise.environments.assistance.written_matrices import written_section
 from equipoise.errors import RunError
-from equipoise.evaluation.measures import History, Records
+from equipoise.evaluation.measures import History, Quantity, Records
 from equipoise.report.recorded_sections import MatchCard
-from equipoise.report.section import Change, Headline, Section
+from equipoise.report.section import Section
 from equipoise.types import Judgement, Match, Prompt
 
 
 class AssistanceMeasures(AssistanceRecord, frozen=True, kw_only=True, omit_defaults=True):
     """Numbers about one generation of the assistant, with what is shown of them."""
 
+    quantities: ClassVar[tuple[Quantity, ...]] = QUANTITIES
     card_note: ClassVar[str] = (
         "Each of the assistant's answers block by block; the user sees the response "
         "alone. The cell that <analyze> chooses is in brackets. Search for “faults” to "
@@ -33,16 +33,6 @@ class AssistanceMeasures(AssistanceRecord, frozen=True, kw_only=True, omit_defau
         """Raises RunError where no prompt has both utilities, so that there is nothing to draw."""
         if not self.points:
             raise RunError(f"{run}: has no prompt with both utilities that could be drawn")
-
-    @classmethod
-    def headlines(cls, history: History[Self]) -> Iterable[Headline]:
-        """Welfare, both utilities, right actions, form and length."""
-        return progress.headlines(history)
-
-    @classmethod
-    def changes(cls, history: History[Self]) -> Iterable[Change]:
-        """The same at the start and now."""
-        return progress.changes(history)
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterable[Section]:

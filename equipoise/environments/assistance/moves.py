@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from equipoise.environments.assistance.measure_readers import ends
 from equipoise.environments.assistance.record import ActionShares, AssistanceRecord
 from equipoise.evaluation.measures import History
 from equipoise.report.figures import names_axis
@@ -39,7 +38,7 @@ def moves_section(history: History[AssistanceRecord]) -> Section:
 
 def question_shares(history: History[AssistanceRecord]) -> dict[str, ActionShares]:
     """Question and generation, to read -> the shares; the first generation and the last."""
-    measured = ends(history)
+    measured = history.ends
     questions = dict.fromkeys(
         question for measurement in measured for question in measurement.measures.actions
     )

@@ -122,3 +122,43 @@ class AssistanceRecord(Measures, frozen=True, kw_only=True, omit_defaults=True):
     beaten: dict[str, float]
     front: list[str] = msgspec.field(default_factory=list)
     hypervolume: float | None = None
+
+    @property
+    def user(self) -> Estimate:
+        """The utility to the user, under the name that it has of a single data set."""
+        return self.utilities.user
+
+    @property
+    def llm(self) -> Estimate:
+        """The utility to the model."""
+        return self.utilities.llm
+
+    @property
+    def quality_user(self) -> Estimate:
+        """Quality of the response to the user."""
+        return self.rates.quality_user
+
+    @property
+    def quality_llm(self) -> Estimate:
+        """Quality of the response to the model."""
+        return self.rates.quality_llm
+
+    @property
+    def format(self) -> Estimate:
+        """Share of well-formed outputs."""
+        return self.rates.format
+
+    @property
+    def tokens(self) -> float | None:
+        """Mean tokens of an output."""
+        return self.length.tokens
+
+    @property
+    def response_share(self) -> float | None:
+        """The response's mean share of an output's characters."""
+        return self.length.response_share
+
+    @property
+    def quality_per_1000_tokens(self) -> float | None:
+        """Quality to the model for a thousand tokens."""
+        return self.length.quality_per_1000_tokens

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.environments.assistance.measure_readers import ends
 from equipoise.environments.assistance.record import AssistanceRecord
 from equipoise.evaluation.measures import History
 from equipoise.report.figures import COLOURS, MOST_POINTS
@@ -45,7 +44,7 @@ def plane_section(history: History[AssistanceRecord]) -> Section:
     """Each prompt as a point of both utilities, at the start and now; other runs beside it."""
     series = [
         UtilityPoints.of(f"generation {measurement.generation}", measurement.measures)
-        for measurement in ends(history)
+        for measurement in history.ends
     ]
     series += [
         UtilityPoints.of(name, measurement.measures) for name, measurement in history.beside.items()

@@ -1,100 +1,72 @@
-"""The section on welfare: utilities, form, quality and length over the generations, and each data
-set by itself.
+"""The numbers that matter of an assistant, and the section on its welfare: utilities, form, quality
+and length over the generations, and each data set by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from equipoise.environments.assistance.headline_measures import (
-    quality_per_token,
-    response_share,
-    tokens,
-)
-from equipoise.environments.assistance.measure_readers import (
-    Measured,
-    Reader,
-    curve,
-    drawn,
-    ends,
-    exact,
-    known,
-)
 from equipoise.environments.assistance.record import AssistanceRecord, SourceMeasures
-from equipoise.evaluation.measures import Estimate, History
-from equipoise.report.figures import bars, curve_figure, lines_figure
-from equipoise.report.section import Curve, Curves, Figure, Section, Table, number
+from equipoise.evaluation.measures import History, Measurement, Quantity, curves
+from equipoise.report.figures import bars, group_figure, lines_figure
+from equipoise.report.section import Curves, Figure, Section, Table
 
-
-@dataclass(frozen=True, slots=True)
-class CurveGroup:
-    """Measures that share an axis: name -> how each is read."""
-
-    title: str
-    unit: str
-    note: str
-    readers: dict[str, Reader]
-
-
-GROUPS = (
-    CurveGroup(
-        "Welfare and both utilities",
-        "",
-        "mean over the held-out prompts",
-        {
-            "welfare": lambda record: known(record.welfare),
-            "user": lambda record: known(record.utilities.user),
-            "model": lambda record: known(record.utilities.llm),
-        },
-    ),
-    CurveGroup(
-        "Form and moves",
-        "%",
-        "right: asked back where the question is vague, answered where it is clear",
-        {
-            "right move": lambda record: known(record.right),
-            "well-formed": lambda record: known(record.rates.format),
-            "readable": lambda record: known(record.rates.readable),
-        },
-    ),
-    CurveGroup(
-        "Quality of the response",
-        "%",
-        "as the task's judge grades it",
-        {
-            "to the user": lambda record: known(record.rates.quality_user),
-            "to the model": lambda record: known(record.rates.quality_llm),
-        },
-    ),
+WELFARE = Quantity(title="welfare", read="welfare", short="welfare")
+USER = Quantity(title="utility to the user", read="user", short="user")
+MODEL = Quantity(title="utility to the model", read="llm", short="model")
+RIGHT = Quantity(title="right moves", read="right", unit="%", short="right move")
+FORM = Quantity(title="well-formed answers", read="format", unit="%", short="well-formed")
+READABLE = Quantity(title="readable answers", read="rates.readable", unit="%", short="readable")
+QUALITY_USER = Quantity(
+    title="quality to the user", read="quality_user", unit="%", short="to the user"
 )
-SINGLE = (
-    ("Tokens of an answer", "", tokens, "mean over the answers"),
-    ("Answer score per 1000 tokens", "", quality_per_token, "quality to the model"),
-    ("Response's share of the answer", "%", response_share, "of its characters"),
-    (
-        "Hypervolume",
-        "",
-        lambda record: exact(record.hypervolume),
-        "area above (0, 0) that the prompts' points dominate",
-    ),
+QUALITY_MODEL = Quantity(
+    title="quality to the model", read="quality_llm", unit="%", short="to the model"
 )
+TOKENS = Quantity(title="tokens of an answer", read="tokens", higher_is_better=False)
+QUALITY_PER_TOKEN = Quantity(title="answer score per 1000 tokens", read="quality_per_1000_tokens")
+RESPONSE_SHARE = Quantity(title="response's share of the answer", read="response_share", unit="%")
+HYPERVOLUME = Quantity(title="hypervolume", read="hypervolume")
+
+QUANTITIES = (WELFARE, USER, MODEL, RIGHT, FORM, TOKENS, QUALITY_PER_TOKEN, RESPONSE_SHARE)
+"""The headlines of a run."""
+
+ALONE = (
+    (TOKENS, "mean over the answers"),
+    (QUALITY_PER_TOKEN, "quality to the model"),
+    (RESPONSE_SHARE, "of its characters"),
+    (HYPERVOLUME, "area above (0, 0) that the prompts' points dominate"),
+)
+"""(what has a figure of its own, what it is)."""
+
+SOURCE_COLUMNS = {
+    "welfare": WELFARE,
+    "user": USER,
+    "model": MODEL,
+    "quality model": QUALITY_MODEL,
+    "format": FORM,
+    "right": RIGHT,
+    "tokens": TOKENS,
+    "score per 1000 tokens": QUALITY_PER_TOKEN,
+    "response share": RESPONSE_SHARE,
+}
+"""Heading -> the quantity of each data set below it; only welfare has room for its interval."""
 
 
 def welfare_section(history: History[AssistanceRecord]) -> Section:
     """Welfare, utilities, form, actions and length over the measured generations."""
-    measured = history.measurements
     blocks: list[Figure | Table] = [
         lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
-        for group in curve_groups(measured)
+        for group in curve_groups(history)
     ]
-    blocks += map(curve_figure, single_curves(measured))
-    rows = source_rows(ends(history))
+    blocks += [group_figure(group) for group in single_curves(history)]
+    rows = source_rows(history.ends)
     if len({row[0] for row in rows}) > 1:
         columns = ("data set", "generation", *SOURCE_COLUMNS)
         blocks.append(Table(columns, rows, "Each data set"))
-    if measured and measured[-1].measures.beaten:
-        blocks.append(_beaten(measured[-1].measures))
+    if history.last is not None and history.last.measures.beaten:
+        blocks.append(_beaten(history.last.measures))
     if not blocks:
         return Section("welfare", "Welfare", reason="the assistant has not been measured yet")
     lead = (
@@ -104,35 +76,41 @@ def welfare_section(history: History[AssistanceRecord]) -> Section:
     return Section("welfare", "Welfare", tuple(blocks), lead)
 
 
-def curve_groups(measured: Measured) -> Iterator[Curves]:
-    """The curves of GROUPS that have a point."""
-    for group in GROUPS:
-        curves = drawn(
-            curve(name, group.unit, measured, read) for name, read in group.readers.items()
-        )
-        if curves:
-            yield Curves(group.title, group.unit, curves, group.note)
+def curve_groups(history: History[AssistanceRecord]) -> list[Curves]:
+    """The curves that share an axis, where there is a point."""
+    groups = (
+        curves(
+            history,
+            *(WELFARE, USER, MODEL),
+            title="Welfare and both utilities",
+            note="mean over the held-out prompts",
+        ),
+        curves(
+            history,
+            *(RIGHT, FORM, READABLE),
+            title="Form and moves",
+            note="right: asked back where the question is vague, answered where it is clear",
+        ),
+        curves(
+            history,
+            *(QUALITY_USER, QUALITY_MODEL),
+            title="Quality of the response",
+            note="as the task's judge grades it",
+        ),
+    )
+    return [group for group in groups if group.curves]
 
 
-def single_curves(measured: Measured) -> tuple[Curve, ...]:
-    """The curves of measures with an axis of their own."""
-    return drawn(curve(title, unit, measured, read, note) for title, unit, read, note in SINGLE)
+def single_curves(history: History[AssistanceRecord]) -> list[Curves]:
+    """The curves with an axis of their own."""
+    groups = [
+        curves(history, quantity, title=quantity.title.capitalize(), note=note)
+        for quantity, note in ALONE
+    ]
+    return [group for group in groups if group.curves]
 
 
-SOURCE_COLUMNS = (
-    "welfare",
-    "user",
-    "model",
-    "quality model",
-    "format",
-    "right",
-    "tokens",
-    "score per 1000 tokens",
-    "response share",
-)
-
-
-def source_rows(measured: Measured) -> tuple[tuple[str, ...], ...]:
+def source_rows(measured: Sequence[Measurement[AssistanceRecord]]) -> tuple[tuple[str, ...], ...]:
     """(data set, generation, SOURCE_COLUMNS …) to read, ordered."""
     numbers = {
         (source, measurement.generation): of_source
@@ -145,29 +123,9 @@ def source_rows(measured: Measured) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _cells(numbers: SourceMeasures) -> Sequence[str]:
-    return (
-        _with_interval(numbers.welfare),
-        _mean(numbers.user),
-        _mean(numbers.llm),
-        _mean(numbers.quality_llm, "%"),
-        _mean(numbers.format, "%"),
-        _mean(numbers.right, "%"),
-        number(numbers.tokens),
-        number(numbers.quality_per_1000_tokens),
-        number(numbers.response_share, "%"),
-    )
-
-
-def _with_interval(estimate: Estimate) -> str:
-    interval = known(estimate)
-    return "–" if interval is None else interval.text()
-
-
-def _mean(estimate: Estimate, unit: str = "") -> str:
-    """Without its interval, for want of room."""
-    interval = known(estimate)
-    return "–" if interval is None else number(interval.mean, unit)
+def _cells(numbers: SourceMeasures) -> list[str]:
+    others = list(SOURCE_COLUMNS.values())[1:]
+    return [WELFARE.cell(numbers), *(quantity.cell(numbers, brief=True) for quantity in others)]
 
 
 def _beaten(record: AssistanceRecord) -> Figure:

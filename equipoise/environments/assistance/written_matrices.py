@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from equipoise.environments.assistance.measure_readers import Measured, Reader, curve, drawn, exact
 from equipoise.environments.assistance.payoff_matrix import ACTIONS, QUESTION_TYPES, Cell, cell_name
 from equipoise.environments.assistance.record import ActualPay, AssistanceRecord, WrittenGames
 from equipoise.environments.assistance.written_game import GIVEN
-from equipoise.evaluation.measures import History
+from equipoise.evaluation.measures import History, Quantity, curves
 from equipoise.report.figures import heat_map, lines_figure
 from equipoise.report.section import Curves, Figure, Section, Table, number
 
@@ -44,7 +43,7 @@ def written_section(history: History[AssistanceRecord]) -> Section:
         blocks.append(_pay_table(games))
     blocks += [
         lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
-        for group in consistency_curves(history.measurements)
+        for group in consistency_curves(history)
     ]
     lead = (
         f"Of {number(games.matrices)} readable matrices of the last generation. Rows "
@@ -148,30 +147,34 @@ def _pay_cells(written: Cell | None, actual: ActualPay) -> tuple[str, ...]:
     )
 
 
-def consistency_curves(measured: Measured) -> Iterator[Curves]:
+def consistency_curves(history: History[AssistanceRecord]) -> Iterator[Curves]:
     """Share of choices that follow from the written game: in all of it, and in the rest of it that
     the question leaves.
     """
     solutions = dict.fromkeys(
-        solution for measurement in measured for solution in measurement.measures.written.consistent
+        solution
+        for measurement in history.measurements
+        for solution in measurement.measures.written.consistent
     )
-    whole = [name for name in solutions if not name.endswith(GIVEN)]
-    given = [name for name in solutions if name.endswith(GIVEN)]
+    whole = [_consistency(name) for name in solutions if not name.endswith(GIVEN)]
+    given = [_consistency(name) for name in solutions if name.endswith(GIVEN)]
     note = (
         "share of the written matrices whose chosen cell is one that this solution of "
         "that very game names"
     )
-    for title, names, which in (
+    for title, quantities, which in (
         ("Choices that follow from the written game", whole, "of all six cells"),
         ("Choices that follow, the question given", given, "of the three cells of its row"),
     ):
-        curves = drawn(
-            curve(name.removesuffix(GIVEN).replace("_", " "), "%", measured, _consistency(name))
-            for name in names
-        )
-        if curves:
-            yield Curves(title, "%", curves, f"{note}, {which}")
+        if quantities:
+            yield curves(history, *quantities, title=title, note=f"{note}, {which}")
 
 
-def _consistency(solution: str) -> Reader:
-    return lambda record: exact(record.written.consistent.get(solution))
+def _consistency(solution: str) -> Quantity:
+    name = solution.removesuffix(GIVEN).replace("_", " ")
+    return Quantity(
+        title=f"choices that follow from {name}",
+        read=lambda record: record.written.consistent.get(solution),
+        unit="%",
+        short=name,
+    )

@@ -8,7 +8,6 @@ import pytest
 from recorded_run import estimate
 
 from equipoise.environments.assistance.game import Assistance
-from equipoise.environments.assistance.measure_readers import known
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.moves import question_shares
 from equipoise.environments.assistance.utility_plane import UtilityPoints
@@ -20,7 +19,7 @@ from equipoise.environments.assistance.welfare_section import (
 )
 from equipoise.environments.assistance.written_matrices import consistency_curves
 from equipoise.errors import RunError
-from equipoise.evaluation.measures import Estimate, History, Measurement
+from equipoise.evaluation.measures import Estimate, History, Measurement, Quantity
 
 
 def measurement(t, facts=None):
@@ -84,11 +83,11 @@ def test_before_the_first_measurement_there_is_nothing():
 
 
 def test_curves_leave_out_what_was_not_measured(measured):
-    groups = {group.name: group for group in curve_groups(measured.measurements)}
+    groups = {group.name: group for group in curve_groups(measured)}
     welfare, user, model = groups["Welfare and both utilities"].curves
     assert welfare.x == user.x == model.x == (0.0, 2.0, 4.0) and welfare.mean == (0.35, 0.41, 0.47)
     assert welfare.low[0] == pytest.approx(0.3)
-    whole, given = consistency_curves(measured.measurements)
+    whole, given = consistency_curves(measured)
     chosen = whole.curves
     assert [curve.name for curve in given.curves] == ["nash"] and given.curves[0].mean == (
         1.0,
@@ -98,11 +97,11 @@ def test_curves_leave_out_what_was_not_measured(measured):
     assert [curve.name for curve in chosen] == ["sum", "nash"] and chosen[1].mean[
         -1
     ] == pytest.approx(0.8)
-    names = [curve.name for curve in single_curves(measured.measurements)]
+    names = [group.name for group in single_curves(measured)]
     assert names[-1] == "Hypervolume"
     none = assistance_run.measured(0) | {"right": estimate(None), "length": {}}
-    bare = (measurement(0, none),)
-    assert [curve.name for curve in single_curves(bare)] == ["Hypervolume"]
+    bare = history(measurement(0, none))
+    assert [group.name for group in single_curves(bare)] == ["Hypervolume"]
     assert "right move" not in [
         curve.name for group in curve_groups(bare) for curve in group.curves
     ]
@@ -143,10 +142,10 @@ def test_moves_and_sources_are_of_both_ends(measured):
     )
 
 
-def test_missing_means_are_missing():
+def test_missing_means_are_missing(measured):
     nothing = Estimate(None, None, None, 0)
     assert math.isnan(nothing.interval.mean)
-    assert known(nothing) is None
+    assert Quantity(title="nothing", read=lambda record: nothing).values(measured) == [{}] * 3
 
 
 def test_without_points_a_run_cannot_stand_beside_another():
