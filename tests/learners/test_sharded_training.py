@@ -15,7 +15,7 @@ ON_CPU = """
 import sys, torch
 from pathlib import Path
 from accelerate import PartialState
-from equipoise.learners import answer_trainer, worker
+from equipoise.learners import answer_trainer, training_worker
 
 torch.set_num_threads(1)
 torch.distributed.init_process_group("gloo")
@@ -39,7 +39,7 @@ def sharded(self, *args, **kwargs):
     return save(self, *args, **kwargs)
 save = answer_trainer.AnswerTrainer.save_whole
 answer_trainer.AnswerTrainer.save_whole = sharded
-worker.main(Path(sys.argv[1]))
+training_worker.main(Path(sys.argv[1]))
 """
 
 
