@@ -46,7 +46,8 @@ def episodes(
     judgement has, EquipoiseError for a term that has not one finite number for each text.
     """
     own = _moves(matches, learner)
-    made = [move for move in own if _succeeded(move.turn)]
+    sampled = [move for move in own if move.turn.move.finish != "error"]
+    made = [move for move in sampled if move.turn.move.token_ids]
     later = _later(own)
     dropped = Counter({"failed": len(own) - len(made)})
     paid: list[Episode] = []
@@ -90,10 +91,6 @@ def _later(moves: Sequence[MoveMade]) -> dict[tuple[str, int], int]:
     return later
 
 
-def _succeeded(turn: Turn) -> bool:
-    return turn.move.finish != "error" and bool(turn.move.token_ids)
-
-
 def _episode(move: MoveMade, learner: PlayerId, role: str, parts: dict[str, float]) -> Episode:
     match, place, turn = move
     chat = [(message.role, message.content) for message in turn.view.messages]
@@ -115,16 +112,12 @@ def _shaped(
     """For each move, term -> its addition to the reward; terms of one name are summed."""
     shaped: list[dict[str, float]] = [{} for _ in made]
     for term in terms:
-        rows = [n for n, move in enumerate(made) if _has_role(move, game, term.role)]
+        rows = [n for n, move in enumerate(made) if game.role(move.turn.seat) == term.role]
         moves = [made[row] for row in rows]
         values = _values(term, moves, prompts)
         for row, value in zip(rows, values, strict=True):
             shaped[row][term.name] = shaped[row].get(term.name, 0.0) + value
     return shaped
-
-
-def _has_role(move: MoveMade, game: Game, role: str) -> bool:
-    return game.role(move.turn.seat) == role
 
 
 def _values(term: Term, moves: Sequence[MoveMade], prompts: Mapping[str, Prompt]) -> list[float]:

@@ -4,7 +4,7 @@ not drown one that pays little.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 import msgspec
@@ -58,41 +58,27 @@ def normalise(values_B: ArrayLike, groups_B: ArrayLike, method: Method) -> np.nd
     result_B = values_B.copy()
     if method == "none":
         return result_B
-    constant, apply = _METHODS[method]
     for group in np.unique(groups_B):
         in_group_B = groups_B == group
-        value_G = values_B[in_group_B]
-        result_B[in_group_B] = constant if np.ptp(value_G) == 0 else apply(value_G)
+        result_B[in_group_B] = _normalise_group(values_B[in_group_B], method)
     return result_B
 
 
-def _z_score(value_G: np.ndarray) -> np.ndarray:
-    return (value_G - value_G.mean()) / value_G.std()
-
-
-def _min_max(value_G: np.ndarray) -> np.ndarray:
-    return (value_G - value_G.min()) / np.ptp(value_G)
-
-
-def _robust_z(value_G: np.ndarray) -> np.ndarray:
-    deviation_G = value_G - np.median(value_G)
-    distance_G = np.abs(deviation_G)
-    return deviation_G / (MAD * np.median(distance_G) or MEAN_AD * distance_G.mean())
-
-
-def _rank(value_G: np.ndarray) -> np.ndarray:
+def _normalise_group(value_G: np.ndarray, method: Method) -> np.ndarray:
+    if np.ptp(value_G) == 0:
+        return np.full(len(value_G), 0.0 if method in ("z_score", "robust_z") else 0.5)
+    if method == "z_score":
+        return (value_G - value_G.mean()) / value_G.std()
+    if method == "min_max":
+        return (value_G - value_G.min()) / np.ptp(value_G)
+    if method == "robust_z":
+        deviation_G = value_G - np.median(value_G)
+        distance_G = np.abs(deviation_G)
+        return deviation_G / (MAD * np.median(distance_G) or MEAN_AD * distance_G.mean())
+    assert method == "rank"
     from scipy.stats import rankdata  # here: it takes a second to import
 
     return (rankdata(value_G) - 1) / (len(value_G) - 1)
-
-
-# method -> (the value of a group without width, the function for any other group)
-_METHODS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
-    "z_score": (0.0, _z_score),
-    "min_max": (0.5, _min_max),
-    "robust_z": (0.0, _robust_z),
-    "rank": (0.5, _rank),
-}
 
 
 class Normalising(Settings):
@@ -176,7 +162,6 @@ def _with_reward(episode: Episode, reward: float) -> Episode:
 
 
 def _side(utilities: Sequence[Mapping[str, float]], side: str) -> np.ndarray:
-    """The side's utility of each move, [B]."""
     for row in utilities:
         if side not in row:
             known = ", ".join(sorted(row))

@@ -280,10 +280,6 @@ def _widest(pairs: Sequence[Pair], per_prompt: int | None) -> set[str]:
         by_prompt.setdefault(pair.prompt, []).append(pair)
     kept: set[str] = set()
     for group in by_prompt.values():
-        widest = sorted(group, key=lambda pair: (-_gap(pair), pair.id))
+        widest = sorted(group, key=lambda pair: (pair.rejected_score - pair.chosen_score, pair.id))
         kept.update(pair.id for pair in widest[:per_prompt])
     return kept
-
-
-def _gap(pair: Pair) -> float:
-    return pair.chosen_score - pair.rejected_score

@@ -118,4 +118,6 @@ class PreferenceLoss(Component):
 
     @abstractmethod
     def metrics(self, batch: PairBatch) -> dict[str, torch.Tensor]:
-        """Numbers to log, each [B], detached: `margin`, `accuracy`, rewards."""
+        """Numbers to log, [B], detached: `margin` (the residual, nats), `accuracy` (margin > 0),
+        `chosen_reward` and `rejected_reward`.
+        """

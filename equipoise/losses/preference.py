@@ -434,7 +434,6 @@ class MNPOReleased(ResidualLoss):
         return INTENDED if self.weights == "intended" else (1.0,) * self.max_history
 
     def scored_against(self, pool: OpponentPool) -> Shares:
-        """π_t."""
         return [(pool.current, 1.0)]
 
     def opponents(self, pool: OpponentPool) -> Shares:

@@ -161,9 +161,6 @@ class ResidualLoss(PreferenceLoss):
         return scale * chosen_B, scale * rejected_B
 
     def metrics(self, batch: PairBatch) -> dict[str, torch.Tensor]:
-        """`margin` (the residual, nats), `accuracy` (margin > 0), `chosen_reward` and
-        `rejected_reward`; [B], detached.
-        """
         margin_B = self.residual_B(batch).detach()
         chosen_B, rejected_B = self.rewards(batch)
         return {

@@ -160,9 +160,7 @@ class SelfBleu:
         """
         if not self._count:
             return np.zeros(len(texts))
-        reading = _Reading(
-            self.orders, self._token, self._start, self._times, self._places, self._sharers
-        )
+        reading = _Reading(self)
         total = {
             text: reading.total(
                 [self._ids.get(spelling, UNKNOWN) for spelling in self._words(text)]
@@ -221,20 +219,12 @@ class SelfBleu:
 class _Reading:
     """An index while a batch is scored, with look-ups that several texts share."""
 
-    def __init__(
-        self,
-        orders: Sequence[int],
-        token: array[int],
-        start: array[int],
-        times: array[int],
-        places: list[array[int]],
-        sharers: list[list[array[int]]],
-    ) -> None:
-        self.orders, self.places, self.sharers = orders, places, sharers
-        self.token_T = np.frombuffer(token, np.intc)
-        self.start_R = np.frombuffer(start, np.intc)
-        self.times_R = np.frombuffer(times, np.intc)
-        words_R = np.diff(self.start_R, append=len(token)) - 1
+    def __init__(self, index: SelfBleu) -> None:
+        self.orders, self.places, self.sharers = index.orders, index._places, index._sharers
+        self.token_T = np.frombuffer(index._token, np.intc)
+        self.start_R = np.frombuffer(index._start, np.intc)
+        self.times_R = np.frombuffer(index._times, np.intc)
+        words_R = np.diff(self.start_R, append=len(index._token)) - 1
         self.length_L, self.length_R = np.unique(words_R, return_inverse=True)
         # Length of the hypothesis -> times · brevity penalty.
         self.weight_R: dict[int, np.ndarray] = {}

@@ -264,7 +264,6 @@ def _cross_entropy(
 
 
 def _fit(data: _Design, strength: float) -> np.ndarray:
-    """The weights of the features at this strength."""
     feature, won, weight = _doubled(data)
     model = _sklearn("linear_model").LogisticRegression(C=strength, l1_ratio=1.0, **SOLVER)
     return model.fit(feature, won, sample_weight=weight).coef_[0]

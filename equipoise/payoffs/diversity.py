@@ -137,10 +137,7 @@ class MeanCosine:
     """
 
     def __init__(self, embed: Embed = hash_vectors, window: int | None = None) -> None:
-        """`embed`: texts -> vectors [B, D] of any length.
-
-        Raises ValueError for a window below 1.
-        """
+        """`embed`: texts -> vectors [B, D]. Raises ValueError for a window below 1."""
         if window is not None and window < 1:
             raise ValueError(f"window = {window}: it must be at least 1, or None for all texts")
         self.embed, self.window = embed, window
@@ -167,7 +164,6 @@ class MeanCosine:
         self._sum_D = sum_D
 
     def _within(self, window: int, sum_D: np.ndarray, vector_BD: np.ndarray) -> np.ndarray:
-        """The sum of the newest vectors alone."""
         self._newest.extend(vector_BD)
         while len(self._newest) > window:
             sum_D = sum_D - self._newest.popleft()

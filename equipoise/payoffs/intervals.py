@@ -52,7 +52,6 @@ class Interval:
 
 
 def _norm(share: float) -> float:
-    """The standard normal quantile."""
     # Not from scipy.stats, which takes a second to import.
     from scipy.special import ndtri
 

@@ -122,7 +122,6 @@ def nash_bargaining(
 
 
 def _sides(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
-    """Both as floats of one shape."""
     if not 0 <= weight <= 1:
         raise ValueError(f"weight is the user's share, in [0, 1]; it is {weight}")
     user, llm = np.broadcast_arrays(np.asarray(user, float), np.asarray(llm, float))
@@ -161,7 +160,6 @@ class CobbDouglas(Welfare):
     weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        """user^w · llm^(1 − w)."""
         return cobb_douglas(user, llm, self.weight)
 
 
@@ -173,7 +171,6 @@ class Utilitarian(Welfare):
     weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        """w·user + (1 − w)·llm."""
         return utilitarian(user, llm, self.weight)
 
 
@@ -184,7 +181,6 @@ class Egalitarian(Welfare):
     signed: ClassVar[bool] = True
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        """min(user, llm)."""
         return egalitarian(user, llm)
 
 
@@ -198,7 +194,6 @@ class CES(Welfare):
     weight: float = Field(0.5, ge=0, le=1, description="the user's weight; the model's is the rest")
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        """(w·user^ρ + (1 − w)·llm^ρ)^(1/ρ)."""
         return ces(user, llm, self.rho, self.weight)
 
 
@@ -209,7 +204,6 @@ class UserOnly(Welfare):
     signed: ClassVar[bool] = True
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        """user."""
         return user_only(user, llm)
 
 
@@ -220,7 +214,6 @@ class LLMOnly(Welfare):
     signed: ClassVar[bool] = True
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        """llm."""
         return llm_only(user, llm)
 
 
@@ -234,5 +227,4 @@ class NashBargaining(Welfare):
     )
 
     def value(self, user: ArrayLike, llm: ArrayLike) -> np.ndarray:
-        """(user − d_user)·(llm − d_llm), 0 where a side does not gain."""
         return nash_bargaining(user, llm, self.disagreement)

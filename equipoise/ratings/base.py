@@ -59,7 +59,10 @@ class Ratings(Component):
 
     @abstractmethod
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears in `outcomes`, highest first."""
+        """Ratings of every player that appears in `outcomes`, highest first.
+
+        Raises DataError for an impossible outcome.
+        """
 
     def initial_ratings(self, names: Sequence[str]) -> dict[str, float]:
         """The ratings of `names` before the first generation; {} where all start alike."""

@@ -56,10 +56,6 @@ class Elo(Ratings):
     )
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first.
-
-        Raises DataError for an impossible outcome.
-        """
         counts = count_outcomes(outcomes)
         if len(counts.names) < 2:
             value_N = np.full(len(counts.names), self.initial)

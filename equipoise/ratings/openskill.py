@@ -45,10 +45,6 @@ class OpenSkill(Ratings):
     passes: int = Field(10, ge=2, description="shuffled passes through the matches")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first.
-
-        Raises DataError for an impossible outcome.
-        """
         counts = count_outcomes(outcomes)
         if not counts.names:
             return []

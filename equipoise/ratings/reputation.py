@@ -128,7 +128,6 @@ class Reputation(Ratings):
         )
 
     def _scaled(self, names: Sequence[str], task_scores: Mapping[str, float]) -> dict[str, float]:
-        """Task scores as initial reputations."""
         missing = [repr(name) for name in names if name not in task_scores]
         if missing:
             raise ConfigError(
@@ -178,7 +177,8 @@ class Reputation(Ratings):
             factors = player_weights(self.scores, iteration, ends, self.until)
             weights = {**factors, **self.weights}
             duels = [duel for duel in generation if duel[2]]
-            start = self._next_iteration(state)
+            changes = dict.fromkeys(names, ()) if self.fresh_changes else state.changes
+            start = replace(state, duels=0, changes=changes)
             state = self._after(start, duels, weights)
             ends.append(state.ratings)
         samples = self._resampled(start, duels, weights, seed)
@@ -192,11 +192,6 @@ class Reputation(Ratings):
             rated.append(Rating(name, value, min(low, value), max(high, value)))
         return sorted(rated, key=lambda rating: -rating.value)
 
-    def _next_iteration(self, state: State) -> State:
-        """The state at the start of the iteration after `state`."""
-        changes = dict.fromkeys(state.ratings, ()) if self.fresh_changes else None
-        return replace(state, duels=0, changes=changes or state.changes)
-
     def initial_ratings(self, names: Sequence[str]) -> dict[str, float]:
         """The reputations of `names` before the first duel, which already rule the first matching.
         Raises as `init`.
@@ -206,7 +201,6 @@ class Reputation(Ratings):
     def _resampled(
         self, start: State, duels: Sequence[Duel], weights: Mapping[str, float], seed: int
     ) -> list[Mapping[str, float]]:
-        """The reputations after each of the bootstrap samples of `duels`."""
         if not duels:
             return []
         rng = generator(seed, "reputation")
@@ -215,7 +209,6 @@ class Reputation(Ratings):
         return [self._after(start, sample, weights).ratings for sample in samples]
 
     def _after(self, state: State, duels: Sequence[tuple], weights: Mapping[str, float]) -> State:
-        """The state after `duels` in order."""
         ratings = dict(state.ratings)
         deviations = dict(state.deviations)
         changes = dict(state.changes)
@@ -345,7 +338,6 @@ def player_weights(
 
 
 def _upwards(ratings: Mapping[str, float]) -> list[str]:
-    """Names, lowest-rated first."""
     return sorted(ratings, key=lambda name: (ratings[name], name))
 
 

@@ -157,10 +157,6 @@ class AlphaRank(Solver):
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N of a population against itself.
-
-        Raises ValueError for pay-offs that are not square or not finite.
-        """
         return alpha_rank(payoff_NN, alpha=self.alpha, members=self.members, epsilon=self.epsilon)
 
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> Mixtures:

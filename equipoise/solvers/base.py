@@ -37,7 +37,10 @@ class Solver(Component):
 
     @abstractmethod
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N, non-negative and summing to one."""
+        """mixture_N, non-negative and summing to one.
+
+        Raises ValueError for pay-offs that are not square or not finite.
+        """
 
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """A mixture for each role of a game in which every role has players of its own.

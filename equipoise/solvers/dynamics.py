@@ -308,7 +308,6 @@ class Dynamic(Solver):
         """The dynamic on a square, finite matrix."""
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N. Raises ValueError for pay-offs that are not square or not finite."""
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         return self.play(payoff_NN).pick(self.iterate).row_A
 
@@ -347,7 +346,6 @@ class Fictitious(Solver):
     steps: int = Field(20_000, ge=1, description="rounds")
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N. Raises ValueError for pay-offs that are not square or not finite."""
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         return fictitious_play(payoff_NN, payoff_NN.T, steps=self.steps).average.row_A
 

@@ -103,15 +103,10 @@ class ProjectedReplicator(Solver):
     )
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N of a population against itself.
-
-        Raises ValueError for pay-offs that are not square or not finite.
-        """
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         return self.solve_roles([payoff_NN, payoff_NN.T])[0]
 
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> Mixtures:
-        """A mixture for each role. Raises ValueError for pay-offs that do not fit."""
         tensors = checked_role_payoffs(payoffs)
         played = projected_replicator(
             tensors,
