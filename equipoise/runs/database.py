@@ -223,8 +223,8 @@ class Database:
         # A cursor itself would be closed with this generator, after its database.
         yield from map(tuple, self._db.execute(query, values))
 
-    def _records(self, kind: type[T], query: str, values: Sequence[Any] = ()) -> Iterator[T]:
-        """The records that a query for one column finds."""
+    def records(self, kind: type[T], query: str, values: Sequence[Any] = ()) -> Iterator[T]:
+        """The records of the one column that a query reads."""
         decode = msgspec.json.Decoder(kind).decode
         for (record,) in self._db.execute(query, values):
             yield decode(record)

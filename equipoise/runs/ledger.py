@@ -63,15 +63,6 @@ class Birth(NamedTuple):
     facts: dict[str, Any]
 
 
-class JudgedPart(NamedTuple):
-    """The numbers of judgements of a part of the matches: all, and those with scores."""
-
-    split: str
-    generation: int
-    judgements: int
-    judged: int
-
-
 class Ledger(Database):
     """The records of one run."""
 
@@ -213,7 +204,7 @@ class Ledger(Database):
             where = "split = ? AND generation = ?"
             values = [split, generation]
         query = f"SELECT record FROM {table} WHERE {where} ORDER BY rowid LIMIT ?"
-        return list(self._records(kind, query, (*values, limit)))
+        return list(self.records(kind, query, (*values, limit)))
 
     def matches_of(self, ids: Iterable[str]) -> dict[str, Match]:
         """These matches, by id."""
@@ -248,30 +239,17 @@ class Ledger(Database):
         for (record,) in self._rows_among(query, matches):
             yield decode(record)
 
-    def unjudged_count(self) -> int:
-        """The number of judgements without scores."""
-        query = "SELECT count(*) FROM judgements WHERE judged = 0"
-        return self._db.execute(query).fetchone()[0]
-
-    def judgement_counts(self) -> list[JudgedPart]:
-        """The number of judgements of each split and generation."""
-        query = (
-            "SELECT split, generation, count(*), sum(judged) FROM judgements "
-            "GROUP BY split, generation"
-        )
-        return [JudgedPart(*row) for row in self.rows(query)]
-
     # -- what learners are taught
 
     def pairs(self, generation: int, learner: PlayerId) -> list[Pair]:
         """The pairs that `learner` was taught in `generation`, in order of writing."""
         query = "SELECT record FROM pairs WHERE generation = ? AND learner = ? ORDER BY rowid"
-        return list(self._records(Pair, query, (generation, str(learner))))
+        return list(self.records(Pair, query, (generation, str(learner))))
 
     def episodes(self, learner: PlayerId) -> list[Episode]:
         """The moves of `learner` with their rewards, in order of writing."""
         query = "SELECT record FROM episodes WHERE learner = ? ORDER BY rowid"
-        return list(self._records(Episode, query, (str(learner),)))
+        return list(self.records(Episode, query, (str(learner),)))
 
     def logprobs(
         self, player: PlayerId, encoding: str, texts: Sequence[str]
@@ -316,7 +294,7 @@ class Ledger(Database):
     def benchmark_scores(self, stage: str) -> list[ItemScores]:
         """The scores of each answer in the stage of this key; empty where none is recorded."""
         query = "SELECT record FROM benchmark_scores WHERE stage = ? ORDER BY rowid"
-        return list(self._records(ItemScores, query, (stage,)))
+        return list(self.records(ItemScores, query, (stage,)))
 
     def has_begun(self) -> bool:
         """True if anything was played, paid for, or made."""

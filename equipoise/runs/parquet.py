@@ -118,9 +118,7 @@ def _episodes(ledger: Ledger) -> Iterator[Row]:
 
 
 def _all_matches(ledger: Ledger) -> Iterator[Match]:
-    decode = msgspec.json.Decoder(Match).decode
-    for (record,) in ledger.rows("SELECT record FROM matches ORDER BY rowid"):
-        yield decode(record)
+    return ledger.records(Match, "SELECT record FROM matches ORDER BY rowid")
 
 
 def _matches(ledger: Ledger) -> Iterator[Row]:
@@ -154,9 +152,7 @@ def _turns(ledger: Ledger) -> Iterator[Row]:
 
 
 def _all_judgements(ledger: Ledger) -> Iterator[Judgement]:
-    decode = msgspec.json.Decoder(Judgement).decode
-    for (record,) in ledger.rows("SELECT record FROM judgements ORDER BY rowid"):
-        yield decode(record)
+    return ledger.records(Judgement, "SELECT record FROM judgements ORDER BY rowid")
 
 
 def _votes(ledger: Ledger) -> Iterator[Row]:

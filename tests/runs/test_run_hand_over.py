@@ -6,7 +6,7 @@ from small import SMALL, settings
 from equipoise.learners.hand_over import FILE
 from equipoise.learners.preference_learner import Preference
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.training_curves import hand_over_rows
+from equipoise.runs.reading.page import hand_over_rows
 
 
 @pytest.mark.long

@@ -155,7 +155,7 @@ def faults_of_sets(config: RunConfig, sets: Sets, items: Items) -> Iterator[str]
     pool = [PlayerId(name) for name in config.players]
     for name, benchmark in sets.items():
         game = benchmark.game_played
-        context = JudgeContext(game, 0, pool, {}, Resources(), _nobody_answers)
+        context = JudgeContext(game, 0, pool, {}, Resources(), nobody_plays)
         for fault in benchmark.faults(items[name], context):
             yield f"{name}: {fault}"
         for place, player in players_in(benchmark.judge, "judge"):
@@ -176,5 +176,6 @@ def players_in(part: Any, place: str) -> Iterator[tuple[str, Player]]:
             yield from players_in(inner, f"{place}.{name}".lstrip("."))
 
 
-def _nobody_answers(player: Any) -> Any:
-    raise AssertionError("nobody is asked anything before the sets are checked")
+def nobody_plays(player: Any) -> Any:
+    """In place of the function that opens players, before a run begins."""
+    raise AssertionError("nobody is asked anything before the run begins")

@@ -13,17 +13,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, UserError
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import MatchContext
 from equipoise.models.resources import Resources
-from equipoise.players.base import Player
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
-from equipoise.runs.named_sets.set_plan import check_sets, players_in
+from equipoise.runs.named_sets.set_plan import check_sets, nobody_plays, players_in
 from equipoise.types import PlayerId, Prompt
 
 
@@ -93,7 +91,7 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
     for fault in config.evaluate.faults(config.game):
         yield f"evaluate: {fault}"
     pool = [PlayerId(name) for name in config.players]
-    context = JudgeContext(config.game, 0, pool, {}, Resources(), _nobody_plays)
+    context = JudgeContext(config.game, 0, pool, {}, Resources(), nobody_plays)
     for place, judge in {**teaching_judges(config), **_measuring_judges(config)}.items():
         for fault in judge.faults(context):
             yield f"{place}: {fault}"
@@ -114,10 +112,6 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
             limits = judge.score_range if config.utility == "score" else None
             for fault in config.loss.faults(judge.kind, limits):
                 yield f"loss: {fault}"
-
-
-def _nobody_plays(player: Player | PlayerId) -> Any:
-    raise AssertionError("nobody is asked anything before the run begins")
 
 
 def _faults_of_sets(config: RunConfig) -> Iterator[str]:

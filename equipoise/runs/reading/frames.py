@@ -99,10 +99,8 @@ def judgement_rows(run: RunDirectory, split: str | None, generation: int | None)
     texts = _prompt_texts(run.ledger)
     utility = run.settings.get("utility", "score")
     matches = {match.id: match for match in _matches(run.ledger, split, generation)}
-    decode = msgspec.json.Decoder(Judgement).decode
     query = "SELECT record FROM judgements ORDER BY rowid"
-    for (record,) in run.ledger.rows(query):
-        judgement = decode(record)
+    for judgement in run.ledger.records(Judgement, query):
         match = matches.get(judgement.match)
         if match is None:
             continue
@@ -186,19 +184,16 @@ def _ages(ledger: Ledger, generation: int) -> dict[str, int]:
 
 
 def _matches(ledger: Ledger, split: str | None, generation: int | None) -> Iterator[Match]:
-    decode = msgspec.json.Decoder(Match).decode
     query = (
         "SELECT record FROM matches WHERE (?1 IS NULL OR split = ?1) "
         "AND (?2 IS NULL OR generation = ?2) ORDER BY rowid"
     )
-    for (record,) in ledger.rows(query, (split, generation)):
-        yield decode(record)
+    return ledger.records(Match, query, (split, generation))
 
 
 def _prompt_texts(ledger: Ledger) -> dict[str, str]:
     """Prompt id -> the text of its last message."""
-    decode = msgspec.json.Decoder(Prompt).decode
-    prompts = (decode(record) for (record,) in ledger.rows("SELECT record FROM prompts"))
+    prompts = ledger.records(Prompt, "SELECT record FROM prompts")
     return {prompt.id: prompt.messages[-1].content for prompt in prompts if prompt.messages}
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
-
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import (
     History,
@@ -69,9 +67,7 @@ def stage_records(run: RunDirectory) -> list[StageRecord]:
 
 def prompts(run: RunDirectory, ids: Collection[str]) -> dict[str, Prompt]:
     """The prompts of these ids."""
-    decode = msgspec.json.Decoder(Prompt).decode
-    rows = run.ledger.rows("SELECT record FROM prompts")
-    every = (decode(record) for (record,) in rows)
+    every = run.ledger.records(Prompt, "SELECT record FROM prompts")
     return {prompt.id: prompt for prompt in every if prompt.id in ids}
 
 
@@ -83,15 +79,11 @@ def sample(run: RunDirectory, most: int = SAMPLE) -> Sample:
     total = run.ledger.counts()["matches"]
     # "g" is above every hexadecimal id.
     bound = "g" if total <= most else f"{int(most / total * 16**12):012x}"
-    match_rows = run.ledger.rows(f"SELECT record FROM matches WHERE id < '{bound}' ORDER BY rowid")
-    decode_match = msgspec.json.Decoder(Match).decode
-    matches = [decode_match(record) for (record,) in match_rows]
+    query = "SELECT record FROM matches WHERE id < ? ORDER BY rowid"
+    matches = list(run.ledger.records(Match, query, (bound,)))
     known = {match.id for match in matches}
-    judgement_rows = run.ledger.rows(
-        f"SELECT record FROM judgements WHERE match < '{bound}' ORDER BY rowid"
-    )
-    decode_judgement = msgspec.json.Decoder(Judgement).decode
-    judgements = [decode_judgement(record) for (record,) in judgement_rows]
+    query = "SELECT record FROM judgements WHERE match < ? ORDER BY rowid"
+    judgements = run.ledger.records(Judgement, query, (bound,))
     return Sample(
         matches,
         [judgement for judgement in judgements if judgement.match in known],

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from equipoise.evaluation.judge_report import judge_report
 from equipoise.evaluation.judge_sections import judge_sections
@@ -36,7 +37,7 @@ from equipoise.report.recorded_sections import (
     counts_section,
     matches_section,
 )
-from equipoise.report.section import Change, Curve, Headline, SampleSize, Section
+from equipoise.report.section import Change, Curve, Headline, SampleSize, Section, Series, number
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.exploiter import best_response, best_responses
 from equipoise.runs.ledger import MEETING
@@ -45,9 +46,13 @@ from equipoise.runs.people.vote_results import people_sections
 from equipoise.runs.reading.history import SAMPLE, history, measures_type, records
 from equipoise.runs.reading.match_cards import CARDS, match_cards, match_up_table, tokens
 from equipoise.runs.reading.totals import counts, drop_counts, stage_times
-from equipoise.runs.reading.training_curves import hand_over_rows, training_curves
 
 UNJUDGED = 0.02  # share of the answers above which the page says so first
+# Numbers that are logged by learners whose steps begin anew in each generation, and by others.
+RESTARTED = ("loss", "margin", "accuracy")
+CONTINUED = ("policy_loss", "value_loss", "kl", "grad_norm", "reward")
+
+Line = Mapping[str, Any]  # one line of metrics.jsonl
 
 
 def page(
@@ -67,6 +72,11 @@ def page(
     recorded = records(run, sample)
     size = SampleSize(len(recorded.sample.matches), recorded.sample.total)
     totals = counts(run, recorded.stages)
+    accounts = [
+        Account(name, spent.calls, spent.tokens, spent.money)
+        for name, spent in run.ledger.accounts().items()
+    ]
+    shown, content_warning = match_cards(run, measured, recorded.stages, cards)
     sections = [
         headline_section(headlines(run)),
         *_selection(run),
@@ -78,8 +88,8 @@ def page(
         *people_sections(run),
         losses_section(list(training_curves(run)), hand_over_rows(run)),
         counts_section(totals, drop_counts(recorded.stages)),
-        cost_section(_accounts(run), tokens(recorded.sample, MEETING), size, list(_durations(run))),
-        _matches(run, measured, recorded, cards, int(totals["matches"])),
+        cost_section(accounts, tokens(recorded.sample, MEETING), size, list(_durations(run))),
+        matches_section(shown, int(totals["matches"]), content_warning, kind.card_note),
         configuration_section(run.config.yaml()),
     ]
     warnings = [*kind.warnings(measured, recorded)]
@@ -88,9 +98,10 @@ def page(
             f"{totals['unjudged share']:.1%} of the answers could not be judged; they count nowhere"
         )
     now = datetime.datetime.now(datetime.UTC)
+    generation = measured.last.generation if measured.last else 0
     return Page(
         run.config.name,
-        _subtitle(run, measured),
+        f"generation {generation} of {run.config.generations}, seed {run.config.seed}",
         now.strftime("%Y-%m-%d %H:%M UTC"),
         tuple(sections),
         tuple(warnings),
@@ -113,11 +124,6 @@ def changes(run: RunDirectory) -> list[Change]:
         return []
     of_sets = benchmark_changes(list(against_start(run.ledger)))
     return [*measures_type(run).changes(measured), *of_sets]
-
-
-def _subtitle(run: RunDirectory, measured: History[Measures]) -> str:
-    generation = measured.last.generation if measured.last else 0
-    return f"generation {generation} of {run.config.generations}, seed {run.config.seed}"
 
 
 def _best_responses(run: RunDirectory) -> Iterator[Section]:
@@ -183,13 +189,6 @@ def _judges(run: RunDirectory, recorded: Records, size: SampleSize) -> Iterator[
         yield from judge_sections(reports, size)
 
 
-def _accounts(run: RunDirectory) -> list[Account]:
-    return [
-        Account(name, spent.calls, spent.tokens, spent.money)
-        for name, spent in run.ledger.accounts().items()
-    ]
-
-
 def _durations(run: RunDirectory) -> Iterator[Duration]:
     for time in stage_times(run.ledger.stages()).values():
         yield Duration(time.stage, time.seconds)
@@ -197,8 +196,67 @@ def _durations(run: RunDirectory) -> Iterator[Duration]:
             yield Duration(part, seconds, inside=time.stage)
 
 
-def _matches(
-    run: RunDirectory, measured: History[Measures], recorded: Records, most: int, total: int
-) -> Section:
-    cards, warning = match_cards(run, measured, recorded.stages, most)
-    return matches_section(cards, total, warning, measures_type(run).card_note)
+# -- curves of the optimizer steps
+
+
+def training_curves(run: RunDirectory) -> Iterator[Series]:
+    """Loss and margin over all optimizer steps, generation after generation; of policy gradients
+    what they log.
+    """
+    lines = [line for line in run.metrics() if "/learn/" in line["stage"]]
+    for learner in run.config.learning:
+        own = [line for line in lines if line["stage"].endswith(f"/learn/{learner}")]
+        with_loss = [line for line in own if "loss" in line]
+        if with_loss:
+            yield from _restarted(learner, with_loss)
+        else:
+            yield from _continued(learner, own)
+
+
+def hand_over_rows(run: RunDirectory) -> list[tuple[str, ...]]:
+    """A row for each trained player: how far it is from what was trained, or why they were not
+    compared, and how much of what was learned it plays.
+    """
+    compared = (
+        (birth.player, birth.facts)
+        for birth in run.ledger.players()
+        if "played_gap" in birth.facts or "not_compared" in birth.facts
+    )
+    return [
+        (
+            str(player),
+            facts.get("not_compared") or number(facts["played_gap"], "nats a token"),
+            number(facts.get("played_share"), "%"),
+        )
+        for player, facts in compared
+    ]
+
+
+def _restarted(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
+    """Of a learner whose steps begin anew in each generation."""
+    stages = list(dict.fromkeys(line["stage"] for line in lines))
+    for name in RESTARTED:
+        x: list[float] = []
+        y: list[float] = []
+        boundaries = []
+        before = 0.0
+        for stage in stages:
+            part = [line for line in lines if line["stage"] == stage and name in line]
+            boundaries.append(before)
+            x += [before + line.get("step", i + 1) for i, line in enumerate(part)]
+            y += [line[name] for line in part]
+            before = x[-1] if x else before
+        if x:
+            yield Series(f"{name} of {learner}", tuple(x), tuple(y), tuple(boundaries))
+
+
+def _continued(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
+    """Of a learner that counts its steps through all generations: one curve, for each of them is a
+    few steps only.
+    """
+    for name in CONTINUED:
+        part = [line for line in lines if name in line]
+        x = tuple(line.get("step", i + 1) for i, line in enumerate(part))
+        y = tuple(line[name] for line in part)
+        if x:
+            yield Series(f"{name.replace('_', ' ')} of {learner}", x, y)

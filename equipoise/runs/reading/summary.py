@@ -124,18 +124,23 @@ def progress(run: RunDirectory) -> dict[str, Any]:
     stages = run.ledger.stages()
     last = history(run).last
     generation = None if last is None else last.generation
-    times = stage_times(stages)
+    # A run of no generations is made to measure a model on named sets.
+    only_measured = run.config.generations == 0 and bool(run.ledger.stages(STAGE))
+    named_counts = counts(run, stage_records(run))
     return {
         "run": str(run.folder),
         "name": run.config.name,
         "generation": generation,
         "generations": run.config.generations,
-        "finished": generation == run.config.generations or _only_measured(run),
-        "last_stage": stages[-1][0] if stages else None,
-        **_turn([facts["learn"] for _, _, stage, facts, _ in stages if stage == "turn"]),
-        "records": _records(run),
-        "time": {name: _time(time) for name, time in times.items()},
-        "spent": _spent(run),
+        "finished": generation == run.config.generations or only_measured,
+        "last_stage": stages[-1].key if stages else None,
+        **_turn([stage.facts["learn"] for stage in stages if stage.stage == "turn"]),
+        "records": {name.replace(" ", "_"): value for name, value in named_counts.items()},
+        "time": {name: _time(time) for name, time in stage_times(stages).items()},
+        "spent": {
+            account: {"calls": spent.calls, "tokens": spent.tokens, "money": round(spent.money, 6)}
+            for account, spent in run.ledger.accounts().items()
+        },
         **_best_responses(run),
         "headlines": [asdict(line) for line in headlines(run)],
         "measured": {} if last is None else last.measures.all_numbers(),
@@ -151,17 +156,6 @@ def _best_responses(run: RunDirectory) -> dict[str, Any]:
     }
 
 
-def _only_measured(run: RunDirectory) -> bool:
-    """True for a run that was made to measure a model on named sets."""
-    return run.config.generations == 0 and bool(run.ledger.stages(STAGE))
-
-
-def _records(run: RunDirectory) -> dict[str, int | float]:
-    """The report's counts, by their names as keys."""
-    named = counts(run, stage_records(run))
-    return {name.replace(" ", "_"): value for name, value in named.items()}
-
-
 def _time(time: StageTime) -> dict[str, Any]:
     parts = {name: round(seconds, 1) for name, seconds in time.parts.items()}
     return {"seconds": round(time.seconds, 1), **({"parts": parts} if parts else {})}
@@ -171,10 +165,3 @@ def _turn(turns: list[list[str]]) -> dict[str, str]:
     """The learners of the last turn, where the turn passes on."""
     takes_turns = any(set(names) != set(turns[-1]) for names in turns)
     return {"turn": ", ".join(turns[-1])} if takes_turns else {}
-
-
-def _spent(run: RunDirectory) -> dict[str, dict[str, Any]]:
-    return {
-        account: {"calls": spent.calls, "tokens": spent.tokens, "money": round(spent.money, 6)}
-        for account, spent in run.ledger.accounts().items()
-    }

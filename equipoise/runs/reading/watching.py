@@ -199,7 +199,6 @@ def _curves(measured: Sequence[FinishedStage]) -> dict[str, list[tuple[int, floa
 def _last_matches(run: RunDirectory) -> Iterator[Match]:
     """The newest matches that were played, newest first."""
     query = "SELECT record FROM matches WHERE split != 'people' ORDER BY rowid DESC LIMIT ?"
-    decode = msgspec.json.Decoder(Match).decode
-    matches = (decode(record) for (record,) in run.ledger.rows(query, (10 * LAST,)))
+    matches = run.ledger.records(Match, query, (10 * LAST,))
     played = [match for match in matches if match.game != MEETING]
     yield from played[:LAST]

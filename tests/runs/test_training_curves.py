@@ -3,7 +3,7 @@
 import pytest
 
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.reading.training_curves import training_curves
+from equipoise.runs.reading.page import training_curves
 
 
 @pytest.mark.long
