@@ -188,7 +188,7 @@ class RunDirectory:
         Raises RunError when it is none, busy, damaged or too new, and where it is somebody else's
         and reaches for something that `trust` does not allow.
         """
-        with cls._opened(folder, reading=False) as run, cls.hold_lock(folder):
+        with cls._open(folder, reading=False) as run, cls.hold_lock(folder):
             run._writable = True
             run.ledger.check_rows()
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
@@ -250,13 +250,13 @@ class RunDirectory:
 
         No code of a user's runs, unless `trust` says that it may.
         """
-        with cls._opened(folder, reading=True) as run:
+        with cls._open(folder, reading=True) as run:
             run._plays = trust
             yield run
 
     @classmethod
     @contextmanager
-    def _opened(cls, folder: Path, *, reading: bool) -> Iterator[RunDirectory]:
+    def _open(cls, folder: Path, *, reading: bool) -> Iterator[RunDirectory]:
         """The run's settings and records. Raises RunError for damaged ones, whenever that shows."""
         path = folder / "config.yaml"
         if not path.is_file():

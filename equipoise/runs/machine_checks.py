@@ -32,10 +32,10 @@ def examine() -> list[MachineCheck]:
     """Check versions, cores, memory, disk, device, ledger and the built-in model; a check that
     fails raises nothing.
     """
-    return [_examined(name, check) for name, check in _checks()]
+    return [_run_check(name, check) for name, check in _checks()]
 
 
-def _examined(name: str, check: Callable[[], str]) -> MachineCheck:
+def _run_check(name: str, check: Callable[[], str]) -> MachineCheck:
     try:
         return MachineCheck(name, True, check())
     except Exception as error:  # noqa: BLE001  whatever goes wrong is the finding

@@ -118,15 +118,15 @@ def read_with_published(recipe: Recipe) -> dict[str, Any]:
     """The settings as `read` gives them, and `published`, what the recipe says of its paper
     (`run.published`).
     """
-    return _extended(recipe, ())
+    return _with_extended(recipe, ())
 
 
-def _extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
+def _with_extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
     """The settings over what they extend; `above` are those that extend this one."""
     if isinstance(recipe, Mapping):
         values, home = plain_values(recipe), Path()
     elif isinstance(recipe, str | Path):
-        values, home = _loaded(recipe), Path(recipe).parent
+        values, home = _read_yaml(recipe), Path(recipe).parent
         place = Path(recipe).resolve()
         if place in above:
             raise ConfigError(f"{recipe}: extends itself")
@@ -141,10 +141,10 @@ def _extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
     if base is None:
         return values
     is_file = str(base).endswith((".yaml", ".yml"))
-    return merge(_extended(home / base if is_file else base, above), values)
+    return merge(_with_extended(home / base if is_file else base, above), values)
 
 
-def _loaded(recipe: str | Path) -> dict[str, Any]:
+def _read_yaml(recipe: str | Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(_text(recipe))
     except yaml.YAMLError as error:

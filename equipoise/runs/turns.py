@@ -147,7 +147,7 @@ class BestResponse(Turns):
         (last,) = taken[-1].names
         phase = list(takewhile(lambda turn: turn.names == (last,), reversed(taken)))
         rewards = [turn.rewards[last] for turn in phase]
-        if len(phase) < self.most and not self._settled(rewards):
+        if len(phase) < self.most and not self._has_settled(rewards):
             return (last,)
         return (self.order[(self.order.index(last) + 1) % len(self.order)],)
 
@@ -155,7 +155,7 @@ class BestResponse(Turns):
         """The learners as if rewards never settled, so that every phase has `most` generations."""
         return [(self.order[(t // self.most) % len(self.order)],) for t in range(generations)]
 
-    def _settled(self, rewards: Sequence[float]) -> bool:
+    def _has_settled(self, rewards: Sequence[float]) -> bool:
         """True if rewards, newest first, have stopped rising."""
         late = rewards[: self.window]
         early = rewards[self.window : 2 * self.window]

@@ -64,7 +64,7 @@ def make_folder(folder: Path) -> None:
 
 def publish(draft: Path, folder: Path) -> None:
     """Rename a folder that is written to its place, with the checksums of its files."""
-    lines = [f"{_digest(draft / name)}  {name}\n" for name in _checked(draft)]
+    lines = [f"{_digest(draft / name)}  {name}\n" for name in _checked_files(draft)]
     (draft / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
     sync_tree(draft)
     shutil.rmtree(folder, ignore_errors=True)
@@ -128,7 +128,7 @@ def check_whole(folder: Path) -> None:
         raise RunError(f"{messages[0]}; `equipoise check` says what else, and what can be saved")
 
 
-def _checked(folder: Path) -> Iterator[str]:
+def _checked_files(folder: Path) -> Iterator[str]:
     """The files that have checksums, as paths below the folder."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name not in UNCHECKED:

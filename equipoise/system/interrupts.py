@@ -25,7 +25,7 @@ def stop_first() -> None:
     also on the first while modules are imported, for a half-made module cannot be left behind.
     """
     _listen(_stop)
-    sys.unraisablehook = _ignored
+    sys.unraisablehook = _end_on_unraisable
 
 
 def ignore() -> None:
@@ -60,7 +60,7 @@ def _end(number: int, frame: FrameType | None) -> None:
     os._exit(STOPPED)
 
 
-def _ignored(unraisable: Any) -> None:
+def _end_on_unraisable(unraisable: Any) -> None:
     """An interrupt where none can be raised, as while an object is deleted, ends the process,
     too.
     """

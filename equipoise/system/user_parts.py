@@ -111,7 +111,7 @@ def stand_in(room: type[Any], path: str) -> type[Any]:
     required = [name for name, f in room.model_fields.items() if f.is_required()]
     namespace |= dict.fromkeys(required)
     values = {"STANDS_FOR": path}
-    return _derived(room, f"{room.__name__}StandIn", namespace, values, required)
+    return _subclass(room, f"{room.__name__}StandIn", namespace, values, required)
 
 
 def with_records(part: type[Any], settings: Mapping[str, Any]) -> type[Any]:
@@ -121,10 +121,10 @@ def with_records(part: type[Any], settings: Mapping[str, Any]) -> type[Any]:
     values = {
         name: tuple(value) if isinstance(value, list) else value for name, value in recorded.items()
     }
-    return _derived(part, part.__name__, {}, values) if values else part
+    return _subclass(part, part.__name__, {}, values) if values else part
 
 
-def _derived(
+def _subclass(
     part: type[Any],
     name: str,
     namespace: dict[str, Any],

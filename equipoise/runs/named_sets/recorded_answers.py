@@ -1,5 +1,5 @@
-"""The conversations in which benchmarks are asked: their plans, their recorded answers, and the
-files in which official judges take these.
+"""The conversations of benchmarks: their plans, their recorded answers, and the files in which
+official judges take these.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def recorded_matches(
             f"{benchmark.kind}: {missing} of {len(plans)} answers of {player} are not "
             "recorded; its data or settings are not those that were measured"
         )
-    asked = [item for item in items for _ in range(benchmark.samples)]
-    return [(item, matches[plan.id]) for item, plan in zip(asked, plans, strict=True)]
+    item_of_match = [item for item in items for _ in range(benchmark.samples)]
+    return [(item, matches[plan.id]) for item, plan in zip(item_of_match, plans, strict=True)]
 
 
 def recorded_answers(

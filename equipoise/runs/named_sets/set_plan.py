@@ -68,7 +68,7 @@ def _plan(
     config: RunConfig, name: str, benchmark: Benchmark, items: Sequence[Item], measured: int
 ) -> SetPlan:
     answered = [item for item in items if not item.choices]
-    asked = benchmark.samples * sum(1 + len(item.turns) for item in answered)
+    answers = benchmark.samples * sum(1 + len(item.turns) for item in answered)
     judged = benchmark.samples * sum(map(benchmark.judged_turns, answered))
     judge = benchmark.judge
     seats = 2 if benchmark.compares else 1
@@ -79,7 +79,7 @@ def _plan(
     lengths = [_longest(benchmark, config.players[player]) for player in names]
     prompt_tokens = _mean_tokens(answered)
     costs = [
-        asked * _price(config.players[player], prompt_tokens, length)
+        answers * _price(config.players[player], prompt_tokens, length)
         for player, length in zip(names, lengths, strict=True)
         if _has_price(config.players[player])
     ]
@@ -94,10 +94,10 @@ def _plan(
         name=name,
         items=len(items),
         players=times * len(names),
-        answers=times * len(names) * asked,
+        answers=times * len(names) * answers,
         likelihoods=times * len(names) * sum(len(item.choices) for item in items),
         questions=times * len(names) * questions,
-        sampled_tokens_at_most=times * asked * sum(lengths),
+        sampled_tokens_at_most=times * answers * sum(lengths),
         money=times * sum(costs) if costs else None,
     )
 

@@ -45,12 +45,12 @@ def named_sets(
             if values["kind"] == "prompts":
                 values = {**(below or {}), **values}
             for variation in variations:
-                name = _varied_name(base, variation)
+                name = _variation_name(base, variation)
                 if name in sets:
                     raise ConfigError(
                         f"--on: two sets are called '{name}'; name one with NAME={name}"
                     )
-                sets[name] = _varied(name, values, overrides, variation)
+                sets[name] = _vary(name, values, overrides, variation)
     return sets
 
 
@@ -70,12 +70,12 @@ def _variations(sweep: Sweep) -> Iterator[dict[str, Any]]:
     if isinstance(sweep, Mapping):
         values = {str(key): list(several) for key, several in sweep.items()}
     else:
-        values = dict(map(_swept, sweep))
+        values = dict(map(_parse_sweep, sweep))
     for combination in product(*values.values()):
         yield dict(zip(values, combination, strict=True))
 
 
-def _swept(text: str) -> tuple[str, list[Any]]:
+def _parse_sweep(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
     try:
         several = yaml.safe_load(f"[{values}]")
@@ -86,18 +86,18 @@ def _swept(text: str) -> tuple[str, list[Any]]:
     return key, several
 
 
-def _varied_name(base: str, variation: Mapping[str, Any]) -> str:
+def _variation_name(base: str, variation: Mapping[str, Any]) -> str:
     if not variation:
         return base
-    parts = ",".join(f"{key}={_shown(value)}" for key, value in variation.items())
+    parts = ",".join(f"{key}={_value_text(value)}" for key, value in variation.items())
     return f"{base}[{parts}]"
 
 
-def _varied(
+def _vary(
     name: str, values: Mapping[str, Any], overrides: Overrides, variation: Mapping[str, Any]
 ) -> Benchmark:
     settings = json.loads(json.dumps(values))  # a copy that overrides may change
-    varied = {key: _shown(value) for key, value in variation.items()}
+    varied = {key: _value_text(value) for key, value in variation.items()}
     if varied:
         settings["varied"] = varied
     if isinstance(overrides, Mapping):
@@ -108,7 +108,7 @@ def _varied(
     return recipe_loader.component(Benchmark, settings, merged, f"--on {name}")
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """A swept value as names have it."""
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return text.replace("/", "_")

@@ -177,13 +177,13 @@ def choose(
     others = [vote for vote in votes if vote.pair not in out]
     dice = seeds.generator(0, "choose", voter, len(own), len(skipped))
     if dice.random() < overlap:
-        again = _voted_on(pool, others, voter)
+        again = _shared_pairing(pool, others, voter)
         if again is not None:
             return again
     count = Counter(pair_id(*refs) for refs in pending)
     count.update(vote.pair for vote in others)
     outcomes = [*_outcomes(pool, votes), *_pending_outcomes(pool, pending)]
-    return _least_seen(pool, _by_gain(pool, outcomes, dice), voter, out, count)
+    return _least_seen_pairing(pool, _by_gain(pool, outcomes, dice), voter, out, count)
 
 
 def on_the_left(pairing: Pairing, voter: str) -> tuple[RecordedAnswer, RecordedAnswer]:
@@ -231,7 +231,7 @@ def _by_gain(
     return ordered
 
 
-def _least_seen(
+def _least_seen_pairing(
     pool: AnswerPool,
     players: Sequence[tuple[str, str]],
     voter: str,
@@ -251,7 +251,7 @@ def _least_seen(
     return None
 
 
-def _voted_on(pool: AnswerPool, others: Sequence[HumanVote], voter: str) -> Pairing | None:
+def _shared_pairing(pool: AnswerPool, others: Sequence[HumanVote], voter: str) -> Pairing | None:
     """The pairing with the fewest votes, of those that others voted on."""
     count = Counter(vote.pair for vote in others)
     refs = {vote.pair: (vote.left, vote.right) for vote in others}
@@ -268,9 +268,7 @@ def _voted_on(pool: AnswerPool, others: Sequence[HumanVote], voter: str) -> Pair
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Two answers to a chat, as one voter sees them; `warning` is what a reader is told before they
-    are shown, "" for nothing.
-    """
+    """Two answers to a chat, as one voter sees them; `warning` is shown before, "" for none."""
 
     messages: tuple[Message, ...]
     left: AnswerRef
@@ -417,7 +415,7 @@ def open_ballot(
         game, utility = run.config.game, run.config.utility
         pool = _pool(run.ledger, part, folder)
     check_writable(folder)
-    with _held(folder):
+    with _hold_vote(folder):
         yield Ballot(folder, game, utility, pool, overlap)
 
 
@@ -436,7 +434,7 @@ def _pool(ledger: Ledger, part: str, folder: Path) -> AnswerPool:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def _hold_vote(folder: Path) -> Iterator[None]:
     """Keep a second vote away from the run."""
     home = folder / FOLDER
     home.mkdir(exist_ok=True)

@@ -85,18 +85,18 @@ class PlayServer:
         actor = self._population.actor
         return HumanMatch(plan, self.game, human, lambda p, v, s: actor(p).act(v, s), moves)
 
-    def record(self, sitting: HumanMatch) -> PlayedMatch:
+    def record(self, human_match: HumanMatch) -> PlayedMatch:
         """Judge a match that is over, where a rule can, and keep it; once."""
-        match = sitting.result()
+        match = human_match.result()
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        judgement = self._judged(match, sitting.plan.prompt)
-        played = PlayedMatch(match, sitting.plan.prompt, judgement, now)
+        judgement = self._judge_match(match, human_match.plan.prompt)
+        played = PlayedMatch(match, human_match.plan.prompt, judgement, now)
         if match.id not in self._recorded:
             self._journal.add(played)
             self._recorded.add(match.id)
         return played
 
-    def _judged(self, match: Match, prompt: Prompt) -> Judgement | None:
+    def _judge_match(self, match: Match, prompt: Prompt) -> Judgement | None:
         """The judgement of the match; None where no judge of this game is there."""
         if self._judge is None:
             return None
@@ -277,7 +277,7 @@ class HumanMatch:
             raise DataError(f"a move has at most {LONGEST_MOVE} characters")
         actions = self._match.asks[place].view.actions
         if actions:
-            text = _named(text, actions)
+            text = _matching_action(text, actions)
         self._match.moves[place] = Move(text)
         self.moves.append(text)
         self._go_on()
@@ -318,7 +318,7 @@ class HumanMatch:
                 match.moves[place] = move
 
 
-def _named(text: str, actions: Sequence[str]) -> str:
+def _matching_action(text: str, actions: Sequence[str]) -> str:
     """The action that is meant; its case does not matter. Raises DataError for none."""
     for action in actions:
         if action.casefold() == text.strip().casefold():

@@ -107,13 +107,13 @@ def _among_people(pairs: Sequence[Judged], utility: str) -> VoterAgreement | Non
 
 def _judges(run: RunDirectory, pairs: Sequence[Judged], utility: str) -> list[JudgeBesidePeople]:
     """Every other judge that scored both answers of some pair."""
-    by_judge = _judged_by_others(run, pairs)
+    by_judge = _other_judgements(run, pairs)
     beside = []
     for judge in sorted(by_judge):
         scored = [
             given
             for pair in pairs
-            if (given := _beside(pair, by_judge[judge], judge, utility)) is not None
+            if (given := _judgement_of_pair(pair, by_judge[judge], judge, utility)) is not None
         ]
         if scored:
             people = [pair.judgement for pair in pairs]
@@ -123,7 +123,7 @@ def _judges(run: RunDirectory, pairs: Sequence[Judged], utility: str) -> list[Ju
     return beside
 
 
-def _judged_by_others(
+def _other_judgements(
     run: RunDirectory, pairs: Sequence[Judged]
 ) -> dict[str, dict[str, Judgement]]:
     """judge -> match -> its judgement: of the matches that the answers were given in, and of the
@@ -138,7 +138,7 @@ def _judged_by_others(
     return by_judge
 
 
-def _beside(
+def _judgement_of_pair(
     pair: Judged, given: Mapping[str, Judgement], judge: str, utility: str
 ) -> Judgement | None:
     """A judge's scores of the pair's two answers: of the two side by side, else of the match or
@@ -153,7 +153,7 @@ def _beside(
     scores: dict[str, dict[str, float]] = {}
     for seat, ref in pair.sources.items():
         judgement = given.get(ref.match)
-        if judgement is None or (several and _compared(judgement)):
+        if judgement is None or (several and _is_comparison(judgement)):
             return None
         score = judgement.score(ref.seat, utility)
         if score is not None:
@@ -163,7 +163,7 @@ def _beside(
     return Judgement(pair.match.id, pair.match.id, judge, scores)
 
 
-def _compared(judgement: Judgement) -> bool:
+def _is_comparison(judgement: Judgement) -> bool:
     return any(vote.other for vote in judgement.votes)
 
 

@@ -158,9 +158,9 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
 def _no_room(config: RunConfig, split: PromptSplit, faults: Sequence[str]) -> Iterator[str]:
     """The learners whose models cannot read some prompts; asked where they are there."""
     for part, prompts in () if faults else _parts(split).items():
-        asked = [config.game.first_question(prompt) for prompt in prompts]
+        questions = [config.game.first_question(prompt) for prompt in prompts]
         for name in config.learning:
-            for fault in config.players[name].faults_of_prompts(asked):
+            for fault in config.players[name].faults_of_prompts(questions):
                 yield f"players.{name}: {fault} ({part})"
 
 

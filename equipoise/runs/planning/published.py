@@ -110,7 +110,7 @@ def compare_with_published(recipe: str | Path) -> PublishedComparison | None:
     defaults = {"player_defaults": values.get("player_defaults")}
     settings = recipe_loader.with_defaults(values) | defaults
     compared = [
-        _compared(name, element, settings, published.why, str(recipe))
+        _compare_element(name, element, settings, published.why, str(recipe))
         for name, element in published.elements.items()
     ]
     return PublishedComparison(published.paper, published.code, tuple(compared))
@@ -128,7 +128,7 @@ def _read(block: Any, source: str) -> Published:
         raise config_error(error, source, {}) from error
 
 
-def _compared(
+def _compare_element(
     name: str, element: PublishedElement, settings: Mapping[str, Any], why: str, recipe: str
 ) -> Compared:
     place = f"{recipe}: published.elements.{name}"

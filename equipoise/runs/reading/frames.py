@@ -83,7 +83,7 @@ def match_rows(run: RunDirectory, split: str | None, generation: int | None) -> 
             moves = [turn.move for turn in match.turns if turn.seat == seat]
             last = moves[-1] if moves else None
             yield {
-                **_of_seat(match, seat, texts),
+                **_seat_columns(match, seat, texts),
                 "answer": last and last.text,
                 "finish": last and last.finish,
                 "error": (last and last.error) or None,
@@ -114,7 +114,7 @@ def judgement_rows(run: RunDirectory, split: str | None, generation: int | None)
             }
             score = scores.get(seat)
             yield {
-                **_of_seat(match, seat, texts),
+                **_seat_columns(match, seat, texts),
                 "judge": judgement.judge,
                 "score": score,
                 "margin": _margin(match, seat, scores),
@@ -197,7 +197,7 @@ def _prompt_texts(ledger: Ledger) -> dict[str, str]:
     return {prompt.id: prompt.messages[-1].content for prompt in prompts if prompt.messages}
 
 
-def _of_seat(match: Match, seat: str, texts: Mapping[str, str]) -> Row:
+def _seat_columns(match: Match, seat: str, texts: Mapping[str, str]) -> Row:
     """The columns that matches and judgements share."""
     return {
         "match": match.id,
@@ -249,17 +249,17 @@ def _numbers(
             continue
         if not isinstance(value, Mapping):
             if not own and isinstance(value, int | float):
-                yield _joined(path, key), float(value)
+                yield _column_name(path, key), float(value)
             continue
         if player in value:
             if own:
-                column = _joined(path, OWN.get(key, key))
+                column = _column_name(path, OWN.get(key, key))
                 yield from _value(column, value[player])
         elif value.keys() == INTERVAL:
             if not own:
-                yield from _value(_joined(path, key), value)
+                yield from _value(_column_name(path, key), value)
         elif not any("@" in str(inner) for inner in value):
-            yield from _numbers(value, player, own, _joined(path, key))
+            yield from _numbers(value, player, own, _column_name(path, key))
 
 
 def _value(column: str, value: Any) -> Iterator[tuple[str, float | int]]:
@@ -273,5 +273,5 @@ def _value(column: str, value: Any) -> Iterator[tuple[str, float | int]]:
                 yield name, value[key] if key == "n" else float(value[key])
 
 
-def _joined(path: str, key: str) -> str:
+def _column_name(path: str, key: str) -> str:
     return f"{path}_{key}" if path else key

@@ -53,8 +53,8 @@ def measures_type(run: RunDirectory) -> type[Measures]:
 def records(run: RunDirectory, most: int = SAMPLE) -> Records:
     """The run's finished stages, a sample of about `most` matches, and their prompts."""
     matches = sample(run, most)
-    asked = prompts(run, {match.prompt for match in matches.matches})
-    return Records(stage_records(run), matches, asked)
+    asked_prompts = prompts(run, {match.prompt for match in matches.matches})
+    return Records(stage_records(run), matches, asked_prompts)
 
 
 def stage_records(run: RunDirectory) -> list[StageRecord]:

@@ -26,15 +26,15 @@ def match_cards(
     """About `most` matches, and what a reader is warned of before they are shown; "" where there is
     nothing to warn of.
     """
-    matches = _chosen(run, most)
-    asked = prompts(run, {match.prompt for match in matches})
+    matches = _sample_matches(run, most)
+    asked_prompts = prompts(run, {match.prompt for match in matches})
     judgements = _judgements(run, stages, matches)
     game, kind = run.config.game, measures_type(run)
     compares = run.config.measuring_judge.compares
     cards, warnings = [], []
     for match in matches:
         given = judgements.get(match.id, [])
-        prompt = asked.get(match.prompt)
+        prompt = asked_prompts.get(match.prompt)
         card = prompt and kind.card(match, prompt, given, history)
         unjudged = (
             "compared with other players' answers only"
@@ -46,7 +46,7 @@ def match_cards(
     return cards, next(filter(None, warnings), "")
 
 
-def _chosen(run: RunDirectory, most: int) -> list[Match]:
+def _sample_matches(run: RunDirectory, most: int) -> list[Match]:
     """Equally many matches of each split and generation."""
     rows = run.ledger.rows("SELECT DISTINCT split, generation FROM matches")
     parts = sorted(rows, key=lambda part: (part[1], part[0]))

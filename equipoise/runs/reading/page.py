@@ -208,9 +208,9 @@ def training_curves(run: RunDirectory) -> Iterator[Series]:
         own = [line for line in lines if line["stage"].endswith(f"/learn/{learner}")]
         with_loss = [line for line in own if "loss" in line]
         if with_loss:
-            yield from _restarted(learner, with_loss)
+            yield from _curves_by_generation(learner, with_loss)
         else:
-            yield from _continued(learner, own)
+            yield from _whole_curves(learner, own)
 
 
 def hand_over_rows(run: RunDirectory) -> list[tuple[str, ...]]:
@@ -232,7 +232,7 @@ def hand_over_rows(run: RunDirectory) -> list[tuple[str, ...]]:
     ]
 
 
-def _restarted(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
+def _curves_by_generation(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
     """Of a learner whose steps begin anew in each generation."""
     stages = list(dict.fromkeys(line["stage"] for line in lines))
     for name in RESTARTED:
@@ -250,7 +250,7 @@ def _restarted(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
             yield Series(f"{name} of {learner}", tuple(x), tuple(y), tuple(boundaries))
 
 
-def _continued(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
+def _whole_curves(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
     """Of a learner that counts its steps through all generations: one curve, for each of them is a
     few steps only.
     """
