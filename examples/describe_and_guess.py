@@ -131,7 +131,7 @@ class Understanding(Evaluation):
 
     def measure(self, arena: Arena, t: int) -> UnderstandingMeasures:
         """Play the held-out secrets once with the players as they are now."""
-        roles = arena.seated(t)
+        roles = arena.players_by_role(t)
         guesser = roles["guesser"]
         judge = self.judge or arena.judge_of(guesser)
         played = arena.play(roles, arena.held_out, judge, t, "all")

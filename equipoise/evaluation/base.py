@@ -22,7 +22,7 @@ from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Meeting
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
-from equipoise.types import Judgement, Match, Message, PlayerId, Prompt
+from equipoise.types import Judgement, Match, Message, PlayerId, Prompt, Turn
 
 Scores = Mapping[
     str, Sequence[float | None]
@@ -77,26 +77,31 @@ class Workload:
 
 
 class Arena(Protocol):
-    """What an evaluation may ask of the run."""
+    """The run as an evaluation sees it. Whatever is played or judged is recorded and remembered, so
+    that nothing is done twice.
+    """
+
+    game: Game
+    utility: str
+    """The judges' utility that is played for."""
+    solver: Solver
+    ratings: Ratings
+    player_of_role: Mapping[str, str]
+    """role -> the name of its player, where the schedule says so."""
 
     @property
-    def game(self) -> Game:
-        """The run's game."""
+    def held_out(self) -> list[Prompt]:
+        """The held-out prompts."""
         ...
 
     @property
-    def utility(self) -> str:
-        """Which of the judges' utilities is played for."""
+    def test(self) -> list[Prompt]:
+        """The prompts kept for one last test."""
         ...
 
     @property
-    def solver(self) -> Solver:
-        """How the run finds equilibria."""
-        ...
-
-    @property
-    def ratings(self) -> Ratings:
-        """How the run rates players."""
+    def resources(self) -> Resources:
+        """Everything that is open in the run."""
         ...
 
     def judge_of(self, player: PlayerId) -> Judge:
@@ -111,55 +116,38 @@ class Arena(Protocol):
         """The players that do not learn."""
         ...
 
-    def faced(self, player: PlayerId, t: int) -> Mapping[PlayerId, float]:
-        """Whom the loss of generation t sets a learner's answers against, with weights that add up
-        to one; empty where nothing says it.
-        """
-        ...
-
-    @property
-    def player_of_role(self) -> Mapping[str, str]:
-        """role -> the name of the player that has it, where the schedule says so."""
-        ...
-
     def past(self, player: PlayerId) -> list[PlayerId]:
         """The generations of `player` up to itself that were measured, newest first."""
         ...
 
-    @property
-    def held_out(self) -> list[Prompt]:
-        """The held-out prompts."""
+    def players_by_role(self, t: int) -> Mapping[str, PlayerId]:
+        """role -> the player that has it in generation t.
+
+        Raises ConfigError where the schedule gives no role to a player.
+        """
         ...
 
-    @property
-    def test(self) -> list[Prompt]:
-        """The prompts that are kept for one last test."""
+    def opponent_weights(self, player: PlayerId, t: int) -> Mapping[PlayerId, float]:
+        """The mixture against which the loss of generation t sets a learner's answers, weights
+        adding up to one; empty where nothing says it.
+        """
+        ...
+
+    def answers(self, player: PlayerId, samples: int) -> Mapping[str, Sequence[Turn]]:
+        """Prompt id -> the player's held-out answers, alone in every seat."""
         ...
 
     def scores(
         self, player: PlayerId, samples: int, judge: Judge, part: str = "held_out"
     ) -> Scores:
-        """Play the prompts of a part with `player` in every seat, and judge it; done once, then
-        remembered.
-
-        `part` is "held_out", or "test" for the prompts that are kept for one last test.
-        """
+        """The scores of a player's answers to the prompts of a part, "held_out" or "test"."""
         ...
 
     def meetings(
         self, first: PlayerId, second: PlayerId, samples: int, judge: Judge
     ) -> list[Meeting]:
-        """What a comparing judge says of two players' held-out answers, the i-th of one beside the
-        i-th of the other.
-
-        Values in [−1, 1] are what `first` gets. Done once, then remembered.
-        """
-        ...
-
-    def seated(self, t: int) -> Mapping[str, PlayerId]:
-        """role -> the player that has it in generation t.
-
-        Raises ConfigError where the schedule gives no role to a player.
+        """A comparing judge's verdicts on two players' held-out answers, the i-th of one beside the
+        i-th of the other; values in [−1, 1] are what `first` gets.
         """
         ...
 
@@ -171,18 +159,12 @@ class Arena(Protocol):
         t: int,
         label: str,
     ) -> list[JudgedMatch]:
-        """Matches on these prompts with these players in the roles, judged as of generation t of
-        the loop; done once, then remembered.
+        """Matches on these prompts with these players in the roles, judged as of generation t.
 
         `prompts` are held-out prompts or made of them by the game (a prompt that occurs twice is
         played twice); `label` names the selection in the ledger, and another selection must have
         another label.
         """
-        ...
-
-    @property
-    def resources(self) -> Resources:
-        """What is open in the run."""
         ...
 
     def probabilities(self, player: PlayerId, actions: Sequence[str]) -> np.ndarray:
@@ -195,8 +177,8 @@ class Arena(Protocol):
     def logprobs(
         self, player: PlayerId, answers: Sequence[tuple[tuple[Message, ...], str]]
     ) -> list[float]:
-        """log p(answer | chat) of each, the end of the turn included, in nats; computed once, then
-        remembered, so that old weights need not stay.
+        """log p(answer | chat) of each, the end of the turn included, in nats; remembered, so that
+        old weights need not stay.
 
         Raises ConfigError for a player that has no log-probabilities.
         """

@@ -200,7 +200,7 @@ class TwoSeats(Evaluation):
         """The players in the game's order of seats."""
         seats = arena.game.seats
         if not self.seats:
-            roles = arena.seated(t)
+            roles = arena.players_by_role(t)
             return [roles[arena.game.role(seat)] for seat in seats]
         if set(self.seats) != set(seats):
             raise ConfigError(

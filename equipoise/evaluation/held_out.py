@@ -17,9 +17,7 @@ from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workloa
 from equipoise.evaluation.last_test import Criterion, SelectionRecord
 from equipoise.evaluation.league_measures import (
     LeagueMeasures,
-    RatingRecord,
-    best_of,
-    mean_of,
+    league_measures,
     mean_score,
     meetings,
 )
@@ -33,12 +31,9 @@ from equipoise.evaluation.role_cross_play import (
 )
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import Interval, mean_interval, win_rate
 from equipoise.payoffs.regret import deviation_gains, exploitability_gains, maximum_interval
 from equipoise.payoffs.table import PayoffTable, cross_play, cross_play_by_prompt, tally
-from equipoise.ratings.base import table_outcomes
-from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
 
 
@@ -78,7 +73,7 @@ class HeldOut(Evaluation):
 
     def measures_in(self, game: Game) -> type[Measures]:
         """By role where the game's seats differ."""
-        return RoleMeasures if has_roles(game) else LeagueMeasures
+        return RoleMeasures if has_roles(game) else self.measures
 
     def meets_the_past(self, game: Game) -> bool:
         """Where the game's seats differ; else recorded answers are compared."""
@@ -127,72 +122,47 @@ class HeldOut(Evaluation):
         """
         if has_roles(arena.game):
             return measure_roles(arena, t, self.samples, self.judge)
-        return self._measure_league(arena, t)
-
-    def _measure_league(self, arena: Arena, t: int) -> LeagueMeasures:
         newest = arena.learners(t) or arena.others()
         league = self.league(arena, t)
         judges = {player: self.judge or arena.judge_of(player) for player in newest}
         by_name = {judge.name: judge for judge in judges.values()}
         tables = {name: self._cross_play(arena, league, judge) for name, judge in by_name.items()}
-        table = tables[judges[newest[0]].name]
-        payoff_NN = table.complete()
-        mixture_N = arena.solver.solve(payoff_NN)
-        gaps = {
-            str(player): exploitability(
-                tables[judge.name].complete(), np.eye(len(league))[league.index(player)]
-            )
-            for player, judge in judges.items()
-        }
-        scores = self._scores(arena, judges)
-        win_rates = self._win_rates(arena, judges) if t > 0 else {}
-        best_replies, deviations = self._gains(arena, t, league, judges)
-        return LeagueMeasures(
-            players=[str(player) for player in league],
-            judges={str(player): judge.name for player, judge in judges.items()},
-            payoff=payoff_NN.tolist(),
-            se=_known(table.se_NN),
-            count=table.count_NN.tolist(),
-            mixture={
-                str(player): float(weight) for player, weight in zip(league, mixture_N, strict=True)
+        scoring = {player: judge for player, judge in judges.items() if not judge.compares}
+        best_replies, deviations = self._gains(arena, t, league, scoring)
+        return league_measures(
+            arena,
+            judges,
+            {player: tables[judge.name] for player, judge in judges.items()},
+            scores={
+                str(player): Estimate.of(mean_score(arena.scores(player, self.samples, judge)))
+                for player, judge in scoring.items()
             },
-            gap=gaps,
+            win_rates={
+                str(player): Estimate.of(self._win_rate(arena, player, judge))
+                for player, judge in judges.items()
+                if t > 0
+            },
             best_reply_gains=best_replies,
             deviation_gains=deviations,
-            exploitability=max(gaps.values()),
-            cycle_share=float(cycle_share(payoff_NN)),
-            cyclic_triples=float(cyclic_triples(payoff_NN)),
-            ratings=_ratings(arena, table),
-            scores=scores,
-            win_rates=win_rates,
-            score=mean_of(scores),
-            best_score=best_of(scores),
-            win_rate=mean_of(win_rates),
-            best_win_rate=best_of(win_rates),
         )
 
     def _gains(
         self, arena: Arena, t: int, league: Sequence[PlayerId], judges: Mapping[PlayerId, Judge]
     ) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
-        """Exploitability, and eq 9's gap, of each learner whose judge scores, with intervals for a
-        maximum.
-        """
+        """Exploitability, and eq 9's gap, of each learner, with intervals for a maximum."""
         best_replies: dict[str, Estimate] = {}
         deviations: dict[str, Estimate] = {}
         for player, judge in judges.items():
-            if judge.compares:
-                continue
             payoff_PNN = cross_play_by_prompt(
                 {str(p): arena.scores(p, self.samples, judge) for p in league}
             )
             i = league.index(player)
-            faced = arena.faced(player, t)
-            weight_N = np.array([faced.get(other, 0.0) for other in league])
             replies = maximum_interval(exploitability_gains(payoff_PNN, i))
             best_replies[str(player)] = Estimate.of(replies)
+            opponents = arena.opponent_weights(player, t)
+            weight_N = np.array([opponents.get(other, 0.0) for other in league])
             if weight_N.sum() > 0:
-                mixture_N = weight_N / weight_N.sum()
-                gains_PN = deviation_gains(payoff_PNN, i, mixture_N)
+                gains_PN = deviation_gains(payoff_PNN, i, weight_N / weight_N.sum())
                 deviations[str(player)] = Estimate.of(maximum_interval(gains_PN))
         return best_replies, deviations
 
@@ -216,7 +186,6 @@ class HeldOut(Evaluation):
         return self._cross_play(arena, self.league(arena, t), judge)
 
     def _cross_play(self, arena: Arena, league: Sequence[PlayerId], judge: Judge) -> PayoffTable:
-        """The pay-offs of the league by this judge."""
         if not judge.compares:
             return cross_play(
                 {str(player): arena.scores(player, self.samples, judge) for player in league}
@@ -228,22 +197,9 @@ class HeldOut(Evaluation):
         )
         return tally(results, [str(player) for player in league])
 
-    def _scores(self, arena: Arena, judges: Mapping[PlayerId, Judge]) -> dict[str, Estimate]:
-        """The mean score of every learner whose judge scores."""
-        return {
-            str(player): Estimate.of(mean_score(arena.scores(player, self.samples, judge)))
-            for player, judge in judges.items()
-            if not judge.compares
-        }
-
-    def _win_rates(self, arena: Arena, judges: Mapping[PlayerId, Judge]) -> dict[str, Estimate]:
-        """How often every learner beats its own start."""
-        return {
-            str(player): Estimate.of(self._win_rate(arena, player, arena.past(player)[-1], judge))
-            for player, judge in judges.items()
-        }
-
-    def _win_rate(self, arena: Arena, player: PlayerId, start: PlayerId, judge: Judge) -> Interval:
+    def _win_rate(self, arena: Arena, player: PlayerId, judge: Judge) -> Interval:
+        """The share of answers that beat those of the player's own start."""
+        start = arena.past(player)[-1]
         if not judge.compares:
             own = arena.scores(player, self.samples, judge)
             other = arena.scores(start, self.samples, judge)
@@ -287,13 +243,3 @@ class HeldOut(Evaluation):
             },
             win_rate=Estimate.of(win_rate(*meetings(tested[chosen], tested[start]))),
         )
-
-
-def _known(value_NN: np.ndarray) -> list[list[float | None]]:
-    return [[None if np.isnan(value) else float(value) for value in row] for row in value_NN]
-
-
-def _ratings(arena: Arena, table: PayoffTable) -> list[RatingRecord]:
-    if len(table.players) < 2:
-        return []
-    return [RatingRecord.of(rating) for rating in arena.ratings.rate(table_outcomes(table))]

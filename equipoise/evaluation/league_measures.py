@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import msgspec
 import numpy as np
 
-from equipoise.evaluation.base import Scores
+from equipoise.evaluation.base import Arena, Scores
 from equipoise.evaluation.measures import (
     SCORE,
     Estimate,
@@ -24,10 +24,11 @@ from equipoise.evaluation.measures import (
     curves,
     recorded,
 )
-from equipoise.payoffs.cycles import cyclic_warning
+from equipoise.judges.base import Judge
+from equipoise.payoffs.cycles import cycle_share, cyclic_triples, cyclic_warning
 from equipoise.payoffs.intervals import Interval, from_standard_error, mean_interval
-from equipoise.payoffs.table import preference
-from equipoise.ratings.base import Rating
+from equipoise.payoffs.table import PayoffTable, preference
+from equipoise.ratings.base import Rating, table_outcomes
 from equipoise.report.league_sections import (
     caution,
     equilibrium_section,
@@ -35,7 +36,9 @@ from equipoise.report.league_sections import (
     ratings_section,
 )
 from equipoise.report.learning_sections import learning_section
-from equipoise.report.section import Section
+from equipoise.report.section import Section, known
+from equipoise.solvers.exploitability import exploitability
+from equipoise.types import PlayerId
 
 
 class RatingRecord(msgspec.Struct, frozen=True):
@@ -49,11 +52,7 @@ class RatingRecord(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, rating: Rating) -> RatingRecord:
         """The rating for the record."""
-        value, low, high = (
-            number if math.isfinite(number) else None
-            for number in (rating.value, rating.low, rating.high)
-        )
-        return cls(rating.name, value, low, high)
+        return cls(rating.name, *map(known, (rating.value, rating.low, rating.high)))
 
     @property
     def rating(self) -> Rating:
@@ -227,3 +226,49 @@ def best_of(estimates: Mapping[str, Estimate]) -> float | None:
     """The best player's; None where none is known."""
     values = (estimate.mean for estimate in estimates.values())
     return max((value for value in values if value is not None), default=None)
+
+
+def league_measures(
+    arena: Arena,
+    judges: Mapping[PlayerId, Judge],
+    tables: Mapping[PlayerId, PayoffTable],
+    scores: dict[str, Estimate],
+    win_rates: dict[str, Estimate],
+    best_reply_gains: dict[str, Estimate] | None = None,
+    deviation_gains: dict[str, Estimate] | None = None,
+) -> LeagueMeasures:
+    """The league's measures of its pay-off tables.
+
+    Args: judges, tables: newest player -> its judge, and the league's pay-offs by that judge, of
+    which the first is shown; the others: player -> estimate.
+    """
+    table = next(iter(tables.values()))
+    payoff_NN = table.complete()
+    alone_NN = np.eye(len(table.players))
+    gaps = {
+        str(player): exploitability(own.complete(), alone_NN[list(own.players).index(str(player))])
+        for player, own in tables.items()
+    }
+    weights = map(float, arena.solver.solve(payoff_NN))
+    ratings = arena.ratings.rate(table_outcomes(table)) if len(table.players) > 1 else []
+    return LeagueMeasures(
+        players=list(table.players),
+        judges={str(player): judge.name for player, judge in judges.items()},
+        payoff=payoff_NN.tolist(),
+        se=[[known(value) for value in row] for row in table.se_NN],
+        count=table.count_NN.tolist(),
+        mixture=dict(zip(table.players, weights, strict=True)),
+        gap=gaps,
+        exploitability=max(gaps.values()),
+        cycle_share=float(cycle_share(payoff_NN)),
+        cyclic_triples=float(cyclic_triples(payoff_NN)),
+        ratings=[RatingRecord.of(rating) for rating in ratings],
+        scores=scores,
+        win_rates=win_rates,
+        score=mean_of(scores),
+        best_score=best_of(scores),
+        win_rate=mean_of(win_rates),
+        best_win_rate=best_of(win_rates),
+        best_reply_gains=best_reply_gains or {},
+        deviation_gains=deviation_gains or {},
+    )

@@ -177,7 +177,7 @@ def _leagues(arena: Arena, t: int) -> Leagues:
     if not arena.player_of_role:
         grown = [old for new in learners for old in reversed(arena.past(new))]
         return {ANYBODY: [*grown, *arena.others()]}
-    seated = arena.seated(t)
+    seated = arena.players_by_role(t)
     return {
         role: arena.past(seated[role])[::-1] if seated[role] in learners else [seated[role]]
         for role in arena.game.roles

@@ -223,7 +223,7 @@ def measure_roles(arena: Arena, t: int, samples: int, judge: Judge | None) -> Ro
     None: in each role those of the judge that teaches its player. Raises ConfigError where the
     schedule does not name the roles' players.
     """
-    seated, learners = arena.seated(t), arena.learners(t)
+    seated, learners = arena.players_by_role(t), arena.learners(t)
     leagues = {role: _generations(arena, seated[role], learners) for role in arena.game.roles}
     judges = {role: judge or arena.judge_of(seated[role]) for role in arena.game.roles}
     check_roles(arena.game, {role: player.name for role, player in seated.items()}, judges.values())

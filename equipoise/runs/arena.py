@@ -12,20 +12,17 @@ from equipoise import seeds
 from equipoise.data.opponent_logprobs import CHUNK, text_key
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, JudgedMatch
-from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.matches.base import Seatings
 from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Meeting
 from equipoise.players.base import Distribution, Scorer
-from equipoise.ratings.base import Ratings
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.dealt_prompts import MADE
 from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import chunks, record_matches
-from equipoise.solvers.base import Solver
 from equipoise.types import Match, Message, PlayerId, Prompt, Turn, record_id
 
 PlayerScores = dict[str, list[float | None]]
@@ -36,6 +33,9 @@ class RunArena(Arena):
 
     def __init__(self, run: OpenRun) -> None:
         self.run = run
+        self.game, self.utility = run.config.game, run.config.utility
+        self.solver, self.ratings = run.config.solver, run.config.league_ratings
+        self.player_of_role = run.config.schedule.player_of_role
         self._policies: dict[PlayerId, np.ndarray] = {}
         self._encodings: dict[str, str] = {}  # of a player's generations, which read text alike
         self._scores: dict[tuple[PlayerId, int, str, str], PlayerScores] = {}
@@ -44,28 +44,8 @@ class RunArena(Arena):
         self._meetings: dict[tuple[PlayerId, PlayerId, int, str], list[Meeting]] = {}
 
     @property
-    def game(self) -> Game:
-        return self.run.config.game
-
-    @property
-    def utility(self) -> str:
-        return self.run.config.utility
-
-    @property
-    def solver(self) -> Solver:
-        return self.run.config.solver
-
-    @property
-    def ratings(self) -> Ratings:
-        return self.run.config.league_ratings
-
-    @property
     def resources(self) -> Resources:
         return self.run.population.resources
-
-    @property
-    def player_of_role(self) -> Mapping[str, str]:
-        return self.run.config.schedule.player_of_role
 
     @property
     def held_out(self) -> list[Prompt]:
@@ -87,10 +67,10 @@ class RunArena(Arena):
     def past(self, player: PlayerId) -> list[PlayerId]:
         return self.run.roster.measured(player)
 
-    def seated(self, t: int) -> Mapping[str, PlayerId]:
+    def players_by_role(self, t: int) -> Mapping[str, PlayerId]:
         return self.run.roster.seated(t)
 
-    def faced(self, player: PlayerId, t: int) -> dict[PlayerId, float]:
+    def opponent_weights(self, player: PlayerId, t: int) -> dict[PlayerId, float]:
         config, roster = self.run.config, self.run.roster
         loss = config.loss_at(t)
         if player.name not in config.learning:
@@ -109,7 +89,7 @@ class RunArena(Arena):
             t = player.generation
             stage, seatings = self._alone(player, samples, part)
             matches = record_matches(self.run, stage, seatings, t, part, player.name)
-            utility = self.run.config.utility
+            utility = self.utility
             judgements = record_judgements(
                 self.run,
                 f"{t}/{part}/{player.name}/judge/{judge.name}",
@@ -160,7 +140,7 @@ class RunArena(Arena):
             )
             results = []
             for match, judgement in zip(matches, judgements, strict=True):
-                chance = judgement.score("1", self.run.config.utility)
+                chance = judgement.score("1", self.utility)
                 payoff = None if chance is None else 2 * chance - 1
                 results.append(Meeting(str(first), str(second), payoff, match.prompt))
             self._meetings[key] = results
@@ -170,8 +150,8 @@ class RunArena(Arena):
         """Matches in which the i-th recorded answer of `first` to a prompt sits beside the i-th of
         `second`.
         """
-        first_answers = self._recorded_answers(first, samples)
-        second_answers = self._recorded_answers(second, samples)
+        first_answers = self.answers(first, samples)
+        second_answers = self.answers(second, samples)
         matches = []
         for prompt, turns in first_answers.items():
             others = second_answers.get(prompt, ())
@@ -202,8 +182,7 @@ class RunArena(Arena):
             turns=(Turn("1", first.view, first.move), Turn("2", second.view, second.move)),
         )
 
-    def _recorded_answers(self, player: PlayerId, samples: int) -> dict[str, list[Turn]]:
-        """Prompt id -> the player's answers; read once, since it meets everybody in the league."""
+    def answers(self, player: PlayerId, samples: int) -> dict[str, list[Turn]]:
         if (player, samples) not in self._answers:
             answers: dict[str, list[Turn]] = {}
             stage, seatings = self._alone(player, samples, "held_out")

@@ -44,7 +44,7 @@ class Table:
     def others(self):
         return []
 
-    def faced(self, learner, t):
+    def opponent_weights(self, learner, t):
         return {}
 
     def past(self, learner):

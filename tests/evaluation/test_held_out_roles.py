@@ -74,7 +74,7 @@ class Arena:
         self.ages = ages or {"d": 1, "g": 1}
         self.learns, self.unjudged, self.played = learns, unjudged, []
 
-    def seated(self, t):
+    def players_by_role(self, t):
         return {role: PlayerId(name, self.ages[name]) for role, name in ROLES.items()}
 
     def learners(self, t):

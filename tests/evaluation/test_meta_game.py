@@ -44,7 +44,7 @@ class League:
     def past(self, player):
         return [PlayerId(player.name, g) for g in range(player.generation, -1, -1)]
 
-    def seated(self, t):
+    def players_by_role(self, t):
         by_name = {player.name: player for player in self.learners(t)}
         return {role: by_name[name] for role, name in self.player_of_role.items()}
 

@@ -52,7 +52,7 @@ class AssistanceEvaluation(Evaluation):
 
         Raises ConfigError for another game, or where nobody plays the assistant.
         """
-        roles, game = dict(arena.seated(t)), arena.game
+        roles, game = dict(arena.players_by_role(t)), arena.game
         if ASSISTANT not in roles or not isinstance(game, Assistance):
             raise ConfigError(
                 "evaluate: 'assistance' needs the game assistance, and an assistant "

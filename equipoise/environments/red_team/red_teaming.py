@@ -116,7 +116,7 @@ class RedTeaming(Evaluation):
 
         Raises ConfigError where nobody defends.
         """
-        players = arena.seated(t)
+        players = arena.players_by_role(t)
         if DEFENDER not in players:
             raise ConfigError("evaluate: 'red_team' needs a defender in schedule.roles")
         adversary, defender = players.get(ADVERSARY), players[DEFENDER]

@@ -13,15 +13,12 @@ from pydantic import Field
 from equipoise.environments.text_games.game import TextGame
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, Workload
-from equipoise.evaluation.league_measures import LeagueMeasures, RatingRecord, best_of, mean_of
+from equipoise.evaluation.league_measures import LeagueMeasures, league_measures
 from equipoise.evaluation.measures import Estimate, Measures
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.payoffs.cycles import cycle_share, cyclic_triples
 from equipoise.payoffs.intervals import mean_interval
-from equipoise.payoffs.table import Meeting, PayoffTable, tally
-from equipoise.ratings.base import table_outcomes
-from equipoise.solvers.exploitability import exploitability
+from equipoise.payoffs.table import Meeting, tally
 from equipoise.types import PlayerId
 
 
@@ -88,36 +85,14 @@ class GameLeague(Evaluation):
             for first, second in combinations(league, 2)
             for meeting in self._meetings(arena, t, first, second, judge)
         ]
-        names = [str(player) for player in league]
-        table = tally(results, names)
-        payoff_NN = table.complete()
-        gaps = {
-            str(player): exploitability(payoff_NN, np.eye(len(league))[place])
-            for place, player in enumerate(league)
-            if player in newest
-        }
+        table = tally(results, [str(player) for player in league])
         win_rates = {
             str(player): _win_rate(results, str(player), str(arena.past(player)[-1]))
             for player in arena.learners(t)
             if player.generation
         }
-        return LeagueMeasures(
-            players=names,
-            judges={str(player): judge.name for player in newest},
-            payoff=payoff_NN.tolist(),
-            se=[[_known(value) for value in row] for row in table.se_NN],
-            count=table.count_NN.tolist(),
-            mixture=dict(zip(names, map(float, arena.solver.solve(payoff_NN)), strict=True)),
-            gap=gaps,
-            exploitability=max(gaps.values()),
-            cycle_share=float(cycle_share(payoff_NN)),
-            cyclic_triples=float(cyclic_triples(payoff_NN)),
-            ratings=_ratings(arena, table),
-            scores={},
-            win_rates=win_rates,
-            win_rate=mean_of(win_rates),
-            best_win_rate=best_of(win_rates),
-        )
+        judges, tables = dict.fromkeys(newest, judge), dict.fromkeys(newest, table)
+        return league_measures(arena, judges, tables, scores={}, win_rates=win_rates)
 
     def _meetings(
         self, arena: Arena, t: int, first: PlayerId, second: PlayerId, judge: Judge
@@ -154,13 +129,3 @@ def _win_rate(results: Sequence[Meeting], player: str, start: str) -> Estimate:
             shares.append((1 + value) / 2)
             prompts.append(result.cluster)
     return Estimate.of(mean_interval(shares, prompts))
-
-
-def _ratings(arena: Arena, table: PayoffTable) -> list[RatingRecord]:
-    if len(table.players) < 2:
-        return []
-    return [RatingRecord.of(rating) for rating in arena.ratings.rate(table_outcomes(table))]
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

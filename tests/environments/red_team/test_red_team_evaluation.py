@@ -27,7 +27,7 @@ class ScriptedArena:
         self.resources = Resources()
         self.labels: list[str] = []
 
-    def seated(self, t):
+    def players_by_role(self, t):
         return {role: PlayerId(name, t) for role, name in self.roles.items()}
 
     def past(self, player):
