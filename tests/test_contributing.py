@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from small import SMALL, settings
 
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.reading.history import history
+from equipoise.runs.reading.page import changes
+
 PAGE = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text()
 SNIPPETS = re.findall(
     r"```python\n# (\w+)\.py; in the recipe: (\w+): \"([\w:]+)\"\n(.*?)```", PAGE, re.DOTALL
@@ -45,6 +49,19 @@ def test_a_part_of_the_page_plays(module, setting, kind, text, command, tmp_path
     )
     done = command("run", "quickstart", *SMALL, *players, *few, "--out", "run", "--json")
     assert done.code == 0, done.err
+    if setting == "evaluate":
+        assert_shown("mean answer length", Path("run"))
+        assert len([line for line in text.splitlines() if line]) <= 15
+
+
+def assert_shown(title: str, folder: Path) -> None:
+    """A quantity has its headline, its change, its curve and its line in trackers."""
+    page = (folder / "report.html").read_text()
+    assert f"{title} of policy@1" in page and f"{title} of policy<" in page
+    with RunDirectory.read(folder, trust=True) as run:
+        last = history(run).last.measures
+        assert [change.unit for change in changes(run) if change.name == title] == ["characters"]
+        assert last.tracked(1)["mean_answer_length/policy"] == last.length["policy@1"].mean > 0
 
 
 def test_the_page_shows_a_part_of_each_sort():
@@ -53,4 +70,5 @@ def test_the_page_shows_a_part_of_each_sort():
         "game",
         "loss",
         "training_ratings",
+        "evaluate",
     }

@@ -4,7 +4,7 @@ equilibrium.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import ClassVar, Literal
 
@@ -34,7 +34,7 @@ from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import Interval, mean_interval, win_rate
 from equipoise.payoffs.regret import deviation_gains, exploitability_gains, maximum_interval
 from equipoise.payoffs.table import PayoffTable, cross_play, cross_play_by_prompt, tally
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, Turn
 
 
 class HeldOut(Evaluation):
@@ -243,3 +243,13 @@ class HeldOut(Evaluation):
             },
             win_rate=Estimate.of(win_rate(*meetings(tested[chosen], tested[start]))),
         )
+
+
+def mean_of_answers(
+    answers: Mapping[str, Sequence[Turn]], value: Callable[[str], float]
+) -> Estimate:
+    """The mean `value` of the texts (prompt id -> answers), prompts counting as clusters."""
+    values = {
+        prompt: [value(turn.move.text) for turn in turns] for prompt, turns in answers.items()
+    }
+    return Estimate.of(mean_score(values))
