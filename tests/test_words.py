@@ -1,6 +1,9 @@
-"""Names say what they hold: empty ones stay near zero, and so do long lines, files and functions."""
+"""Names say what they hold; files have names of their own; docstrings open as a colleague would;
+lines and functions are short; the package stays of a size to be held in mind.
+"""
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -12,6 +15,10 @@ EMPTY = {"found", "said", "told", "word", "words", "heard", "asked", "one", "who
 MOST_EMPTY = 50
 WIDEST = 100
 LONGEST_FUNCTION = 60
+OFTEN = {"__init__", "__main__", "base", "wing", "judge", "game", "measures"}
+CLAUSE = re.compile(r"(What|Who|Whom|Whose|How|Whether|That|Those|Where|Which)\b")
+MOST_CLAUSES = 30
+MOST_FILES, MOST_LINES = 400, 76_000
 
 
 @cache
@@ -39,6 +46,29 @@ def test_few_names_are_empty():
         name for name, tree in trees() for node in ast.walk(tree) if bound(node) in EMPTY
     )
     assert counts.total() <= MOST_EMPTY, counts.most_common(5)
+
+
+def test_no_file_name_stands_twice():
+    stems = Counter(Path(name).stem for name, _ in sources())
+    assert not {stem for stem, count in stems.items() if count > 1} - OFTEN
+
+
+def test_the_package_is_of_a_size_to_be_held_in_mind():
+    """What is to be added beyond is paid for by what goes."""
+    assert len(sources()) <= MOST_FILES
+    assert sum(text.count("\n") for _, text in sources()) <= MOST_LINES
+
+
+@pytest.mark.long
+def test_docstrings_open_with_a_verb_or_a_thing():
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    clauses = [
+        f"{name}:{getattr(node, 'name', '')}"
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, kinds) and CLAUSE.match(ast.get_docstring(node) or "")
+    ]
+    assert len(clauses) <= MOST_CLAUSES, clauses
 
 
 def test_lines_are_short():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.runs.reference import at_generation, short_names
+from equipoise.runs.reading.history import at_generation, short_names
 from equipoise.system.command_options import Json, Recipe, override, show
 from equipoise.system.wings import wing_table
 
