@@ -134,5 +134,5 @@ def _command(recipe: library.Recipe, settings: library.Overrides, folder: Path) 
 
 
 def _folder(recipe: library.Recipe, name: str) -> Path:
-    """Where a run lies if nothing else is said."""
+    """The default folder of a run."""
     return Path("runs") / (name if isinstance(recipe, Mapping) else Path(recipe).stem)
