@@ -302,14 +302,10 @@ def assistance(results: Results) -> Row:
     ]
     seeds = seeds_text(results)
     what = f"GTAlign (by GRPO), a tiny clerk that writes four blocks, {seeds}"
-    others = [
-        f"`{arm}` {arms.number(arm, 'welfare, greedy')}" for arm in arms.rows if arm not in left_out
-    ]
     return Row(
         what,
         welfare[0],
-        f"{welfare[1]}; greedily, other arms: moves right {arms.each(right, *left_out)}; "
-        f"welfare {', '.join(others)}",
+        f"{welfare[1]}; greedily, other arms: moves right {arms.each(right, *left_out)}",
         "python -m benchmarks.assistance",
         results["date"],
         f"{percent(arms.mean(start, right))} → {arms.share(ours, right)}",
