@@ -1,6 +1,4 @@
-"""What an evaluation is: it measures a generation, and says what the league of all generations
-looks like.
-"""
+"""The base of evaluations, which measure a generation, and the arena in which they do."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ JudgedMatch = tuple[Match, Judgement]  # a played match, and the judge's word on
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """What is known of a run before it is played: who is measured when, and on what.
+    """A run before it is played: who is measured when, and on what.
 
     `rosters` are the learners, each as old as it is, at every measurement in order; `roles` says
     which player plays a role, where the schedule says it; `held_out` and `test` are the prompts of
@@ -56,7 +54,7 @@ class EvaluationPlan:
 
     @property
     def measured(self) -> Sequence[PlayerId]:
-        """Who is measured first: the learners, or everybody where nobody learns."""
+        """The players measured first: the learners, or everybody where nobody learns."""
         return self.rosters[0] or self.others
 
     @property
@@ -67,8 +65,8 @@ class EvaluationPlan:
 
 @dataclass(frozen=True)
 class Workload:
-    """What an evaluation takes at most: matches, their moves, and (judge, matches that it judges,
-    their seats).
+    """An upper bound of work: matches, their moves, and (judge, matches that it judges, their
+    seats).
     """
 
     matches: int = 0
@@ -218,11 +216,11 @@ class Evaluation(Component):
         "player of the run; null: the held-out score, where prompts.test is set",
     )
     selects: ClassVar[bool] = False
-    """Whether `select` plays test prompts."""
+    """True if `select` plays test prompts."""
     measures: ClassVar[type[Measures]] = Measures
     """The record that `measure` returns, in whatever game."""
     plays: ClassVar[bool] = False
-    """Whether it plays held-out prompts, so that there must be some."""
+    """True if it plays held-out prompts, so that there must be some."""
 
     @field_validator("sets", mode="before")
     @classmethod
@@ -232,13 +230,11 @@ class Evaluation(Component):
         return {name: given for name, given in sets.items() if given is not None}
 
     def meets_the_past(self, game: Game) -> bool:
-        """Whether it lets past generations play anew, so that their weights have to stay."""
+        """True if past generations play anew, so that their weights have to stay."""
         return False
 
     def solves(self, game: Game) -> bool:
-        """Whether it finds the league's mixture at equilibrium in this game, or one for each
-        role.
-        """
+        """True if it finds the league's mixture at equilibrium in this game, or each role's."""
         return False
 
     def check(
@@ -251,17 +247,17 @@ class Evaluation(Component):
         """
 
     def faults(self, game: Game) -> Iterator[str]:
-        """What keeps it from measuring this game here, one message each; asked before a run begins,
-        when the game has been checked.
+        """Reasons why it cannot measure this game here, one message each; asked before a run
+        begins, when the game has been checked.
         """
         return iter(())
 
     def due(self, t: int, generations: int) -> bool:
-        """Whether generation t of so many is measured."""
+        """True if generation t of so many is measured."""
         return t % self.every == 0 or t == generations
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
-        """What all its measurements of a run take, in matches of their own."""
+        """The work of all its measurements of a run, in matches of their own."""
         return Workload()
 
     def select(self, arena: Arena, t: int, criterion: Criterion | None = None) -> SelectionRecord:
@@ -278,7 +274,7 @@ class Evaluation(Component):
 
     @abstractmethod
     def measure(self, arena: Arena, t: int) -> Measures:
-        """What is known of generation `t`, as a record of type `measures`."""
+        """Measure generation `t`; the record is of type `measures`."""
 
 
 class SetsOnly(Evaluation):
@@ -287,5 +283,5 @@ class SetsOnly(Evaluation):
     kind: Literal["sets"] = "sets"
 
     def measure(self, arena: Arena, t: int) -> Measures:
-        """Nothing: the sets have records of their own."""
+        """Measure nothing: the sets have records of their own."""
         return Measures()

@@ -63,8 +63,8 @@ DUALITY_GAP = replace(
 
 
 class ExactMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known exactly of tabular players: player -> probabilities of the moves, and how
-    exploitable they are.
+    """Exact measures of tabular players: player -> probabilities of the moves, and how exploitable
+    they are.
 
     `policies` are the last iterates, `averages` the means over all measured generations; `gap` and
     `exploitability` are of the averages, `last_gap` and `last_exploitability` of the last iterates,
@@ -82,7 +82,7 @@ class ExactMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """How exploitability fell over the generations."""
+        """The course of exploitability over the generations."""
         rows = [row for row in cls.quantities if row.has_curve]
         several = [GAP] if len(history.learners) > 1 else []
         yield equilibrium_section([curves(history, row) for row in [*rows, *several]])
@@ -239,9 +239,7 @@ def _by_name(names: list[str], policies: list[np.ndarray]) -> dict[str, list[flo
 def _shares(
     payoff_AM: np.ndarray, pair: list[np.ndarray], names: list[str], value: float
 ) -> dict[str, float]:
-    """How much less than the game's value for its seat each player keeps against a best reply; ≥
-    0.
-    """
+    """Each player's loss to a best reply, below the game's value for its seat; ≥ 0."""
     row_A, column_M = pair
     losses = (value - float((row_A @ payoff_AM).min()), float((payoff_AM @ column_M).max()) - value)
     return {name: max(0.0, loss) for name, loss in zip(names, losses, strict=True)}

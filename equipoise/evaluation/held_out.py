@@ -76,11 +76,11 @@ class HeldOut(Evaluation):
         return RoleMeasures if has_roles(game) else self.measures
 
     def meets_the_past(self, game: Game) -> bool:
-        """Where the game's seats differ; else recorded answers are compared."""
+        """True if the game's seats differ; else recorded answers are compared."""
         return has_roles(game)
 
     def solves(self, game: Game) -> bool:
-        """Where all seats are of one league."""
+        """True if all seats are of one league."""
         return not has_roles(game)
 
     def check(

@@ -1,5 +1,5 @@
-"""What judges gave, one reading a line: the votes behind judgements, or their scores where no votes
-were kept.
+"""Readings and opinions of judges: the votes behind judgements, or their scores where no votes were
+kept.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a voter thinks of one answer: its score, or the probability that it beats the answer of
-    `other`.
+    """The opinion of a voter on one answer: its score, or the probability that it beats the answer
+    of `other`.
 
     Repeated readings of one voter, and both orders of a comparison, are one opinion: their mean.
     """
@@ -49,7 +49,7 @@ class Opinion:
 
     @property
     def answer(self) -> tuple[str, str, str]:
-        """Which answer, or which pair of them in this order, the opinion is of."""
+        """The answer, or the pair of them in this order, that the opinion is of."""
         return self.match.id, self.seat, self.other
 
     @property
@@ -104,9 +104,7 @@ def _of_scores(match: Match, judgement: Judgement, utility: str) -> list[Reading
 
 
 def opinions(readings: Sequence[Reading]) -> list[Opinion]:
-    """One opinion a voter and answer; of a comparison one of each of its two answers, p and 1 −
-    p.
-    """
+    """One opinion a voter and answer; of a comparison one of each of its two answers, p and 1 − p."""
     values: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     matches: dict[str, Match] = {}
     for reading in readings:
@@ -147,7 +145,7 @@ def both_orders(readings: Sequence[Reading]) -> Iterator[tuple[Reading, float, f
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """How far two judges agree on the same matches.
+    """Agreement of two judges on the same matches.
 
     `spearman` and `kendall` (tau-b): of the scores of the `answers` that both scored.
     `same_winner`: of the two-seat pairs in which both judges prefer one answer, the share in which
@@ -176,7 +174,7 @@ class VoterAgreement(msgspec.Struct, frozen=True, kw_only=True):
 def agreement_between(
     first: Sequence[Judgement], second: Sequence[Judgement], utility: str = "score"
 ) -> Agreement:
-    """How far two judges agree on the same matches.
+    """Compare two judges on the same matches.
 
     Raises ValueError for a match judged twice.
     """

@@ -1,4 +1,4 @@
-"""How good judges are at judging, from what they gave: what they left unread, and what sways them
+"""Reports on judges, from the scores that they gave: answers left unread, and what sways them
 beside the answer.
 
 What cannot be known from the records is None: no voter that judged itself, no pair read in both
@@ -39,9 +39,9 @@ class MeanGiven(msgspec.Struct, frozen=True):
 
 
 class VoterReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What one voter read, what that took, and what sways it.
+    """The readings of one voter, their cost, and its biases.
 
-    `calls` are the votes that a model read; the biases are those of `judge_biases`.
+    `calls` are the votes that a model read.
     """
 
     votes: int
@@ -173,7 +173,7 @@ class LengthBias(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SelfPreference(msgspec.Struct, frozen=True, kw_only=True):
-    """How much more a voter gives to its own answers than other voters give to the same answers.
+    """The lead that a voter gives to its own answers over what other voters give to them.
 
     `lead` is that difference, `lead_on_others` the same on answers of other players: a voter that
     is mild with everyone leads on both.
@@ -236,7 +236,7 @@ def first_seat_lead(opinions: Sequence[Opinion]) -> Estimate | None:
 
 
 def _of_one_player(match: Match) -> bool:
-    """Whether one player answered the same chat in two seats."""
+    """True if one player answered the same chat in two seats."""
     chats = {turn.seat: turn.view.messages for turn in match.turns}
     return (
         len(match.seats) == 2
@@ -246,7 +246,7 @@ def _of_one_player(match: Match) -> bool:
 
 
 def length_bias(opinions: Sequence[Opinion]) -> LengthBias | None:
-    """How values go with length; None without opinions."""
+    """Correlations of values with length; None without opinions."""
     if not opinions:
         return None
     rows: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
@@ -279,8 +279,8 @@ def _characters(opinion: Opinion, seat: str) -> int:
 
 
 def self_preference(name: str, opinions: Sequence[Opinion]) -> SelfPreference | None:
-    """How the voter `name` judges its own answers, beside the other voters; None where it never
-    judged an answer of its own that somebody else judged too.
+    """The voter `name` on its own answers, beside the other voters; None where it never judged an
+    answer of its own that somebody else judged too.
     """
     others: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for opinion in opinions:

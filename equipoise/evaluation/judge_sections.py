@@ -46,7 +46,7 @@ COLUMNS: tuple[tuple[str, str], ...] = (
 
 
 def judge_sections(reports: Mapping[str, JudgeReport], sample: SampleSize) -> Iterator[Section]:
-    """Who judged whom, and how good the judges are; nothing where nobody judged."""
+    """Sections on who judged whom, and how good the judges are; none where nobody judged."""
     if reports:
         yield who_judged_whom_section(reports, sample)
         yield judges_section(reports, sample)
@@ -114,7 +114,7 @@ def _hover(judge: str, player: str, cell: MeanGiven | None) -> str:
 
 
 def judges_section(reports: Mapping[str, JudgeReport], sample: SampleSize) -> Section:
-    """How much each judge left out, what sways it beside the answer, and what it took."""
+    """A table of answers left out, biases and costs of each judge."""
     rows = tuple(row for judge, report in reports.items() for row in _rows(judge, report))
     table = Table(("judge", *(name for name, _ in COLUMNS)), rows)
     legend = Table(("column", "what it says"), COLUMNS, prose=True)

@@ -1,6 +1,4 @@
-"""The record of the last test: the player that was chosen, and how it did; by what it was
-chosen.
-"""
+"""The record of the last test: the player that was chosen, and how it did; by what it was chosen."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from equipoise.types import PlayerId
 
 @dataclass(frozen=True)
 class Criterion:
-    """What chooses a player: the scores of those that may be chosen.
+    """The scores by which a player is chosen, of those that may be chosen.
 
     `name` is the set that they are scores on; "" for the held-out score.
     """
@@ -64,7 +62,7 @@ class SelectionRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, criterion: Criterion) -> SelectionRecord:
-        """What a criterion chooses, before any test."""
+        """The choice by a criterion, before any test."""
         chosen, start = criterion.chosen, criterion.start
         return cls(
             chosen=str(chosen),
@@ -90,7 +88,7 @@ class SelectionRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def selection(self) -> Selection:
-        """What the page shows of it."""
+        """The part that the page shows."""
         return Selection(
             self.chosen,
             self.start,

@@ -1,6 +1,4 @@
-"""What is measured of a league, every generation of every player against every other one, and how
-it is shown.
-"""
+"""Measures of a league, every generation of every player against every other one."""
 
 from __future__ import annotations
 
@@ -179,7 +177,7 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def warnings(cls, history: History[Self], records: Records) -> Iterator[str]:
-        """That ratings mislead, where the league's pay-offs go round in circles."""
+        """A warning that ratings mislead, where the league's pay-offs go round in circles."""
         last = history.last
         if last is None:
             return

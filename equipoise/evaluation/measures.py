@@ -1,5 +1,5 @@
-"""What an evaluation measures: a typed record a generation, the quantities in it, and how they are
-compared and shown.
+"""Measurements: a typed record a generation, the quantities in it, and how they are compared and
+shown.
 
 A measurement is recorded as the facts of the run's stage `measure`, field by field. Fields that
 hold their default value are not recorded.
@@ -258,7 +258,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def gets(self, player: str, other: str) -> Estimate | None:
-        """What `player` gets when it meets `other`; None where that was not measured."""
+        """The pay-off of `player` when it meets `other`; None where that was not measured."""
         return None
 
     @classmethod
@@ -284,14 +284,14 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def warnings(cls, history: History[Any], records: Records) -> Iterable[str]:
-        """What a reader of the page must be told first."""
+        """Warnings that a reader of the page must see first."""
         return ()
 
     @classmethod
     def card(
         cls, match: Match, prompt: Prompt, judgements: Sequence[Judgement], history: History[Any]
     ) -> MatchCard | None:
-        """How the match browser shows a match; None: like any other match.
+        """The card of a match in the match browser; None: like any other match.
 
         `judgements` are all of this match, that of the judge that matters first.
         """
@@ -334,9 +334,7 @@ class History(Generic[M]):
 
     @property
     def ends(self) -> tuple[Measurement[M], ...]:
-        """The oldest and the newest measurement, once where they are one; none before there is
-        one.
-        """
+        """The oldest and the newest measurement, once where they are one; none before there is one."""
         return self.measurements[:1] + self.measurements[1:][-1:]
 
     @property
@@ -483,7 +481,7 @@ class Sample:
 
     @property
     def scale(self) -> float:
-        """How many matches of the run each of these stands for."""
+        """The number of matches of the run that each of these stands for."""
         return self.total / len(self.matches) if self.matches else 1.0
 
 

@@ -63,11 +63,11 @@ class MetaGame(Evaluation):
     )
 
     def solves(self, game: Game) -> bool:
-        """Always."""
+        """True."""
         return True
 
     def meets_the_past(self, game: Game) -> bool:
-        """Always: a new member meets all earlier ones."""
+        """True: a new member meets all earlier ones."""
         return True
 
     def check(
@@ -137,7 +137,7 @@ class MetaGame(Evaluation):
         return _solved(arena, leagues, _exact(leagues, policies, rules), policies)
 
     def _reads(self, game: Game) -> bool:
-        """Whether pay-offs are read off probabilities."""
+        """True if pay-offs are read off probabilities."""
         return game.bimatrix() is not None if self.exact is None else self.exact
 
     def _played(self, arena: Arena, t: int, leagues: Leagues) -> Tables:
@@ -282,7 +282,7 @@ def _exact(leagues: Leagues, policies: Mapping[str, np.ndarray], rules: Bimatrix
 
 
 def symmetrised(rules: Bimatrix) -> np.ndarray:
-    """What a move gets against a move when either seat is taken half of the time, [A, A]."""
+    """[A, A]: the pay-off of a move against a move, each seat taken half of the time."""
     return (rules.first_AM + rules.second_AM.T) / 2
 
 
@@ -340,15 +340,13 @@ def _plain(tensors: Mapping[str, np.ndarray]) -> dict[str, list]:
 def _mean_policies(
     mixtures: Mapping[str, np.ndarray], policies: Mapping[str, np.ndarray] | None
 ) -> dict[str, np.ndarray]:
-    """role -> the probabilities of moves that its mixture comes to; empty where they are not
-    known.
-    """
+    """role -> the probabilities of moves that its mixture comes to; empty where they are not known."""
     known = policies or {}
     return {role: mixtures[role] @ policy_NA for role, policy_NA in known.items()}
 
 
 def _exploitability(game: Game, policies: Mapping[str, np.ndarray]) -> float:
-    """What best replies gain in the game itself."""
+    """The gain of best replies in the game itself."""
     rules = game.bimatrix()
     assert rules is not None, "its players' policies were read"
     if ANYBODY in policies:

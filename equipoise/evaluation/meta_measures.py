@@ -1,4 +1,4 @@
-"""What is measured of the game of choosing a player, and how its growth is shown."""
+"""Measures of the game of choosing a player, and the sections on its growth."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EXPLOITABILITY = Quantity(
 
 
 def _value_of(role: str, members: int) -> Quantity:
-    """What a role gets when all play their mixtures."""
+    """A role's pay-off when all play their mixtures."""
     whose = "" if role == ANYBODY else f" for {role}"
     return Quantity(
         title=f"value of the league's game{whose}",
@@ -137,7 +137,7 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """How the league grew, its pay-offs, and its equilibrium."""
+        """The growth of the league, its pay-offs, and its equilibrium."""
         if history.last is None:
             yield Section("growth", "The growing league", reason="nothing was measured")
             return

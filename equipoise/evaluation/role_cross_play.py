@@ -1,4 +1,10 @@
-"""What is measured in a game of two roles, and how it is shown."""
+"""Cross-play between the two roles of a game: every generation of one role's player meets every
+generation of the other's.
+
+A player that sat in every seat would answer in a role that it was never trained for, and scores of
+different roles would be compared with each other. So each role has a league of its own, and scores
+are compared within a role only, with the same players of the other role.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +173,7 @@ Cells = Mapping[tuple[PlayerId, PlayerId], Scores]
 
 
 def has_roles(game: Game) -> bool:
-    """Whether the game's seats differ, so that players are measured by role."""
+    """True if the game's seats differ, so that players are measured by role."""
     return len(game.roles) > 1 and not game.symmetric
 
 
@@ -291,7 +297,7 @@ def _scores(
 
 
 def _role_league(judge: str, cells: Cells) -> RoleLeague:
-    """What the scores of one role say of its players."""
+    """The league of one role, from its scores."""
     players = list(dict.fromkeys(player for player, _ in cells))
     others = list(dict.fromkeys(other for _, other in cells))
     return RoleLeague(
@@ -325,8 +331,8 @@ def _answers_of(player: PlayerId, roles: Iterable[Cells]) -> Scores:
 def _win_rate(
     player: PlayerId, start: PlayerId, others: Sequence[PlayerId], cells: Cells
 ) -> Interval:
-    """How often an answer of `player` scores above one of `start` to the same prompt with the same
-    player of the other role.
+    """The share of answers of `player` that score above one of `start` to the same prompt with the
+    same player of the other role.
     """
     values: list[float] = []
     prompts: list[str] = []

@@ -58,9 +58,7 @@ def binned(
 def _boundaries(
     at_G: Sequence[float], length: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Dotted lines where a generation's training began, and its number where there is room for
-    it.
-    """
+    """Dotted lines where a generation's training began, and its number where there is room for it."""
     lines = [
         {
             "type": "line",
@@ -293,9 +291,7 @@ def _runs(curve: Curve) -> list[list[int]]:
 def _band(
     curve: Curve, run: list[int], colour: str = "blue", depth: float = 0.16, **more: Any
 ) -> dict[str, Any]:
-    """The interval over one stretch: a closed area, or a bar where the stretch is a single
-    point.
-    """
+    """The interval over one stretch: a closed area, or a bar where the stretch is a single point."""
     x, low, high = ([values[i] for i in run] for values in (curve.x, curve.low, curve.high))
     if len(run) == 1:
         middle = curve.mean[run[0]]

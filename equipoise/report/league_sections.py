@@ -145,7 +145,7 @@ def ratings_section(ratings: Sequence[Rating], unit: str = "", caution: str = ""
 
 
 def caution(cyclic_warning: str) -> str:
-    """What to say beside any rating where the league's pay-offs go round in circles."""
+    """A sentence to put beside ratings where the league's pay-offs go round in circles."""
     if not cyclic_warning:
         return ""
     return f" Beware: {cyclic_warning}; read who beats whom instead."
@@ -168,7 +168,7 @@ def training_ratings_section(curves: Sequence[Curve], unit: str = "", caution: s
 
 
 def match_ups_section(table: PayoffTable | None, judge: str, sample: SampleSize) -> Section:
-    """Who met whom how often in training, and who won, by the scores of `judge`."""
+    """Training matches between each two players, and who won, by the scores of `judge`."""
     if table is None:
         return Section(
             "match-ups", "Match-ups", reason="no two players have met in training matches"

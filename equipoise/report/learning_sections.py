@@ -31,7 +31,7 @@ def learning_section(groups: Sequence[Curves]) -> Section:
 
 
 def losses_section(losses: Sequence[Series], played: Sequence[tuple[str, ...]] = ()) -> Section:
-    """What the optimizer saw; `played` are rows on whether what was trained is what plays: player,
+    """The optimizer's log; `played` are rows on whether what was trained is what plays: player,
     nats a token between the two, the share of what was learned.
     """
     figures = [series_figure(series) for series in losses if series.x]

@@ -27,7 +27,7 @@ class JudgeRow(NamedTuple):
 
 
 class ReasonRow(NamedTuple):
-    """Who preferred which player to which, and why."""
+    """A vote with its reason: the voter, the players compared, and why."""
 
     voter: str
     choice: str
@@ -44,7 +44,7 @@ def people_section(
     both_bad: float,
     reasons: Sequence[ReasonRow],
 ) -> Section:
-    """What people said of the players' answers, and what that says of the judges.
+    """People's votes on the players' answers, and how far the judges agree with them.
 
     Args: voters: (name, votes); alpha: Krippendorff's, of people on the same answers;
     left_preferred: share of decided votes for the answer on the left.

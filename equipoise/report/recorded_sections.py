@@ -26,7 +26,7 @@ LONGEST = 6000  # characters of one message or answer on the page; the ledger ho
 
 
 def counts_section(counts: Mapping[str, int | float], dropped: Mapping[str, int]) -> Section:
-    """How much was played, judged and learned from, and what was dropped by name.
+    """Counts of records played, judged and learned from, and of what was dropped, by name.
 
     A count whose name ends in "share" is shown in percent.
     """
@@ -148,8 +148,8 @@ class MatchCard:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What one endpoint's account was asked for: calls, tokens (asked and answered), money in its
-    prices' currency.
+    """The use of one endpoint's account: calls, tokens (asked and answered), money in its prices'
+    currency.
     """
 
     name: str
@@ -172,7 +172,7 @@ class Tokens:
 
     @property
     def any(self) -> bool:
-        """Whether it took any."""
+        """True if it took any."""
         return bool(self.generated or self.read or self.judging)
 
 
@@ -191,8 +191,8 @@ def cost_section(
     sample: SampleSize,
     durations: Sequence[Duration] = (),
 ) -> Section:
-    """Where the time went, what endpoints were asked for, and the tokens that each player took in
-    play and in judging.
+    """Time by stage, calls of endpoints, and the tokens that each player took in play and in
+    judging.
     """
     spent = [usage for usage in tokens if usage.any]
     if not accounts and not spent and not durations:

@@ -1,4 +1,4 @@
-"""What a section of the report is made of: tiles, figures, tables, match cards and plain text.
+"""The parts of a report's section: tiles, figures, tables, curves, match cards and plain text.
 
 A section with a `reason` and no blocks is named at the end of the page as left out, and why. Text
 goes into blocks as it is; the page escapes it. Only what goes into a figure's own labels must pass
@@ -164,9 +164,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One measure before and after; `unit` "%" for shares; None or NaN where it was not
-    measured.
-    """
+    """One measure before and after; `unit` "%" for shares; None or NaN where it was not measured."""
 
     name: str
     before: Interval | None
@@ -215,18 +213,18 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class SampleSize:
-    """How many matches were `read` of the `total` that a run holds."""
+    """The number of matches `read` of the `total` that a run holds."""
 
     read: int = 0
     total: int = 0
 
     @property
     def is_partial(self) -> bool:
-        """Whether some matches were not read."""
+        """True if some matches were not read."""
         return self.read < self.total
 
     def note(self) -> str:
-        """What to say beside numbers of the sample; empty where it is the whole run."""
+        """A note beside numbers of the sample; empty where it is the whole run."""
         if not self.is_partial:
             return ""
         return f" From a random sample of {self.read:,} of the run's {self.total:,} matches."

@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: the run as it goes, and tables of what came out.
+"""The terminal view: the run as it goes, and tables of its results.
 
 A `Display` has three ways: on a terminal a bar for the current stage under the lines of the
 finished ones; elsewhere (a file, a pipe) those lines alone, without control characters; nothing
@@ -284,7 +284,7 @@ def status_table(rows: Iterable[tuple[str, Value]], title: str = "") -> Table:
 
 
 def show_notes(notes: Sequence[str]) -> None:
-    """What a user should know before a run begins, on standard error."""
+    """Print what a user should know before a run begins, on standard error."""
     console = Console(stderr=True, force_jupyter=False)
     for note in notes:
         console.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False)

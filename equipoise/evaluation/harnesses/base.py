@@ -1,4 +1,4 @@
-"""What a harness is: another program that measures a model by its own tasks."""
+"""Harnesses: other programs that measure a model by their own tasks, and readers of their scores."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Prepared(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a harness measured, and its own results as it writes them."""
+    """Scores by a harness, and its own results as it writes them."""
 
     scores: Sequence[Scores]
     document: Mapping[str, Any]
@@ -73,14 +73,14 @@ class Harness(Component):
 
     @abstractmethod
     def prepare(self) -> Prepared:
-        """Whether the harness is there and has these tasks; no model is loaded.
+        """Check that the harness is there and has these tasks; no model is loaded.
 
         Raises ConfigError.
         """
 
     @abstractmethod
     def measure(self, model: HarnessModel, replies: Path) -> Measured:
-        """What it measures of a model.
+        """Measure a model.
 
         `replies` is how the names of files begin in which it may keep what the model replied, so
         that a measurement that is done again asks nothing twice. Raises DataError where data cannot
@@ -96,7 +96,7 @@ READERS = {
     "arena_hard": "equipoise.evaluation.harnesses.official_judges:arena_hard",
     "mt_bench": "equipoise.evaluation.harnesses.official_judges:mt_bench",
 }
-"""What wrote a file of scores -> its reader: (path, model) -> its scores."""
+"""The program that wrote a file of scores -> its reader: (path, model) -> its scores."""
 
 
 def read_scores(path: Path, source: str, model: str = "") -> list[Scores]:

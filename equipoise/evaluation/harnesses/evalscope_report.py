@@ -71,7 +71,7 @@ class _Metric(msgspec.Struct):
 
     @property
     def key(self) -> str:
-        """What the reviews call it, unless it is the main one."""
+        """Its name in the reviews, unless it is the main one."""
         return self.identity.name if self.identity else self.name
 
     @property
@@ -182,7 +182,7 @@ def _items(path: Path, report: _Report) -> Iterator[ItemScores]:
 
 
 def _ends(path: Path, report: _Report) -> Iterator[str | None]:
-    """How each sample's answer ended, from the predictions of the same run."""
+    """The end of each sample's answer, from the predictions of the same run."""
     for _, file in _beside(path, report, "predictions"):
         for row in read_lines(file, _Prediction, "predictions of EvalScope"):
             if row.model_output is not None and row.model_output.choices:
@@ -202,7 +202,6 @@ def _beside(path: Path, report: _Report, kind: str) -> Iterator[tuple[str, Path]
 
 
 def _in_place(path: Path) -> bool:
-    """Whether the report lies where EvalScope wrote it."""
     return len(path.parents) > 2 and path.parents[1].name == "reports"
 
 

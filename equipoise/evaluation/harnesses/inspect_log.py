@@ -83,7 +83,7 @@ class _Sample(msgspec.Struct):
 
     @property
     def end(self) -> str | None:
-        """How the answer ended."""
+        """The end of the answer, such as "stop"."""
         if self.output is None or not self.output.choices:
             return None
         return self.output.choices[0].stop_reason

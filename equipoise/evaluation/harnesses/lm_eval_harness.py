@@ -133,7 +133,7 @@ class LmEval(Harness):
         }
 
     def _answer(self, job: dict[str, Any]) -> dict[str, Any]:
-        """What lm-eval makes of a job, in this process or in the other environment.
+        """Let lm-eval do a job, in this process or in the other environment.
 
         Raises ConfigError, DataError or EquipoiseError for its fault.
         """
@@ -332,7 +332,7 @@ def _group(results: _Results, group: str, values: Mapping[str, Any]) -> Benchmar
 
 
 def _count(results: _Results, task: str) -> int:
-    """How many documents of the task were evaluated; 0 where the file does not say."""
+    """The number of documents evaluated; 0 where the file does not say."""
     if task in results.counts:
         return results.counts[task].effective
     length = results.results.get(task, {}).get("sample_len")
@@ -364,7 +364,7 @@ def _metrics(
 
 
 def _title(metric: str, name: str) -> str:
-    """What a metric is called: without its filter where nothing was filtered."""
+    """A metric's name, without its filter where nothing was filtered."""
     return metric if name == UNFILTERED else f"{metric},{name}"
 
 
@@ -373,7 +373,7 @@ def _bare(title: str) -> str:
 
 
 def _settings(results: _Results, task: str) -> dict[str, Any]:
-    """What a reader has to know to compare the number with another one."""
+    """Everything a reader has to know to compare the number with another one."""
     config = results.config
     facts = {
         "task_version": results.versions.get(task),

@@ -34,7 +34,7 @@ UNREACHABLE = {
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """What a job leads to; see the module."""
+    """Do a job and return its reply; see the module."""
     try:
         import lm_eval  # pyright: ignore[reportMissingImports]  # noqa: F401
     except ImportError as error:
@@ -50,7 +50,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tasks(job: dict[str, Any]) -> dict[str, Any]:
-    """Which tasks the names and patterns mean; where one means none, every known name."""
+    """The tasks that names and patterns mean; where one means none, every known name."""
     from importlib.metadata import version
 
     manager = _manager(job)
@@ -88,7 +88,7 @@ def _evaluate(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unreachable(error: BaseException | None) -> bool:
-    """Whether the error, or one that led to it, is of a hub that does not answer."""
+    """True if the error, or one that led to it, is of a hub that does not answer."""
     while error is not None:
         if type(error).__name__ in UNREACHABLE:
             return True

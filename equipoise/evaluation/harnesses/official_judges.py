@@ -145,7 +145,7 @@ def percent(text: Any) -> float | None:
 
 
 def count(row: Mapping[str, Any]) -> int:
-    """How many comparisons a row of the leaderboard stands for."""
+    """The number of comparisons that a row of the leaderboard stands for."""
     value = percent(row.get("n_total"))
     return 0 if value is None else round(100 * value)
 

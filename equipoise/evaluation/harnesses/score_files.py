@@ -1,6 +1,4 @@
-"""What every reader of another program's scores shares: the record that it returns, and reading
-JSON with one clear message.
-"""
+"""Shared by all readers of other programs' scores: the record, and JSON with one clear message."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a benchmark is: items that a player is asked, how its answers are scored, and the record of
-what came of it.
+"""Named sets: items that a player is asked, and how its answers are scored.
 
     items()      what is asked: an `Item` each, in the order of the data
     questions()  what a judge is shown of the answers; none where a rule scores them
@@ -66,7 +65,7 @@ class Benchmark(Component):
     }
 
     needs_judge: ClassVar[bool] = False
-    """Whether nothing can be scored without `judge`."""
+    """True if nothing can be scored without `judge`."""
     lower_is_better: ClassVar[tuple[str, ...]] = ()
     """The metrics of which a smaller value is better."""
     data_fields: ClassVar[tuple[str, ...]] = ("path",)
@@ -135,7 +134,7 @@ class Benchmark(Component):
         return items[: self.limit]
 
     def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
-        """What keeps the set from being measured, one message each; nothing is sampled for it."""
+        """Reasons why the set cannot be measured, one message each; nothing is sampled for it."""
         if self.judge is None:
             if self.needs_judge:
                 yield f"'{self.kind}' has no rule to score by; name a judge"
@@ -147,23 +146,21 @@ class Benchmark(Component):
 
     @property
     def game_played(self) -> Game:
-        """How an item is asked: by default its prompt and turns, as a chat."""
+        """The rules by which an item is asked: by default its prompt and turns, as a chat."""
         return Conversation()
 
     @property
     def compares(self) -> bool:
-        """Whether the judge sets each answer beside another one."""
+        """True if the judge sets each answer beside another one."""
         return self.judge is not None and self.judge.compares
 
     @property
     def against_start(self) -> bool:
-        """Whether the answers beside which a judge sets the player's are those of the player's own
-        start, so that the start has to answer too.
-        """
+        """True if a judge compares with the player's own start, which then has to answer too."""
         return False
 
     def judged_turns(self, item: Item) -> int:
-        """How many questions `questions` asks of each answer to this item."""
+        """The number of questions on each answer to this item."""
         return 0 if self.judge is None else 1
 
     def questions(
@@ -172,7 +169,7 @@ class Benchmark(Component):
         answers: Mapping[str, Sequence[Answer]],
         others: Mapping[str, Sequence[Answer]],
     ) -> list[JudgeQuestion]:
-        """What the judge is shown: the last answer to each item, and beside it, for a judge that
+        """The judge's questions: the last answer to each item, and beside it, for a judge that
         compares, the start's (`others`, where `against_start`) or else the item's `reference`.
         """
         if self.judge is None:
@@ -218,8 +215,8 @@ class Benchmark(Component):
 
 
 def question_of(item: Item, answer: Answer, turn: int, other: str | None = None) -> JudgeQuestion:
-    """What a judge is shown of the answer to `turn` (0 is the item's prompt, n its n-th further
-    turn): the chat up to there as the prompt, with the item's facts.
+    """A judge's question on the answer to `turn` (0 is the item's prompt, n its n-th further turn):
+    the chat up to there as the prompt, with the item's facts.
     """
     messages = answer.views[turn].messages if answer.views else item.prompt.messages
     prompt = item.prompt

@@ -31,7 +31,7 @@ class Choices(Published):
 
     data_fields: ClassVar[tuple[str, ...]] = ("path", "shots_path")
     training: ClassVar[HubData | None] = None
-    """Where the examples to show lie."""
+    """The place of the examples to show."""
 
     temperature: float | None = Field(
         0.0, ge=0, description="of the player's sampling, where it answers in words"
@@ -65,7 +65,7 @@ class Choices(Published):
         return "acc_norm" if by_length else "acc"
 
     def hub_data(self) -> HubData | None:
-        """Where the rows lie on the hub."""
+        """The rows' place on the hub."""
         return self.data
 
     def load(self) -> list[Item]:
@@ -146,7 +146,7 @@ class Choices(Published):
         return Item(id=row.name, prompt=self._prompt(text, facts), group=row.group)
 
     def _labels(self, row: ChoiceQuestion) -> Sequence[str]:
-        """What the options are called: letters, or as the task's question calls them."""
+        """The options' names: letters, or as the task's question calls them."""
         if self.format == "options":
             return row.choices
         return ascii_uppercase[: len(row.options)]
@@ -284,7 +284,7 @@ class MMLU(Choices):
 
 
 class HellaSwag(Choices):
-    """How a description goes on.
+    """Choose how a description goes on.
 
     Source: Zellers et al. 2019, HellaSwag, arXiv:1905.07830.
     """
@@ -297,7 +297,7 @@ class HellaSwag(Choices):
 
 
 class Winogrande(Choices):
-    """Which of two belongs in a blank, by partial evaluation.
+    """Choose which of two belongs in a blank, by partial evaluation.
 
     Source: Sakaguchi et al. 2019, WinoGrande, arXiv:1907.10641.
     """

@@ -41,7 +41,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def continuations(self) -> list[Continuation]:
-        """What the likelihood is asked of, a choice each."""
+        """The texts whose likelihood is asked for, a choice each."""
         before = [self.prompt.messages] * len(self.choices)
         if self.contexts:
             before = [(user(text),) for text in self.contexts]
@@ -87,18 +87,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What was answered last; "" where nothing was sampled."""
+        """The last answer; "" where nothing was sampled."""
         return self.moves[-1].text if self.moves else ""
 
     @property
     def error(self) -> str:
-        """Why there is no answer; "" where there is one."""
+        """The reason why there is no answer; "" where there is one."""
         errors = [move.error for move in self.moves if move.finish == "error"]
         return errors[0] if errors else ""
 
 
 class JudgeQuestion(msgspec.Struct, frozen=True):
-    """What a judge is shown: the chat as a prompt, the player's answer to it, and the text beside
+    """A question to a judge: the chat as a prompt, the player's answer to it, and the text beside
     it where the judge compares.
     """
 
@@ -111,7 +111,7 @@ class JudgeQuestion(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """What the judge said: its utilities of the player's answer (of a comparison, `score` is the
+    """The judge's verdict: its utilities of the player's answer (of a comparison, `score` is the
     probability that it beats the other), or None and the reason.
     """
 
@@ -138,7 +138,7 @@ class ItemScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a player scored on a set.
+    """A player's scores on a set.
 
     `name` is what the run calls the set, `benchmark` its kind or a harness's task. `player` is
     `name@generation`. `source` names what measured it, with its version: this package, or a harness
@@ -186,7 +186,7 @@ class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def asks_a_model(self) -> bool:
-        """Whether a model judged, and no rule."""
+        """True if a model judged, and no rule."""
         judge = self.settings.get("judge")
         return isinstance(judge, dict) and bool(ASKING & judge.keys())
 

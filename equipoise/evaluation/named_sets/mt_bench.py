@@ -88,7 +88,7 @@ class MTBench(Published):
 
     @property
     def against_start(self) -> bool:
-        """Where a judge compares and no baseline is given."""
+        """True if a judge compares and no baseline is given."""
         return self.compares and self.baseline is None
 
     def load(self) -> list[Item]:

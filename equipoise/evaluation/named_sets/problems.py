@@ -47,7 +47,7 @@ class Problems(Published):
         "training part on the hub",
     )
     training: ClassVar[HubData | None] = None
-    """Where the examples to show lie."""
+    """The place of the examples to show."""
 
     @property
     def headline(self) -> str:
@@ -56,7 +56,7 @@ class Problems(Published):
 
     @abstractmethod
     def question(self, place: PlacedRow) -> str:
-        """What is asked of a row. Raises DataError."""
+        """The question of a row. Raises DataError."""
 
     @abstractmethod
     def solution(self, place: PlacedRow) -> str:
@@ -279,7 +279,7 @@ class MATH(Problems):
 
 
 def last_boxed(text: str) -> str | None:
-    r"""What the last \boxed{…} of a text holds, braces balanced; None without one."""
+    r"""The content of the last \boxed{…} of a text, braces balanced; None without one."""
     start = text.rfind("\\boxed{")
     if start < 0:
         return None

@@ -57,7 +57,7 @@ class PromptSet(Benchmark):
         return self.game or Conversation()
 
     def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
-        """Those of any set, and a game that no player can play by itself."""
+        """The faults of any set, and a game that no player can play by itself."""
         yield from super().faults(items, context)
         if self.game is None:
             return
@@ -83,7 +83,7 @@ class PromptSet(Benchmark):
 
     @property
     def against_start(self) -> bool:
-        """Where a judge compares and the data bring no answers."""
+        """True if a judge compares and the data bring no answers."""
         return self.compares and self.reference is None
 
     def load(self) -> list[Item]:

@@ -1,4 +1,4 @@
-"""Where a published benchmark's rows come from: the hub, by the usual id, or a file."""
+"""Published sets: their rows, from the hub or a file, and their settings of a judge."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Published(Benchmark):
     """
 
     data: ClassVar[HubData | None] = None
-    """Where the rows lie on the hub; None: nowhere, a file is needed."""
+    """The rows' place on the hub; None: a file is needed."""
 
     path: str | None = Field(
         None,
@@ -131,7 +131,7 @@ def with_defaults(
 
 
 def why_not_comparing(kind: str, judge: Judge | None) -> list[str]:
-    """That a benchmark by comparisons has a judge that does not compare."""
+    """A fault where a set of comparisons has a judge that does not compare."""
     if judge is None or judge.compares:
         return []
     return [

@@ -85,7 +85,7 @@ def _newest(results: Sequence[AgainstStart]) -> Iterable[AgainstStart]:
 
 
 def measured(result: BenchmarkResult) -> Measured:
-    """What the results of different players have in common where they can be compared."""
+    """The key that comparable results of different players share."""
     return (result.name, result.judge, result.source)
 
 
@@ -183,7 +183,7 @@ def _set_name(result: BenchmarkResult) -> str:
 
 
 def _difference_figures(results: Sequence[AgainstStart]) -> Iterator[Figure]:
-    """How much the newest generation of each player is above its start, set by set: one figure for
+    """Differences of each player's newest generation from its start, set by set: one figure for
     shares; other units have only their row in the table.
     """
     newest: dict[tuple[Measured, str], AgainstStart] = {}
@@ -360,7 +360,7 @@ def sweeps(results: Sequence[AgainstStart]) -> Iterator[Sweep]:
 
 
 def varied(result: BenchmarkResult) -> dict[str, str]:
-    """Which settings a sweep changed to what; empty for other results."""
+    """Setting -> its value in a sweep; empty for other results."""
     return dict(result.settings.get("varied") or {})
 
 

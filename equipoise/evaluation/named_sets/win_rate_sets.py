@@ -90,7 +90,7 @@ class ArenaHard(Published):
 
     @property
     def against_start(self) -> bool:
-        """Where no baseline is given."""
+        """True if no baseline is given."""
         return self.baseline is None
 
     def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
@@ -227,7 +227,7 @@ class AlpacaEval(Published):
 
     @property
     def against_start(self) -> bool:
-        """Where the player's own start is the reference."""
+        """True if the player's own start is the reference."""
         return self.against == "start"
 
     def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
