@@ -237,10 +237,10 @@ def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
     """Every result on a line, and those of a sweep in a table of their own."""
     from rich.console import Console
 
-    from equipoise.evaluation.named_sets.results_section import sweeps, varied
+    from equipoise.evaluation.named_sets.results_section import sweep_settings, sweeps
 
     console = Console()
-    single = [(path, row) for path, row in rows if not varied(row.result)]
+    single = [(path, row) for path, row in rows if not sweep_settings(row.result)]
     if single:
         console.print(_table(single))
     for path in _paths(rows):

@@ -49,11 +49,13 @@ class EvaluationPlan:
     def judges(self) -> list[Judge]:
         """Every judge that teaches somebody, each once."""
         return list(
-            {judge.name: judge for judge in (self.judge_of(p.name) for p in self.measured)}.values()
+            {
+                judge.name: judge for judge in (self.judge_of(p.name) for p in self.first_measured)
+            }.values()
         )
 
     @property
-    def measured(self) -> Sequence[PlayerId]:
+    def first_measured(self) -> Sequence[PlayerId]:
         """The players measured first: the learners, or everybody where nobody learns."""
         return self.rosters[0] or self.others
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation
-from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, recorded
+from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, no_default
 from equipoise.games.base import Bimatrix, Game
 from equipoise.report.league_sections import equilibrium_section
 from equipoise.report.section import Section
@@ -77,7 +77,7 @@ class ExactMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     averages: dict[str, list[float]]
     gap: dict[str, float]
     last_gap: dict[str, float]
-    exploitability: float = recorded()
+    exploitability: float = no_default()
     last_exploitability: float
 
     @classmethod

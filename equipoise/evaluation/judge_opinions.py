@@ -4,7 +4,6 @@ kept.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from equipoise.evaluation.measures import Estimate
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.payoffs.judge_agreement import krippendorff_alpha
+from equipoise.report.section import finite_or_none
 from equipoise.types import Judgement, Match, PlayerId, Vote
 
 DECIMALS = 12  # to which probabilities are rounded, so that 1 − 0.9 ties with 0.1
@@ -104,7 +104,7 @@ def _of_scores(match: Match, judgement: Judgement, utility: str) -> list[Reading
 
 
 def opinions(readings: Sequence[Reading]) -> list[Opinion]:
-    """One opinion a voter and answer; of a comparison one of each of its two answers, p and 1 − p."""
+    """One opinion a voter and answer; of a comparison one of each answer, p and 1 − p."""
     values: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
     matches: dict[str, Match] = {}
     for reading in readings:
@@ -253,8 +253,8 @@ def voter_agreement(opinions: Sequence[Opinion]) -> VoterAgreement | None:
     if not shared:
         return None
     return VoterAgreement(
-        alpha=known(krippendorff_alpha(rating_JU)),
-        alpha_ordinal=known(krippendorff_alpha(rating_JU, "ordinal")),
+        alpha=finite_or_none(krippendorff_alpha(rating_JU)),
+        alpha_ordinal=finite_or_none(krippendorff_alpha(rating_JU, "ordinal")),
         units=shared,
         voters=len(voters),
     )
@@ -268,7 +268,7 @@ def spearman(a_n: np.ndarray, b_n: np.ndarray) -> float | None:
 
     if not _varies(a_n, b_n):
         return None
-    return known(float(np.asarray(spearmanr(a_n, b_n))[0]))
+    return finite_or_none(float(np.asarray(spearmanr(a_n, b_n))[0]))
 
 
 def _kendall(a_n: np.ndarray, b_n: np.ndarray) -> float | None:
@@ -277,7 +277,7 @@ def _kendall(a_n: np.ndarray, b_n: np.ndarray) -> float | None:
 
     if not _varies(a_n, b_n):
         return None
-    return known(float(np.asarray(kendalltau(a_n, b_n))[0]))
+    return finite_or_none(float(np.asarray(kendalltau(a_n, b_n))[0]))
 
 
 def _varies(a_n: np.ndarray, b_n: np.ndarray) -> bool:
@@ -287,8 +287,3 @@ def _varies(a_n: np.ndarray, b_n: np.ndarray) -> bool:
 def estimate(interval: Interval) -> Estimate | None:
     """The interval for the record; None where it is of nothing."""
     return Estimate.of(interval) if interval.n else None
-
-
-def known(value: float) -> float | None:
-    """The number, or None for NaN."""
-    return None if math.isnan(value) else value

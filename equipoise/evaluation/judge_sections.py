@@ -9,7 +9,15 @@ import numpy as np
 from equipoise.evaluation.judge_report import JudgeReport, MeanGiven, SelfPreference, VoterReport
 from equipoise.evaluation.measures import Estimate
 from equipoise.report.figures import heat_map
-from equipoise.report.section import Figure, SampleSize, Section, Table, known, label, number
+from equipoise.report.section import (
+    Figure,
+    SampleSize,
+    Section,
+    Table,
+    finite_or_none,
+    label,
+    number,
+)
 
 Row = tuple[str, Mapping[str, MeanGiven]]  # a voter, and what it gave each player
 
@@ -179,7 +187,7 @@ def _share(share: Estimate | None) -> str:
         return "–"
     interval = share.interval
     mean = f"{number(100 * interval.mean, digits=0)} %"
-    if known(interval.low) is None or known(interval.high) is None:
+    if finite_or_none(interval.low) is None or finite_or_none(interval.high) is None:
         return mean
     low, high = 100 * interval.low, 100 * interval.high
     return f"{mean} ({number(low, digits=0)} to {number(high, digits=0)})"

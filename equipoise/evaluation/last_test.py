@@ -1,4 +1,4 @@
-"""The record of the last test: the player that was chosen, and how it did; by what it was chosen."""
+"""The last test: the criterion, the player chosen by it, and its scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from equipoise.evaluation.measures import Estimate, read_record
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.section import Headline, Section, Table, Tile, Tiles, shown
+from equipoise.report.section import Headline, Section, Table, Tile, Tiles, interval_text
 from equipoise.types import PlayerId
 
 
@@ -103,11 +103,13 @@ class SelectionRecord(msgspec.Struct, frozen=True, kw_only=True):
         by = f"{self.by}, a dev set" if self.by else "held-out prompts"
         if self.chosen not in self.test:
             score = self.held_out[self.chosen].interval
-            yield Headline(f"chosen: {self.chosen}", shown(score), f"the best on {by}; not tested")
+            yield Headline(
+                f"chosen: {self.chosen}", interval_text(score), f"the best on {by}; not tested"
+            )
             return
         score, start = self.test[self.chosen].interval, self.test[self.start].interval
-        note = f"the best on {by}, tested once; {self.start}: {shown(start)}"
-        yield Headline(f"test score of {self.chosen}", shown(score), note)
+        note = f"the best on {by}, tested once; {self.start}: {interval_text(start)}"
+        yield Headline(f"test score of {self.chosen}", interval_text(score), note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +138,8 @@ def selection_section(selection: Selection) -> Section:
         tiles.append(
             Tile(
                 "its test score",
-                shown(selection.test.get(chosen)),
-                f"{start}: {shown(selection.test.get(start))}",
+                interval_text(selection.test.get(chosen)),
+                f"{start}: {interval_text(selection.test.get(start))}",
             )
         )
     else:
@@ -148,7 +150,7 @@ def selection_section(selection: Selection) -> Section:
         note = "on the test, a tie counts half; 95 % interval"
         tiles.append(Tile(f"wins over {start}", wins, note))
     rows = tuple(
-        (name, shown(selection.held_out.get(name)), shown(selection.test.get(name)))
+        (name, interval_text(selection.held_out.get(name)), interval_text(selection.test.get(name)))
         for name in dict.fromkeys((chosen, start))
     )
     table = Table(("player", score, "test score"), rows)

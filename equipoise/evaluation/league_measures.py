@@ -20,7 +20,7 @@ from equipoise.evaluation.measures import (
     Quantity,
     Records,
     curves,
-    recorded,
+    no_default,
 )
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples, cyclic_warning
@@ -34,7 +34,7 @@ from equipoise.report.league_sections import (
     ratings_section,
 )
 from equipoise.report.learning_sections import learning_section
-from equipoise.report.section import Section, known
+from equipoise.report.section import Section, finite_or_none
 from equipoise.solvers.exploitability import exploitability
 from equipoise.types import PlayerId
 
@@ -50,7 +50,7 @@ class RatingRecord(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, rating: Rating) -> RatingRecord:
         """The rating for the record."""
-        return cls(rating.name, *map(known, (rating.value, rating.low, rating.high)))
+        return cls(rating.name, *map(finite_or_none, (rating.value, rating.low, rating.high)))
 
     @property
     def rating(self) -> Rating:
@@ -121,20 +121,20 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     quantities: ClassVar[tuple[Quantity, ...]] = (SCORE, WIN_RATE, EXPLOITABILITY, DEVIATION)
 
-    players: list[str] = recorded()
+    players: list[str] = no_default()
     judges: dict[str, str]
-    payoff: list[list[float]] = recorded()
+    payoff: list[list[float]] = no_default()
     se: list[list[float | None]]
     count: list[list[int]]
-    mixture: dict[str, float] = recorded()
+    mixture: dict[str, float] = no_default()
     gap: dict[str, float]
     best_reply_gains: dict[str, Estimate] = msgspec.field(default_factory=dict)
     deviation_gains: dict[str, Estimate] = msgspec.field(default_factory=dict)
-    exploitability: float = recorded()
+    exploitability: float = no_default()
     cycle_share: float
-    cyclic_triples: float = recorded()
+    cyclic_triples: float = no_default()
     ratings: list[RatingRecord]
-    scores: dict[str, Estimate] = recorded()
+    scores: dict[str, Estimate] = no_default()
     win_rates: dict[str, Estimate]
     best_win_rate: float | None = None
 
@@ -253,7 +253,7 @@ def league_measures(
         players=list(table.players),
         judges={str(player): judge.name for player, judge in judges.items()},
         payoff=payoff_NN.tolist(),
-        se=[[known(value) for value in row] for row in table.se_NN],
+        se=[[finite_or_none(value) for value in row] for row in table.se_NN],
         count=table.count_NN.tolist(),
         mixture=dict(zip(table.players, weights, strict=True)),
         gap=gaps,

@@ -21,7 +21,15 @@ from equipoise.games.base import Game
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.learning_sections import learning_section
 from equipoise.report.recorded_sections import MatchCard
-from equipoise.report.section import Change, Curve, Curves, Headline, Section, known, number
+from equipoise.report.section import (
+    Change,
+    Curve,
+    Curves,
+    Headline,
+    Section,
+    finite_or_none,
+    number,
+)
 from equipoise.types import Judgement, Match, PlayerId, Prompt
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -53,7 +61,7 @@ class Estimate(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, interval: Interval) -> Estimate:
         """The interval for the record."""
-        mean, low, high = map(known, (interval.mean, interval.low, interval.high))
+        mean, low, high = map(finite_or_none, (interval.mean, interval.low, interval.high))
         return cls(mean, low, high, interval.n)
 
     @property
@@ -167,10 +175,8 @@ class Quantity:
 SCORE = Quantity(title="held-out score", read="scores", unit=None, key="score")
 
 
-def recorded() -> Any:
-    """A field of `Measures` declared anew: it has no default value, so that it is always recorded,
-    even where it is None or empty.
-    """
+def no_default() -> Any:
+    """A field of `Measures` declared anew, to be recorded even where it is None or empty."""
     return msgspec.field()
 
 
@@ -178,7 +184,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Numbers about one generation. An evaluation derives its own record from this one.
 
     A subclass that records one of these fields even where it is None or empty declares it anew:
-    `scores: dict[str, Estimate] = recorded()`. The class methods see the whole history, which may
+    `scores: dict[str, Estimate] = no_default()`. The class methods see the whole history, which may
     be empty; a subclass takes it as `History[Self]`.
 
     What the run itself reads, of whatever evaluation: `ages` (learner -> its own generation; the
@@ -334,7 +340,7 @@ class History(Generic[M]):
 
     @property
     def ends(self) -> tuple[Measurement[M], ...]:
-        """The oldest and the newest measurement, once where they are one; none before there is one."""
+        """The oldest and the newest measurement, once where they are one; perhaps none."""
         return self.measurements[:1] + self.measurements[1:][-1:]
 
     @property

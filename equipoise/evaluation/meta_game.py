@@ -132,9 +132,9 @@ class MetaGame(Evaluation):
         rules = arena.game.bimatrix() if self._reads(arena.game) else None
         if rules is None:
             _check_held_out(arena.held_out)
-            return _solved(arena, leagues, self._played(arena, t, leagues), None)
+            return _solve(arena, leagues, self._played(arena, t, leagues), None)
         policies = _policies(arena, leagues, rules)
-        return _solved(arena, leagues, _exact(leagues, policies, rules), policies)
+        return _solve(arena, leagues, _exact(leagues, policies, rules), policies)
 
     def _reads(self, game: Game) -> bool:
         """True if pay-offs are read off probabilities."""
@@ -289,7 +289,7 @@ def symmetrised(rules: Bimatrix) -> np.ndarray:
 # -- solved
 
 
-def _solved(
+def _solve(
     arena: Arena, leagues: Leagues, tables: Tables, policies: Mapping[str, np.ndarray] | None
 ) -> MetaGameMeasures:
     one_league = ANYBODY in leagues
@@ -340,7 +340,7 @@ def _plain(tensors: Mapping[str, np.ndarray]) -> dict[str, list]:
 def _mean_policies(
     mixtures: Mapping[str, np.ndarray], policies: Mapping[str, np.ndarray] | None
 ) -> dict[str, np.ndarray]:
-    """role -> the probabilities of moves that its mixture comes to; empty where they are not known."""
+    """role -> the probabilities of moves under its mixture; empty where they are not known."""
     known = policies or {}
     return {role: mixtures[role] @ policy_NA for role, policy_NA in known.items()}
 

@@ -16,7 +16,7 @@ from equipoise.evaluation.measures import (
     Quantity,
     Records,
     curves,
-    recorded,
+    no_default,
 )
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.figures import heat_map
@@ -32,7 +32,7 @@ SHARE = 0.005
 
 EXPLOITABILITY = Quantity(
     title="exploitability",
-    read=lambda measures: _rounded(measures.exploitability),
+    read=lambda measures: _round(measures.exploitability),
     higher_is_better=False,
     label="exploitability of the mixture",
     note="gain of best replies against the mixture, in pay-off units",
@@ -45,14 +45,14 @@ def _value_of(role: str, members: int) -> Quantity:
     whose = "" if role == ANYBODY else f" for {role}"
     return Quantity(
         title=f"value of the league's game{whose}",
-        read=lambda measures: _rounded(measures.values[role]),
+        read=lambda measures: _round(measures.values[role]),
         note=f"of {members} members",
         has_change=False,
         has_curve=False,
     )
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     """A pay-off without the last digits of a linear program."""
     return None if value is None else round(value, 9) + 0.0
 
@@ -72,7 +72,7 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     quantities: ClassVar[tuple[Quantity, ...]] = (EXPLOITABILITY,)
 
-    players: list[str] = recorded()
+    players: list[str] = no_default()
     members: dict[str, list[str]]
     payoffs: dict[str, list[Any]]
     half_widths: dict[str, list[Any]]
@@ -80,7 +80,7 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     values: dict[str, float]
     gains: dict[str, float]
     policies: dict[str, list[float]]
-    exploitability: float | None = recorded()
+    exploitability: float | None = no_default()
 
     @property
     def mixtures(self) -> dict[str, dict[str, float]]:
@@ -195,12 +195,12 @@ def _growth(measurements: Sequence[Measurement[MetaGameMeasures]]) -> Table:
     for measurement, gained in zip(measurements, gains, strict=True):
         measures = measurement.measures
         cells = _cells(measures)
-        value = ", ".join(_of_role(r, number(_rounded(v))) for r, v in measures.values.items())
+        value = ", ".join(_of_role(r, number(_round(v))) for r, v in measures.values.items())
         mixture = "; ".join(
-            _of_role(role, _named(weights)) for role, weights in measures.mixtures.items()
+            _of_role(role, _name_members(weights)) for role, weights in measures.mixtures.items()
         )
         joined = ", ".join(f"{name} {_gain(gain)}" for name, gain in gained.items())
-        exploited = number(_rounded(measures.exploitability))
+        exploited = number(_round(measures.exploitability))
         rows.append(
             (
                 str(measurement.generation),
@@ -226,14 +226,14 @@ def _growth(measurements: Sequence[Measurement[MetaGameMeasures]]) -> Table:
 
 
 def _gain(value: float) -> str:
-    return f"{_rounded(value):+.4g}".replace("-", "−")
+    return f"{_round(value):+.4g}".replace("-", "−")
 
 
 def _of_role(role: str, text: str) -> str:
     return text if role == ANYBODY else f"{role}: {text}"
 
 
-def _named(weights: Mapping[str, float]) -> str:
+def _name_members(weights: Mapping[str, float]) -> str:
     """The members that the mixture holds, the largest first."""
     ordered = sorted(weights.items(), key=lambda item: -item[1])
     shown = [f"{name} {number(w, '%')}" for name, w in ordered if w >= SHARE]

@@ -24,14 +24,14 @@ from equipoise.evaluation.measures import (
     Quantity,
     Records,
     curves,
-    recorded,
+    no_default,
 )
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.intervals import Interval, win_rate
 from equipoise.report.figures import heat_map
 from equipoise.report.learning_sections import learning_section
-from equipoise.report.section import Figure, Section, label, number, shown
+from equipoise.report.section import Figure, Section, interval_text, label, number
 from equipoise.types import PlayerId
 
 
@@ -57,8 +57,8 @@ class RoleMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     There is no exploitability and no mixture: what one role gets need not be what the other loses.
     """
 
-    players: list[str] = recorded()
-    scores: dict[str, Estimate] = recorded()
+    players: list[str] = no_default()
+    scores: dict[str, Estimate] = no_default()
     roles: dict[str, RoleLeague]
 
     def gets(self, player: str, other: str) -> Estimate | None:
@@ -150,7 +150,7 @@ def _figure(role: str, league: RoleLeague) -> Figure:
     ]
     hover = [
         [
-            f"{label(own)} with {label(other)}<br><b>{shown(cell.interval)}</b>"
+            f"{label(own)} with {label(other)}<br><b>{interval_text(cell.interval)}</b>"
             f"<br>{number(cell.n)} judged answers"
             for other, cell in zip(league.others, row, strict=True)
         ]

@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from equipoise.ratings.base import Rating
-from equipoise.report.section import Curve, Curves, Figure, Series, Table, known, label, number
+from equipoise.report.section import (
+    Curve,
+    Curves,
+    Figure,
+    Series,
+    Table,
+    finite_or_none,
+    label,
+    number,
+)
 
 MOST_POINTS = 1200  # of a series, as a screen has no more columns; more are averaged
 MOST_TICKS = 40  # names, markers or boundaries on an axis; of more names, every second or third …
@@ -43,7 +52,7 @@ def _tall(names: Sequence[str]) -> int:
     return min(max(110 + 34 * len(names), 200), 1400)
 
 
-def binned(
+def bin_series(
     x: np.ndarray, y: np.ndarray, most: int = MOST_POINTS
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """The series averaged over `size` neighbours at a time so that at most `most` points remain:
@@ -58,7 +67,7 @@ def binned(
 def _boundaries(
     at_G: Sequence[float], length: float
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Dotted lines where a generation's training began, and its number where there is room for it."""
+    """Dotted lines where a generation's training began, and its number where there is room."""
     lines = [
         {
             "type": "line",
@@ -96,7 +105,9 @@ def series_figure(series: Series) -> Figure:
     generations began.
     """
     finite = np.isfinite(np.asarray(series.y, float))
-    x, y, size = binned(np.asarray(series.x, float)[finite], np.asarray(series.y, float)[finite])
+    x, y, size = bin_series(
+        np.asarray(series.x, float)[finite], np.asarray(series.y, float)[finite]
+    )
     marked = series.boundaries if len(series.boundaries) <= MOST_TICKS else ()
     lines, words = _boundaries(marked, float(np.ptp(x)) if len(x) else 0.0)
     trace = {
@@ -154,7 +165,7 @@ def heat_map(
         "type": "heatmap",
         "x": list(range(len(columns))),
         "y": list(range(len(rows))),
-        "z": [[known(v) for v in row] for row in value_RC.tolist()],
+        "z": [[finite_or_none(v) for v in row] for row in value_RC.tolist()],
         "zmin": ends[0],
         "zmax": max(ends[1], ends[0] + 1e-6),
         "xgap": 2,
@@ -186,7 +197,7 @@ def bars(title: str, weights: Sequence[tuple[str, float]], note: str = "") -> Fi
         "type": "bar",
         "orientation": "h",
         "y": list(range(len(names))),
-        "x": [known(w) for _, w in weights],
+        "x": [finite_or_none(w) for _, w in weights],
         "marker": {"color": "@blue"},
         "hoverinfo": "text",
         "text": [number(w, "%") for _, w in weights],
@@ -226,13 +237,13 @@ def dots(
         (
             number(r.value, digits=1),
             "–"
-            if known(r.low) is None
+            if finite_or_none(r.low) is None
             else f"{number(r.low, digits=1)} to {number(r.high, digits=1)}",
         )
         for r in ratings
     ]
     trace = {
-        "x": [known(r.value) for r in ratings],
+        "x": [finite_or_none(r.value) for r in ratings],
         "y": list(range(len(names))),
         "mode": "markers",
         "marker": {"color": "@blue", "size": 9},
@@ -247,8 +258,8 @@ def dots(
             "color": "@blue",
             "thickness": 2,
             "width": 5,
-            "array": [known(r.high - r.value) for r in ratings],
-            "arrayminus": [known(r.value - r.low) for r in ratings],
+            "array": [finite_or_none(r.high - r.value) for r in ratings],
+            "arrayminus": [finite_or_none(r.value - r.low) for r in ratings],
         },
     }
     layout = {
@@ -291,7 +302,7 @@ def _runs(curve: Curve) -> list[list[int]]:
 def _band(
     curve: Curve, run: list[int], colour: str = "blue", depth: float = 0.16, **more: Any
 ) -> dict[str, Any]:
-    """The interval over one stretch: a closed area, or a bar where the stretch is a single point."""
+    """The interval over one stretch: a closed area, or a bar over a single point."""
     x, low, high = ([values[i] for i in run] for values in (curve.x, curve.low, curve.high))
     if len(run) == 1:
         middle = curve.mean[run[0]]
@@ -322,18 +333,18 @@ def _band(
     }
 
 
-def _said(curve: Curve, i: int) -> tuple[str, str]:
+def _point_texts(curve: Curve, i: int) -> tuple[str, str]:
     """Mean and interval of the curve's i-th point, to read."""
     unit = "%" if curve.unit == "%" else ""
     mean = number(curve.mean[i], unit)
-    if not curve.low or known(curve.low[i]) is None:
+    if not curve.low or finite_or_none(curve.low[i]) is None:
         return mean, "–"
     return mean, f"{number(curve.low[i], unit)} to {number(curve.high[i], unit)}"
 
 
 def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
     """A measure over generations with its interval as a band."""
-    points = [_said(curve, i) for i in range(len(curve.x))]
+    points = [_point_texts(curve, i) for i in range(len(curve.x))]
     unit = "" if curve.unit == "%" else label(curve.unit)
     hover = [
         f"{x_title} {x:g}<br><b>{mean}</b> {unit}<br>{interval}"
@@ -342,7 +353,7 @@ def curve_figure(curve: Curve, x_title: str = "generation") -> Figure:
     mode = "lines+markers" if len(curve.x) <= MOST_TICKS else "lines"
     line = {
         "x": list(curve.x),
-        "y": [known(y) for y in curve.mean],
+        "y": [finite_or_none(y) for y in curve.mean],
         "mode": mode,
         "hovertext": hover,
         "hoverinfo": "text",
@@ -404,7 +415,7 @@ def lines_figure(
         if few or not any(curve.low for curve in curves)
         else "intervals are in the table and on hover"
     )
-    by_x = [{at: _written(curve, j) for j, at in enumerate(curve.x)} for curve in curves]
+    by_x = [{at: _point_text(curve, j) for j, at in enumerate(curve.x)} for curve in curves]
     rows = tuple((f"{at:g}", *(cells.get(at, "–") for cells in by_x)) for at in x)
     table = Table((x_title, *(curve.name for curve in curves)), rows)
     notes = "; ".join(text for text in (note, bands) if text)
@@ -424,12 +435,12 @@ def _trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]
     """One curve of several, as plotly's data."""
     return {
         "x": list(curve.x),
-        "y": [known(y) for y in curve.mean],
+        "y": [finite_or_none(y) for y in curve.mean],
         "name": label(curve.name),
         "mode": "lines+markers" if len(curve.x) <= MOST_TICKS else "lines",
         "connectgaps": False,
         "hovertext": [
-            f"<b>{label(curve.name)}</b><br>{x_title} {x:g}<br>{_written(curve, i)}"
+            f"<b>{label(curve.name)}</b><br>{x_title} {x:g}<br>{_point_text(curve, i)}"
             for i, x in enumerate(curve.x)
         ],
         "hoverinfo": "text",
@@ -438,9 +449,9 @@ def _trace(curve: Curve, x_title: str, colour: str, dash: str) -> dict[str, Any]
     }
 
 
-def _written(curve: Curve, i: int) -> str:
+def _point_text(curve: Curve, i: int) -> str:
     """Mean and interval of the curve's i-th point in one cell."""
-    mean, between = _said(curve, i)
+    mean, between = _point_texts(curve, i)
     return mean if between == "–" else f"{mean} ({between})"
 
 

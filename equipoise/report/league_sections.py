@@ -17,7 +17,7 @@ from equipoise.report.section import (
     Section,
     Tile,
     Tiles,
-    known,
+    finite_or_none,
     label,
     number,
 )
@@ -69,14 +69,14 @@ def payoffs_section(
 
 
 def _cell(value: float, se: float) -> str:
-    if known(value) is None:
+    if finite_or_none(value) is None:
         return ""
     mean = f"{value:+.2f}".replace("-", "−")
-    return mean if known(se) is None else f"{mean} ± {se:.2f}"
+    return mean if finite_or_none(se) is None else f"{mean} ± {se:.2f}"
 
 
 def _matches(count: float) -> str:
-    return "" if known(count) is None else f"<br>{int(count)} judged matches"
+    return "" if finite_or_none(count) is None else f"<br>{int(count)} judged matches"
 
 
 def equilibrium_section(
@@ -90,7 +90,7 @@ def equilibrium_section(
     `cyclic_triples`: None also for a league of two, which has no triple.
     """
     blocks: list[Tiles | Figure] = []
-    if known(cycle_share) is not None:
+    if finite_or_none(cycle_share) is not None:
         blocks.append(_cycle_tiles(cycle_share, cyclic_triples))
     blocks += [group_figure(group) for group in curves if group.curves]
     if mixture:
@@ -112,7 +112,7 @@ def _cycle_tiles(cycle_share: float | None, cyclic_triples: float | None) -> Til
             "how much of the pay-off no rating can explain: 0 a ladder, 100 % rock–paper–scissors",
         )
     ]
-    if known(cyclic_triples) is not None:
+    if finite_or_none(cyclic_triples) is not None:
         note = "share of the triples in which each beats the next: 0 a ladder, coin flips 25 %"
         tiles.append(Tile("cyclic triples", number(cyclic_triples, "%"), note))
     return Tiles(tuple(tiles))
@@ -212,9 +212,9 @@ def _hover(table: PayoffTable, i: int, j: int, met: int) -> str:
 
 
 def _payoff(value: float, se: float) -> str:
-    if known(value) is None:
+    if finite_or_none(value) is None:
         return "<b>no judged meeting</b>"
-    error = "" if known(se) is None else f" ± {se:.2f}"
+    error = "" if finite_or_none(se) is None else f" ± {se:.2f}"
     return f"<b>{_signed(value)}</b>{error}"
 
 
@@ -223,4 +223,4 @@ def _match_up(value: float, met: int) -> str:
 
 
 def _signed(value: float) -> str:
-    return "–" if known(value) is None else f"{value:+.2f}".replace("-", "−")
+    return "–" if finite_or_none(value) is None else f"{value:+.2f}".replace("-", "−")

@@ -64,7 +64,7 @@ def people_section(
     )
     blocks: list[Tiles | Table] = [tiles]
     if ratings:
-        rows = tuple(_rated(rating) for rating in ratings)
+        rows = tuple(_rating_row(rating) for rating in ratings)
         columns = ("player", "rating", "95 % interval")
         blocks.append(Table(columns, rows, "Players, as people rank them"))
     if judges:
@@ -81,7 +81,7 @@ def people_section(
     return Section("people", "People", tuple(blocks), lead)
 
 
-def _rated(rating: Rating) -> tuple[str, str, str]:
+def _rating_row(rating: Rating) -> tuple[str, str, str]:
     interval = f"{rating.low:.0f} to {rating.high:.0f}"
     return rating.name, f"{rating.value:.0f}", interval
 

@@ -17,7 +17,7 @@ from equipoise.report.section import (
     Tiles,
     Verbatim,
     clean,
-    known,
+    finite_or_none,
     number,
 )
 from equipoise.types import Message
@@ -66,9 +66,7 @@ def configuration_section(yaml: str) -> Section:
 
 def card_row(card: MatchCard) -> dict[str, Any]:
     """The match as the page's browser reads it."""
-    messages = [
-        {"role": clean(message.role), **_clipped(message.content)} for message in card.prompt
-    ]
+    messages = [{"role": clean(message.role), **_clip(message.content)} for message in card.prompt]
     return {
         "id": clean(card.id),
         "generation": card.generation,
@@ -82,7 +80,7 @@ def card_row(card: MatchCard) -> dict[str, Any]:
 def _answer(answer: CardAnswer) -> dict[str, Any]:
     return {
         "player": clean(answer.player),
-        "score": known(answer.score),
+        "score": finite_or_none(answer.score),
         "note": clean(answer.note),
         **_content(answer),
     }
@@ -91,19 +89,19 @@ def _answer(answer: CardAnswer) -> dict[str, Any]:
 def _content(answer: CardAnswer) -> dict[str, Any]:
     """The answer's text, or its parts in place of it."""
     if not answer.parts:
-        return _clipped(answer.text)
+        return _clip(answer.text)
     parts = [
         {
             "name": clean(part.name),
             "rows": [[clean(cell) for cell in line] for line in part.rows],
-            **_clipped(part.text),
+            **_clip(part.text),
         }
         for part in answer.parts
     ]
     return {"text": "", "more": 0, "parts": parts}
 
 
-def _clipped(text: str) -> dict[str, Any]:
+def _clip(text: str) -> dict[str, Any]:
     """The text for the page, and how many characters of it stay in the ledger only."""
     return {"text": clean(text[:LONGEST]), "more": max(len(text) - LONGEST, 0)}
 

@@ -38,7 +38,7 @@ def label(text: object, limit: int = 48) -> str:
     return html.escape(line, quote=False).replace("$", "&#36;")
 
 
-def known(value: float | None) -> float | None:
+def finite_or_none(value: float | None) -> float | None:
     """The number for JSON, None when it is missing or not finite."""
     return None if value is None or not math.isfinite(value) else float(value)
 
@@ -59,7 +59,7 @@ def number(value: float | None, unit: str = "", digits: int | None = None) -> st
     return f"{text} {unit}".rstrip()
 
 
-def shown(interval: Interval | None) -> str:
+def interval_text(interval: Interval | None) -> str:
     """The interval to read: in percent where it can be a share."""
     if interval is None:
         return "–"
@@ -164,7 +164,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One measure before and after; `unit` "%" for shares; None or NaN where it was not measured."""
+    """One measure before and after, None or NaN where unknown; `unit` "%" for shares."""
 
     name: str
     before: Interval | None

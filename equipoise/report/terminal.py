@@ -31,7 +31,7 @@ MANY = 20  # generations, from which on not every short stage gets its line
 _SHARES = frozenset({"win_rate", "accuracy", "held_out_score"})
 
 
-def shown(name: str, value: Value) -> str:
+def value_text(name: str, value: Value) -> str:
     """A number as people read it; names in "share", win rates and accuracies as percent, what is
     missing as "–".
     """
@@ -77,7 +77,7 @@ def rate(count: float, seconds: float | None) -> str:
     )
 
 
-class _Told(ProgressColumn):
+class _Progress(ProgressColumn):
     """`400/1,000  125/s  4.8 s left`, as far as it is known."""
 
     def render(self, task: Task) -> Text:
@@ -130,14 +130,14 @@ class Display:
         self._count = 0
         self._since = 0.0
         self._generation: int | None = None
-        self._spoke = -math.inf  # when the last line was printed
+        self._last_line = -math.inf  # when the last line was printed
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._console.is_dumb_terminal and not self._silent:
             columns = (
                 TextColumn("{task.description}", markup=False, style="bold"),
                 BarColumn(bar_width=28),
-                _Told(),
+                _Progress(),
             )
             self._bar = _Bar(*columns, console=self._console, transient=True, refresh_per_second=8)
             self._bar.start()
@@ -178,7 +178,7 @@ class Display:
         self._numbers |= named
         self._fresh |= named
         if self._bar is not None:
-            self._bar.numbers_line = self._listed(self._numbers)
+            self._bar.numbers_line = self._numbers_text(self._numbers)
 
     def note(self, text: str) -> None:
         """A line that stays, such as a warning."""
@@ -189,9 +189,9 @@ class Display:
         where = "" if self._generation is None else f"generation {self._generation}{of}  "
         return where + _words(self._name)
 
-    def _listed(self, numbers: dict[str, Value]) -> Text:
+    def _numbers_text(self, numbers: dict[str, Value]) -> Text:
         parts = [
-            Text.assemble((f"{_words(name)} ", "dim"), shown(name, value))
+            Text.assemble((f"{_words(name)} ", "dim"), value_text(name, value))
             for name, value in numbers.items()
         ]
         return Text("   ").join(parts)
@@ -211,15 +211,15 @@ class Display:
             line.append(f"{done} in {duration(seconds)}" if done else duration(seconds))
             line.append(f" ({speed})" if speed else "", "dim")
         if self._fresh:
-            line.append("   ").append_text(self._listed(self._fresh))
+            line.append("   ").append_text(self._numbers_text(self._fresh))
         self._name = ""
         if self._bar is not None:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)
         # A run of hundreds of short generations says once a second how it stands, not a thousand
         # times.
-        if self._generations <= MANY or last or self._clock() - self._spoke >= 1:
-            self._spoke = self._clock()
+        if self._generations <= MANY or last or self._clock() - self._last_line >= 1:
+            self._last_line = self._clock()
             self._print(line)
 
     def _print(self, line: Text) -> None:
@@ -279,7 +279,7 @@ def status_table(rows: Iterable[tuple[str, Value]], title: str = "") -> Table:
     if title:
         table.title = Text(clean(title), "bold")
     for name, value in rows:
-        table.add_row(Text(_words(name), "dim"), Text(shown(name, value), overflow="fold"))
+        table.add_row(Text(_words(name), "dim"), Text(value_text(name, value), overflow="fold"))
     return table
 
 

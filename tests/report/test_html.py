@@ -323,7 +323,7 @@ def test_a_long_series_is_averaged_and_says_so():
         Series("loss", (0.0, 150.0), (1.0, 1.0), tuple(map(float, range(150))))
     )
     assert many.layout["shapes"] == many.layout["annotations"] == [] and many.note == ""
-    x, y, size = figures.binned(np.arange(7.0), np.arange(7.0), most=3)
+    x, y, size = figures.bin_series(np.arange(7.0), np.arange(7.0), most=3)
     assert (x.tolist(), y.tolist(), size) == ([1, 4, 6], [1, 4, 6], 3)
 
 

@@ -5,8 +5,8 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from equipoise.report.figures import bars, binned
-from equipoise.report.section import known, label, number
+from equipoise.report.figures import bars, bin_series
+from equipoise.report.section import finite_or_none, label, number
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,9 @@ def test_a_number_to_read(value, unit, shown):
 
 
 def test_what_is_missing_or_infinite_is_null():
-    assert [known(value) for value in (None, nan, inf, -inf, 2)] == [*(None, None, None, None, 2.0)]
+    assert [finite_or_none(value) for value in (None, nan, inf, -inf, 2)] == [
+        *(None, None, None, None, 2.0)
+    ]
 
 
 def test_a_label_has_no_markup_and_keeps_its_end():
@@ -36,7 +38,7 @@ def test_a_label_has_no_markup_and_keeps_its_end():
 
 
 def test_points_of_a_long_series_are_means():
-    x, y, size = binned(np.arange(7.0), np.array([0, 2, 4, 6, 8, 10, 30.0]), most=4)
+    x, y, size = bin_series(np.arange(7.0), np.array([0, 2, 4, 6, 8, 10, 30.0]), most=4)
     assert size == 2
     assert (x.tolist(), y.tolist()) == ([0.5, 2.5, 4.5, 6.0], [1, 5, 9, 30])
 

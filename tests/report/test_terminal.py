@@ -16,8 +16,8 @@ from equipoise.report.terminal import (
     duration,
     headline,
     rate,
-    shown,
     status_table,
+    value_text,
 )
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
@@ -218,7 +218,7 @@ def test_status_reads_as_names_and_values():
     ],
 )
 def test_numbers_read_well(name, value, text):
-    assert shown(name, value) == text
+    assert value_text(name, value) == text
 
 
 def test_durations_and_rates():

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from equipoise.environments.assistance.record import ActionShares, AssistanceRecord
 from equipoise.evaluation.measures import History
 from equipoise.report.figures import names_axis
-from equipoise.report.section import Figure, Section, Table, known, label, number
+from equipoise.report.section import Figure, Section, Table, finite_or_none, label, number
 
 
 class ShownMove(NamedTuple):
@@ -93,7 +93,7 @@ def _bars(move: ShownMove, shares: Mapping[str, ActionShares]) -> dict[str, Any]
         "orientation": "h",
         "y": list(range(len(shares))),
         "name": move.title,
-        "x": [known(getattr(row, move.field)) for row in shares.values()],
+        "x": [finite_or_none(getattr(row, move.field)) for row in shares.values()],
         "marker": {"color": f"@{move.colour}"},
         "hoverinfo": "text",
         "hovertext": hover,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from equipoise.environments.assistance.payoff_matrix import Cell
-from equipoise.evaluation.measures import Estimate, Measures, recorded
+from equipoise.evaluation.measures import Estimate, Measures, no_default
 
 QUESTIONS = ("detailed", "vague", "unknown")  # what is known of a question
 
@@ -105,10 +105,10 @@ class AssistanceRecord(Measures, frozen=True, kw_only=True, omit_defaults=True):
                  one side and no worse by the other; `exploitability` is the largest
     """
 
-    players: list[str] = recorded()
-    scores: dict[str, Estimate] = recorded()
-    score: float | None = recorded()
-    exploitability: float | None = recorded()
+    players: list[str] = no_default()
+    scores: dict[str, Estimate] = no_default()
+    score: float | None = no_default()
+    exploitability: float | None = no_default()
     welfare: Estimate
     utilities: Utilities
     rates: Rates

@@ -20,7 +20,7 @@ from equipoise.evaluation.measures import (
     Quantity,
     Records,
     curves,
-    recorded,
+    no_default,
 )
 from equipoise.payoffs.intervals import Interval
 from equipoise.report.learning_sections import learning_section
@@ -112,10 +112,10 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         SCORE,
     )
 
-    players: list[str] = recorded()
-    scores: dict[str, Estimate] = recorded()
-    score: float | None = recorded()
-    exploitability: float | None = recorded()
+    players: list[str] = no_default()
+    scores: dict[str, Estimate] = no_default()
+    score: float | None = no_default()
+    exploitability: float | None = no_default()
     attack_success: RawAndRewritten
     p_safe: RawAndRewritten
     over_refusal: Estimate | None = None

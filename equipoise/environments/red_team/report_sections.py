@@ -30,7 +30,7 @@ from equipoise.report.section import (
     Table,
     Tile,
     Tiles,
-    known,
+    finite_or_none,
     label,
     number,
 )
@@ -103,8 +103,8 @@ def _path(points: Sequence[DiversityPoint]) -> Figure:
     ]
     sizes = [11 if i == last else 8 for i in range(len(points))]
     trace = {
-        "x": [known(point.diversity) for point in points],
-        "y": [known(point.success) for point in points],
+        "x": [finite_or_none(point.diversity) for point in points],
+        "y": [finite_or_none(point.success) for point in points],
         "mode": "lines+markers+text",
         "text": numbers,
         "textposition": "middle right",

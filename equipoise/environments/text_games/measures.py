@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import msgspec
 import numpy as np
 
-from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, recorded
+from equipoise.evaluation.measures import History, Measures, Quantity, Records, curves, no_default
 from equipoise.report.figures import lines_figure
 from equipoise.report.league_sections import equilibrium_section, payoffs_section
 from equipoise.report.section import Section, Table, number
@@ -59,16 +59,16 @@ class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     quantities: ClassVar[tuple[Quantity, ...]] = (NASH_CONV, AVERAGE, ILLEGAL, MIXTURE)
 
-    players: list[str] = recorded()
-    payoff: list[list[float]] = recorded()
-    mixture: dict[str, float] = recorded()
+    players: list[str] = no_default()
+    payoff: list[list[float]] = no_default()
+    mixture: dict[str, float] = no_default()
     nash_conv: dict[str, float]
     average: dict[str, float]
     mixture_nash_conv: float | None = None
     uniform: float
     illegal: dict[str, float]
     worst_illegal: dict[str, float]
-    exploitability: float = recorded()
+    exploitability: float = no_default()
     average_exploitability: float
     states: list[str] = msgspec.field(default_factory=list)
     moves: list[list[str]] = msgspec.field(default_factory=list)

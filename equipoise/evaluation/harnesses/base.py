@@ -1,4 +1,4 @@
-"""Harnesses: other programs that measure a model by their own tasks, and readers of their scores."""
+"""Harnesses: other programs that measure a model by tasks of their own; readers of scores."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from equipoise.evaluation.harnesses.score_files import (
     Scores,
     comparable,
     estimate_of,
+    metric_means,
     misfits,
     number,
     read_json,
-    summarised,
 )
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
@@ -120,7 +120,7 @@ def _result(
     metrics = dict(_metrics(results))
     if not metrics:
         raise DataError(f"{path}: has no metric with a number")
-    known = summarised(items)
+    known = metric_means(items)
     for name, estimated in metrics.items():
         metrics[name] = _with_interval(estimated, known.get(name))
     unscored = results.scores[0].unscored_samples or 0

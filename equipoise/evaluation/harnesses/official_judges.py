@@ -20,11 +20,11 @@ from equipoise.evaluation.harnesses.score_files import (
     Scores,
     comparable,
     estimate_of,
+    metric_means,
     number,
     read_json,
     read_lines,
     read_text,
-    summarised,
 )
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
@@ -58,10 +58,10 @@ def alpaca_eval(path: Path, model: str = "") -> list[Scores]:
     rows = read_json(path, list[_Annotation], "annotations of AlpacaEval")
     if not rows:
         raise DataError(f"{path}: holds no annotations")
-    name = _chosen({row.generator_2 for row in rows}, model, path)
+    name = _choose_model({row.generator_2 for row in rows}, model, path)
     own = [row for row in rows if row.generator_2 == name]
     items = [_alpaca_item(row) for row in own]
-    metrics = summarised(items)
+    metrics = metric_means(items)
     board = path.with_name("leaderboard.csv")
     if board.is_file() and name in _leaderboard(board):
         official = _leaderboard_metrics(_leaderboard(board)[name], board)
@@ -114,7 +114,7 @@ def _leaderboard(path: Path) -> dict[str, dict[str, Any]]:
 
 def _leaderboard_row(path: Path, model: str) -> tuple[dict[str, Any], str]:
     rows = _leaderboard(path)
-    name = _chosen(rows, model, path)
+    name = _choose_model(rows, model, path)
     return rows[name], name
 
 
@@ -192,7 +192,7 @@ def arena_hard(path: Path, model: str = "") -> list[Scores]:
     that has no verdict count nowhere. Raises DataError.
     """
     rows = read_lines(path, _Battle, "a judgement of Arena-Hard")
-    name = _chosen({row.model for row in rows}, model, path)
+    name = _choose_model({row.model for row in rows}, model, path)
     own = [row for row in rows if row.model == name]
     items = [item for row in own for item in _battle_items(row)]
     several = len({row.category for row in own}) > 1
@@ -202,7 +202,7 @@ def arena_hard(path: Path, model: str = "") -> list[Scores]:
         benchmark="arena_hard",
         source="arena-hard-auto",
         headline="win_rate",
-        metrics=summarised(items),
+        metrics=metric_means(items),
         groups=_by_category(items) if several else {},
         n=len(own),
         answers=len(own),
@@ -230,7 +230,7 @@ def _battle_items(row: _Battle) -> Iterator[ItemScores]:
 
 def _by_category(items: Sequence[ItemScores]) -> dict[str, dict[str, Estimate]]:
     groups = sorted({row.group for row in items})
-    return {group: summarised([row for row in items if row.group == group]) for group in groups}
+    return {group: metric_means([row for row in items if row.group == group]) for group in groups}
 
 
 # -- MT-Bench
@@ -268,7 +268,7 @@ def mt_bench(path: Path, model: str = "") -> list[Scores]:
     if "g1_winner" in first:
         return _mt_bench_pairs(path, model)
     rows = read_lines(path, _Single, "a single judgement of MT-Bench")
-    name = _chosen({row.model for row in rows}, model, path)
+    name = _choose_model({row.model for row in rows}, model, path)
     own = [row for row in rows if row.model == name]
     items = [_single_item(row) for row in own]
     return [_mt_bench(items, _name(own[0].judge), name, "score")]
@@ -287,7 +287,7 @@ def _single_item(row: _Single) -> ItemScores:
 def _mt_bench_pairs(path: Path, model: str) -> list[Scores]:
     rows = read_lines(path, _Paired, "a pairwise judgement of MT-Bench")
     models = {name for row in rows for name in (row.model_1, row.model_2)}
-    name = _chosen(models, model, path)
+    name = _choose_model(models, model, path)
     own = [row for row in rows if name in (row.model_1, row.model_2)]
     items = [_pair_item(row, name) for row in own]
     return [_mt_bench(items, _name(own[0].judge), name, "win_rate")]
@@ -315,7 +315,7 @@ def _mt_bench(items: list[ItemScores], judge: str, model: str, headline: str) ->
             benchmark="mt_bench",
             source="FastChat",
             headline=headline,
-            metrics=summarised(items),
+            metrics=metric_means(items),
             n=len({row.item for row in items}),
             answers=len(items),
             unscored=sum(row.values[headline] is None for row in items),
@@ -332,7 +332,7 @@ def _name(judge: Sequence[str]) -> str:
     return judge[0] if judge else "an unnamed judge"
 
 
-def _chosen(models: Iterable[str], model: str, path: Path) -> str:
+def _choose_model(models: Iterable[str], model: str, path: Path) -> str:
     """The model that is meant: the one that is named, or the only one.
 
     Raises DataError.

@@ -92,7 +92,7 @@ def number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def summarised(items: Sequence[ItemScores]) -> dict[str, Estimate]:
+def metric_means(items: Sequence[ItemScores]) -> dict[str, Estimate]:
     """Every metric's mean over items, each with its interval; items are the clusters."""
     return {metric: estimate(items, metric) for metric in metrics_of(items)}
 

@@ -30,7 +30,7 @@ from equipoise.evaluation.named_sets.item_scores import (
     Judged,
     JudgeQuestion,
     estimate,
-    grouped,
+    group_means,
     metrics_of,
 )
 from equipoise.games.base import Ask, Game, Referee
@@ -195,7 +195,7 @@ class Benchmark(Component):
             part=self.part,
             headline=self.headline,
             metrics={name: estimate(scores, name) for name in metrics},
-            groups=grouped(scores, metrics),
+            groups=group_means(scores, metrics),
             n=len(items),
             answers=len(scores),
             unscored=missing,

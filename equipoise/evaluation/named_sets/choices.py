@@ -108,7 +108,7 @@ class Choices(Published):
         primer = primer.replace("{subject}", row.group)
         if self.ask == "generate":
             return self._item_in_words(row, shown, primer)
-        front = primer + "".join(f"{_solved(each)}\n\n" for each in shown)
+        front = primer + "".join(f"{_worked_example(each)}\n\n" for each in shown)
         contexts = tuple(front + context for context in row.contexts)
         text = front + row.before if row.before else row.question
         gap = "" if self.chat else " "
@@ -206,7 +206,7 @@ class Choices(Published):
         }
 
 
-def _solved(question: ChoiceQuestion) -> str:
+def _worked_example(question: ChoiceQuestion) -> str:
     """The question as an example: with its right option."""
     before = question.before
     if question.contexts:

@@ -239,7 +239,9 @@ def estimate(scores: Sequence[ItemScores], metric: str) -> Estimate:
     return Estimate.of(mean_interval(values, [item for _, item in known], share=shares))
 
 
-def grouped(scores: Sequence[ItemScores], metrics: Sequence[str]) -> dict[str, dict[str, Estimate]]:
+def group_means(
+    scores: Sequence[ItemScores], metrics: Sequence[str]
+) -> dict[str, dict[str, Estimate]]:
     """Group -> metric -> its mean; empty where the items have no groups."""
     rows: dict[str, list[ItemScores]] = defaultdict(list)
     for row in scores:

@@ -135,7 +135,7 @@ class MTBench(Published):
             if self.compares:
                 if turn and turn < len(other):
                     question = _joint(item, answer, turn)
-                shown = _joined(other[: turn + 1])
+                shown = _join(other[: turn + 1])
                 question = replace(question, other=shown)
             yield _with_reference(question, item, turn)
 
@@ -211,16 +211,16 @@ def _joint(item: Item, answer: Answer, turn: int) -> JudgeQuestion:
     conversations can be compared.
     """
     requests = (item.prompt.messages[-1].content, *item.turns[:turn])
-    text = _joined(requests, "request")
+    text = _join(requests, "request")
     prompt = item.prompt
     identity = record_id("joint turns", prompt.id, *requests)
     shown = Prompt(identity, (*prompt.messages[:-1], Message("user", text)), {}, prompt.source)
     texts = [move.text for move in answer.moves[: turn + 1]]
-    move = replace(answer.moves[turn], text=_joined(texts), token_ids=(), logprobs=())
+    move = replace(answer.moves[turn], text=_join(texts), token_ids=(), logprobs=())
     return JudgeQuestion(item.id, answer.sample, turn, shown, move)
 
 
-def _joined(texts: Sequence[str], what: str = "answer") -> str:
+def _join(texts: Sequence[str], what: str = "answer") -> str:
     """Several texts under numbered headings; a single one as it is."""
     if len(texts) == 1:
         return texts[0]

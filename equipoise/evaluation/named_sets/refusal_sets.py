@@ -77,7 +77,7 @@ class OverRefusal(Published):
             metric = "refusal" if harmful else "over_refusal"
             for answer in answers[item.id]:
                 verdict = verdicts.get((item.id, answer.sample))
-                value, reason = self._refused(answer, verdict)
+                value, reason = self._refusal(answer, verdict)
                 rows.append(
                     ItemScores(
                         item=item.id,
@@ -89,7 +89,7 @@ class OverRefusal(Published):
                 )
         return rows
 
-    def _refused(self, answer: Answer, verdict: Judged | None) -> tuple[float | None, str]:
+    def _refusal(self, answer: Answer, verdict: Judged | None) -> tuple[float | None, str]:
         if answer.error:
             return None, answer.error
         if self.judge is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult, unit_of
@@ -28,7 +28,7 @@ def benchmarks_section(results: Sequence[AgainstStart]) -> Section:
         return Section(
             "benchmarks", "Benchmarks", reason="no named set was measured (equipoise evaluate)"
         )
-    single = [row for row in results if not varied(row.result)]
+    single = [row for row in results if not sweep_settings(row.result)]
     blocks = [
         *([_overview(single)] if single else []),
         *_difference_figures(single),
@@ -79,12 +79,12 @@ def _newest(results: Sequence[AgainstStart]) -> Iterable[AgainstStart]:
     """The newest result of each set, sweeps aside."""
     newest: dict[Measured, AgainstStart] = {}
     for row in results:
-        if not varied(row.result):
-            newest[measured(row.result)] = row
+        if not sweep_settings(row.result):
+            newest[comparison_key(row.result)] = row
     return newest.values()
 
 
-def measured(result: BenchmarkResult) -> Measured:
+def comparison_key(result: BenchmarkResult) -> Measured:
     """The key that comparable results of different players share."""
     return (result.name, result.judge, result.source)
 
@@ -147,10 +147,12 @@ def _overview(results: Sequence[AgainstStart]) -> Table:
     """
     players = _shown_players(results)
     cells = {
-        (measured(result), result.player): estimate_text(result.score, result.unit(result.headline))
+        (comparison_key(result), result.player): estimate_text(
+            result.score, result.unit(result.headline)
+        )
         for result, *_ in results
     }
-    sets = {measured(result): result for result, *_ in results}
+    sets = {comparison_key(result): result for result, *_ in results}
     rows = tuple(
         (_set_name(result), words(result.headline), *(cells.get((key, p), "–") for p in players))
         for key, result in sets.items()
@@ -190,7 +192,7 @@ def _difference_figures(results: Sequence[AgainstStart]) -> Iterator[Figure]:
     for row in results:
         if row.result.headline in row.differences:
             name = PlayerId.parse(row.result.player).name
-            newest[measured(row.result), name] = row
+            newest[comparison_key(row.result), name] = row
     shares = [row for row in newest.values() if row.result.unit(row.result.headline) == "%"]
     by_player: dict[str, list[AgainstStart]] = {}
     for row in shares:
@@ -220,20 +222,16 @@ def _curves(results: Sequence[AgainstStart]) -> Iterator[Figure]:
     """The headline metric of every set over the generations, where there are several."""
     by_set: dict[Measured, list[BenchmarkResult]] = {}
     for result, *_ in results:
-        by_set.setdefault(measured(result), []).append(result)
+        by_set.setdefault(comparison_key(result), []).append(result)
     for of_set in by_set.values():
         curves = [curve for curve in _lines(of_set) if len(curve.x) > 1]
         title = f"{_set_name(of_set[0])}: {words(of_set[0].headline)}"
         if len(curves) == 1:
             [curve] = curves
             name = f"{title} of {curve.name}"
-            yield curve_figure(_named(curve, name))
+            yield curve_figure(replace(curve, name=name))
         elif curves:
             yield lines_figure(title, curves, unit=curves[0].unit)
-
-
-def _named(curve: Curve, name: str) -> Curve:
-    return Curve(name, curve.unit, curve.x, curve.mean, curve.low, curve.high, curve.note)
 
 
 def _lines(results: Sequence[BenchmarkResult]) -> Iterator[Curve]:
@@ -288,7 +286,7 @@ def _groups(results: Sequence[AgainstStart]) -> Iterator[Table]:
     newest: dict[Measured, BenchmarkResult] = {}
     for result, *_ in results:
         if result.groups:
-            newest[measured(result)] = result
+            newest[comparison_key(result)] = result
     for result in newest.values():
         rows = tuple(
             (group, estimate_text(of_group[result.headline], unit_of(of_group[result.headline])))
@@ -313,10 +311,10 @@ class Sweep:
     def table(self) -> Table:
         """Players, and the values of all settings but the last, a row each."""
         *others, last = self.keys
-        columns = list(dict.fromkeys(varied(r)[last] for r in self.results))
+        columns = list(dict.fromkeys(sweep_settings(r)[last] for r in self.results))
         cells: dict[tuple[str, ...], dict[str, str]] = {}
         for result in self.results:
-            settings = varied(result)
+            settings = sweep_settings(result)
             row = (result.player, *(settings[key] for key in others))
             text = result.score.interval.text(result.unit(result.headline))
             cells.setdefault(row, {})[settings[last]] = text
@@ -338,7 +336,7 @@ class Sweep:
         points: dict[str, list[tuple[float, BenchmarkResult]]] = {}
         for result in self.results:
             try:
-                x = float(varied(result)[key])
+                x = float(sweep_settings(result)[key])
             except ValueError:
                 return None
             points.setdefault(result.player, []).append((x, result))
@@ -352,14 +350,14 @@ def sweeps(results: Sequence[AgainstStart]) -> Iterator[Sweep]:
     """Every sweep among the results, in their order."""
     groups: dict[tuple[str, tuple[str, ...], str], list[BenchmarkResult]] = {}
     for result, *_ in results:
-        if settings := varied(result):
+        if settings := sweep_settings(result):
             name = result.name.partition("[")[0]
             groups.setdefault((name, tuple(settings), result.source), []).append(result)
     for (name, keys, _), members in groups.items():
         yield Sweep(name, keys, tuple(members))
 
 
-def varied(result: BenchmarkResult) -> dict[str, str]:
+def sweep_settings(result: BenchmarkResult) -> dict[str, str]:
     """Setting -> its value in a sweep; empty for other results."""
     return dict(result.settings.get("varied") or {})
 

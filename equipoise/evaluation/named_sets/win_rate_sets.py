@@ -120,17 +120,19 @@ class ArenaHard(Published):
     ) -> list[ItemScores]:
         """The probability of winning, with both answers' styles beside it."""
         groups = {item.id: item.group for item in items}
-        return [compared(verdict, groups, _styles(verdict)) for verdict in judged]
+        return [score_comparison(verdict, groups, _styles(verdict)) for verdict in judged]
 
     def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
         """Also the style-controlled rate, with an interval over the requests."""
         result = super().summary(scores, items)
         known = [row for row in scores if row.values["win_rate"] is not None]
-        metrics = {**result.metrics, STYLE_CONTROLLED: _style_controlled(known, self.seed)}
+        metrics = {**result.metrics, STYLE_CONTROLLED: _style_controlled_rate(known, self.seed)}
         return replace(result, metrics=metrics)
 
 
-def compared(verdict: Judged, groups: Mapping[str, str], facts: dict[str, Any]) -> ItemScores:
+def score_comparison(
+    verdict: Judged, groups: Mapping[str, str], facts: dict[str, Any]
+) -> ItemScores:
     """The probability of winning of one comparison; None with its reason where there is none."""
     value = (verdict.utilities or {}).get("score")
     question = verdict.question
@@ -164,7 +166,7 @@ def _styles(verdict: Judged) -> dict[str, Any]:
     }
 
 
-def _style_controlled(rows: Sequence[ItemScores], seed: int) -> Estimate:
+def _style_controlled_rate(rows: Sequence[ItemScores], seed: int) -> Estimate:
     if len(rows) < 2:
         return Estimate(None, None, None, len(rows))
     difference = style_differences(
@@ -278,7 +280,7 @@ class AlpacaEval(Published):
                 "length": len(question.answer.text),
                 "baseline_length": len(question.other or ""),
             }
-            rows.append(compared(verdict, groups, lengths))
+            rows.append(score_comparison(verdict, groups, lengths))
         return rows
 
     def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
@@ -287,7 +289,7 @@ class AlpacaEval(Published):
         known = [row for row in scores if row.values["win_rate"] is not None]
         rate = Estimate(None, None, None, len(known))
         if len(known) >= FOLDS:
-            rate = self._controlled(known)
+            rate = self._length_controlled_rate(known)
         terms = ["length"] + ["difficulty"] * bool(self.difficulty)
         terms += ["anchors"] * bool(self.gamed)
         return replace(
@@ -297,7 +299,7 @@ class AlpacaEval(Published):
             note=f"length-controlled by: {', '.join(terms)}",
         )
 
-    def _controlled(self, rows: Sequence[ItemScores]) -> Estimate:
+    def _length_controlled_rate(self, rows: Sequence[ItemScores]) -> Estimate:
         def column(name: str) -> np.ndarray:
             return np.array([row.facts[name] for row in rows], float)
 
