@@ -86,18 +86,6 @@ class SelectionRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Plain JSON values for the stage's record."""
         return msgspec.to_builtins(self)
 
-    @property
-    def selection(self) -> Selection:
-        """The part that the page shows."""
-        return Selection(
-            self.chosen,
-            self.start,
-            {name: score.interval for name, score in self.held_out.items()},
-            {name: score.interval for name, score in self.test.items()},
-            self.win_rate and self.win_rate.interval,
-            self.by,
-        )
-
     def headlines(self) -> Iterator[Headline]:
         """The test score of the chosen player; where there is no test, the score that chose it."""
         by = f"{self.by}, a dev set" if self.by else "held-out prompts"
@@ -112,25 +100,16 @@ class SelectionRecord(msgspec.Struct, frozen=True, kw_only=True):
         yield Headline(f"test score of {self.chosen}", interval_text(score), note)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The player chosen by its score beside the best start, and both on the test that was set
-    aside; `by` is the dev set that chose, "" for the held-out prompts.
-    """
-
-    chosen: str
-    start: str
-    held_out: Mapping[str, Interval | None]
-    test: Mapping[str, Interval | None]
-    win_rate: Interval | None = None
-    by: str = ""
+def _text(estimate: Estimate | None) -> str:
+    return interval_text(estimate and estimate.interval)
 
 
-def selection_section(selection: Selection) -> Section:
+def selection_section(selection: SelectionRecord) -> Section:
     """The player that was chosen, and how it does on prompts that chose nothing."""
     chosen, start = selection.chosen, selection.start
     score = f"score on {selection.by}" if selection.by else "held-out score"
-    wins = "–" if selection.win_rate is None else selection.win_rate.percent()
+    rate = selection.win_rate
+    wins = "–" if rate is None else rate.interval.percent()
     tiles = [Tile("chosen", chosen, f"by its {score}, of all generations of all players")]
     lead = f"The {score} chose, so it flatters the chosen player"
     if selection.test:
@@ -138,8 +117,8 @@ def selection_section(selection: Selection) -> Section:
         tiles.append(
             Tile(
                 "its test score",
-                interval_text(selection.test.get(chosen)),
-                f"{start}: {interval_text(selection.test.get(start))}",
+                _text(selection.test.get(chosen)),
+                f"{start}: {_text(selection.test.get(start))}",
             )
         )
     else:
@@ -150,7 +129,7 @@ def selection_section(selection: Selection) -> Section:
         note = "on the test, a tie counts half; 95 % interval"
         tiles.append(Tile(f"wins over {start}", wins, note))
     rows = tuple(
-        (name, interval_text(selection.held_out.get(name)), interval_text(selection.test.get(name)))
+        (name, _text(selection.held_out.get(name)), _text(selection.test.get(name)))
         for name in dict.fromkeys((chosen, start))
     )
     table = Table(("player", score, "test score"), rows)

@@ -8,9 +8,9 @@ from fixtures import report_pages
 
 from equipoise.evaluation.judge_report import MeanGiven
 from equipoise.evaluation.judge_sections import judges_section, who_judged_whom_section
-from equipoise.evaluation.last_test import Selection, selection_section
+from equipoise.evaluation.last_test import SelectionRecord, selection_section
+from equipoise.evaluation.measures import Estimate
 from equipoise.payoffs.cycles import cyclic_warning
-from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Rating
 from equipoise.report import figures as curves
@@ -172,8 +172,12 @@ def test_cost_is_told_even_where_nothing_was_paid():
 
 
 def test_a_start_that_was_not_beaten_is_said():
-    score = Interval(0.5, 0.4, 0.6, 20)
-    section = selection_section(Selection("a@0", "a@0", {"a@0": score}, {"a@0": score}, score))
+    score = Estimate(0.5, 0.4, 0.6, 20)
+    section = selection_section(
+        SelectionRecord(
+            chosen="a@0", start="a@0", held_out={"a@0": score}, test={"a@0": score}, win_rate=score
+        )
+    )
     assert "No later generation" in section.lead
     table = section.blocks[1]
     assert isinstance(table, Table) and len(table.rows) == 1

@@ -5,15 +5,14 @@ the start, and every metric.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.measures import Estimate, interval_curve
 from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult, unit_of
-from equipoise.payoffs.intervals import Interval
 from equipoise.ratings.base import Rating
-from equipoise.report.figures import curve_figure, dots, lines_figure
-from equipoise.report.section import Change, Curve, Figure, Headline, Section, Table
+from equipoise.report.figures import dots, group_figure, lines_figure
+from equipoise.report.section import Change, Curves, Figure, Headline, Section, Table
 from equipoise.types import PlayerId
 
 WIDEST = 6  # players that have a column each
@@ -215,7 +214,7 @@ def _points(row: AgainstStart) -> Rating:
     return Rating(f"{_set_name(row.result)}, {words(row.result.headline)}", *values)
 
 
-# -- curves over generations
+# -- curves
 
 
 def _curves(results: Sequence[AgainstStart]) -> Iterator[Figure]:
@@ -224,36 +223,27 @@ def _curves(results: Sequence[AgainstStart]) -> Iterator[Figure]:
     for result, *_ in results:
         by_set.setdefault(comparison_key(result), []).append(result)
     for of_set in by_set.values():
-        curves = [curve for curve in _lines(of_set) if len(curve.x) > 1]
+        lines: dict[str, list[tuple[float, BenchmarkResult]]] = {}
+        for result in of_set:
+            player = PlayerId.parse(result.player)
+            lines.setdefault(player.name, []).append((float(player.generation), result))
         title = f"{_set_name(of_set[0])}: {words(of_set[0].headline)}"
-        if len(curves) == 1:
-            [curve] = curves
-            name = f"{title} of {curve.name}"
-            yield curve_figure(replace(curve, name=name))
-        elif curves:
-            yield lines_figure(title, curves, unit=curves[0].unit)
+        group = _group(title, {name: line for name, line in lines.items() if len(line) > 1})
+        if group.curves:
+            yield group_figure(group)
 
 
-def _lines(results: Sequence[BenchmarkResult]) -> Iterator[Curve]:
-    """One curve a player, over its generations."""
-    by_name: dict[str, list[tuple[int, Interval]]] = {}
-    for result in results:
-        player = PlayerId.parse(result.player)
-        point = (player.generation, result.score.interval)
-        by_name.setdefault(player.name, []).append(point)
+def _group(title: str, lines: Mapping[str, list[tuple[float, BenchmarkResult]]]) -> Curves:
+    """A curve a name through the headline metrics of (x, result)."""
+    results = [result for line in lines.values() for _, result in line]
     units = {result.unit(result.headline) for result in results}
     unit = units.pop() if len(units) == 1 else ""
-    for name, points in by_name.items():
-        points.sort(key=lambda point: point[0])
-        intervals = [interval for _, interval in points]
-        yield Curve(
-            name,
-            unit,
-            tuple(float(generation) for generation, _ in points),
-            tuple(interval.mean for interval in intervals),
-            tuple(interval.low for interval in intervals),
-            tuple(interval.high for interval in intervals),
-        )
+    curves = []
+    for name, line in lines.items():
+        ordered = sorted(line, key=lambda point: point[0])
+        points = [(x, result.score.interval) for x, result in ordered]
+        curves.append(interval_curve(name, unit, points))
+    return Curves(title, unit, tuple(curves))
 
 
 # -- everything in tables
@@ -340,10 +330,8 @@ class Sweep:
             except ValueError:
                 return None
             points.setdefault(result.player, []).append((x, result))
-        units = {result.unit(result.headline) for result in self.results}
-        unit = units.pop() if len(units) == 1 else ""
-        curves = [_curve(name, unit, line) for name, line in points.items()]
-        return lines_figure(f"{self.name} by {key}", curves, key, unit)
+        group = _group(f"{self.name} by {key}", points)
+        return lines_figure(group.name, group.curves, key, group.unit)
 
 
 def sweeps(results: Sequence[AgainstStart]) -> Iterator[Sweep]:
@@ -360,16 +348,3 @@ def sweeps(results: Sequence[AgainstStart]) -> Iterator[Sweep]:
 def sweep_settings(result: BenchmarkResult) -> dict[str, str]:
     """Setting -> its value in a sweep; empty for other results."""
     return dict(result.settings.get("varied") or {})
-
-
-def _curve(name: str, unit: str, line: list[tuple[float, BenchmarkResult]]) -> Curve:
-    line.sort(key=lambda point: point[0])
-    intervals = [result.score.interval for _, result in line]
-    return Curve(
-        name,
-        unit,
-        tuple(x for x, _ in line),
-        tuple(interval.mean for interval in intervals),
-        tuple(interval.low for interval in intervals),
-        tuple(interval.high for interval in intervals),
-    )

@@ -137,7 +137,7 @@ def _best_responses(run: RunDirectory) -> Iterator[Section]:
 def _selection(run: RunDirectory) -> Iterator[Section]:
     facts = run.ledger.stage_facts("select")
     if facts:
-        yield selection_section(SelectionRecord.read(facts).selection)
+        yield selection_section(SelectionRecord.read(facts))
 
 
 def _training(
