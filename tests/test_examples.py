@@ -41,7 +41,7 @@ def test_a_game_with_its_own_measure_and_page(command, tmp_path, monkeypatch):
         assert sum(size["n"] for size in sizes) == found["right"]["n"] == 34
         assert abs(total - found["score"]) < 1e-12
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "What was read_case" in page and "Right guesses by size" in page
+    assert "What was understood" in page and "Right guesses by size" in page
     assert "describer@0" in page and json.dumps("guesser@1") in page
 
 
