@@ -54,7 +54,7 @@ bench: $(TESTS)       ## every benchmark, short settings (see docs/lab/2026-11.m
 	$(BIN)/python -m benchmarks
 
 soak: $(TESTS)       ## attacks on the running program: half an hour on two cores (FULL=--full: to the end)
-	$(BIN)/python -m benchmarks.soak $(FULL)
+	$(BIN)/python -m tests.soak $(FULL)
 
 docs: $(DOCS)         ## the site, below build/docs; a warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . build/docs

@@ -51,6 +51,6 @@ def test_doctor_says_so_too(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "fcntl", None)
     checks = dict(doctor._checks())
-    assert doctor._examined("this folder", checks["this folder"]).ok
-    found = doctor._examined("locks", checks["locks"])
-    assert not found.ok and "WSL 2" in found.finding
+    assert doctor._run_check("this folder", checks["this folder"]).ok
+    locks = doctor._run_check("locks", checks["locks"])
+    assert not locks.ok and "WSL 2" in locks.finding

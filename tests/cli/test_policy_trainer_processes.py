@@ -15,11 +15,11 @@ import yaml
 from safetensors.torch import load_file
 from small import processes_with, settings, start
 
-from benchmarks.soak._recorded import differences
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent
 from equipoise.runs.play_out import play_out
+from tests.soak._recorded import differences
 
 RUN = {
     "generations": 2,

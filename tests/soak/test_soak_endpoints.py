@@ -4,8 +4,13 @@ import json
 
 import pytest
 
-from benchmarks.soak import endpoints, injections
-from benchmarks.soak._faulty_server import (
+from equipoise.judges.read_verdict import Unread, read_score
+from equipoise.models.resources import Resources
+from equipoise.players.endpoint import Endpoint
+from equipoise.players.server_reply import UnusableReplyError, decode, read_reply
+from equipoise.types import View, user
+from tests.soak import endpoints, injections
+from tests.soak._faulty_server import (
     CODE,
     FAULTS,
     HONEST,
@@ -14,11 +19,6 @@ from benchmarks.soak._faulty_server import (
     Trap,
     reply_of,
 )
-from equipoise.judges.read_verdict import Unread, read_score
-from equipoise.models.resources import Resources
-from equipoise.players.endpoint import Endpoint
-from equipoise.players.server_reply import UnusableReplyError, decode, read_reply
-from equipoise.types import View, user
 
 GUESS = "0123456789"
 QUESTION = f"<<answer {GUESS}>>"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from benchmarks.soak import parsers
 from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
 from equipoise.environments.assistance.visible_response import strip_hidden
 from equipoise.judges.read_verdict import LONGEST, Unread, read_score
 from equipoise.judges.rules import MARKS, even_width
+from tests.soak import parsers
 
 MATRIX = dict.fromkeys(CELLS, Cell(1.0, 2.0))
 

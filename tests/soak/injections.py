@@ -17,12 +17,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.soak import Outcome
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, user
+from tests.soak._outcome import Outcome
 
 SIZE = 200
 REAL = 20  # texts that a real judge reads, drawn of all
@@ -184,7 +184,7 @@ def real_forms(model: str) -> dict[str, dict[str, Any]]:
         "guard, yes or no": {
             "kind": "guard",
             "model": model,
-            "text": str(Path(__file__).parents[1] / "good_answer.txt"),
+            "text": str(Path(__file__).parents[2] / "benchmarks" / "good_answer.txt"),
             "words": [" yes", " no"],
             "opening": "Is this a good answer? The answer to that is",
             "batch_size": 8,

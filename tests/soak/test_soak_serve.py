@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from benchmarks.soak._fuzzed_requests import Fuzzer
-from benchmarks.soak.serve import Watch, send, soak
+from tests.soak._fuzzed_requests import Fuzzer
+from tests.soak.serve import Watch, send, soak
 
 ATTACKS = 150
 QUESTION = {"model": "builtin", "messages": [{"role": "user", "content": "How are you?"}]}

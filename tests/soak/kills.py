@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.running import with_settings
-from benchmarks.soak import Outcome
-from benchmarks.soak._forked import KINDS, Ended, command, draw, load
-from benchmarks.soak._recorded import count, differences
-from benchmarks.soak._replies import serving
+from tests.soak._forked import KINDS, Ended, command, draw, load
+from tests.soak._outcome import Outcome
+from tests.soak._recorded import count, differences
+from tests.soak._replies import serving
 
 SIZE = 200
 SMALL = ("prompts.held_out=8", "evaluate.samples=2", "learner.epochs=0.5")

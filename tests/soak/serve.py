@@ -32,11 +32,11 @@ import psutil
 from openai import AsyncOpenAI
 
 from benchmarks.serving import Tally, ask, serving, sums
-from benchmarks.soak import Outcome
-from benchmarks.soak._fuzzed_requests import Attack, Fuzzer
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import Move, View, user
+from tests.soak._fuzzed_requests import Attack, Fuzzer
+from tests.soak._outcome import Outcome
 
 SIZE = 100_000
 ATTACKERS, INNOCENT, SLOW = 24, 8, 10

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.soak import Outcome
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import generation
 from equipoise.runs.measure_players import measure
 from equipoise.runs.open_run import OpenRun
+from tests.soak._outcome import Outcome
 
 SIZE = 500
 RECIPE = "rock_paper_scissors"

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any
 
-from benchmarks.soak import Outcome
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.named_actions import named_on_frontier
 from equipoise.environments.assistance.payoff_matrix import MatrixError, read_matrix
@@ -28,6 +27,7 @@ from equipoise.judges.quoting import code_of, harmless
 from equipoise.judges.read_verdict import read_choice, read_score
 from equipoise.judges.rules import Refusal, last_number, plain_text
 from equipoise.players.server_reply import UnusableReplyError, decode, read_reply
+from tests.soak._outcome import Outcome
 
 SIZE = 1_000_000
 SIZES_KB = (1, 10, 100, 1000)

@@ -21,9 +21,9 @@ from typing import Any
 
 import yaml
 
-from benchmarks.soak import Outcome
-from benchmarks.soak._faulty_server import HONEST, LONGEST_REPLY, FaultyServer, Trap
 from equipoise.runs.ledger import Ledger
+from tests.soak._faulty_server import HONEST, LONGEST_REPLY, FaultyServer, Trap
+from tests.soak._outcome import Outcome
 
 SIZE = 10_000
 KILLS = 20

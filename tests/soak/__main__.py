@@ -1,7 +1,9 @@
-"""`python -m benchmarks.soak PART [--size N]`: attack, print a table, keep it as JSON.
+"""`python -m tests.soak PART [--size N]`: attack the program, print a table, keep it as JSON.
 
-Without PART all of them, in about half an hour on two quiet cores: those that take longer stop by
-time. `--full` has them go on to their full size.
+A part is a module of this folder with SIZE, how much it does by default, and `soak(size)`, which
+returns an Outcome. One that can stop early takes `minutes` too. Without PART all of them run, in
+about half an hour on two quiet cores: those that take longer stop by time. `--full` has them go on
+to their full size.
 """
 
 from __future__ import annotations
@@ -17,24 +19,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import soak
 from benchmarks.running import provenance
 
 HALF_AN_HOUR = {"kills": 10.0, "parsers": 5.0, "serve": 8.0}  # minutes of each
-RESULTS = Path(__file__).resolve().parents[1] / "results"
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE.parents[1] / "benchmarks" / "results"
 
 
 def parts() -> list[str]:
     """The names of all parts."""
-    names = [module.name for module in pkgutil.iter_modules(soak.__path__)]
-    return [name for name in names if not name.startswith("_")]
+    names = [module.name for module in pkgutil.iter_modules([str(HERE)])]
+    return [name for name in names if not name.startswith(("_", "test_"))]
 
 
 def run(part: str, size: int | None, minutes: float | None) -> bool:
-    """Whether the part held; its table is printed, and kept under results/."""
-    module = importlib.import_module(f"benchmarks.soak.{part}")
+    """Return True if the part held; its table is printed, and kept with the benchmarks' results."""
+    module = importlib.import_module(f"tests.soak.{part}")
     if not hasattr(module, "soak"):
-        raise SystemExit(f"benchmarks.soak.{part} is no part: it has no soak(size)")
+        raise SystemExit(f"tests.soak.{part} is no part: it has no soak(size)")
     size = size or module.SIZE
     start = time.monotonic()
     limited = minutes and "minutes" in inspect.signature(module.soak).parameters
@@ -43,7 +45,7 @@ def run(part: str, size: int | None, minutes: float | None) -> bool:
     print(f"\n{part}, {size:,} ({seconds:g} s)\n\n{markdown(outcome.table)}")
     for failure in outcome.failures[:20]:
         print(f"FAILED: {failure}", file=sys.stderr)
-    command = f"python -m benchmarks.soak {part} --size {size}"
+    command = f"python -m tests.soak {part} --size {size}"
     command += f" --minutes {minutes:g}" if limited else ""
     record = {
         "provenance": provenance() | {"command": command, "seconds": seconds},
@@ -66,7 +68,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def main() -> None:
     """Attack as the command's arguments say; exit code 1 where something broke."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak")
+    parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("part", nargs="*", help=f"of {', '.join(parts())}; none: all of them")
     parser.add_argument(
         "--size", "--requests", type=int, help="how much; each part has its default"
