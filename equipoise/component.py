@@ -52,8 +52,7 @@ def import_path(kind: type) -> str:
 
 
 def import_object(path: str) -> Any:
-    """The object at the import path `package.module:name`; of a user's part that is only read
-    about, what stands in its place.
+    """The object at `package.module:name`; of a user's part that is only read, a stand-in.
 
     Raises PydanticCustomError where there is none.
     """
@@ -119,8 +118,7 @@ class Component(Settings):
     """Base of every pluggable part.
 
     A room's base class sets `KINDS`, and makes abstract what each of its parts must define. Each
-    part sets `kind: Literal["its_name"]`; one that a configuration names by its import path keeps
-    that as its `kind`.
+    part sets `kind: Literal["its_name"]`; a user's own part keeps its import path.
     """
 
     KINDS: ClassVar[Mapping[str, str]] = {}
@@ -192,10 +190,7 @@ class Component(Settings):
 
     @classmethod
     def find(cls, kind: str) -> type[Component]:
-        """The class for `kind`: one of this room's, or an import path `package.module:Class`.
-
-        A class that lacks an abstract method is an error here.
-        """
+        """The class for `kind`, the room's or at an import path; an error if it is abstract."""
         kinds = cls.known_kinds()
         if kind not in kinds and ":" not in kind:
             module, dot, name = kind.rpartition(".")

@@ -32,9 +32,9 @@ class Template:
     ) -> None:
         """Read and check a template.
 
-        Args: text: the template's file, or the name of a packaged one, which lies in the folder
-        texts/ of `package`, or else of one of the packages `elsewhere`. setting: where the user
-        named it, for messages. needed, known: the placeholders that must occur, and those that may.
+        Args: text: a file, or the name of a packaged one in texts/ of `package`, or else of one of
+        the packages `elsewhere`. setting: where the user named it, for messages. needed, known: the
+        placeholders that must occur, and those that may.
 
         Raises DataError that names the setting, the file and the placeholder.
         """
@@ -60,10 +60,7 @@ class Template:
             )
 
     def render(self, **fields: Any) -> str:
-        """The text with its placeholders filled.
-
-        Raises DataError where the template fails on them.
-        """
+        """The text with its placeholders filled. Raises DataError where that fails."""
         try:
             return self._template.render(**fields).strip()
         except (TemplateError, TypeError, ValueError, ArithmeticError) as error:

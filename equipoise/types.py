@@ -43,11 +43,7 @@ def user(content: str) -> Message:
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """The start of a match.
-
-    `facts` are for judges alone, such as `answer` or `kind`; players never see them. `source` names
-    the data set.
-    """
+    """The start of a match, from `source`; judges alone see the `facts`, such as `answer`."""
 
     id: str
     messages: tuple[Message, ...]
@@ -56,10 +52,10 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The chat that a seat sees when it is asked to move.
+    """The chat that a seat sees when it is asked to move; in a finite game also the legal
+    `actions`.
 
-    In a finite game it also has the legal `actions`, in order. `schema` is a JSON schema that the
-    answer should follow; players that cannot enforce one ignore it.
+    `schema` is a JSON schema for the answer; players that cannot enforce one ignore it.
     """
 
     messages: tuple[Message, ...] = ()
@@ -179,8 +175,7 @@ class Pair(msgspec.Struct, frozen=True, omit_defaults=True):
     """Two answers to one prompt, of which `chosen` was judged better than `rejected`.
 
     `chosen_win` and `rejected_win` are P(answer beats those that the loss sets it against), where
-    the loss wants that. An answer that is `cut` ended at a limit on its length: its end was never
-    sampled.
+    the loss wants that. An answer that is `cut` ended at a limit: its end was never sampled.
     """
 
     id: str

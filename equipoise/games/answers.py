@@ -12,9 +12,7 @@ from equipoise.types import Prompt, View
 
 
 class Answers(Game):
-    """`samples` seats answer the prompt; a schedule may give all of them to one player or share
-    them out.
-    """
+    """`samples` seats answer the prompt, all of one player or shared out."""
 
     kind: Literal["answers"] = "answers"
     samples: int = Field(4, ge=1, description="answers to each prompt, one a seat")

@@ -26,9 +26,7 @@ Referee = Generator[Ask | list[Ask], Move | list[Move], None]
 
 
 class Bimatrix(NamedTuple):
-    """A finite game of two seats: the moves of the first and the second, and what each gets, [A,
-    M].
-    """
+    """A finite game of two seats: both seats' moves, and what each gets, [A, M]."""
 
     actions: tuple[tuple[str, ...], tuple[str, ...]]
     first_AM: np.ndarray
@@ -36,10 +34,7 @@ class Bimatrix(NamedTuple):
 
 
 class Game(Component):
-    """The rules.
-
-    A referee yields an `Ask` and receives the move, or a list of asks at once and receives a list.
-    """
+    """The rules; a referee yields an `Ask` for a move, or a list of asks for a list."""
 
     KINDS: ClassVar = {"answers": "equipoise.games.answers:Answers"}
     READ: ClassVar = ("seats", "roles", "symmetric")
@@ -51,9 +46,7 @@ class Game(Component):
 
     @property
     def symmetric(self) -> bool:
-        """True if all seats play the same role, so that one player's success is the other's by the
-        same measure.
-        """
+        """True if all seats play the same role, so that success has one measure."""
         return len(self.roles) == 1
 
     def role(self, seat: str) -> str:
@@ -74,9 +67,7 @@ class Game(Component):
         return ""
 
     def check(self) -> None:
-        """Raises DataError where a file that the rules need is missing or faulty; called before a
-        run begins.
-        """
+        """Raises DataError where a file that the rules need is missing or faulty."""
 
     def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
         """Reasons why it cannot be played on these prompts, one message each."""
@@ -91,11 +82,7 @@ class Game(Component):
         """The rules of one match on `prompt`."""
 
     def first_question(self, prompt: Prompt) -> Prompt:
-        """The prompt; for one without a text, such as a deal of cards, the first question in its
-        place.
-
-        The prompt as it is where a match ends before anybody is asked.
-        """
+        """The prompt, or where it has no text, such as a deal of cards, the first question."""
         if prompt.messages:
             return prompt
         ask = next(self.referee(prompt), None)
@@ -106,9 +93,7 @@ class Game(Component):
 
     @property
     def rewriter(self) -> str | None:
-        """The role that writes a text in place of the prompt's, for another role to answer; None
-        where no role does.
-        """
+        """The role whose text another answers in place of the prompt's; None for none."""
         return None
 
     def rewritable(self, prompt: Prompt) -> bool:
@@ -136,9 +121,7 @@ class Game(Component):
         return ()
 
     def payoff_AM(self) -> np.ndarray | None:
-        """For a finite game: the first seat's pay-off, [A, M], when it plays a and the second seat
-        m. Else None.
-        """
+        """The first seat's pay-off in a finite game, [A, M], when it plays a against m; or None."""
         return None
 
     def bimatrix(self) -> Bimatrix | None:
@@ -146,8 +129,5 @@ class Game(Component):
         return None
 
     def outcome(self, moves: Mapping[str, str]) -> dict[str, float]:
-        """For a finite game: what each seat gets for these moves.
-
-        Raises ValueError naming an unknown move.
-        """
+        """Each seat's pay-off in a finite game. Raises ValueError naming an unknown move."""
         raise TypeError(f"{type(self).__name__} is not a finite game")

@@ -28,10 +28,7 @@ Grades = dict[str, dict[str, float]]
 
 
 def mean_grades(votes: Sequence[Vote]) -> Grades:
-    """The mean of each voter's readable votes on each answer alone.
-
-    Votes that compare two answers, and votes without a value, are no grades.
-    """
+    """The mean of each voter's readable votes on each answer alone, not of comparisons."""
     values: dict[str, dict[str, list[float]]] = {}
     for vote in votes:
         if vote.value is not None and not vote.other:
@@ -46,8 +43,7 @@ def mean_grades(votes: Sequence[Vote]) -> Grades:
 def comparable(grades: Grades) -> Grades:
     """The grades of the voters who graded every seat that anybody graded.
 
-    A voter who graded one of two answers says nothing of their order: means over different judges
-    on either side would compare the judges, not the answers.
+    Means over different judges on either side would compare the judges, not the answers.
     """
     seats = set().union(*grades.values())
     return {by: given for by, given in grades.items() if given.keys() == seats}
@@ -55,12 +51,11 @@ def comparable(grades: Grades) -> Grades:
 
 @dataclass(frozen=True)
 class JudgeContext:
-    """The run's part that a judge may know and ask.
+    """The part of a run that a judge may know and ask.
 
     seed: of everything that the judge leaves to chance. pool: the players that take part now,
-    learners first. ratings: the players' by name as they stand before these matches; empty where
-    nobody was rated yet and all start alike. resources: keeps the models that it opens, to be
-    shared, and closed by the run. actor: opens a player of the run, or one that only the judge's
+    learners first. ratings: by name, before these matches; empty where all start alike. resources:
+    keeps the models that it opens. actor: opens a player of the run, or one that only the judge's
     settings know. act: has several answer at the same time.
     """
 
@@ -79,9 +74,7 @@ class JudgeContext:
         return self.ask_together([(player, views, seeds)])[0]
 
     def ask_together(self, questions: Sequence[Questions]) -> list[list[Move]]:
-        """The moves of several players, each for its own views and seeds; those with adapters on
-        one base answer in one batch.
-        """
+        """Moves of several players for their own views and seeds, one batch for each base."""
         requests = [
             MoveRequest(self.actor(player), views, seeds)
             for player, views, seeds in questions
@@ -138,10 +131,7 @@ class Judge(Component):
     def checked_judgements(
         self, matches: Sequence[Match], prompts: Mapping[str, Prompt]
     ) -> list[Judgement]:
-        """`judge`, checked.
-
-        Raises EquipoiseError unless it returns one judgement per match, in order.
-        """
+        """`judge`, checked for one judgement per match, in order. Raises EquipoiseError."""
         judgements = self.judge(matches, prompts)
         judged = [judgement.match for judgement in judgements]
         if judged != [match.id for match in matches]:
@@ -160,31 +150,25 @@ class Judge(Component):
         return judge
 
     def prepare(self) -> None:
-        """Check that the judge can work in its context, before anything is asked.
+        """Check that the judge can work, before anything is asked.
 
         Raises ConfigError, DataError or ModelError where it cannot.
         """
 
     def faults(self, judge_context: JudgeContext) -> Iterator[str]:
-        """Reasons why the judge cannot work in this context, one message each; asked before a run
-        begins, and nothing is sampled for it.
-        """
+        """Reasons why the judge cannot work here, one message each; nothing is sampled."""
         try:
             self.at(judge_context)
         except UserError as error:
             yield str(error).removeprefix("judge: ")
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """The reason why no answer to a prompt can be judged, such as a missing fact; "" where
-        there is none.
-        """
+        """The reason why no answer to a prompt can be judged, "" for none."""
         return ""
 
     @property
     def score_range(self) -> tuple[float, float] | None:
-        """The least and the greatest score that it can give; None where that is not known
-        beforehand.
-        """
+        """The least and the greatest score that it can give; None where it is unknown."""
         return self.bounds
 
     @property
@@ -201,24 +185,18 @@ class Judge(Component):
         return mean_grades(votes)
 
     def questions(self, seats: int, pool: int) -> int:
-        """The most questions to models that a match of so many seats takes, in a pool of so many
-        players.
-        """
+        """The most questions to models for a match with such numbers of seats and players."""
         return 0
 
     def reweigh(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
-        """The judgement under these ratings, by name, of its voters; most judges do not weigh
-        votes.
-        """
+        """The judgement under these ratings of its voters; most judges do not weigh votes."""
         return judgement
 
     @cached_property
     def name(self) -> str:
-        """The judge's name in the ledger: its kind, with a hash of the settings that are not the
-        defaults.
+        """The judge's name in the ledger: its kind, with a hash of changed settings.
 
-        Settings that may differ when a run is resumed (budgets, addresses) are left out, so that
-        the resumed run recognises its judge.
+        Settings that a resumed run may change (budgets, addresses) are left out.
         """
         changed = fixed_settings(
             self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})

@@ -23,10 +23,9 @@ class Gold(BatchPointwise):
     """Judges each prompt by its facts: `harmful` by Refusal, `answer` by another rule.
 
     Choice is for prompts with `choices` and for answers that are true or false, Math for answers
-    that look like mathematics, Exact for the others. A prompt with neither fact is unjudged. So is
-    one whose `task_type` is reward_model: its `answer` is one good answer among many, to which no
-    rule can compare another. Such prompts go to `otherwise`, where it is given; its scores are of
-    its own scale.
+    that look like mathematics, Exact for the others. A prompt with neither fact, or with
+    `task_type` reward_model (whose `answer` is one good answer among many), is unjudged, or goes to
+    `otherwise`, whose scores have a scale of their own.
     """
 
     kind: Literal["gold"] = "gold"
@@ -79,9 +78,7 @@ class Gold(BatchPointwise):
         return [judgements[match.id] for match in matches]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """A verdict for each (prompt, text), in order; each rule judges its own prompts in one
-        batch.
-        """
+        """A verdict for each (prompt, text), in order; each rule judges in one batch."""
         verdicts: list[Verdict] = [self._why_no_rule(prompt) for prompt, _ in answers]
         places: dict[str, list[int]] = defaultdict(list)
         for place, (prompt, _) in enumerate(answers):

@@ -137,18 +137,13 @@ class GradingByModels:
     def votes(
         self, grader: Player | PlayerId, by: str, answers: Sequence[AnswerToGrade]
     ) -> list[list[Vote]]:
-        """A vote per sample for each answer, in order, recorded as those of `by`.
-
-        All are asked for in one batch.
-        """
+        """A vote of `by` per sample for each answer, in order, asked for in one batch."""
         return self.votes_of_several([(grader, by, answers)])[0]
 
     def votes_of_several(
         self, graders: Sequence[tuple[Player | PlayerId, str, Sequence[AnswerToGrade]]]
     ) -> list[list[list[Vote]]]:
-        """The votes of several graders, each on its own answers; those with adapters on one base
-        grade in one batch.
-        """
+        """Votes of several graders on their own answers, in one batch for each base."""
         rows_of: list[list[tuple[AnswerToGrade, int]]] = []
         questions: list[Questions] = []
         for grader, by, answers in graders:
@@ -255,9 +250,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         return self.low, self.high
 
     def grades_by_votes(self, votes: Sequence[Vote]) -> Grades:
-        """Each judge's grade of each answer: the mean of its votes, where unreadable ones count as
-        the setting has it. A judge's move that failed never counts.
-        """
+        """Mean grades of each answer by judge; unreadable votes as set, failed ones never."""
         if self.unreadable == "missing":
             return mean_grades(votes)
         spoiled = {
@@ -294,8 +287,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
     ) -> dict[str, dict[str, float]]:
         """Seat -> {"score": Σ_k w_k s_k / Σ_k w_k}, over judges k of weight w_k > 0.
 
-        s_k is the mean of k's grades of the seat's answer; only those count who graded all the
-        answers.
+        s_k is the mean of k's grades; only those count who graded all the answers.
         """
         grades = comparable(self.grades_by_votes(votes))
         weights = {by: weight(by) for by in grades if weight(by) > 0}
@@ -310,10 +302,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
         return scores
 
     def _why_unscored(self, votes: Sequence[Vote], of_match: Sequence[Vote]) -> list[str]:
-        """The reasons why these votes on one answer, at least one, make no score.
-
-        of_match: all votes on the match's answers.
-        """
+        """Reasons why votes on one answer make no score; `of_match`: on all its answers."""
         grades = self.grades_by_votes(of_match)
         if any(votes[0].seat in by_seat for by_seat in grades.values()):
             return [WEIGHTLESS if comparable(grades) else INCOMPLETE]
@@ -349,8 +338,7 @@ def whole_grades(low: float, high: float) -> tuple[int, ...]:
 
 
 def read_beginning(beginning: WordProbabilities | str, grades: Sequence[int]) -> Reading:
-    """The mean grade Σ_g g·p(g) / Σ_g p(g) by the next token's probabilities; None where the judge
-    would begin with no grade.
+    """The mean grade Σ_g g·p(g) / Σ_g p(g) by the next token; None where it is no grade.
 
     The judge writes nothing, so nothing that it might quote can be taken for its verdict.
     """
@@ -368,8 +356,7 @@ def read_beginning(beginning: WordProbabilities | str, grades: Sequence[int]) ->
 class Rubric(GradingJudge):
     """Scores every seat's last answer as `model` grades it, from `low` to `high`.
 
-    A reply that cannot be read is a vote without a value; an answer with no readable vote is
-    unjudged.
+    An unreadable reply is a vote without a value; without readable votes there is no score.
     """
 
     kind: Literal["rubric"] = "rubric"

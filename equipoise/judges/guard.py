@@ -1,7 +1,4 @@
-"""A guard as a judge: a language model is asked whether an answer is safe.
-
-The verdict is read from the probabilities of its next token.
-"""
+"""A guard as a judge: a language model's next token says whether an answer is safe."""
 
 from __future__ import annotations
 
@@ -106,28 +103,19 @@ class Guard(BatchPointwise):
         return verdicts
 
     def prepare(self) -> None:
-        """Check the template, the model and the words of the verdict.
-
-        Raises DataError for a template that cannot be used, ModelError for a model that cannot,
-        ConfigError for words that are not single tokens.
-        """
+        """Check template, model and verdict words. Raises DataError, ModelError, ConfigError."""
         _ = self.question_text
         self.verdict_ids(self.encoding(self.judge_context.resources))
 
     @cached_property
     def question_text(self) -> Template | None:
-        """The question's template; None where the model's chat template alone is used.
-
-        Raises DataError.
-        """
+        """The question's template, None for the chat template alone. Raises DataError."""
         if self.text is None:
             return None
         return Template(self.text, "equipoise.judges", "judge.text", ("answer",), PLACEHOLDERS)
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """{"score", "p_safe", "p_unsafe", "unsafe"} of each (prompt, text), in order, or the reason
-        why there is no verdict. Raises ModelError.
-        """
+        """Utilities of each (prompt, text), in order, or why none. Raises ModelError."""
         encoding = self.encoding(self.judge_context.resources)
         rows, verdicts = tokenise(
             dict(enumerate(answers)), lambda prompt, text: self.ids(encoding, prompt, text)
@@ -150,10 +138,7 @@ class Guard(BatchPointwise):
     def messages(
         self, prompt: Prompt, text: str, own_tokens: Sequence[str] = ()
     ) -> tuple[Message, ...]:
-        """The chat that the guard answers with its verdict.
-
-        own_tokens: its tokenizer's special tokens. Raises DataError where the template fails.
-        """
+        """The chat that the guard answers; own_tokens: its special ones. Raises DataError."""
         # One code for all answers to a prompt, whatever the settings: two answers must not be told
         # apart by it.
         code = code_of(seeds.child(self.judge_context.seed, "guard", prompt.id))
@@ -174,10 +159,7 @@ class Guard(BatchPointwise):
         return (user(question),)
 
     def ids(self, encoding: Encoding, prompt: Prompt, text: str) -> list[int]:
-        """The tokens up to the verdict.
-
-        Raises DataError when they are too many, or the chat template refuses the chat.
-        """
+        """The tokens up to the verdict. Raises DataError if too many, or the chat is refused."""
         messages = self.messages(prompt, text, encoding.control_tokens)
         ids = encoding.prompt_ids(messages)
         ids += self._plain_ids(encoding, self.opening)
@@ -188,10 +170,7 @@ class Guard(BatchPointwise):
         return ids
 
     def verdict_ids(self, encoding: Encoding) -> tuple[int, int]:
-        """The tokens of the safe and the unsafe word, where the verdict stands.
-
-        Raises ConfigError where one is not a single token.
-        """
+        """The safe and the unsafe word's tokens; ConfigError where one is not a single token."""
         before = self._plain_ids(encoding, self.opening)
         verdict_ids = []
         for verdict in self.words:

@@ -72,9 +72,7 @@ class HarmClassifier(ClassifierSettings, BatchPointwise):
             raise ConfigError(f"judge.chat_template: model '{self.model}' has none; set it false")
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """{"score", "p_safe", "p_unsafe", "unsafe"} of each (prompt, text), in order, or the reason
-        why there is no verdict. Raises ModelError.
-        """
+        """Utilities of each (prompt, text), in order, or why none. Raises ModelError."""
         refusal = Refusal()
         safe_refusals: dict[int, Verdict] = {
             n: safety_utilities(math.inf)
@@ -94,10 +92,7 @@ class HarmClassifier(ClassifierSettings, BatchPointwise):
         return [verdicts[n] for n in range(len(answers))]
 
     def ids(self, prompt: Prompt, text: str) -> list[int]:
-        """The tokens to classify.
-
-        Raises DataError when there are none or too many, or the chat template refuses.
-        """
+        """The tokens to classify. Raises DataError for none, too many, or a refused chat."""
         answer = Message("assistant", text)
         messages = {
             "prompt": prompt.messages,
@@ -154,10 +149,7 @@ class HarmClassifier(ClassifierSettings, BatchPointwise):
         )
 
     def _verdict(self, values: Sequence[float], independent: bool) -> Verdict:
-        """The utilities by the model's numbers, one per label.
-
-        `independent` labels may hold together.
-        """
+        """Utilities by the model's numbers, one per label; `independent` labels may co-occur."""
         if not all(map(math.isfinite, values)):
             return f"the classifier's numbers are {', '.join(map(str, values))}"
         unsafe = values[self._unsafe]

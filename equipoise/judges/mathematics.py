@@ -32,10 +32,7 @@ PATIENCE = 60  # times its computing time that a comparison may last by the cloc
 
 
 class Checker:
-    """A helper process that compares answers; a context manager.
-
-    `timeout` is in seconds of computing, for each comparison.
-    """
+    """A helper process that compares answers, each in `timeout` seconds of computing."""
 
     def __init__(self, timeout: float) -> None:
         if find_spec("math_verify") is None:
@@ -54,9 +51,9 @@ class Checker:
         self._stop()
 
     def equal(self, gold: str, answer: str) -> bool | str:
-        """True if the two are equal, or the reason why that could not be found out.
+        """True if equal, or the reason why unknown, such as a `gold` without mathematics.
 
-        An answer without mathematics is wrong; a right answer (`gold`) without it is a reason.
+        An answer without mathematics is wrong.
         """
         process = self._process or self._start()
         assert process.stdin is not None and process.stdout is not None
@@ -111,8 +108,7 @@ class Checker:
 def looks_mathematical(answer: Any) -> bool:
     """True if an answer is a number, or a text with mathematical symbols and no words.
 
-    Symbols are digits, operators and LaTeX commands; a word has three letters or more and is no
-    function's name.
+    Symbols are digits, operators and LaTeX commands; a word has three letters or more.
     """
     if isinstance(answer, (list, tuple, bool)):
         return False
@@ -125,10 +121,7 @@ def looks_mathematical(answer: Any) -> bool:
 
 
 def serve(timeout: float) -> None:
-    """Compare what standard input asks, until it closes.
-
-    The process ends when one comparison computes for more than `timeout` seconds.
-    """
+    """Compare what standard input asks; end when one computes for more than `timeout` s."""
     import logging
 
     import math_verify
@@ -146,9 +139,9 @@ def serve(timeout: float) -> None:
 
 
 def _set_alarm(timeout: float) -> None:
-    """End the process after this many seconds of computing, or PATIENCE times as many by the clock;
-    0 takes the alarm back. Where the system does not count what a process computes, the clock alone
-    decides, and sooner.
+    """End the process after this many seconds of computing; 0 takes the alarm back.
+
+    PATIENCE times as many by the clock end it, too, fewer where computing is not counted.
     """
     import faulthandler
 
@@ -190,20 +183,14 @@ def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
 
 
 def _final(text: str) -> str:
-    """The text behind the last "####", with which GSM8K marks its answers.
-
-    The thin spaces of LaTeX, as in 10,\\!000, are taken out.
-    """
+    """The text behind the last "####" (GSM8K's mark), without LaTeX's thin spaces."""
     final = text.rpartition("####")[2]
     return (final if final.strip() else text).replace(",\\!", "")
 
 
 @lru_cache(1024)  # a right answer is met with many answers
 def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
-    """The mathematics in the first readable one of `forms`, else nothing.
-
-    A form that parses to nothing but text is not readable.
-    """
+    """Mathematics in the first of `forms` that parses to more than text, else nothing."""
     for form in forms:
         parsed = math_verify.parse(_decimal_powers(form), parsing_timeout=None)
         if any(not isinstance(part, str) for part in parsed):
@@ -212,10 +199,7 @@ def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
 
 
 def _decimal_powers(text: str) -> str:
-    """4.5e33 as LaTeX, since math-verify would read it as 4.5 or 4.5·e·33.
-
-    In prose it needs dollars of its own.
-    """
+    """4.5e33 as LaTeX, in dollars, since math-verify would read 4.5 or 4.5·e·33."""
     power = r"\1 \\times 10^{\2}"
     return SCIENTIFIC.sub(power if "$" in text or "\\" in text else f"${power}$", text)
 

@@ -47,10 +47,7 @@ REASON = "because|since|as|is|and|for"
 
 
 class Statement(NamedTuple):
-    """An option that an answer states, and the place where it does.
-
-    The greatest is the one that ends last, and of those that end together the longest.
-    """
+    """An option that an answer states, and where; the last and then the longest is greatest."""
 
     end: int
     length: int
@@ -60,9 +57,8 @@ class Statement(NamedTuple):
 class Choice(Pointwise):
     """1 when the option that an answer states is the right one, else 0.
 
-    The options are the fact `choices` (letter -> text, or a list of words); without it, where the
-    right answer is true or false, they are those two. An answer that states no option is wrong, not
-    unjudged. Unjudged: no right answer, or one that is no option.
+    The options are the fact `choices` (letter -> text, or a list of words), else True and False. An
+    answer that states no option is wrong. Unjudged: no right answer, or one that is no option.
     """
 
     kind: Literal["choice"] = "choice"
@@ -102,7 +98,7 @@ def options_of(choices: Any, gold: Any) -> dict[str, str] | None:
     """label -> text, or None where there are not two options.
 
     `choices` is a mapping, a list of texts that are their own labels, or None, which stands for
-    True and False where the right answer `gold` is one of them.
+    True and False where `gold` is one of them.
     """
     if isinstance(choices, Mapping):
         options = {str(label): str(text) for label, text in choices.items()}
@@ -222,10 +218,7 @@ def _find_named(text: str, options: Mapping[str, str]) -> Iterator[Statement]:
 
 
 def _mentions(text: str, options: Mapping[str, str]) -> list[tuple[int, int, str]]:
-    """(start, end, label) of every mention of an option's text or of its marked letter.
-
-    They are in order; of those that begin together the longest comes first.
-    """
+    """(start, end, label) of every mention of an option, in order, longest first."""
     lower = text.casefold()
     patterns = [
         (label, rf"(?<!\w){re.escape(bare_text(option))}(?!\w)", lower)

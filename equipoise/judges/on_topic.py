@@ -16,12 +16,11 @@ BLANK = "the prompt's last message is blank"
 
 
 class OnTopic(BatchPointwise):
-    """Scores a text 1 where its cosine with the prompt's last message reaches `threshold`.
+    """Scores a text 1 where its cosine with the prompt's last message reaches `threshold`, else 0.
 
-    Else 0; the cosine itself is the `similarity`. A blank text is on no topic: its similarity is 0.
-    Where the last message is blank, the text is not judged. Hashed vectors know spelling alone: a
-    request in other words often stays below 0.3, which unrelated ones seldom reach. An encoder
-    knows more, and has a threshold of its own.
+    The cosine is the `similarity`, 0 for a blank text; a blank message is not judged. Hashed
+    vectors know spelling alone: a request in other words often stays below 0.3, which unrelated
+    ones seldom reach. An encoder knows more, and has a threshold of its own.
     """
 
     kind: Literal["on_topic"] = "on_topic"

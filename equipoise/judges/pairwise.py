@@ -68,16 +68,10 @@ class Comparing(Judge):
 
     @abstractmethod
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question P(first beats second) in [0, 1], or None and the reason.
-
-        ½ is a tie.
-        """
+        """For each question P(first beats second) in [0, 1], or None and the reason. ½ is a tie."""
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id.
-
-        All questions are asked in one call of `compare`.
-        """
+        """One judgement per match, in order, from one call of `compare`; `prompts` by id."""
         pairs_of_match = [_pairs(match) for match in matches]
         questions: list[Comparison] = []
         for match, pairs in zip(matches, pairs_of_match, strict=True):
@@ -132,10 +126,7 @@ class Comparing(Judge):
 
 
 def combine_orders(forward: Reading, backward: Reading, flip: Flip) -> float | str:
-    """P(a beats b) from the readings of both orders, or the reason why there is none.
-
-    forward: P(a wins) with a shown first. backward: P(b wins) with b shown first.
-    """
+    """P(a beats b) from both orders, or why none; forward: P(a wins), backward: P(b wins)."""
     if forward.value is None:
         return forward.reason
     if backward.value is None:
@@ -159,10 +150,7 @@ def _pairs(match: Match) -> list[tuple[Turn, Turn]]:
 
 
 class Pairwise(Comparing, QuestionSettings):
-    """Scores each seat by the verdicts of `model` on its answer and each other seat's.
-
-    A verdict is A, B or tie; each pair is shown in both orders.
-    """
+    """Scores each seat by `model`'s verdicts A, B or tie on every pair, in both orders."""
 
     placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "first", "second")
 

@@ -190,10 +190,7 @@ def on_all_seats(member_scores: Sequence[Scores]) -> list[Scores]:
 
 
 def standardise_scores(member_scores: Sequence[Scores]) -> list[Scores]:
-    """One member's scores less their mean, over their standard deviation.
-
-    They are all 0 where the scores are all alike.
-    """
+    """One member's scores less their mean, over their deviation; 0 where all are alike."""
     values = [value for scores in member_scores for value in scores.values()]
     mean, deviation = (fmean(values), pstdev(values)) if values else (0.0, 0.0)
     return [
@@ -203,9 +200,7 @@ def standardise_scores(member_scores: Sequence[Scores]) -> list[Scores]:
 
 
 def _votes(name: str, match: Match, judgement: Judgement) -> list[Vote]:
-    """A member's judgement as votes under its name: its comparisons, or its score of each seat with
-    the tokens and the cost.
-    """
+    """A member's comparisons, or its score of each seat with tokens and cost, as votes."""
     if any(vote.other for vote in judgement.votes):
         return [msgspec.structs.replace(vote, by=name) for vote in judgement.votes]
     scores = judgement.by_seat("score")
@@ -226,8 +221,7 @@ def _votes(name: str, match: Match, judgement: Judgement) -> list[Vote]:
 
 
 class FirstPlace(Judge):
-    """Scores each seat P(its answer comes first of the match), by Plackett–Luce: exp(s/τ) over the
-    sum of them, s what `judge` gave. (arXiv 2509.23102, §3.1)
+    """Scores each seat by Plackett–Luce: exp(s/τ) over the sum (arXiv 2509.23102, §3.1).
 
     Seats without a score are out of the comparison; a seat alone in it is unjudged.
     """

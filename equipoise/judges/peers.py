@@ -1,7 +1,4 @@
-"""The pool as its own judge: players who are not in a match grade its answers.
-
-Source: SPARTA (arXiv 2506.04721).
-"""
+"""The pool as its own judge: those not in a match grade its answers (SPARTA, arXiv 2506.04721)."""
 
 from __future__ import annotations
 
@@ -22,10 +19,9 @@ class Peers(GradingJudge):
     """Scores each answer s̄ = Σ_k R_k s_k / Σ_k R_k (SPARTA, eq. 2).
 
     R_k is the rating of peer k and s_k its grade. With `who: others`, every player of the pool
-    judges whose name is at no seat of the match; that takes three players. With `who: self`, the
-    players of the match judge all its answers, their own included. A peer with a rating of 0 or
-    less has no weight. Where one of those who voted on an answer is not rated, all of them weigh
-    the same. A peer that graded only some of the answers counts for none of them.
+    judges that is at no seat; that takes three players. With `who: self`, the players of the match
+    judge all its answers, their own included. Ratings of 0 or less have no weight. Where a voter is
+    not rated, all weigh the same. A peer that graded only some of the answers counts for none.
     """
 
     kind: Literal["peers"] = "peers"
@@ -38,9 +34,7 @@ class Peers(GradingJudge):
     )
 
     def prepare(self) -> None:
-        """Raises ConfigError where nobody would be left to judge, DataError for a template that
-        cannot be used.
-        """
+        """Raises ConfigError where nobody is left to judge, DataError for a faulty template."""
         names = {player.name for player in self.judge_context.pool}
         if self.who == "others" and len(names) < 3:
             raise ConfigError(
@@ -74,10 +68,7 @@ class Peers(GradingJudge):
         return self.judgement_by_votes(match, votes, weight)
 
     def reweigh(self, judgement: Judgement, ratings: Mapping[str, float]) -> Judgement:
-        """The judgement that the recorded votes give under these ratings, by name.
-
-        SPARTA weighs by the ratings after all updates.
-        """
+        """The recorded votes under these ratings; SPARTA takes those after all updates."""
         votes = judgement.votes
         scores = self.scores(votes, self._weight(votes, ratings))
         counted = comparable(self.grades_by_votes(votes)).values()

@@ -15,10 +15,9 @@ Verdict = dict[str, float] | str
 
 
 class Pointwise(Judge):
-    """The base of judges that score every seat's last answer alone.
+    """The base of judges that `score` every seat's last answer alone.
 
-    A judge of this kind defines `score`. A seat whose move failed, or that never moved, has no
-    score; `reason` says why, for all seats without one.
+    A seat whose move failed, or that never moved, has no score, but a `reason`.
     """
 
     @abstractmethod
@@ -56,10 +55,7 @@ class Pointwise(Judge):
 
 
 class BatchPointwise(Pointwise):
-    """The base of pointwise judges for which a batch of answers is cheaper than one at a time.
-
-    A judge of this kind defines `scores`.
-    """
+    """The base of pointwise judges with `scores` for a whole batch, where that is cheaper."""
 
     @abstractmethod
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
@@ -72,10 +68,7 @@ class BatchPointwise(Pointwise):
 def tokenise(
     answers: Mapping[int, tuple[Prompt, str]], ids: Callable[[Prompt, str], list[int]]
 ) -> tuple[dict[int, list[int]], dict[int, Verdict]]:
-    """(place -> token ids, place -> reason why there are none) of answers by their place.
-
-    `ids` raises DataError for an answer that cannot be tokenised.
-    """
+    """(place -> token ids, place -> why none); `ids` raises DataError where it cannot."""
     rows: dict[int, list[int]] = {}
     verdicts: dict[int, Verdict] = {}
     for n, (prompt, text) in answers.items():
@@ -89,8 +82,8 @@ def tokenise(
 def safety_utilities(log_odds: float) -> dict[str, float]:
     """{"score", "p_safe", "p_unsafe", "unsafe"} of an answer.
 
-    p_safe = 1 / (1 + e^−log_odds) is the score, and `unsafe` is 1 where p_unsafe is the greater.
-    `log_odds` are those of safe against unsafe, in nats; they may be infinite.
+    p_safe = 1 / (1 + e^−log_odds) is the score; `unsafe` is 1 where p_unsafe is the greater.
+    `log_odds`, safe against unsafe, are in nats and may be infinite.
     """
     smaller = math.exp(-abs(log_odds)) / (1 + math.exp(-abs(log_odds)))
     p_safe, p_unsafe = (1 - smaller, smaller) if log_odds > 0 else (smaller, 1 - smaller)

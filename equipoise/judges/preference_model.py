@@ -55,10 +55,7 @@ class PreferenceModel(ClassifierSettings, Comparing):
         self._text()
 
     def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question P(first beats second), or None and the reason.
-
-        Raises ModelError, ConfigError.
-        """
+        """P(first beats second), or None and why, of each. Raises ModelError, ConfigError."""
         text = self._text()
         rows: dict[int, list[int]] = {}
         readings: dict[int, Reading] = {}
@@ -137,16 +134,12 @@ def _reading(values: Sequence[float], sign: int, tokens: int) -> Reading:
 class PairText:
     """A tokenizer and a template over `messages`, `first` and `second`.
 
-    Control tokens that the template writes are control tokens; those in messages or answers are
-    ordinary text. What the tokenizer puts around any text (a first and a last token) is put around
-    this one.
+    Control tokens of the template are control tokens; those in texts are ordinary text. The
+    tokenizer's first and last tokens stand around it all.
     """
 
     def __init__(self, tokenizer: Any, template: str, max_length: int) -> None:
-        """`max_length` is in tokens.
-
-        Raises ConfigError for a template that does not show both answers.
-        """
+        """`max_length` is in tokens. Raises ConfigError for a template without both answers."""
         self.tokenizer = tokenizer
         self.template = template.strip()
         self.max_length = max_length
@@ -164,10 +157,7 @@ class PairText:
             )
 
     def ids(self, messages: Sequence[Message], first: str, second: str) -> list[int]:
-        """The row's tokens, whatever their number.
-
-        Raises DataError when the template refuses the chat.
-        """
+        """The row's tokens, of any number. Raises DataError when the template refuses."""
         import jinja2
 
         chat = [{"role": message.role, "content": message.content} for message in messages]

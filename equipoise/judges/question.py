@@ -26,10 +26,7 @@ Quotes = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The result of one question to a judge: a number, or None and the reason.
-
-    tokens (of question and reply), cost: of the question.
-    """
+    """A judge's reply as a number, or None and why; tokens and cost of question and reply."""
 
     value: float | None
     reason: str = ""
@@ -78,10 +75,9 @@ class QuestionSettings(Settings):
     ) -> Question:
         """The question that these settings describe.
 
-        `quoted` and `constants` are the placeholders that the template may use besides
-        PLACEHOLDERS, `needed` those that it must. A packaged template lies in the folder texts/ of
-        `package`, or else in that of the judges. Raises DataError for a template that cannot be
-        used.
+        `quoted` and `constants` are placeholders that the template may use besides PLACEHOLDERS,
+        `needed` those that it must. Packaged templates lie in texts/ of `package` or the judges.
+        Raises DataError.
         """
         constants = constants or {}
         known = (*PLACEHOLDERS, *quoted, *constants)
@@ -95,12 +91,10 @@ class QuestionSettings(Settings):
 class Question:
     """The wording of a judge's questions, and the form of the verdicts.
 
-    The model sees one user's message: the template with every text that others wrote quoted under
-    the question's code. It never sees who wrote what.
-
-    constants: fill the placeholders that are alike in all questions. longest: characters of a
-    quoted text that are shown at most, with `control_tokens` broken up. verdict: the name under
-    which the reply's JSON object has the verdict. verdict_schema: the JSON schema of the verdict.
+    The model sees one user's message: the template with others' texts quoted under the question's
+    code, never their names. constants: placeholders alike in all questions. longest: characters of
+    a quoted text, with `control_tokens` broken up. verdict: its name in the reply's JSON object.
+    verdict_schema: its JSON schema.
     """
 
     template: Template
@@ -111,10 +105,7 @@ class Question:
     verdict_schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "number"})
 
     def view(self, quotes: Quotes, seed: int, control_tokens: Sequence[str] = ()) -> View:
-        """The question with these quotes; a blank reference is left out.
-
-        `seed` is the question's; `control_tokens` are those of whoever is asked.
-        """
+        """The question with these quotes, whose `control_tokens` are broken up."""
         code = code_of(seed)
         broken = (*self.control_tokens, *control_tokens)
         blocks = {
@@ -163,10 +154,7 @@ def control_tokens_of(actor: Actor) -> tuple[str, ...]:
 
 
 def read_move(move: Move, read: Callable[[str, str], float | Unread], code: str) -> Reading:
-    """The reading of a judging model's move.
-
-    read: takes the reply and the code that its verdict must carry, "" for none.
-    """
+    """The reading of a move; read: takes the reply and its verdict's code, "" for none."""
     tokens = move.prompt_tokens + move.tokens
     if move.finish == "error":
         return Reading(None, f"{FAILED}: {move.error}", tokens, move.cost)

@@ -62,10 +62,9 @@ def block(
 
 
 def harmless(text: str, code: str, longest: int, control_tokens: Sequence[str] = ()) -> str:
-    """`text` as it may be shown between marks of `code`.
+    """`text` between marks of `code`: at most `longest` characters and a note of the cut.
 
-    It has at most `longest` characters and a note of how much was cut. `control_tokens` are the
-    judging model's own, broken up besides those of the known families.
+    `control_tokens`, the judging model's, are broken up besides those of known families.
     """
     plain = "".join(map(_visible_character, text.replace("\r\n", "\n")))
     plain = _beginnings((code,)).sub(r"\g<0> ", plain)
@@ -78,9 +77,7 @@ def harmless(text: str, code: str, longest: int, control_tokens: Sequence[str] =
 
 @lru_cache(maxsize=64)
 def _own_tokens(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
-    """A pattern of the beginnings of a model's own tokens; None where the known families hold them
-    all.
-    """
+    """A pattern of beginnings of a model's own tokens, None if known families hold them."""
     others = [token for token in tokens if len(token.strip()) > 1 and not TOKEN.search(token)]
     return _beginnings(tuple(others)) if others else None
 
@@ -95,9 +92,7 @@ def _beginnings(tokens: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def shorten(text: str, longest: int) -> str:
-    """`text`, or where it is too long its beginning and its end (two parts to one), with a note of
-    the length of the cut between them.
-    """
+    """`text` cut to `longest` characters: two parts beginning, one end, and a note between."""
     if len(text) <= longest:
         return text
     tail = longest // 3
@@ -107,10 +102,7 @@ def shorten(text: str, longest: int) -> str:
 
 
 def transcript(messages: Sequence[Message]) -> str:
-    """A chat as one text: each message under its role.
-
-    A single message of the user's stands alone.
-    """
+    """A chat as one text, each message under its role; a lone user's message stands alone."""
     if len(messages) == 1 and messages[0].role == "user":
         return messages[0].content
     return "\n\n".join(f"{message.role}: {message.content}" for message in messages)
@@ -118,11 +110,11 @@ def transcript(messages: Sequence[Message]) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _visible_character(character: str) -> str:
-    """The character that is shown for an invisible, controlling or disguised one.
+    """The character to show for an invisible, controlling or disguised one.
 
-    Line and paragraph separators become line ends. Tokenizers that normalise text would turn wide
-    or styled letters and brackets into those of a control token after it was looked for, so they
-    are turned here. Superscripts, fractions and the punctuation of Chinese and Japanese stay.
+    Line and paragraph separators become line ends. Wide or styled letters and brackets, which
+    tokenizers would normalise into control tokens, are turned into plain ones. Superscripts,
+    fractions and the punctuation of Chinese and Japanese stay.
     """
     if character in "\n\t":
         return character

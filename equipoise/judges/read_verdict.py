@@ -71,8 +71,8 @@ class PlacedVerdict(Generic[V]):
 class VerdictForm(Generic[V]):
     """The form of a verdict.
 
-    keys: the names that it may stand under. pattern: matches it in plain text. parse: gives its
-    value. code: must stand with it, "" for nothing. alone: nothing may stand around it.
+    keys: names that it may stand under. pattern: in plain text. parse: gives its value. code: must
+    stand with it, "" for none. alone: nothing may stand around it.
     """
 
     keys: Sequence[str]
@@ -109,10 +109,7 @@ def read_score(
 def read_choice(
     reply: str, labels: Sequence[str], code: str = "", alone: bool = False
 ) -> str | Unread:
-    """The one of `labels` that the reply ends with, or why there is none.
-
-    Case does not matter. With `alone` the reply must be that and nothing else.
-    """
+    """The one of `labels`, in any case, that the reply ends with or (`alone`) is, or why none."""
     known = {label.casefold(): label for label in labels}
 
     def parse(value: Any) -> str | Unread:
@@ -129,10 +126,7 @@ def read_choice(
 
 
 def without_thoughts(reply: str) -> str:
-    """The reply without the thoughts that a reasoning model shows before it.
-
-    These may be closed or not.
-    """
+    """The reply without a reasoning model's thoughts before it, closed or not."""
     rest = re.sub(r"<think>.*?(?:</think>|\Z)", "", reply, flags=re.DOTALL)
     return rest.rpartition("</think>")[2]
 
@@ -184,10 +178,9 @@ def _find_in_objects(text: str, form: VerdictForm[V]) -> Iterator[PlacedVerdict[
 
 
 def _objects(text: str, form: VerdictForm[V]) -> dict[int, tuple[int, list[Any]]]:
-    """Start -> (end, verdicts) of the objects in the text that have some.
+    """Start -> (end, verdicts) of objects with verdicts, from the last to the first.
 
-    They are looked for from the last to the first, until as many characters were read as WORK
-    allows: many that never end would each be read to the text's end.
+    At most WORK characters are read: many that never end would each be read to the end.
     """
     objects = {}
     work = WORK
@@ -230,10 +223,7 @@ def _json(text: str, start: int) -> tuple[JsonObject | None, int]:
 
 
 def _python_literal(text: str, start: int) -> tuple[Any, int] | None:
-    """An object without inner ones in Python's spelling, as models often write it.
-
-    Such as {'score': 7}.
-    """
+    """An object without inner ones in Python's spelling, such as {'score': 7}."""
     match = re.compile(r"\{[^{}]*\}").match(text, start)
     if match is None:
         return None
@@ -300,10 +290,7 @@ def _find_labelled(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
 
 
 def _find_with_code(text: str, form: VerdictForm[V]) -> list[PlacedVerdict[V]]:
-    """A line `CODE: 7` or `Score CODE: 7`, or the end of a faulty object.
-
-    Such an end is `"score": 7, "code": "CODE"`.
-    """
+    """A line `CODE: 7` or `Score CODE: 7`, or a faulty object's end `…, "code": "CODE"`."""
     verdict = rf"(?P<verdict>{form.pattern})"
     names = "|".join(form.keys)
     marks, quote = MARKS_IN_LINE, r"[\"']"

@@ -70,10 +70,9 @@ class ClassifierSettings(Settings):
 class RewardModel(ClassifierSettings, BatchPointwise):
     """Scores each seat's last answer by a sequence classification model.
 
-    The text is the model's own chat template over the prompt's messages and the answer. The model
-    gives one reward, or several by name; then `score_of` says which one is the score, or what each
-    weighs in it, and the others are utilities under their names. An answer that is too long, or
-    whose reward is not finite, is not judged.
+    The text is the model's own chat template over prompt and answer. Of several rewards by name
+    `score_of` makes the score, and the others are utilities. An answer that is too long, or whose
+    reward is not finite, is not judged.
     """
 
     kind: Literal["reward_model"] = "reward_model"
@@ -112,10 +111,7 @@ class RewardModel(ClassifierSettings, BatchPointwise):
         self.ending_ids(self.encoding(self.judge_context.resources))
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """The rewards of each (prompt, text), in order, or why it has none.
-
-        Raises ModelError, ConfigError.
-        """
+        """Rewards of each (prompt, text), in order, or why none. Raises ModelError, ConfigError."""
         encoding = self.encoding(self.judge_context.resources)
 
         def ids(prompt: Prompt, text: str) -> list[int]:
@@ -145,10 +141,7 @@ class RewardModel(ClassifierSettings, BatchPointwise):
         return ("score",) if count == 1 else tuple(f"reward_{k}" for k in range(count))
 
     def _weights(self, names: tuple[str, ...]) -> dict[str, float]:
-        """The weight of each reward in the score.
-
-        Raises ConfigError where that is not set, or set for a name that no reward has.
-        """
+        """Each reward's weight in the score; ConfigError if not set, or for an unknown name."""
         chosen = self.score_of
         if "score" in names and chosen not in (None, "score"):
             raise ConfigError(
@@ -181,19 +174,13 @@ class RewardModel(ClassifierSettings, BatchPointwise):
         return rewards | {"score": score}
 
     def encoding(self, resources: Resources) -> Encoding:
-        """The chat template and tokenizer of the model.
-
-        Raises ModelError where it has no chat template.
-        """
+        """The model's tokenizer and chat template. Raises ModelError where it has none."""
         options = repr(sorted(self.template_options.items()))
         key = (resolve(self.model), self.max_length, self.template, options, self.trust_remote_code)
         return resources.get(("classifier's encoding", *key), self._encoding)
 
     def ids(self, encoding: Encoding, messages: Sequence[Message]) -> list[int]:
-        """The tokens of a finished chat.
-
-        Raises DataError when it is too long, or the template refuses it.
-        """
+        """The tokens of a finished chat. Raises DataError if too long, or refused."""
         ending = self.ending_ids(encoding)
         ids, room = encoding.chat_ids(messages), encoding.max_length - len(ending)
         if len(ids) > room and not self.truncate:

@@ -1,9 +1,8 @@
 """transformers' `Trainer` for losses on whole answers' log-probabilities.
 
-A row is a prompt with one or more answers; an `Objective` gives the loss of a batch of scored rows.
-Only `compute_loss`, `create_scheduler`, `log` and `floating_point_ops` are overridden, all
-documented ways to extend the `Trainer`, so checkpoints, mixed precision, PEFT, accelerate, FSDP and
-DeepSpeed are its own.
+An `Objective` gives the loss of a batch of rows, each a prompt with one or more answers. Only
+documented extension points of the `Trainer` are overridden, so checkpoints, mixed precision, PEFT,
+accelerate, FSDP and DeepSpeed are its own.
 
 An optimizer step takes the next rows in order, as many as fit the batches of all its forward passes
 on all processes, and its loss is one mean over them all, so it does not matter how the step is
@@ -46,8 +45,7 @@ KEPT = ("step", "loss", "grad_norm", "learning_rate")
 class Row:
     """One example: a prompt with its answers, and further numbers for the objective.
 
-    A row that does not count is computed and left out of the loss, because every process has to go
-    through the model equally often.
+    Every process runs the model equally often, so one that does not `count` is computed, too.
     """
 
     answers: PromptAnswers
@@ -80,24 +78,16 @@ class Rows:
 
 
 class Objective(Protocol):
-    """The quantity to minimise: an optimizer step's sum of losses over its sum of sizes.
-
-    Its `repr` tells it from others.
-    """
+    """An optimizer step's sum of losses over its sum of sizes; its `repr` is its identity."""
 
     def __call__(
         self, logprob_A: torch.Tensor, batch: Sequence[Row]
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """(loss_B, further numbers to log by name, each [B], detached).
-
-        logprob_A: log p(answer | prompt) in nats of all rows' answers, in order.
-        """
+        """(loss_B, further numbers to log, each [B]) of log p(answer | prompt) in nats."""
         ...
 
     def size(self, row: Row) -> float:
-        """The row's part of the divisor: 1 for a mean over rows, the number of its tokens for a
-        mean over tokens.
-        """
+        """A row's part of the divisor: 1, or its number of tokens for a mean over tokens."""
         ...
 
 
@@ -118,9 +108,9 @@ class AnswerTrainer(Trainer):
     ) -> None:
         """`rows` are in the order in which they are seen.
 
-        `pad_id`: the padding's token id. `chunk`: answer tokens projected to the vocabulary at a
-        time. `share`: answers may share a row with their prompt. `log` takes each line of metrics.
-        Raises ConfigError where one process sees several GPUs.
+        `chunk`: answer tokens projected to the vocabulary at a time. `share`: answers may share a
+        row with their prompt. `log` takes each line of metrics. Raises ConfigError where one
+        process sees several GPUs.
         """
         if args.n_gpu > 1:
             raise ConfigError(
@@ -167,8 +157,7 @@ class AnswerTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
-        """The batch's part of the step's mean loss, times the number of processes, whose gradients
-        are averaged.
+        """The batch's part of the step's mean loss, times the number of processes.
 
         Raises EquipoiseError when it is not a number.
         """
@@ -197,9 +186,7 @@ class AnswerTrainer(Trainer):
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
     ) -> torch.optim.lr_scheduler.LRScheduler:
-        """The Trainer's own, begun one step in and ended one step early: neither the first nor the
-        last step is at rate 0.
-        """
+        """The Trainer's own, shifted so that neither first nor last step is at rate 0."""
         fresh = self.lr_scheduler is None
         scheduler: Any = super().create_scheduler(num_training_steps + 1, optimizer)
         if fresh and isinstance(scheduler, torch.optim.lr_scheduler.LambdaLR):
@@ -233,10 +220,7 @@ class AnswerTrainer(Trainer):
 
     @torch.no_grad()
     def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
-        """log p of the answers of each row under the trained model, in nats.
-
-        After the training; every process computes all of them.
-        """
+        """log p of each row's answers, in nats, under the trained model, on every process."""
         model: Any = self.model_wrapped
         model.eval()
         head = self.head or AnswerHead(model, self.chunk)
@@ -256,10 +240,7 @@ class AnswerTrainer(Trainer):
                 raise EquipoiseError(self._error(f"{name} holds a weight that is not a number"))
 
     def save_whole(self, folder: Path) -> None:
-        """Write the model, gathered from all processes, into `folder`.
-
-        `from_pretrained` reads it.
-        """
+        """Write the model, gathered from all processes, for `from_pretrained`."""
         if not self.is_fsdp_enabled:
             self.save_model(str(folder))
             return
@@ -290,9 +271,7 @@ def _filling(rows: Sequence[Row], batch_size: int, processes: int) -> list[Row]:
 
 
 def _lines(history: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
-    """Lines of metrics from the Trainer's log; `steps` is how many optimizer steps a line
-    covers.
-    """
+    """Lines of metrics from the Trainer's log; a line covers `steps` optimizer steps."""
     lines: list[dict[str, Any]] = []
     before = 0
     for entry in history:
@@ -307,9 +286,7 @@ def _lines(history: Sequence[dict[str, float]]) -> list[dict[str, Any]]:
 
 
 class _Events(TrainerCallback):
-    """The last step is always logged; a checkpoint is marked once it is whole; a training that goes
-    on from a checkpoint repeats the lines that were logged up to there.
-    """
+    """Log the last step, mark whole checkpoints, and repeat their lines after a resumption."""
 
     def __init__(self, log: Callable[[dict[str, Any]], None]) -> None:
         self.log = log
@@ -332,10 +309,7 @@ class _Events(TrainerCallback):
 
 
 def resumable(scratch: Path, identity: str) -> Path | None:
-    """The newest complete checkpoint of the training called `identity`.
-
-    Deletes incomplete checkpoints and those of another training.
-    """
+    """The newest complete checkpoint of the training `identity`; deletes all others."""
     scratch.mkdir(parents=True, exist_ok=True)
     note = scratch / "training.json"
     try:

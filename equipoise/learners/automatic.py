@@ -41,10 +41,7 @@ S = TypeVar("S", bound=HasAutomatic)
 
 
 def settle(settings: S, player: Player) -> S:
-    """The settings with nothing left to `auto`, for this player on its device.
-
-    Raises ModelError for a device or a model that is not there.
-    """
+    """The settings with nothing left to `auto`, on this player's device. Raises ModelError."""
     if not isinstance(player, LocalSettings):
         return decide(settings, large=False)
     from equipoise.models.device import choose_device, has_tf32
@@ -57,10 +54,7 @@ def settle(settings: S, player: Player) -> S:
 
 
 def decide(settings: S, large: bool, tf32: bool = False) -> S:
-    """The settings with nothing left to `auto`.
-
-    large: the model is large, and on an accelerator. tf32: which multiplies float32 in TF32.
-    """
+    """The settings without `auto`; large: on an accelerator; tf32: it multiplies in TF32."""
     precision = settings.precision
     if precision == "auto":
         precision = "bf16" if large else "fp32"

@@ -113,9 +113,7 @@ class Learner(Component):
     def faults_of_opponents(
         self, learner: str, players: Mapping[str, Player], schedule: Schedule, game: Game
     ) -> Iterator[str]:
-        """Reasons why it cannot train the player named `learner` against those of `players` whom
-        the schedule seats opposite, one message each.
-        """
+        """Reasons why it cannot train `learner` against the players opposite, one message each."""
         return iter(())
 
     def steps(self, examples: int) -> int:
@@ -123,39 +121,25 @@ class Learner(Component):
         return 1
 
     def share_of_outcome(self, later: int) -> float:
-        """The share of a match's outcome that a move is paid when the same seat moves `later` more
-        times.
-        """
+        """The share of an outcome paid to a move with `later` more by its seat."""
         return 1.0
 
     def carried_precision(self) -> Precision | None:
-        """The precision in which its player has to play, to be what was trained; None: that of the
-        player's own settings.
-        """
+        """The precision in which its player has to play; None: that of the player's settings."""
         return None
 
     def settle(self, player: Player) -> Self:
-        """Settle everything that is `auto`, for this player on its device.
-
-        Raises ModelError for a device or a model that is not there.
-        """
+        """Settle what is `auto`, for this player on its device. Raises ModelError."""
         return self
 
     def shared_key(self, player: Player) -> Hashable | None:
-        """The key of the model that it shares with those who play in this process, so that it is
-        not closed before it trains; None: it shares none.
-        """
+        """The key of a model shared with those who play, to be kept open; None for none."""
         return None
 
     def extra_bytes(self, parameters: int, adapter: bool) -> int:
-        """Bytes that it keeps besides a policy of so many parameters, its gradients and its
-        optimizer.
-        """
+        """Bytes kept besides a policy of so many parameters, gradients and optimizer."""
         return 0
 
     @abstractmethod
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `batch.output`.
-
-        Returns the numbers that sum the training up.
-        """
+        """Write the next generation into `batch.output`; returns the training's summary."""

@@ -1,6 +1,4 @@
-"""The exact best response of a finite game: the move that gains most against whom the schedule's
-mixture seats opposite.
-"""
+"""The exact best response of a finite game to the mixture that the schedule seats opposite."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ ONE_LEAGUE = (
 
 
 class BestReply(Learner):
-    """One generation: the pure best reply to the mixture that the schedule lets the learner meet,
-    the first of several that gain the same.
+    """One generation: the pure best reply to the schedule's mixture, the first of equal ones.
 
     For tabular players of a game of two seats. Without roles the game is the symmetrised one, in
     which a player takes either seat half of the time. Needs a schedule with a mixture, such as
@@ -63,10 +60,10 @@ class BestReply(Learner):
             yield ONE_LEAGUE
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next policy; returns `value`, what it gets against the mixture, and `gain`, how
-        much more than the policy before, in units of pay-off.
+        """Write the next policy; returns its pay-off `value` against the mixture, and `gain`.
 
-        Raises ConfigError for a schedule, players or a game that do not fit.
+        `gain` is over the policy before. Raises ConfigError for a schedule, players or a game that
+        do not fit.
         """
         reward_A = rewards(batch)
         start = batch.player

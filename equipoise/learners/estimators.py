@@ -21,12 +21,10 @@ Baselines = dict[str, float]
 class Estimator(Component):
     """Decides what a move's reward is compared with.
 
-    The class variables are what the learner has to know of the method; the last three are the
-    method's usual settings, which those of the learner override.
-
-    needs_critic: it reads a critic's values. by_group: it compares the moves that answer one chat
-    in one role. kl_in: the KL penalty is taken off the rewards or added to the loss. over: what the
-    loss is a mean over. whitens: advantages are brought to mean 0 and deviation 1 over the batch.
+    Class variables: needs_critic: it reads a critic's values. by_group: it compares the moves that
+    answer one chat in one role. Defaults of the learner's settings: kl_in: the KL penalty is taken
+    off the rewards or added to the loss. over: what the loss is a mean over. whitens: advantages
+    are brought to mean 0 and deviation 1 over the batch.
     """
 
     KINDS: ClassVar = {
@@ -49,10 +47,8 @@ class Estimator(Component):
     ) -> tuple[torch.Tensor, Baselines]:
         """(advantage_BT, the baselines to pass at the next update).
 
-        batch: the moves; with a critic, `value_BT` holds its values.
-        reward_BT: rewards by token, a KL penalty included, 0 outside the mask.
-        baselines: numbers that the estimator carries from update to update, {} at
-            first; they are stored with the learner's state.
+        batch: with a critic, `value_BT` holds its values. reward_BT: rewards by token, a KL penalty
+        included, 0 outside the mask. baselines: stored with the learner's state, {} at first.
         """
 
 
@@ -106,10 +102,7 @@ class GroupRelative(Estimator):
 
 
 class LeaveOneOut(Estimator):
-    """A = reward − mean of the others in its group, one number an answer.
-
-    Source: RLOO, arXiv 2402.14740.
-    """
+    """A = reward − mean of the others in its group (RLOO, arXiv 2402.14740)."""
 
     kind: Literal["leave_one_out"] = "leave_one_out"
     by_group: ClassVar = True
@@ -124,10 +117,7 @@ class LeaveOneOut(Estimator):
 
 
 class BatchNormalised(Estimator):
-    """The reward to go, normalised over the tokens of the batch.
-
-    Source: REINFORCE++, arXiv 2501.03262.
-    """
+    """The reward to go, normalised over a batch's tokens (REINFORCE++, arXiv 2501.03262)."""
 
     kind: Literal["batch"] = "batch"
 

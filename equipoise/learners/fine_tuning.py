@@ -51,7 +51,7 @@ DROPPED = 16  # low bits of a float32 that a bfloat16 has not
 class FineTuning(Learner):
     """The base of learners that fine-tune a language model on examples.
 
-    Batches count examples (pairs, for preferences) in one forward pass on one process.
+    Batches count examples (for preferences pairs) in a forward pass on one process.
     """
 
     launch: Launch | None = Field(None, description="train in several processes; null: in this one")
@@ -147,12 +147,12 @@ class FineTuning(Learner):
         return max(1, round(self.epochs * examples))
 
     def order(self, lengths: Sequence[int], seed: int, processes: int = 1) -> list[int]:
-        """The order in which examples of these lengths are seen.
+        """The order of examples, a pure function of their lengths, the seed and a step's size.
 
-        It is a pure function of the lengths, the seed and the size of a step. Each pass is a fresh
-        permutation, cut into optimizer steps. A large step is sorted by length. Small steps that
-        lie in one window of a pass swap examples, so that those of like length share a step, and
-        are shuffled again; a step that belongs to two passes stays as it was drawn.
+        Each pass is a fresh permutation, cut into optimizer steps. A large step is sorted by
+        length. Small steps that lie in one window of a pass swap examples, so that those of like
+        length share a step, and are shuffled again; a step that belongs to two passes stays as it
+        was drawn.
         """
         examples, size = len(lengths), self.step_size(processes)
         count = self.passes(examples)
@@ -193,10 +193,10 @@ def fine_tune(
 ) -> dict[str, float]:
     """Train the player of a batch on rows, and write it and its tokenizer into `batch.output`.
 
-    make_rows: makes the examples with the player's encoding. share: answers may share a forward
-    pass with their prompt. Returns the last line of metrics. Goes on from a checkpoint in
-    `batch.scratch` where this same training left one. With `settings.launch` it trains in the
-    processes that are started for it, each of which comes here again with the same arguments.
+    share: answers may share a forward pass with their prompt. Returns the last line of metrics.
+    Goes on from a checkpoint in `batch.scratch` where this same training left one. With
+    `settings.launch` it trains in the processes that are started for it, each of which comes here
+    again with the same arguments.
 
     Raises ConfigError for a player that is no model in this process, ModelError, DiskFull, and
     EquipoiseError when the loss is no longer a number.
@@ -317,10 +317,7 @@ def need_examples(rows: Sequence[Any], learner: object) -> None:
 
 @contextmanager
 def _model_of(settings: FineTuning, player: Local, batch: TrainingBatch) -> Iterator[Any]:
-    """The player's model to be trained: an adapter on the base that plays, or a model of its own.
-
-    Raises ModelError.
-    """
+    """The model to train: an adapter on the base that plays, or its own. Raises ModelError."""
     loading = base_of(settings, player)
     if loading is None:
         yield model_to_train(player, batch.weights, batch.seed, settings.precision)
@@ -341,9 +338,7 @@ def _model_of(settings: FineTuning, player: Local, batch: TrainingBatch) -> Iter
 
 
 def base_of(settings: FineTuning, player: Player) -> tuple[str, Dtype, str, str] | None:
-    """The base on which the adapter of a player is trained in this process, as `shared_base` takes
-    it; None: it is trained on a model of its own, which the Trainer places.
-    """
+    """The base of an adapter trained in this process, as in `shared_base`; None: its own."""
     from equipoise.models.device import choose_device
 
     if not isinstance(player, Local) or player.lora is None or world_size() > 1:
@@ -356,11 +351,7 @@ def base_of(settings: FineTuning, player: Player) -> tuple[str, Dtype, str, str]
 
 
 def model_to_train(player: Local, weights: Path | None, seed: int, precision: str) -> Any:
-    """The player's model at `weights`, on the CPU. Raises ModelError.
-
-    Weights that are trained are float32. Under LoRA with `precision: bf16` the frozen base is
-    bfloat16.
-    """
+    """The model at `weights`, on the CPU, float32 but for a frozen base with `precision: bf16`."""
     from equipoise.models.loading import load_model
 
     seed_adapter(seed)
@@ -389,9 +380,8 @@ def seed_adapter(seed: int) -> None:
 def round_weights(model: Any, seed: int) -> None:
     """Turn `model` into bfloat16 in place, each weight rounded up or down at random.
 
-    At small learning rates an update is smaller than the distance of a weight from its neighbours
-    in bfloat16. Rounding to the nearest takes it back; rounding up or down with the probability of
-    the remainder keeps it on average.
+    At small learning rates rounding to the nearest would take an update back; rounding up or down
+    with the probability of the remainder keeps it on average.
     """
     import torch
 

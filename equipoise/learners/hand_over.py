@@ -38,10 +38,10 @@ STILL = 1e-4  # nats a token below which too little was learned to tell
 
 @dataclass(frozen=True)
 class HandOver:
-    """The distance of a player from its learner.
+    """The distance of a player from its learner: `gap` in nats a token, and `share`.
 
-    gap: in nats a token. share (and its standard error): of what was learned, how much is played;
-    NaN where too little was learned to tell.
+    The share (and its standard error): of what was learned, how much is played; NaN where too
+    little was learned to tell.
     """
 
     gap: float
@@ -54,9 +54,7 @@ class HandOver:
         return {"played_gap": self.gap, **known}
 
     def check(self, player: PlayerId, bound: float) -> None:
-        """Raises ConfigError, which says what to set, where `gap` is above `bound` nats a token, or
-        most of what was learned is not played.
-        """
+        """Raises ConfigError where `gap` is above `bound` nats a token, or `share` too low."""
         lost = self.share + CERTAIN * self.share_error < ARRIVES
         if self.gap <= bound and not lost:
             return
@@ -90,7 +88,8 @@ def has_probes(folder: Path) -> bool:
 
 
 def compare(folder: Path, before: TokenScorer, after: TokenScorer) -> HandOver:
-    """The player `after`, with the weights in `folder`, against what the learner wrote there;
+    """The player `after`, of the weights in `folder`, against what the learner wrote there.
+
     `before` is the generation that it was trained from.
     """
     records = json.loads((folder / FILE).read_text())

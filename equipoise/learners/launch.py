@@ -88,9 +88,7 @@ class Launch(Settings):
         return {**(config or {}), "num_processes": self.processes}
 
     def command(self, folder: Path) -> list[str]:
-        """The command that starts every process of one machine, to train on the batches that
-        appear in `folder`.
-        """
+        """The command that starts a machine's processes for the batches in `folder`."""
         launcher = [sys.executable, "-m", "accelerate.commands.launch"]
         launcher += ["--config_file", str(folder / "accelerate.yaml")]
         if not self.accelerate().get("main_process_port"):

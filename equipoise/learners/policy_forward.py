@@ -21,8 +21,8 @@ from equipoise.models.token_choice import SamplingSettings
 class TokenNumbers(NamedTuple):
     """Numbers of each token of a batch, [B, T], 0 outside the mask.
 
-    logprob_BT: the policy's, in nats. value_BT: the critic's, where there is one. entropy_BT: of
-    the policy's distribution, in nats, where it is in the loss and gradients are on.
+    logprob_BT: in nats. value_BT: the critic's, where there is one. entropy_BT: in nats, where it
+    is in the loss and gradients are on.
     """
 
     logprob_BT: torch.Tensor
@@ -31,10 +31,7 @@ class TokenNumbers(NamedTuple):
 
 
 class PolicyForward:
-    """Calls the models of one learner, `batch_size` moves at a time.
-
-    Moves with one prompt share its computation where the architecture allows.
-    """
+    """Calls a learner's models, `batch_size` moves at a time, sharing prompts where it can."""
 
     def __init__(
         self,
@@ -122,8 +119,7 @@ class PolicyForward:
 
     @torch.no_grad()
     def undo_cuts(self, batch: RolloutBatch, top_k: int, top_p: float) -> None:
-        """Make the sampler's log-probabilities those from before its cuts, where it gave only those
-        from after them.
+        """Turn log-probabilities after the sampler's cuts into those from before them.
 
         The mass that the cuts keep is the policy's own, so the two differ afterwards as the
         distributions after the cuts do.
@@ -158,10 +154,7 @@ class PolicyForward:
             return packed.by_answer(packed.tokens(self.head, model).float())
 
     def enable_checkpointing(self) -> None:
-        """Let layers forget their activations, if the settings say so.
-
-        They do so in training mode only; what is in them stays as it is, without dropout.
-        """
+        """Enable gradient checkpointing, if it is set, in training mode without dropout."""
         if not self.settings.gradient_checkpointing:
             return
         for model in (self.policy.model, self.critic):

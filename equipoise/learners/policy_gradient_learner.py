@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 
 class PolicyGradient(PolicyGradientSettings, Learner):
-    """Raises the probability of moves that earned more than expected, by the clipped surrogate of
-    PPO.
+    """Raises the probability of moves that earned more than expected, by PPO's clipped surrogate.
 
     Sources: PPO arXiv 1707.06347, its details arXiv 2203.02155 and 1909.08593; GRPO arXiv
     2402.03300; RLOO arXiv 2402.14740; REINFORCE++ arXiv 2501.03262; role baselines arXiv
@@ -81,8 +80,7 @@ class PolicyGradient(PolicyGradientSettings, Learner):
         return reference + critic
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Update the trainer that stays among `batch.resources`, in one of several processes; it
-        begins with `batch.state` where that is given.
+        """Update the trainer among `batch.resources`, first from `batch.state` where given.
 
         Writes the weights that sample into `batch.output`.
         """

@@ -1,8 +1,4 @@
-"""Settings of a policy gradient: from rewards to losses, and the size of a step.
-
-An estimator's own settings stand in it, as in `estimator: {kind: gae, lam: 0.9}`. They may stand
-beside it, too, as in `estimator: gae` and `lam: 0.9`.
-"""
+"""Settings of a policy gradient; an estimator's own may stand in it or beside it."""
 
 from __future__ import annotations
 
@@ -30,9 +26,7 @@ ESTIMATOR_SETTINGS = {
 
 
 def of_estimator(data: Mapping[str, Any], name: str, otherwise: Any) -> Any:
-    """The estimator's class variable `name`; `otherwise` where the estimator is not valid, which is
-    an error of its own.
-    """
+    """The estimator's class variable `name`; `otherwise` for a faulty estimator."""
     return getattr(data.get("estimator"), name, otherwise)
 
 
@@ -186,10 +180,9 @@ class PolicyGradientSettings(Settings):
 
 
 def _complete(estimator: Any, beside: Mapping[str, Any]) -> Any:
-    """The estimator's configuration with the settings that stand beside it.
+    """The estimator with the settings beside it; one that it does not read must be at its default.
 
-    A setting that it does not read may stand there with its default. Raises PydanticCustomError for
-    another value.
+    Raises PydanticCustomError for another value.
     """
     if isinstance(estimator, Estimator):
         estimator = estimator.settings()

@@ -1,6 +1,4 @@
-"""The optimizer of a policy and its critic: AdamW with a warm-up, gradients clipped, and added up
-over processes.
-"""
+"""AdamW for a policy and its critic: warm-up, clipping, gradients summed over processes."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ class PolicyOptimizer:
         self.steps = 0
 
     def add_up(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:
-        """The sums over all processes; the gradients are added up, too, except for those of sharded
-        weights, which are added up as they are computed.
-        """
+        """The sums over all processes, also of gradients but for those of sharded weights."""
         if self.rank.processes > 1:
             for weight in self._weights():
                 if not isinstance(weight, DTensor):
@@ -57,10 +53,7 @@ class PolicyOptimizer:
         return {name: value.item() for name, value in sums.items()}
 
     def clip(self) -> list[float]:
-        """Cut the policy's and the critic's gradients to the largest norm allowed.
-
-        Returns their norms before.
-        """
+        """Cut policy's and critic's gradients to the largest norm; returns their norms before."""
         models = [self.policy.trained_parameters().values()]
         if self.critic is not None:
             models.append(self.critic.parameters())  # type: ignore[arg-type]

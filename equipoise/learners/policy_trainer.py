@@ -61,8 +61,8 @@ class PolicyTrainer(SampledPolicy):
         sharding: Sharding | None = None,
     ) -> None:
         """player: at generation 0. resources: learners with adapters on one base share it here.
-        adapters: the folder of the adapters that an engine gets, where one samples. sharding: each
-        process holds a share of every weight. Raises ConfigError, ModelError.
+
+        adapters: the folder of an engine's adapters. Raises ConfigError, ModelError.
         """
         player = local_player("policy_gradient", name, player)
         settings = settings.settle(player)
@@ -95,11 +95,10 @@ class PolicyTrainer(SampledPolicy):
     ) -> dict[str, float]:
         """Update the policy (and critic) on its moves' rewards; it is one generation older then.
 
-        Returns the numbers that sum the update up: `reward`, `kl` (nats an answer), `policy_loss`,
-        `clip_share`, `grad_norm`, … and, where moves are compared by group, `alone`, the share of
-        those without another in their group. Raises EquipoiseError when a loss, a gradient or the
-        KL is no longer sound, or if another policy sampled the moves; the trainer must not be used
-        then.
+        Returns `reward`, `kl` (nats an answer), `policy_loss`, `clip_share`, `grad_norm`, … and,
+        where moves are compared by group, `alone`, the share of those without another in their
+        group. Raises EquipoiseError when a loss, a gradient or the KL is no longer sound, or if
+        another policy sampled the moves; the trainer must not be used then.
         """
         started = time.perf_counter()
         settings = self.settings
@@ -126,10 +125,7 @@ class PolicyTrainer(SampledPolicy):
         return {"steps": len(steps), **facts, "examples": len(batch)}
 
     def prepare(self, episodes: Sequence[Episode], turns: Sequence[Turn]) -> RolloutBatch:
-        """The batch with its log-probabilities and values before the update.
-
-        Raises NoSignal without episodes, ConfigError for a reward that is not a number.
-        """
+        """The batch with its numbers before the update. Raises NoSignal, ConfigError."""
         batch = rollout_batch(episodes, turns, self.encoding, self.device)
         self.model.eval()  # without dropout: it learns from what was sampled
         self.forward.complete(batch)
@@ -138,10 +134,7 @@ class PolicyTrainer(SampledPolicy):
         return batch
 
     def _assess(self, batch: RolloutBatch) -> dict[str, float]:
-        """Facts about the batch before the update.
-
-        Raises EquipoiseError for a stale sampler or a runaway policy.
-        """
+        """Facts before the update; EquipoiseError for a stale sampler or a runaway policy."""
         player, settings, count = self.player, self.settings, batch.mask_BT.sum()
         facts = {
             "reward": batch.reward_B.mean().item(),
@@ -168,10 +161,9 @@ class PolicyTrainer(SampledPolicy):
         return facts
 
     def _estimate(self, batch: RolloutBatch) -> None:
-        """Fill in the batch's advantages and returns, and take over the new baselines.
+        """Fill in advantages and returns (before whitening, for a critic), and the new baselines.
 
-        Returns are of the advantages before whitening, and mean nothing without a critic. Raises
-        NoSignal where moves are compared with their group and every group is of one move.
+        Raises NoSignal where moves are compared with their group and every group is of one move.
         """
         settings, estimator = self.settings, self.settings.estimator
         if estimator.by_group and len(batch.group_B.unique()) == len(batch):
@@ -191,10 +183,9 @@ class PolicyTrainer(SampledPolicy):
         batch.advantage_BT = advantage_BT
 
     def _correct(self, batch: RolloutBatch) -> dict[str, float]:
-        """Weigh the advantages of tokens that an engine sampled; returns facts about the weights.
+        """Weigh the advantages of tokens that an engine sampled; facts about the weights.
 
-        The clipped surrogate is proportional to its advantage, so the weights of the tokens' losses
-        may stand there.
+        The clipped surrogate is proportional to its advantage, so they may stand there.
         """
         player, settings = self.player, self.settings
         if not player.sampler.is_remote or player.temperature == 0:
@@ -214,10 +205,7 @@ class PolicyTrainer(SampledPolicy):
                 yield order[count * n // parts : count * (n + 1) // parts]
 
     def _step(self, batch: RolloutBatch) -> dict[str, float]:
-        """One optimizer step on this minibatch; its numbers.
-
-        Raises EquipoiseError when the loss or its gradient is not a number.
-        """
+        """One optimizer step; its numbers. EquipoiseError when one of them is not a number."""
         numbers = self.optimizer.add_up(self._backward(batch))
         norms = self.optimizer.clip()
         if not all(map(math.isfinite, [*norms, *numbers.values()])):
@@ -253,9 +241,7 @@ class PolicyTrainer(SampledPolicy):
     # -- on disk
 
     def save_state(self, folder: Path) -> None:
-        """Write all that the next update depends on into `folder`; with several processes, all call
-        it and the first writes.
-        """
+        """Write the next update's state into `folder`; all processes call it, the first writes."""
         critic = None if self.critic is None else self.critic.state_dict()
         state = PolicyState(
             weights=gather(self.policy.trained_parameters(), self._first),
@@ -300,12 +286,12 @@ def policy_loss(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The loss on a part of an optimizer step's moves.
 
-        clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
+    clipped surrogate + kl · k3 (kl_in: loss) − entropy · H + ½ clipped squares of the critic
 
     Each term is a weighted sum over tokens, with the weights of the whole step, so that the sums of
-    its parts add up to the step's mean. weight_BT: each token's weight in the policy's terms, as
-    `settings.over` says. even_BT: in the critic's and in the share, every token alike. Returns the
-    loss, a scalar, and its terms and the share of clipped tokens, detached.
+    its parts add up to the step's mean. weight_BT: each token's weight in the policy's terms.
+    even_BT: in the critic's and in the share, every token alike. Returns the loss, a scalar, and
+    its terms and the share of clipped tokens, detached.
     """
     old_BT, advantage_BT = batch.old_BT, batch.advantage_BT
     logprob_BT = torch.where(batch.mask_BT, tokens.logprob_BT, old_BT)

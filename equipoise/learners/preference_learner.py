@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 class Preference(FineTuning):
-    """Minimises the mean of `loss.rows` over the pairs of a training batch.
-
-    Opponents are columns of numbers that were computed beforehand, so each further one costs
-    nothing here.
-    """
+    """Minimises the mean of `loss.rows` over pairs; opponents are columns of numbers."""
 
     kind: Literal["preference"] = "preference"
     needs: ClassVar = "pairs"
@@ -40,9 +36,8 @@ class Preference(FineTuning):
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
         """Write the next generation into `batch.output`; returns the last line of metrics.
 
-        It has `steps`, `loss`, `margin` and `accuracy` (as the loss defines them), `grad_norm`, …
-        Raises ConfigError, NoSignal, ModelError, DataError, DiskFull, and EquipoiseError when the
-        loss is no longer a number.
+        It has `steps`, `loss`, `margin`, `accuracy`, `grad_norm`, … Raises ConfigError, NoSignal,
+        ModelError, DataError, DiskFull, and EquipoiseError when the loss is no longer a number.
         """
         if batch.loss is None:
             raise ConfigError("learner 'preference' needs a loss; name one, as in `loss: mnpo`")

@@ -1,10 +1,10 @@
-"""Processes that train together, started by accelerate: they stay, and are given one order after
+"""Processes that train together, started by accelerate: they stay, and take one order after
 another.
 
 An order is a learner and its training batch, in a folder that the processes share with the one that
 started them; lines of metrics and the result come back through it. What they opened for one order
-is still open at the next. They live no longer than the process that gives the orders: each watches
-a lock that it holds.
+is still open at the next. Each watches a lock of the process that gives the orders, and ends with
+it.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ OrderKind = Literal["learn", "save_state", "end"]
 
 
 class GroupLostError(EquipoiseError):
-    """Processes that train together have ended, and no exception says why: killed, out of memory, a
-    machine that is gone.
-    """
+    """Processes that train together have ended, and no exception says why."""
 
 
 def learn_in_processes(learner: Learner, launch: Launch, batch: TrainingBatch) -> dict[str, float]:
@@ -71,7 +69,7 @@ class ProcessGroup:
     """The processes of one `launch`, until it is closed."""
 
     def __init__(self, launch: Launch, folder: Path) -> None:
-        """Start them. `folder` is emptied, and theirs is a new one in it; all machines see it.
+        """Start them in a new folder in `folder`, which is emptied; all machines see it.
 
         Raises ModuleNotFoundError without accelerate.
         """
@@ -103,9 +101,9 @@ class ProcessGroup:
     def learn(self, learner: Learner, batch: TrainingBatch) -> dict[str, float]:
         """The result of `learner.learn(batch)`, computed by all of them.
 
-        Metrics arrive while they work. Whatever ends this call before its result ends them. Raises
-        what the processes raise: an error of ours as itself, another exception as an EquipoiseError
-        with its traceback. GroupLostError with the end of their log where they raised none.
+        Whatever ends this call before its result ends them. Raises what the processes raise: an
+        error of ours as itself, another exception as an EquipoiseError with its traceback, else
+        GroupLostError with the end of their log.
         """
         return self._give_order("learn", learner, batch)
 
@@ -180,9 +178,7 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def follow_lines(
     has_ended: Callable[[float], bool], file: Path, read: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Hand on each line that appears in `file`, until `has_ended(seconds)`, which waits for at most
-    so long, is true.
-    """
+    """Hand on each new line of `file` until `has_ended(seconds)`, which may wait so long."""
     done, ended = 0, False
     while not ended:
         ended = has_ended(0.1)  # before the last look, so that nothing is missed
@@ -194,9 +190,7 @@ def follow_lines(
 
 
 def failure(folder: Path, code: int) -> EquipoiseError:
-    """The reason why processes ended without a result: an exception that one of them raised and
-    left in their folder, else a GroupLostError.
-    """
+    """The exception that a process left in the folder, else a GroupLostError."""
     log = folder / LOG
     files = sorted(folder.glob("error-*.json"), key=lambda file: int(file.stem.partition("-")[2]))
     failures = [json.loads(file.read_text()) for file in files]
@@ -238,10 +232,7 @@ def _show_alive(folder: Path) -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the whole group.
-
-    The launcher ends its processes when asked to, and is killed when it takes too long.
-    """
+    """End the launcher and with it the group; kill it when it takes too long."""
     for number, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, None)):
         if process.poll() is None:
             with suppress(ProcessLookupError):
@@ -254,11 +245,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def write_batch(folder: Path, learner: Learner, batch: TrainingBatch) -> None:
-    """Write a learner and its batch into `folder`, without the `log` and `resources` of this
-    process.
+    """Write learner and batch, without `log` and `resources`, to training_batch.json and
+    arrays.npz.
 
-    Text goes into training_batch.json, arrays into arrays.npz. Raises TypeError for a value that is
-    neither.
+    Raises TypeError for a value that is neither text nor array.
     """
     arrays: dict[str, np.ndarray] = {}
 

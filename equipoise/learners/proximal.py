@@ -1,9 +1,7 @@
-"""GPO's idealised algorithm as a learner: a tabular player takes one KL-proximal step against the
-player opposite.
+"""GPO's idealised algorithm as a learner: a tabular player's exact KL-proximal step.
 
-A language model cannot take this step exactly; a policy gradient with a KL penalty approximates it.
-Here the step is exact, so a run shows what the method does where nothing is sampled and nothing is
-approximated.
+A policy gradient with a KL penalty approximates it for language models. Here a run shows what the
+method does where nothing is sampled and nothing is approximated.
 """
 
 from __future__ import annotations
@@ -77,11 +75,11 @@ class Proximal(Learner):
             yield f"'proximal' meets tabular players, not '{kind}' (players.{other})"
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next policy; returns `value`, and in nats `entropy` and `kl` (from the previous
-        policy).
+        """Write the next policy; returns `value`, and in nats `entropy` and `kl` (from the
+        previous).
 
-        `value` is the previous policy's pay-off against the other's, in units of pay-off. Raises
-        ConfigError for seats, players or a game that do not fit.
+        `value` is the previous policy's pay-off against the other's. Raises ConfigError for seats,
+        players or a game that do not fit.
         """
         first, other = self._seat_and_opponent(
             batch.learner.name, batch.other_players, batch.player_of_role, batch.game

@@ -1,8 +1,7 @@
 """A policy trainer whose updates are computed by other processes, which stay from update to update.
 
-The policy samples here. Optimizer, critic and reference are with the processes, which are started
-for the first update and keep them, with their own copy of the policy or their shares of it, from
-then on. After each update the new weights come back.
+The policy samples here. Optimizer, critic and reference are with the processes, with their own copy
+of the policy or their shares of it. After each update the new weights come back.
 """
 
 from __future__ import annotations
@@ -41,9 +40,7 @@ class RemotePolicyTrainer(SampledPolicy):
         scratch: Path,
         game: Game,
     ) -> None:
-        """The first arguments are those of `PolicyTrainer`. scratch: a folder for the batches and
-        weights that cross, which every machine sees. Raises ConfigError, ModelError.
-        """
+        """As `PolicyTrainer`. scratch: for batches and weights, where every machine sees them."""
         player = local_player("policy_gradient", name, player)
         device = choose_device(player.device)
         assert settings.launch is not None
@@ -59,11 +56,9 @@ class RemotePolicyTrainer(SampledPolicy):
     def learn(
         self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log
     ) -> dict[str, float]:
-        """Update the policy as `PolicyTrainer.learn` does, by the processes, which are started if
-        need be.
+        """Update as `PolicyTrainer.learn` does, by processes, started if need be.
 
-        Raises what they raise, GroupLostError where they have ended; the trainer must not be used
-        then.
+        Raises what they raise, GroupLostError where they have ended; do not use it afterwards.
         """
         output = self._scratch / "update"
         shutil.rmtree(output, ignore_errors=True)
@@ -86,17 +81,12 @@ class RemotePolicyTrainer(SampledPolicy):
         return facts
 
     def save_state(self, folder: Path) -> None:
-        """Have the processes write all that the next update depends on into `folder`.
-
-        Raises as `learn` does.
-        """
+        """Have the processes write the next update's state. Raises as `learn` does."""
         assert self._group is not None, "a state that was loaded is on disk already"
         self._group.save_state(self._learner_settings, self._batch(folder))
 
     def load(self, folder: Path, generation: int) -> None:
-        """Take up the state that `save_state` wrote at this generation; it has to stay there until
-        the next update.
-        """
+        """Take up a state, which has to stay there until the next update."""
         self.close()
         state = PolicyUpdate.read(folder)
         self._take_up(state.weights, state.probe)

@@ -1,5 +1,4 @@
-"""A batch of moves and their rewards, as tensors; and the importance weights of moves that an
-engine sampled.
+"""A batch of moves and rewards as tensors, with importance weights of an engine's samples.
 
 B moves, T tokens of the longest. Tensors [B, T] are float32 on the learner's device; a move's
 tokens stand on the left, and 0 behind them.
@@ -86,9 +85,7 @@ class RolloutBatch:
         return RolloutBatch(**parts)
 
     def by_prompt(self, rows: Sequence[int]) -> list[int]:
-        """The rows, those with one prompt next to each other, so that they can share its
-        computation.
-        """
+        """The rows, those with one prompt together, so that they can share its computation."""
         return sorted(rows, key=lambda b: (len(self.prompts[b]), self.prompts[b], b))
 
     def by_shared_prompt(self) -> list[PromptAnswers]:
@@ -122,10 +119,7 @@ class RolloutBatch:
 def rollout_batch(
     episodes: Sequence[Episode], turns: Sequence[Turn], encoding: Encoding, device: torch.device
 ) -> RolloutBatch:
-    """The batch of these episodes and the turns that they are about.
-
-    Raises NoSignal without any, ConfigError for a reward that is not a number.
-    """
+    """The batch of these episodes' turns. Raises NoSignal without any, ConfigError for NaN."""
     if not episodes:
         raise NoSignal("there is no episode to learn from")
     for episode in episodes:

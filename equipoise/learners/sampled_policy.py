@@ -1,6 +1,4 @@
-"""A policy that is trained while it plays: its weights, its sampler, and their agreement; its state
-on disk.
-"""
+"""A policy that is trained while it plays: its weights, its sampler, their agreement, its state."""
 
 from __future__ import annotations
 
@@ -40,10 +38,7 @@ Log = Callable[[dict[str, Any]], None]
 
 
 class SampledPolicy(ABC):
-    """The base of policy trainers, wherever their updates are computed.
-
-    `learner` is the player at its present generation.
-    """
+    """The base of policy trainers; `learner` is the player at its present generation."""
 
     def __init__(
         self,
@@ -55,9 +50,7 @@ class SampledPolicy(ABC):
         resources: Resources,
         adapters: Path | None,
     ) -> None:
-        """settings: with nothing left to `auto`. policy: at generation 0. adapters: the folder of
-        the adapters that an engine gets, where one samples.
-        """
+        """settings: without `auto`; adapters: the folder of the adapters that an engine gets."""
         self.settings, self.player, self.policy = settings, player, policy
         self.critic = critic
         self.learner = PlayerId(policy.name)
@@ -75,9 +68,7 @@ class SampledPolicy(ABC):
 
     @cached_property
     def actor(self) -> Actor:
-        """The actor that samples, always with the newest weights: the model that is trained, or an
-        engine that gets each of its generations as an adapter.
-        """
+        """The actor that samples with the newest weights: the trained model, or an engine."""
         player = self.player.model_copy(update={"precision": self.settings.precision})
         engine = open_engine(player.sampler, self._resources)
         if engine is None:
@@ -90,15 +81,11 @@ class SampledPolicy(ABC):
     def learn(
         self, episodes: Sequence[Episode], turns: Sequence[Turn], seed: int, log: Log
     ) -> dict[str, float]:
-        """Update the policy on its moves' rewards; it is one generation older then. Returns the
-        numbers that sum the update up.
-        """
+        """Update on moves' rewards, to the next generation; the numbers that sum it up."""
 
     @torch.no_grad()
     def assert_agreement(self, actor: Actor) -> None:
-        """Raises EquipoiseError when `actor`, which samples, gives the probe's tokens another
-        probability than the trainer does.
-        """
+        """Raise EquipoiseError when `actor` gives the probe other probabilities."""
         if not isinstance(actor, LocalActor):
             return
         prompts = [prompt for prompt, _ in self.probe]
@@ -160,26 +147,19 @@ class SampledPolicy(ABC):
 
 
 class EngineAdapters:
-    """The adapters of a learner's generations for an engine: a folder each, never changed.
-
-    The two newest stay, for a server that is restarted reads them again.
-    """
+    """An engine's adapters, a folder each, never changed; two stay for a server's restart."""
 
     def __init__(
         self, policy: TrainableModel, folder: Path | None, learner: Callable[[], PlayerId]
     ) -> None:
-        """folder: of the adapters; None: a temporary one. learner: gives the player at the policy's
-        present generation.
-        """
+        """folder: of the adapters; None: a temporary one. learner: at its present generation."""
         self._policy = policy
         self._folder = folder
         self._learner = learner
         self._newest: tuple[PlayerId, EngineAdapter] | None = None
 
     def newest(self) -> EngineAdapter | None:
-        """The adapter of the policy's generation; None: the base, before any update of a policy
-        that began with it.
-        """
+        """The adapter of the policy's generation; None: the base that it began with."""
         learner = self._learner()
         if self._newest is not None and self._newest[0] == learner:
             return self._newest[1]
@@ -216,8 +196,8 @@ class PolicyState:
     """All that the next update of a trainer depends on.
 
     weights: the trained ones, by name. critic, optimizer: state dicts. kl: the weight of the KL
-    penalty. steps: optimizer steps so far. baselines: of the estimator. probe: prompts and answers
-    by which sampler and learner are compared, in token ids.
+    penalty. steps: optimizer steps so far. probe: prompts and answers by which sampler and learner
+    are compared, in token ids.
     """
 
     weights: dict[str, Any]
@@ -249,9 +229,7 @@ class PolicyUpdate:
 
     @classmethod
     def read(cls, folder: Path) -> PolicyUpdate:
-        """The update that was written into `folder`, or that part of a state there; tensors are
-        read when they are used. Raises RunError.
-        """
+        """The update in `folder`, alone or of a state; tensors are read lazily. Raises RunError."""
         file = folder / UPDATE if (folder / UPDATE).is_file() else folder / FILE
         saved = _read(file, mmap=True)
         return cls(saved["weights"], saved["probe"])

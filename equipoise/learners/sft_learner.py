@@ -1,6 +1,4 @@
-"""Supervised fine-tuning: raises the likelihood of answers, within a run (`SFT`) or outside of one
-(`train_sft`).
-"""
+"""Supervised fine-tuning of answers, within a run (`SFT`) or outside of one (`train_sft`)."""
 
 from __future__ import annotations
 
@@ -28,10 +26,7 @@ if TYPE_CHECKING:
 
 
 class SFT(FineTuning):
-    """Minimises −log p of the winning answers' tokens, in nats a token.
-
-    Prompts are not trained on.
-    """
+    """Minimises −log p of the winning answers' tokens, not prompts', in nats a token."""
 
     kind: Literal["sft"] = "sft"
     needs: ClassVar = "answers"
@@ -39,11 +34,7 @@ class SFT(FineTuning):
     learning_rate: float = Field(1e-5, gt=0, description="peak learning rate of AdamW")
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next generation into `batch.output`; returns the last line of metrics.
-
-        An answer that won several pairs of its prompt is one example. Raises what
-        `Preference.learn` raises.
-        """
+        """Train on distinct winners of each prompt. Returns and raises as `Preference.learn`."""
         need_examples(batch.pairs, batch.learner)
         winners = dict.fromkeys(
             (pair.messages, pair.chosen, pair.chosen_cut) for pair in batch.pairs
@@ -71,9 +62,9 @@ def train_sft(
 ) -> dict[str, float]:
     """Fine-tune a model on (chat, answer) examples and write it into `out`.
 
-    `model_folder` may be a hub id. `max_length` (tokens) and `template` are as for a local player;
-    `scratch` keeps checkpoints through a crash. Returns the last line of metrics. Raises NoSignal,
-    ModelError, DataError, DiskFull, EquipoiseError.
+    `model_folder` may be a hub id; `max_length` is in tokens; `scratch` keeps checkpoints through a
+    crash. Returns the last line of metrics. Raises NoSignal, ModelError, DataError, DiskFull,
+    EquipoiseError.
     """
     settings = settings or SFT.model_validate({})
     if settings.launch is not None:

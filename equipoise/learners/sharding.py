@@ -26,8 +26,7 @@ class ProcessRank:
     def portions_here(self, portions: list[list[int]]) -> list[tuple[list[int], float]]:
         """The portions that this process computes, each with its weight.
 
-        All processes compute equally many, for sharded weights are gathered together; one for which
-        there is none left computes one of weight 0.
+        All processes compute equally many; one with none left computes one of weight 0.
         """
         here = portions[self.index :: self.processes]
         most = -(-len(portions) // self.processes)
@@ -44,10 +43,9 @@ class ProcessRank:
 
 @dataclass(frozen=True)
 class Sharding:
-    """Division of a policy gradient's models among processes, each of which holds a part of every
-    weight and gathers one layer at a time (FSDP2). None in its place: each holds all of them.
+    """Shares of every weight among processes, which gather one layer at a time (FSDP2).
 
-    reshard: gathered weights are freed after the forward pass.
+    None in its place: each holds all. reshard: free gathered weights after the forward pass.
     """
 
     reshard: bool = True
@@ -61,9 +59,9 @@ class Sharding:
         return cls(bool(settings.get("fsdp_reshard_after_forward", True)))
 
     def place(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """Move a model from the CPU to the processes' devices, in shares; its weights are replaced.
+        """Move a model from the CPU to the devices, in shares; every process calls it.
 
-        Every process calls it with the same model. Raises ConfigError for an older torch.
+        Its weights are replaced. Raises ConfigError for an older torch.
         """
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import FSDPModule, fully_shard
@@ -93,10 +91,9 @@ def place_model(sharding: Sharding | None, model: Any, device: torch.device) -> 
 
 
 def gather(value: Any, keep: bool = True) -> Any:
-    """A state with every sharded tensor whole, on the CPU.
+    """A state with every sharded tensor whole, on the CPU; all processes call it.
 
-    Every process calls it with the same state. keep: false in processes that only help, and get
-    empty tensors.
+    keep: false in processes that only help, and get empty tensors.
     """
     if isinstance(value, DTensor):
         gathered = value.full_tensor().detach()

@@ -1,9 +1,7 @@
-"""Learning on a finite game without sampling: the exact expectation of the loss over pairs,
-minimised exactly.
+"""Learning on a finite game: the exact expectation of a loss over pairs, minimised exactly.
 
-The losses are the very objects that language models are trained with. The expectation is over the
-pairs that the sampling policy would produce: two moves drawn from it, the winner drawn by how often
-it beats the other.
+The losses are those of language models. The expectation is over the pairs that the sampling policy
+would produce: two moves drawn from it, the winner drawn by how often it beats the other.
 """
 
 from __future__ import annotations
@@ -36,10 +34,7 @@ Opponents = Sequence[tuple[np.ndarray, float]]  # (logits_A in nats, weight)
 
 
 class TabularLearner(Learner):
-    """One generation: minimise `loss` over pairs of `sampler`'s moves.
-
-    The game's zero-sum pay-offs decide them.
-    """
+    """One generation: minimise `loss` over `sampler`'s pairs, decided by zero-sum pay-offs."""
 
     kind: Literal["tabular"] = "tabular"
     needs: ClassVar = "game"
@@ -84,10 +79,9 @@ class TabularLearner(Learner):
             yield str(error).removeprefix("learner: ")
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:
-        """Write the next policy; returns `loss`, `distance`, and in nats `entropy` and `kl` (from
-        the previous policy).
+        """Write the next policy; returns `loss`, `distance`, and in nats `entropy` and `kl`.
 
-        `distance` is how far, in nats, the logits still were from the minimiser as Newton's method
+        `kl` is from the previous policy, `distance` (nats) from the minimiser as Newton's method
         estimates it; it stays large where the minimiser is at infinity (a sigmoid distance where
         some move always wins). Raises ConfigError for a player, a loss or a game that does not fit.
         """
@@ -118,10 +112,7 @@ class TabularLearner(Learner):
     def minimise(
         self, problem: Expectation, start_A: np.ndarray
     ) -> tuple[np.ndarray, dict[str, float]]:
-        """(the minimiser's logits in nats with mean 0; `loss` and `distance`).
-
-        The search begins at `start_A`.
-        """
+        """(the minimiser's logits in nats with mean 0; `loss` and `distance`)."""
         if self.learning_rate is None:
             return newton(problem, start_A, self.iterations)
         return descend(problem, start_A, self.iterations, self.learning_rate)
@@ -130,8 +121,8 @@ class TabularLearner(Learner):
 class Expectation:
     """The expected loss as a function of the policy's logits.
 
-    `pair_AA[i, j]` is how much a pair of chosen i and rejected j counts; `score_A` is P(move beats
-    those that it is scored against).
+    `pair_AA[i, j]` is the weight of chosen i and rejected j; `score_A` is P(move beats those that
+    it is scored against).
     """
 
     def __init__(
@@ -154,9 +145,7 @@ class Expectation:
         self.tokens_B = torch.ones(size * size, dtype=torch.float64)
 
     def of(self, chosen_B: torch.Tensor, rejected_B: torch.Tensor) -> torch.Tensor:
-        """Σ_ij pair[i, j] · loss(i, j), a scalar, if the policy gives the pairs these
-        log-probabilities.
-        """
+        """Σ_ij pair[i, j] · loss(i, j), a scalar, at these log-probabilities of the pairs."""
         batch = PairBatch(
             chosen_B,
             rejected_B,
@@ -188,9 +177,8 @@ class Expectation:
     def derivatives(self, logits_A: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """(value, gradient [A], Hessian [A, A]) at `logits_A`.
 
-        A row of the loss depends on its own two log-probabilities alone, so three backward passes
-        give all its second derivatives; the softmax is differentiated by hand: d log π_i / d
-        logit_k = [i = k] − π_k.
+        A row depends on its own two log-probabilities alone, so three backward passes give all
+        second derivatives; d log π_i / d logit_k = [i = k] − π_k.
         """
         import torch
 
@@ -224,10 +212,7 @@ def expectation(
     logits_A: Callable[[PlayerId], np.ndarray],
     sampler: Literal["current", "initial"] = "current",
 ) -> Expectation:
-    """The expected `loss` of the generation after `past`, newest first.
-
-    `logits_A` gives a generation's logits, in nats.
-    """
+    """The expected `loss` after `past`, newest first; `logits_A` gives logits, in nats."""
     sampler_A = softmax(logits_A(past[0] if sampler == "current" else past[-1]))
     pool = OpponentPool(past)
     shares = loss.scored_against(pool)
@@ -245,10 +230,7 @@ def _check_all_possible(logits_A: np.ndarray) -> None:
 
 
 def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.ndarray:
-    """P(a beats b) = (1 + payoff[a, b]/scale)/2, [A, A].
-
-    Raises ConfigError for pay-offs that are no preference.
-    """
+    """P(a beats b) = (1 + payoff[a, b]/scale)/2, [A, A]; ConfigError for no preference."""
     if payoff_AM is None or payoff_AM.shape[0] != payoff_AM.shape[1]:
         raise ConfigError(
             "learner: 'tabular' needs a finite game in which both seats have the same moves"
@@ -267,10 +249,7 @@ def win_probabilities(payoff_AM: np.ndarray | None, scale: float = 1.0) -> np.nd
 
 
 def judged_pairs(win_AA: np.ndarray, sampler_A: np.ndarray) -> np.ndarray:
-    """The distribution of (chosen, rejected), [A, A].
-
-    Both are drawn from `sampler_A`, then judged.
-    """
+    """The distribution of (chosen, rejected), [A, A], both drawn from `sampler_A`."""
     return 2 * win_AA * np.outer(sampler_A, sampler_A)
 
 
@@ -279,8 +258,8 @@ def newton(
 ) -> tuple[np.ndarray, dict[str, float]]:
     """Minimise by Newton's method.
 
-    It is exact in one step for squared distances of margins, which are quadratic in logits. Moves
-    about which the pairs say nothing (their probability underflowed) are left alone.
+    One step is exact for squared distances of margins. Moves about which the pairs say nothing
+    (their probability underflowed) are left alone.
     """
     logits_A = start_A - start_A.mean()
     value, distance = np.inf, np.inf
@@ -307,10 +286,9 @@ def newton(
 def newton_step(slope_A: np.ndarray, hessian_AA: np.ndarray) -> np.ndarray:
     """−H⁻¹·slope, [A], of a function of logits.
 
-    The function does not depend on their mean, so H is singular along it. The most curved move is
-    held still, and H is scaled to a unit diagonal: a move that is sampled once in 10¹⁰⁰ times is
-    then solved for as accurately as any. Where H is not positive definite, negative curvature is
-    turned round.
+    H is singular along the logits' mean. The most curved move is held still, and H is scaled to a
+    unit diagonal: a move that is sampled once in 10¹⁰⁰ times is then solved for as accurately as
+    any. Where H is not positive definite, negative curvature is turned round.
     """
     curvature_A = np.abs(np.diag(hessian_AA))
     free_A = curvature_A > UNDERFLOW

@@ -24,9 +24,7 @@ from equipoise.players.local import Local
 
 
 class TrainableModel:
-    """The weights of one learner, and those that it started from: all of a model, or an adapter on
-    a base that it shares with other learners.
-    """
+    """A learner's weights and first weights: a whole model, or an adapter on a shared base."""
 
     def __init__(
         self,
@@ -40,10 +38,9 @@ class TrainableModel:
         *,
         trained: bool = True,
     ) -> None:
-        """`resources` holds the bases that learners with adapters share; `sharding` divides whole
-        weights among processes. Not `trained` here: it only samples, and has no reference.
+        """`resources` holds shared bases; `sharding` divides whole weights among processes.
 
-        Raises ModelError.
+        If not `trained` here, it only samples, and has no reference. Raises ModelError.
         """
         self.player, self.name = player, name
         self._start: Any = None
@@ -133,11 +130,9 @@ def _start_adapter(name: str) -> str:
 
 
 class Critic(nn.Module):
-    """V(state before a token) = w · hidden + b, on a model of its own or on the policy's hidden
-    states.
+    """V(state before a token) = w · hidden + b, on its own or on the policy's hidden states.
 
-    The head starts at 0: nothing is expected yet. On the policy's hidden states its gradient
-    reaches the policy's weights, too.
+    The head starts at 0. On the policy's hidden states its gradient reaches its weights, too.
     """
 
     def __init__(self, body: nn.Module | None, width: int) -> None:
@@ -150,10 +145,7 @@ class Critic(nn.Module):
 
     @classmethod
     def make(cls, settings: PolicyGradientSettings, player: Local, width: int, seed: int) -> Critic:
-        """The critic that the settings ask for, untrained.
-
-        `width`: of the policy's hidden states. Raises ModelError.
-        """
+        """An untrained critic; `width`: of the policy's hidden states. Raises ModelError."""
         if settings.critic == "head":
             return cls(None, width)
         torch.manual_seed(seeds.child(seed, "critic") % 2**32)
@@ -169,10 +161,7 @@ class Critic(nn.Module):
         return cls(body.base_model, body.config.get_text_config().hidden_size)
 
     def forward(self, packed: PackedBatch, hidden_NH: torch.Tensor | None) -> torch.Tensor:
-        """V before each answer token of the batch, float32 [N].
-
-        `hidden_NH`: the policy's hidden states there.
-        """
+        """V before each answer token, float32 [N]; `hidden_NH`: the policy's states there."""
         if self.body is not None:
             inputs = packed.inputs(self.body)
             hidden_BTH = self.body(**inputs, use_cache=False).last_hidden_state

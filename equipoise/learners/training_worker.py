@@ -34,10 +34,7 @@ POLL = 0.05  # seconds between two looks for an order
 
 
 def main(folder: Path) -> None:
-    """Carry out the orders in `folder`, together with the other processes, until the last.
-
-    The first process writes metrics and results.
-    """
+    """Carry out the orders in `folder`, with the others; the first process writes."""
     ignore_known_warnings()
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     rank = int(os.environ.get("RANK", "0"))
@@ -112,9 +109,7 @@ def _carry_out(
 
 
 def is_left_alone(error: BaseException) -> bool:
-    """True if the error says no more than that another process has ended: it comes from torch's
-    communication, or from a pass backward, in which torch communicates.
-    """
+    """True for errors of torch's communication or backward passes: another process ended."""
     from torch.distributed import DistError
 
     if isinstance(error, DistError):
@@ -129,8 +124,7 @@ def is_left_alone(error: BaseException) -> bool:
 def _end_with_parent(folder: Path) -> None:
     """End this process when the one that gives the orders has been killed.
 
-    On its machine a lock says so; a lock may not be seen from another machine, where a file that no
-    longer changes says so.
+    A lock says so on its machine; elsewhere a file that no longer changes does.
     """
     if (folder / HOST).read_text() == machine():
         wait_for_lock(folder / PARENT)

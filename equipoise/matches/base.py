@@ -91,20 +91,14 @@ class Schedule(Component):
 
     @property
     def player_of_role(self) -> Mapping[str, str]:
-        """role -> the name of the player that has it in every match; empty where roles have no
-        players of their own.
-        """
+        """role -> the name of its player in every match; empty where roles have none."""
         return {}
 
     def check(self, game: Game, players: Sequence[str]) -> None:
         """Raises ConfigError unless players of these names can play this game so."""
 
     def seat_players(self, game: Game, players: Sequence[PlayerId]) -> dict[str, PlayerId]:
-        """role -> the one of `players` that has it.
-
-        Raises ConfigError where the schedule gives no role to a player, and for an unknown role or
-        player.
-        """
+        """role -> its player. Raises ConfigError without one, for unknown roles and players."""
         if not self.player_of_role:
             raise ConfigError(f"schedule: '{self.kind}' gives no role to a player; use roles")
         by_name = {player.name: player for player in players}
@@ -112,9 +106,7 @@ class Schedule(Component):
         return {role: by_name[name] for role, name in self.player_of_role.items()}
 
     def opponents(self, learner: PlayerId, match_context: MatchContext) -> Mapping[str, Weighted]:
-        """role -> the mixture of players that `learner` meets in it, for learners that answer a
-        mixture exactly; empty where the schedule draws from none.
-        """
+        """role -> the mixture that `learner` meets there, empty where none is drawn from."""
         return {}
 
     @abstractmethod

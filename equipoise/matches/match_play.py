@@ -23,10 +23,10 @@ def play(
 ) -> list[Match]:
     """Play every planned match to its end, in order.
 
-    All matches advance together: every round, each player gets one batch of views and gives one
-    batch of moves. `act(player, views, seeds)` gives one move a view; `together`, where it is
-    given, those of all players that are asked in a round. A move's seed comes from (match seed,
-    seat, its turn number), so it does not depend on who else is playing.
+    All advance together: every round, each player gets one batch of views. `act(player, views,
+    seeds)` gives one move a view; `together`, if given, those of all players in a round. A move's
+    seed comes from (match seed, seat, its turn number), so it does not depend on who else is
+    playing.
     """
     if together is None:
         assert act is not None, "somebody has to move"
@@ -53,9 +53,7 @@ def play(
 
 
 class OpenMatch:
-    """A match under way: the referee's present asks (`asks`, none at its end), the moves that
-    answer them so far (`moves`), and the turns before.
-    """
+    """A match under way: present `asks` (none at its end), their `moves` so far, past turns."""
 
     def __init__(self, plan: Planned, referee: Referee) -> None:
         self.plan = plan

@@ -68,10 +68,7 @@ class PSRO(Roles):
         return mixtures
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
-        """`samples` matches for each prompt and learner.
-
-        Raises ConfigError for roles or players that there are not.
-        """
+        """`samples` matches for each prompt and learner. Raises ConfigError."""
         turn = match_context.turn or [p.name for p in match_context.learning]
         seatings: Seatings = []
         for learner in match_context.learning:
@@ -127,9 +124,7 @@ def _draw(mixture: Weighted, size: int, seed: int, learner: PlayerId, role: str)
 
 
 def _own_seats(game: Game, prompt: Prompt, i: int) -> Sequence[str]:
-    """The learner's seats in the i-th match: one of them in turn, or half of them where all have
-    the same role.
-    """
+    """The learner's seats in match i: one in turn, or half where all have the same role."""
     seats = game.seats_for(prompt)
     if len(game.roles) > 1:
         return [seats[i % len(seats)]]

@@ -1,6 +1,4 @@
-"""A schedule of roles: each has its player, and a text that one role writes for another may be
-given instead.
-"""
+"""A schedule of roles, each with its player; one role's text for another may be given instead."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ class Roles(Schedule):
         return seatings
 
     def check(self, game: Game, players: Sequence[str]) -> None:
-        """Raises ConfigError for an unknown role or player, and for `raw` and `replay` where the
-        game does not support them.
-        """
+        """Raises ConfigError for unknown roles and players, and unsupported `raw` or `replay`."""
         for role, name in self.roles.items():
             if role not in game.roles:
                 hint = nearest(role, list(game.roles))
@@ -137,10 +133,7 @@ def _learning_roles(player_of: Mapping[str, PlayerId], match_context: MatchConte
 def _prompts_that_teach(
     prompts: Sequence[Prompt], game: Game, learning: Collection[str]
 ) -> Sequence[Prompt]:
-    """Equally many prompts, all of which give one of the learning roles a move.
-
-    All of the prompts where none does: the learner is then told that it has nothing to learn.
-    """
+    """Equally many prompts that give a learning role a move; all, where none does."""
     useful = [
         prompt
         for prompt in prompts

@@ -1,7 +1,4 @@
-"""Schedules without ratings: self-play, round robin, and opponents drawn from past and league.
-
-The same players, prompts and seed give the same seats.
-"""
+"""Schedules without ratings, pure functions of players, prompts and seed."""
 
 from __future__ import annotations
 
@@ -21,9 +18,7 @@ from equipoise.types import PlayerId, Prompt
 def deal(
     seats: Sequence[str], first: PlayerId, second: PlayerId, swap: bool = False
 ) -> dict[str, PlayerId]:
-    """The first half of the seats to `first`, the rest to `second`; the other way round when
-    `swap`.
-    """
+    """The first half of the seats to `first`, the rest to `second`, or swapped."""
     if swap:
         first, second = second, first
     half = (len(seats) + 1) // 2
@@ -88,10 +83,9 @@ class AgainstHistory(Schedule):
 class Mixture(Schedule):
     """Every learner meets, on each prompt, an opponent drawn from the league's equilibrium.
 
-    The mixture may hold the learner itself. A player that has weight but is not in the league any
-    more is left out; where nobody has weight, the draw is uniform over the others. A learner in an
-    empty league meets itself. Source: policy-space response oracles, Lanctot et al. 2017, arXiv
-    1711.00832.
+    It may hold the learner itself. Players outside the league are left out; without weights the
+    draw is uniform over the others. A learner in an empty league meets itself. Source: policy-space
+    response oracles, Lanctot et al. 2017, arXiv 1711.00832.
     """
 
     kind: Literal["mixture"] = "mixture"

@@ -31,8 +31,7 @@ def run(
     Args: recipe: a packaged recipe's name, a YAML file, or a mapping like one (it may have
     `extends`); settings: over the recipe's, as `{"generations": 2, "policy.model": …, "prompts":
     {"held_out": 50}}`; a component may be a kind, a mapping, a component or its class; out: the
-    run's folder, None: runs/ and the recipe's name; overwrite: replace an earlier run there;
-    progress: show how it goes.
+    run's folder, None: runs/ and the recipe's name; overwrite: replace an earlier run there.
 
     Raises ConfigError and DataError before anything is played, RunError where a run is there
     already, and Stopped on Ctrl-C, which leaves a run that can be resumed.
@@ -64,9 +63,9 @@ def evaluate(
     the results (`Run.benchmarks()`); nothing is trained.
 
     Args: target: a run's folder or a `Run`, a model's folder, hub id or packaged name, or an
-    endpoint's address; on, judge, settings, players, sweep, trained: as `Run.evaluate` takes them;
-    out: the folder of the run that is made for a model, None: runs/evaluate and the model's name;
-    player_settings: of the model, `{"batch_size": 8}`; trust: as `open_run` takes it.
+    endpoint's address; out: the folder of the run that is made for a model, None: runs/evaluate and
+    the model's name; player_settings: of the model, `{"batch_size": 8}`; trust: as `open_run` takes
+    it; the others as `Run.evaluate`.
 
     Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
     """
@@ -82,9 +81,7 @@ def run_to_measure(
     *,
     trust: bool = False,
 ) -> Run:
-    """The run that `evaluate` measures: the one in the folder, or one that is made for a model or
-    an endpoint; arguments as there.
-    """
+    """The run that `evaluate` measures: the given one, or one made for a model or an endpoint."""
     from equipoise.runs.measure_sets import is_run, run_for_model
 
     if not isinstance(target, Run) and not is_run(target):

@@ -1,6 +1,4 @@
-"""The arena in which evaluations measure: held-out play and its judgement, recorded like everything
-else.
-"""
+"""The arena in which evaluations measure: held-out play and its judgement, recorded as all is."""
 
 from __future__ import annotations
 
@@ -147,9 +145,7 @@ class RunArena(Arena):
         return self._meetings[key]
 
     def _side_by_side(self, first: PlayerId, second: PlayerId, samples: int, t: int) -> list[Match]:
-        """Matches in which the i-th recorded answer of `first` to a prompt sits beside the i-th of
-        `second`.
-        """
+        """Matches that set the i-th recorded answers of both to a prompt side by side."""
         first_answers = self.answers(first, samples)
         second_answers = self.answers(second, samples)
         matches = []

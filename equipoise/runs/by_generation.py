@@ -22,11 +22,7 @@ ROOMS: dict[str, type[Component]] = {"loss": PreferenceLoss, "learner": Learner}
 
 
 def separate_schedules(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a run with every schedule under `by_generation`, and the value of generation 0
-    in its place.
-
-    Values of another form are left for the validation to refuse.
-    """
+    """Move every schedule under `by_generation`; the value of generation 0 takes its place."""
     filled = dict(values)
     schedules = dict(filled.get("by_generation") or {})
     for part in ROOMS:
@@ -58,10 +54,7 @@ def part_at(part: Component, schedules: Mapping[str, Schedule], t: int) -> Any:
 
 
 def schedule_fault(part: str, settings: Component, schedules: Mapping[str, Schedule]) -> str:
-    """The fault in the schedules of a part; "" for none.
-
-    Generations behind the end of the run are allowed: a run may be cut short.
-    """
+    """The fault in a part's schedules, "" for none; generations after the end are allowed."""
     for name, schedule in schedules.items():
         if name not in type(settings).model_fields:
             return f"{part} has no setting '{name}'"

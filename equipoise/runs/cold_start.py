@@ -46,9 +46,7 @@ TEACHER = "teacher"
 
 @dataclass(frozen=True)
 class ColdStart:
-    """The result of a cold start: the file of traces, the prompts played on, how many plays
-    there were, how many traces were kept and their mean pay-off, and the trained model's folder.
-    """
+    """The files that a cold start wrote, and counts of its plays and traces."""
 
     traces: Path
     prompts: int
@@ -107,10 +105,7 @@ def cold_start(
 
 
 def teacher_named(text: str) -> Player:
-    """A teacher: the name of a packaged one, a YAML file, or YAML text of a player.
-
-    Raises ConfigError.
-    """
+    """A teacher from a packaged name, a YAML file or YAML text. Raises ConfigError."""
     packaged = wing_table("TEACHERS")
     if text in packaged:
         return Player.build(packaged[text])
@@ -118,9 +113,7 @@ def teacher_named(text: str) -> Player:
 
 
 def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> RunConfig:
-    """The recipe's configuration; where it leaves players' models open, they are the one to be
-    trained, or the built-in one. Raises ConfigError.
-    """
+    """The recipe's configuration; models left open are `train`, or the built-in one."""
     values = recipe_loader.read(recipe)
     players = values.get("players")
     if not players:
@@ -184,17 +177,12 @@ def _directory(folder: Path, config: RunConfig, ledger: Ledger) -> RunDirectory:
 
 
 class TeacherMatches:
-    """A teacher's matches on a configuration's training prompts; the held-out and test prompts stay
-    untouched.
-    """
+    """A teacher's matches on training prompts alone."""
 
     def __init__(
         self, config: RunConfig, teacher: Player, candidates: int, count: int | None = None
     ) -> None:
-        """`candidates` matches on each of the first `count` prompts (None: on all).
-
-        Raises ConfigError for a schedule without roles, or with more than one player that learns.
-        """
+        """`candidates` matches on each of `count` prompts (None: all). Raises ConfigError."""
         role_of = {name: role for role, name in config.schedule.player_of_role.items()}
         if not role_of or len(config.learning) != 1:
             raise ConfigError(
@@ -215,9 +203,7 @@ class TeacherMatches:
         self._players[self._role] = PlayerId(TEACHER)
 
     def plan_matches(self) -> list[Planned]:
-        """Every match; its identity holds the teacher's settings, so that the matches of another
-        teacher are others.
-        """
+        """Every match; its id depends on the teacher's settings."""
         game = self._config.game
         seed = self._config.seed
         settings = (self._teacher.model_dump_json(), game.model_dump_json())
@@ -231,10 +217,7 @@ class TeacherMatches:
         return planned
 
     def play(self, folder: Path, monitor: Monitor) -> list[JudgedMatch]:
-        """Every match with its judgement, recorded in the ledger of `folder`.
-
-        Raises NoSignal where too few could be judged.
-        """
+        """Play and judge, recorded in `folder`'s ledger; NoSignal if too few could be judged."""
         config, teacher = self._config, {TEACHER: self._teacher}
         planned = self.plan_matches()
         ids = [plan.id for plan in planned]
@@ -269,11 +252,11 @@ class TeacherMatches:
         return list(zip(matches, judgements, strict=True))
 
     def select_traces(self, judged: Sequence[JudgedMatch], least: float) -> list[Trace]:
-        """The best match on each prompt, of those worth `least` or more; every move of the teacher
-        in it is a trace.
+        """The best match on each prompt, of those worth `least` or more; each teacher's move is a
+        trace.
 
-        A match that the judge calls malformed (its utility `format` is below 1) is left out. Of
-        equals the first is kept. Raises DataError where no match is good enough.
+        Matches with a utility `format` below 1 are left out; of equals the first is kept. Raises
+        DataError where no match is good enough.
         """
         best: dict[str, tuple[Match, dict[str, float]]] = {}
         utility = self._config.utility
@@ -303,9 +286,7 @@ class TeacherMatches:
         ]
 
     def rows(self, judged: Sequence[JudgedMatch]) -> list[dict[str, Any]]:
-        """Every match as plain JSON values: its prompt, what was written, its utilities or why it
-        has none.
-        """
+        """Every match in plain JSON values: prompt, answers, utilities or why it has none."""
         prompts = {prompt.id: msgspec.to_builtins(prompt.messages) for prompt in self.prompts}
         rows = []
         for match, judgement in judged:

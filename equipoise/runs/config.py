@@ -147,9 +147,7 @@ class RunConfig(Settings):
 
     @property
     def measured(self) -> list[str]:
-        """The names of the players that are measured: those that learn, or everybody where nobody
-        does.
-        """
+        """Names of the players that are measured: the learners, or everybody if nobody learns."""
         return self.learning or list(self.players)
 
     @property
@@ -319,9 +317,7 @@ class RunConfig(Settings):
         self._check_sets()
 
     def _check_sets(self) -> None:
-        """Raises ValueError for names of sets that a path cannot hold, and where a set is to choose
-        that must not.
-        """
+        """Raises ValueError for names of sets unfit for a path, and sets unfit to choose by."""
         evaluation = self.evaluate
         for name in evaluation.sets:
             if not SET_NAME.fullmatch(name):
@@ -343,9 +339,7 @@ class RunConfig(Settings):
             )
 
     def _check_adapters(self) -> None:
-        """Raises ValueError where players of several roles start from one adapter without
-        `schedule.shared`.
-        """
+        """Raises ValueError where roles start from one adapter without `schedule.shared`."""
         from equipoise.players.local import Local
 
         if not isinstance(self.schedule, Roles) or self.schedule.shared:

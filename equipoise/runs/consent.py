@@ -34,9 +34,7 @@ PARTS = "users_parts"  # and under which what reading needs to know of a user's 
 
 @dataclass(frozen=True)
 class Effects:
-    """The code that a configuration executes and the keys that it sends: import paths of a user's
-    parts; models whose folder's own code runs; (variable of a key, host that gets it).
-    """
+    """Import paths of users' parts, models whose own code runs, (variable of a key, its host)."""
 
     parts: tuple[str, ...] = ()
     model_code: tuple[str, ...] = ()
@@ -55,10 +53,7 @@ class Effects:
 
 
 def recipe_effects(recipe: recipe_loader.Recipe, overrides: recipe_loader.Overrides) -> Effects:
-    """The effects of a recipe; nothing of a user's is imported to know them.
-
-    Raises ConfigError as `recipe_loader.load` does.
-    """
+    """The effects of a recipe; imports nothing of a user's. Raises as `recipe_loader.load`."""
     with only_reading() as reading:
         config = recipe_loader.load(recipe, overrides)
     return config_effects(config, reading.named)
@@ -105,9 +100,7 @@ def _host(address: str) -> str:
 
 
 def sign(ledger: Ledger, effects: Effects) -> tuple[str, ...]:
-    """Keep in the ledger that this user agreed to the effects; a note where that cannot be
-    remembered.
-    """
+    """Record this user's agreement in the ledger; a note where that cannot be remembered."""
     if not effects:
         return ()
     try:
@@ -135,10 +128,10 @@ def has_consent(ledger: Ledger, effects: Effects) -> bool:
 def check_consent(
     ledger: Ledger, effects: Effects, trust: bool, remember: bool = True
 ) -> tuple[str, ...]:
-    """Check that the user agreed to the effects of a run; notes to show before it is played.
+    """Check that the user agreed to a run's effects; notes to show before it is played.
 
-    Raises RunError for a run of somebody else's with effects that the user has not agreed to. To
-    `remember` an agreement, the ledger must be writable.
+    Raises RunError for somebody else's run with effects the user has not agreed to. `remember`
+    needs a writable ledger.
     """
     if has_consent(ledger, effects):
         return effects.notes()

@@ -45,9 +45,7 @@ def match_context(run: OpenRun, t: int) -> MatchContext:
 
 
 def training_ratings(run: OpenRun, t: int) -> dict[str, float]:
-    """The players' ratings before the matches of generation t, by name: at first those that they
-    start with, empty where they start alike.
-    """
+    """Ratings before generation t's matches, by name; empty where all start alike."""
     if t == 0:
         return run.config.training_ratings.initial_ratings(list(run.config.players))
     rated = run.ledger.stage_facts(f"{t - 1}/rate")

@@ -1,7 +1,4 @@
-"""Check which parts of a run's folder are whole and which are damaged, and mend what can be mended.
-
-Nothing of the run is imported, and nothing is written unless it is mended.
-"""
+"""Find what is damaged in a run's folder, and mend what can be; imports nothing of the run."""
 
 from __future__ import annotations
 
@@ -63,8 +60,7 @@ def examine(folder: Path) -> list[Finding]:
 
 
 def mend(folder: Path) -> list[str]:
-    """Set damaged weights aside, to be trained again by `resume`, and write config.yaml anew from
-    the ledger where it is damaged; what was done.
+    """Set damaged weights aside for `resume` to retrain, restore config.yaml; what was done.
 
     Raises RunError where the run is in use, and where its ledger is damaged.
     """
@@ -199,9 +195,7 @@ def _weights(folder: Path) -> Iterator[Finding]:
 
 
 def _missing(folder: Path, player: PlayerId, facts: dict[str, Any]) -> Iterator[Finding]:
-    """A generation whose weights are gone; one of a learner that stays in memory has them only
-    where it was measured.
-    """
+    """Generations without weights; of learners in memory, only measured ones have them."""
     place = home(folder / "players", player)
     has_them = (place.parent / ".state").is_dir()
     aside = place.with_name(f"damaged-{place.name}").is_dir()

@@ -88,10 +88,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """The tables of one run, and the few ways in which they are written and read.
-
-    Opened by `create` or `open`; close it, or use it as a context manager.
-    """
+    """The tables of one run; opened by `create` or `open`, and a context manager."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._db = connection
@@ -110,7 +107,7 @@ class Database:
 
     @classmethod
     def open(cls, path: Path, *, reading: bool = False) -> Self:
-        """The tables at `path`; `reading`: to read alone, on any disk.
+        """The tables at `path`; `reading`: read only, on any disk.
 
         Raises RunError when the file is absent, is no ledger, or has another schema.
         """
@@ -159,10 +156,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing.
-
-        Transactions nest: the outermost one commits. Raises DiskFull when nothing can be written.
-        """
+        """All or nothing; the outermost of nested ones commits. Raises DiskFull."""
         if self._db.in_transaction:
             yield self._db
             return
@@ -183,9 +177,7 @@ class Database:
     def _insert(
         self, table: str, rows: Iterable[tuple[Any, ...]], replacing: str | None = None
     ) -> None:
-        """Add rows, with their checksums. One that is there already is left as it is; where the
-        column `replacing` says which row it is, it gets the new values.
-        """
+        """Add rows with checksums; those there stay, or take new values by the key `replacing`."""
         columns = self._columns_of(table)
         marks = ",".join("?" * len(columns))
         how = "INSERT OR IGNORE" if replacing is None else "INSERT"
@@ -232,9 +224,7 @@ class Database:
     def _rows_among(
         self, query: str, ids: Iterable[str], values: Sequence[Any] = ()
     ) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query in which `{ids}` stands for some of the ids at a time, after the
-        other values.
-        """
+        """Rows of a query, in which `{ids}` stands for a part of the ids, after `values`."""
         known = list(ids)
         for start in range(0, len(known), AT_ONCE):
             part = known[start : start + AT_ONCE]
@@ -249,9 +239,7 @@ def to_json(record: Any) -> str:
 
 
 def journal_mode(path: Path) -> str:
-    """The way in which SQLite keeps transactions whole: WAL, which needs memory that all readers
-    share, or, on a network disk, a journal of what was there before.
-    """
+    """The journal mode: WAL, which needs shared memory, or on a network disk a rollback journal."""
     return "DELETE" if network_disk(path) else "WAL"
 
 
@@ -320,9 +308,7 @@ def _is_full(error: sqlite3.DatabaseError) -> bool:
 
 
 def checksum(values: Iterable[str | bytes | float | None]) -> int:
-    """CRC-32 of a row's values, the same for what is given to SQLite and what it gives back: a
-    column of real numbers makes 1.0 of 1, and text may be read as bytes.
-    """
+    """CRC-32 of a row, the same for 1 and 1.0, text and bytes: SQLite may give back either."""
     parts = [v.encode() if isinstance(v, str) else _as_bytes(v) for v in values]
     return crc32(b"\x1f".join(parts))
 

@@ -16,9 +16,7 @@ MADE = "attack"
 
 
 class DealtPrompts:
-    """Splits the prompts at their first use and records every part, so that a resumed run does not
-    depend on their source any more.
-    """
+    """The dealt prompts, recorded at first use: a resumed run does not need their source."""
 
     def __init__(
         self, config: RunConfig, ledger: Ledger, stage: StageClock, monitor: Monitor
@@ -46,9 +44,7 @@ class DealtPrompts:
         return self._ledger.prompts("test", 0)
 
     def played(self, t: int) -> dict[str, Prompt]:
-        """The prompts of generation t's matches, by id: those loaded, and those that the game made
-        of them.
-        """
+        """Prompts of generation t's matches by id: those loaded, and the game's own."""
         prompts = self._ledger.prompts("train", t) + self._ledger.prompts(MADE, t)
         return {prompt.id: prompt for prompt in prompts}
 

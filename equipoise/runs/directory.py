@@ -44,10 +44,7 @@ Announce = Callable[[Sequence[str]], None]
 
 
 class RunDirectory:
-    """An open run directory.
-
-    `RunDirectory.create` and `RunDirectory.open` are context managers that hold the run's lock.
-    """
+    """An open run directory; `create`, `open` and `read` are context managers."""
 
     def __init__(
         self, folder: Path, settings: Mapping[str, Any], ledger: Ledger, notes: tuple[str, ...] = ()
@@ -62,10 +59,10 @@ class RunDirectory:
 
     @cached_property
     def config(self) -> RunConfig:
-        """The settings as components, made when they are first asked for.
+        """The settings as components, made when they are first asked for. Raises ConfigError.
 
-        Where the run is only read, stand-ins take the places of a user's own parts, and nothing of
-        them is imported (`equipoise.system.user_parts`). Raises ConfigError.
+        Where the run is only read, stand-ins take the places of a user's own parts
+        (`system.user_parts`).
         """
         source = str(self.folder / "config.yaml")
         if self._plays:
@@ -80,22 +77,17 @@ class RunDirectory:
         return consent.config_effects(config, reading.named)
 
     def agree(self, trust: bool, announce: Announce) -> None:
-        """Import the run's own parts from now on, and allow its keys to be sent, after announcing
-        it.
-
-        Raises RunError for a run of somebody else's where `trust` is false.
-        """
+        """Announce, then import the run's own parts and allow its keys. Raises RunError."""
         effects = self.effects()
         announce(consent.check_consent(self.ledger, effects, trust, self._writable))
         self._plays = True
         vars(self).pop("config", None)
 
     def agree_to_keys(self, trust: bool) -> tuple[str, ...]:
-        """Allow the run's models to be asked, and return notes for the user; nothing of a user's
-        own is imported.
+        """Allow keys to be sent, without importing a user's code; notes for the user.
 
-        Raises RunError for a run of somebody else's that would send a key or run a model's own
-        code, where `trust` is false.
+        Raises RunError for somebody else's run that would send a key or run a model's own code,
+        where `trust` is false.
         """
         effects = self.effects()
         if not effects.keys and not effects.model_code:
@@ -113,12 +105,12 @@ class RunDirectory:
         command: str = "",
         meta: Mapping[str, str] | None = None,
     ) -> Iterator[RunDirectory]:
-        """A new run in `folder`, whose counts of prompts are those that the source has; `command`
-        is what the user gave to make it, `meta` more that its ledger notes.
+        """A new run in `folder`, with the counts of prompts that the source has.
 
-        Raises RunError when something is there and `overwrite` is false, when it is in use or
-        cannot be written, and before anything is written what `check_run` raises. A run that a
-        user's mistake ends before its first match leaves no folder.
+        `command`: what the user gave to make it; `meta`: more that its ledger notes. Raises
+        RunError when something is there and `overwrite` is false, when it is in use or cannot be
+        written, and what `check_run` raises. A user's mistake before the first match leaves no
+        folder.
         """
         cls._check_vacant(folder, overwrite)
         check_locks()
@@ -182,11 +174,10 @@ class RunDirectory:
     def open(
         cls, folder: Path, trust: bool = False, announce: Announce = lambda notes: None
     ) -> Iterator[RunDirectory]:
-        """The run in `folder`, to be played, locked against a second process; `announce` gets what
-        the user should know before its own parts are imported.
+        """The run in `folder`, to be played, locked against a second process.
 
-        Raises RunError when it is none, busy, damaged or too new, and where it is somebody else's
-        and reaches for something that `trust` does not allow.
+        `announce` gets what the user should know before the run's own parts are imported. Raises
+        RunError when it is none, busy, damaged or too new, and for what `trust` does not allow.
         """
         with cls._open(folder, reading=False) as run, cls.hold_lock(folder):
             run._writable = True
@@ -203,11 +194,10 @@ class RunDirectory:
     def in_home_folder(
         cls, folder: Path, directory: Path | None, announce: Announce
     ) -> Iterator[None]:
-        """Make the folder that relative paths of the run's configuration belong to the current one:
-        `directory`, None for where the run was started; where that is gone, the current one, which
-        is announced.
+        """Make the folder that the run's relative paths belong to the current one.
 
-        Raises RunError where `directory` is no folder.
+        `directory`: None for where the run was started; where that is gone, the current one, which
+        is announced. Raises RunError where `directory` is no folder.
         """
         if directory is not None and not directory.is_dir():
             raise RunError(f"--directory {directory}: is no folder")
@@ -245,8 +235,7 @@ class RunDirectory:
     @classmethod
     @contextmanager
     def read(cls, folder: Path, trust: bool = False) -> Iterator[RunDirectory]:
-        """The run in `folder` for reading only; allowed while another process runs it, and on a
-        disk that is full or cannot be written.
+        """The run in `folder` for reading, while it runs or on a read-only disk too.
 
         No code of a user's runs, unless `trust` says that it may.
         """
@@ -265,17 +254,14 @@ class RunDirectory:
             yield cls(folder, recipe_loader.read(path), ledger)
 
     def in_starting_folder(self) -> AbstractContextManager[Any]:
-        """Make the folder in which the run was started the current one, so that relative paths mean
-        what they meant; where it is gone, nothing changes.
-        """
+        """Make the folder of the run's relative paths the current one, unless it is gone."""
         home = Path(self.ledger.meta("directory"))
         return chdir(home) if home.is_dir() else nullcontext()
 
     def allow(self, overrides: recipe_loader.Overrides) -> None:
-        """Change settings that decide how far and how a run may go, not what it computes, and keep
-        them in config.yaml.
+        """Change settings that limit a run, not what it computes, also in config.yaml.
 
-        Raises ConfigError for any other setting: the records made so far would not belong to it.
+        Raises ConfigError for any other setting: earlier records would not belong to it.
         """
         path = self.folder / "config.yaml"
         values = recipe_loader.read(path)
@@ -295,16 +281,13 @@ class RunDirectory:
             self.notes = (*effects.notes(), *consent.sign(self.ledger, effects))
 
     def metric(self, stage: str, **numbers: Any) -> None:
-        """Keep a line of metrics: in the ledger once its stage is recorded, and in metrics.jsonl at
-        once, for those who watch.
-        """
+        """Keep a line in metrics.jsonl at once, in the ledger once its stage is recorded."""
         self.ledger.log(stage, numbers)
         with (self.folder / "metrics.jsonl").open("a") as file:
             file.write(json.dumps({"stage": stage, **numbers}) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All lines that stages logged, each with its stage: those of finished stages from the
-        ledger, then those of the stage under way from metrics.jsonl.
+        """All logged lines, each with its stage: finished stages' from the ledger, then the file's.
 
         A last line cut short by a crash is left out. Raises RunError for a damaged one.
         """
@@ -316,10 +299,7 @@ class RunDirectory:
         return recorded + [line for line in watched if line["stage"] not in done]
 
     def read_metrics_file(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl, but for a last one cut short by a crash.
-
-        Raises RunError for a damaged one.
-        """
+        """Lines of metrics.jsonl but a last one cut short; RunError for a damaged one."""
         path = self.folder / "metrics.jsonl"
         texts = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
         lines = []
@@ -334,9 +314,7 @@ class RunDirectory:
         return lines
 
     def _restore_metrics(self) -> None:
-        """Write metrics.jsonl anew from the ledger, without what an interrupted stage had logged,
-        for the stage will log it again.
-        """
+        """Write metrics.jsonl anew, without what an interrupted stage will log again."""
         text = "".join(
             json.dumps({"stage": key, **line}) + "\n" for key, line in self.ledger.metrics()
         )
@@ -364,10 +342,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 def ledger_elsewhere(config: RunConfig, folder: Path) -> Path | None:
-    """The place of a new run's ledger outside `folder`, None for inside.
-
-    Raises RunError where something else is there already, or nothing can be written.
-    """
+    """The place of a new run's ledger outside `folder`, None for inside. Raises RunError."""
     if config.ledger is None:
         return None
     there = Path(config.ledger).expanduser().absolute()
@@ -389,11 +364,7 @@ def delete(folder: Path) -> None:
 
 
 def check_unchanged(path: Path, settings: Mapping[str, Any], ledger: Ledger) -> None:
-    """Check that the settings in the file `path` were not edited since the run began: its records
-    would be of two configurations.
-
-    Raises ConfigError that names what changed.
-    """
+    """Raise ConfigError if the file was edited: its records would be of two configurations."""
     recorded = json.loads(ledger.meta(SETTINGS))
     if fixed_settings(recorded) == fixed_settings(settings):
         return

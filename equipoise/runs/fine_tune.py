@@ -20,9 +20,7 @@ Example = tuple[Sequence[Message], str]  # a chat, and the answer to learn
 
 @dataclass(frozen=True)
 class FineTuned:
-    """A fine-tuned model: its folder, how many examples it learned from, and the last line of
-    metrics.
-    """
+    """A fine-tuned model's folder, its number of examples and last line of metrics."""
 
     model: Path
     examples: int
@@ -43,8 +41,8 @@ def fine_tune(
     """Train a model on answers into the folder `out`, which appears whole or not at all.
 
     Args: model: hub id, folder or packaged name; data: examples, or a file of them in TRL's
-    prompt-completion or messages format; seed: of the data's order; max_length: tokens of chat and
-    answer, None: the model's; overwrite: replace what is in `out`.
+    prompt-completion or messages format; max_length: tokens of chat and answer, None: the model's;
+    overwrite: replace what is in `out`.
 
     Raises RunError where `out` is not empty or cannot be written, DataError for a row without an
     answer, and what `train_sft` raises.

@@ -50,12 +50,9 @@ PARTS = get_args(Part)
 class Run:
     """A run, by its folder.
 
-    Reading takes no lock, needs no model, writes nothing and runs no code but Equipoise's own, so
-    it is allowed while the run is played, elsewhere, or on a disk that cannot be written. Nothing
-    is kept open between calls.
-
-    The frames are `pandas.DataFrame`s where pandas is installed, else `pyarrow.Table`s; their
-    columns are listed in docs/python.md.
+    Reading takes no lock, loads no model, writes nothing and runs no code but Equipoise's own, also
+    while the run is played. Frames are `pandas.DataFrame`s where pandas is installed, else
+    `pyarrow.Table`s; docs/python.md lists their columns.
     """
 
     def __init__(
@@ -63,8 +60,7 @@ class Run:
     ) -> None:
         """The run in the folder `path`; `played` is what this process played of it.
 
-        `trust`: whether parts of the run's own may be imported, also where it is only read. Raises
-        RunError where there is no run.
+        `trust`: allow parts of the run's own to be imported. Raises RunError where there is no run.
         """
         self.path = Path(path).resolve()
         self.played = played
@@ -79,9 +75,7 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
-        """The run's configuration. Only with `trust` are parts of the run's own imported for it;
-        else stand-ins with their settings take their places.
-        """
+        """The configuration; without `trust`, stand-ins take the places of the run's own parts."""
         with self._read() as run:
             return run.config
 
@@ -96,10 +90,7 @@ class Run:
             return frame(frames.MEASURES, frames.measured_rows(run.ledger))
 
     def matches(self, part: Part | None = None, generation: int | None = None) -> Frame:
-        """Matches: one row a seat of a match, with its answer.
-
-        Args: part: train, held_out or test, None: all; generation: one only, None: all.
-        """
+        """One row a seat of a match, with its answer; None: of all parts, of all generations."""
         _one_of(part, PARTS, "part")
         with self._read() as run:
             return frame(frames.MATCHES, frames.match_rows(run, part, generation))
@@ -133,12 +124,11 @@ class Run:
             return frame(frames.RATINGS, frames.rating_rows(run))
 
     def report(self, out: str | Path | None = None, beside: Sequence[str] = ()) -> Path:
-        """Write the report, one HTML file that works offline, and say where it is.
+        """Write the report, one HTML file that works offline, and return its path.
 
-        Args: out: the file, None: report.html in the run's folder; beside: other runs to draw
-        beside this one, `RUN` or `RUN@GENERATION`, where the evaluation compares runs.
-
-        Raises RunError where the file cannot be written.
+        Args: out: None: report.html in the run's folder; beside: other runs to draw beside this
+        one, `RUN` or `RUN@GENERATION`, where the evaluation compares runs. Raises RunError where
+        the file cannot be written.
         """
         from equipoise.report.html import render
 
@@ -153,8 +143,7 @@ class Run:
         return path
 
     def export(self, to: str | Path, push: str = "") -> Exported:
-        """Write every record as Parquet into the folder `to`, with the generations' model cards and
-        a card of the data set.
+        """Write every record as Parquet into the folder `to`, with the model and data cards.
 
         `push`: also upload them as this data set of a hub, under its own login.
         """
@@ -168,9 +157,7 @@ class Run:
         return Exported(rows, address)
 
     def export_answers(self, to: str | Path) -> dict[Path, int]:
-        """Write the answers to AlpacaEval, Arena-Hard and MT-Bench as the files that the official
-        judges take: file -> answers. Reads the sets' data again.
-        """
+        """Write answers as official judges take them: file -> answers. Reads the sets again."""
         from equipoise.runs.named_sets.recorded_answers import write_answer_files
 
         with self._read() as run:
@@ -188,10 +175,10 @@ class Run:
         """Go on where the run stopped; what is recorded is not done again.
 
         `settings` may raise what limits a run without changing what it computes: budgets,
-        time-outs, concurrency, addresses. `directory`: what relative paths of the configuration are
-        relative to from now on, None: the folder that the run was started in. Raises ConfigError
-        for other settings and for an edited configuration, RunError where another process plays the
-        run or where it is somebody else's (see `trust`), Stopped on Ctrl-C.
+        time-outs, concurrency, addresses. `directory`: what relative paths are relative to from now
+        on, None: the folder that the run was started in. Raises ConfigError for other settings and
+        for an edited configuration, RunError where another process plays the run or where it is
+        somebody else's (see `trust`), Stopped on Ctrl-C.
         """
         from equipoise.report.terminal import show_notes
 
@@ -217,10 +204,10 @@ class Run:
     ) -> Rerating:
         """Rate the players anew, from the records alone; nothing is written.
 
-        Args: by: a kind of rating or its settings, None: the run's; settings: of the rating, `{"k":
-        8}`; of: "matches" (the players, by training matches), "league" (every generation, by
-        held-out pay-offs) or "votes" (by people's), None: matches where several players met; judge:
-        whose judgements count, "" for the run's own.
+        Args: by: None: the run's; settings: of the rating, `{"k": 8}`; of: "matches" (the players,
+        by training matches), "league" (every generation, by held-out pay-offs) or "votes" (by
+        people's), None: matches where several players met; judge: whose judgements count, "" for
+        the run's own.
         """
         _one_of(of, get_args(RatedBy), "of")
         ratings = None if by is None else recipe_loader.component(Ratings, by, settings, "--by")
@@ -236,12 +223,7 @@ class Run:
         generation: int | None = None,
         progress: bool = True,
     ) -> Rejudgement:
-        """Have another judge judge recorded matches; nothing is played, and its judgements are
-        recorded beside the run's.
-
-        Args: judge: a kind of judge, its settings, a judge, or its class; settings: of the judge;
-        part, generation: which matches.
-        """
+        """Have another judge score recorded matches, beside the run's; nothing is played."""
         from equipoise.report.terminal import Display, show_notes
 
         _one_of(part, get_args(JudgedPart), "part")
@@ -272,8 +254,8 @@ class Run:
         every set, `{"limit": 100}`; sweep: a setting of every set -> its values, `{"temperature":
         [0, 0.7]}`; trained: sets of prompts are played by the run's game and judged by its judge.
 
-        Raises ConfigError and DataError before anything is asked, RunError for players that are not
-        there or a run that is in use, Stopped on Ctrl-C: the same call goes on.
+        Raises ConfigError and DataError before anything is asked, RunError for missing players or a
+        run that is in use, Stopped on Ctrl-C: the same call goes on.
         """
         from equipoise.report.terminal import Display, show_notes
         from equipoise.runs.measure_sets import measure
@@ -290,14 +272,13 @@ class Run:
         players: str | Sequence[str] = (),
         settings: recipe_loader.Overrides = (),
     ) -> list[BenchmarkResult]:
-        """Measure players by another program that loads their weights, such as lm-eval; what is
-        recorded is not measured again.
+        """Measure players by another program that loads their weights, such as lm-eval.
 
         Args: harness: a kind of harness with its tasks, `{"kind": "lm_eval", "tasks":
-        ["arc_easy"]}`; players: as in `evaluate`; settings: of the harness.
+        ["arc_easy"]}`; players: as in `evaluate`. What is recorded is not measured again.
 
-        Raises ConfigError, before anything is measured, for a harness or a task that is not there
-        and for players without weights, DataError where data cannot be had.
+        Raises ConfigError, before anything is measured, for a missing harness or task and for
+        players without weights, DataError where data cannot be had.
         """
         from equipoise.report.terminal import show_notes
         from equipoise.runs.measure_sets import players_of
@@ -319,8 +300,9 @@ class Run:
         overwrite: bool = False,
         progress: bool = True,
     ) -> Run:
-        """Train a fresh player against a frozen one of this run, and return the run in which it was
-        (its `status()["best_response"]`); called again, it goes on there.
+        """Train a fresh player against a frozen one of this run, and return its run.
+
+        Its result is `status()["best_response"]`; called again, it goes on there.
 
         Args: player: `policy@3`, or `policy` (its newest); start: a model or a player of the run to
         begin from, "": as the run's player of that role was given; settings: of the new run,
@@ -347,8 +329,8 @@ class Run:
         """Record beside the run what a harness or an official judge wrote of a player.
 
         Args: player: `policy@3`, or `policy` (its newest); files: its results; source: lm_eval,
-        evalscope, inspect, alpaca_eval, arena_hard or mt_bench; model: the one that is meant where
-        a file holds several; name: of the set, "" for its own.
+        evalscope, inspect, alpaca_eval, arena_hard or mt_bench; model: which, where a file holds
+        several; name: of the set, "" for its own.
 
         Raises ConfigError, DataError and RunError before anything is recorded.
         """

@@ -45,8 +45,8 @@ def record_judgements(
 ) -> list[Judgement]:
     """The judge's judgement of each match in the stage `key`, made where there is none yet.
 
-    `player`: the name of the only player judged, if there is only one. Raises NoSignal when too
-    many of them have no score.
+    `player`: the only player judged, if there is only one. Raises NoSignal when too many have no
+    score.
     """
     ids = [match.id for match in matches]
     if run.ledger.stage_facts(key) is None:

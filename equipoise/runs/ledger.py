@@ -37,10 +37,7 @@ WITHIN = "within"  # the fact that names the stage around one that is inside ano
 
 
 class FinishedStage(NamedTuple):
-    """A stage that is finished: its key, what it found out, and how long it took.
-
-    `seconds` are its own, without those of the stages inside it.
-    """
+    """A finished stage; `seconds` are its own, without those of stages inside it."""
 
     key: str
     generation: int
@@ -118,9 +115,7 @@ class Ledger(Database):
     def add_reply(
         self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
     ) -> None:
-        """Record an endpoint's reply and what it cost the account; at once, for it may have been
-        paid for.
-        """
+        """Record an endpoint's reply and its cost at once, for it may have been paid for."""
         row = (key, account, tokens, cost, to_json(reply))
         self._insert("replies", [row])
 
@@ -223,9 +218,7 @@ class Ledger(Database):
     def judgements_of(
         self, matches: Iterable[str], judge: str | None = None
     ) -> dict[str, Judgement]:
-        """The judgements of these matches, by match id: of the judge of that name, or the newest
-        one.
-        """
+        """match id -> its judgement, by the judge of that name (None: the newest)."""
         return {
             judgement.match: judgement
             for judgement in self.every_judgement_of(matches)
@@ -254,9 +247,7 @@ class Ledger(Database):
     def logprobs(
         self, player: PlayerId, encoding: str, texts: Sequence[str]
     ) -> dict[str, tuple[float, int]]:
-        """The recorded (log-probability, tokens) of those text keys that `player` has scored
-        already.
-        """
+        """text key -> (log-probability, tokens), of those that `player` has scored already."""
         query = (
             "SELECT text, total, tokens FROM logprobs "
             "WHERE player = ? AND encoding = ? AND text IN ({ids})"
@@ -303,9 +294,7 @@ class Ledger(Database):
         return any(self._db.execute(query).fetchone()[0] for query in queries)
 
     def counts(self) -> dict[str, int]:
-        """Table -> its number of rows; at once, for rows are never deleted and the newest bears
-        their number.
-        """
+        """Table -> number of rows, by the newest rowid, for rows are never deleted."""
         queries = {table: f"SELECT max(rowid) FROM {table}" for table in COUNTED}
         return {
             table: self._db.execute(query).fetchone()[0] or 0 for table, query in queries.items()

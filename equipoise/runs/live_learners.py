@@ -57,9 +57,7 @@ class LiveLearners:
         self._newest: dict[str, PlayerId] = {}
 
     def begin(self, learners: Iterable[PlayerId]) -> None:
-        """From now on the learners are at these generations; others of theirs play from their
-        weights on disk.
-        """
+        """Set the learners' current generations; others of theirs play from disk."""
         self._newest = {learner.name: learner for learner in learners}
 
     def actor(self, player: PlayerId) -> Actor | None:
@@ -80,8 +78,7 @@ class LiveLearners:
     # -- updates
 
     def update(self, newborn: PlayerId, log: Log) -> dict[str, float]:
-        """One update of the learner in memory, from its recorded episodes to `newborn`; the facts
-        that sum it up.
+        """Update the learner in memory from its recorded episodes to `newborn`; its facts.
 
         Processes that are lost over it are started anew, once, from the last state.
         """
@@ -169,9 +166,7 @@ class LiveLearners:
     # -- on disk
 
     def save(self, learners: Sequence[PlayerId]) -> None:
-        """Write the weights and the state of those that stay in memory, at these generations;
-        generation 0 is the player as given.
-        """
+        """Write weights and state of those that stay in memory; generation 0 is as given."""
         for learner in learners:
             if learner.generation and learner.name in self._names:
                 trainer = self._trainer_at(learner)
@@ -188,9 +183,7 @@ class LiveLearners:
             self._save_state(trainer.learner)
 
     def drop_old_states(self, name: str) -> None:
-        """Delete all states but the newest; call it when the update that led there is recorded, for
-        until then a resumed run needs the one before.
-        """
+        """Delete all states but the newest, once the update that led there is recorded."""
         for generation in self._saved_generations(name)[:-1]:
             shutil.rmtree(self._states(name) / str(generation))
 

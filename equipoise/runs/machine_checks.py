@@ -29,9 +29,7 @@ class MachineCheck:
 
 
 def examine() -> list[MachineCheck]:
-    """Check versions, cores, memory, disk, device, ledger and the built-in model; a check that
-    fails raises nothing.
-    """
+    """Check versions, cores, memory, disk, device, ledger and the built-in model."""
     return [_run_check(name, check) for name, check in _checks()]
 
 

@@ -29,8 +29,7 @@ def make_examples(
     learner: PlayerId,
     t: int,
 ) -> Sequence[Pair | Episode]:
-    """Training examples for `learner` from generation t's matches; none where it learns from the
-    rules alone.
+    """Training examples for `learner` from generation t's matches; none if it learns from rules.
 
     Raises NoSignal where the matches give it nothing to learn from.
     """
@@ -105,9 +104,7 @@ def _make_pairs(
 
 
 def _with_certain_wins(run: OpenRun, pairs: list[Pair], t: int) -> list[Pair]:
-    """Pairs of the data, for a loss that reads P(answer beats …): 1 for the choice, 0 for the
-    other, since no judge has seen them.
-    """
+    """Pairs of the data for losses that read P(answer beats …): the choice 1, the other 0."""
     loss = run.config.loss_at(t)
     if loss is None or loss.wins_by is None:
         return pairs
@@ -141,11 +138,10 @@ def opponent_samples(
     learner: PlayerId,
     t: int,
 ) -> Samples:
-    """The scored answers of all of `scored_opponents` to generation t's prompts.
+    """Scored answers of all of `scored_opponents` to generation t's prompts.
 
-    Those that sat in none of the matches answer the prompts in every seat, as often as the game has
-    seats; the answers and their scores stay in the ledger. Raises ConfigError for a judge that only
-    compares, or a game of different roles.
+    Those that sat in none of the matches answer the prompts in every seat; this stays in the
+    ledger. Raises ConfigError for a judge that only compares, or a game of different roles.
     """
     samples = Samples()
     samples.add(matches, judgements, run.config.utility)
@@ -244,9 +240,7 @@ def part_means(made: Sequence[Episode]) -> dict[str, float]:
 
 
 def repeated_share(made: Sequence[Episode], matches: Sequence[Match]) -> dict[str, float]:
-    """role -> the share of its moves that repeat the text of another move of the role; a collapse
-    raises it.
-    """
+    """role -> share of its moves that repeat another's text; a collapse raises it."""
     match_of = {match.id: match for match in matches}
     texts: dict[str, list[str]] = {}
     for episode in made:

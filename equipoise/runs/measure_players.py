@@ -36,9 +36,7 @@ def measure(run: OpenRun, t: int) -> None:
 
 
 def select(run: OpenRun, t: int) -> None:
-    """Choose the best player of all generations up to t, and test it once on the prompts that were
-    set aside for it.
-    """
+    """Choose the best player up to t, and test it once on the prompts set aside for it."""
     evaluation = run.config.evaluate
     if not run.config.prompts.test and evaluation.select_by is None:
         return

@@ -30,10 +30,7 @@ def measure(
     trained: bool,
     monitor: Monitor,
 ) -> list[BenchmarkResult]:
-    """`Run.evaluate` of an open run; arguments as there.
-
-    Raises Stopped on Ctrl-C: the same call goes on.
-    """
+    """`Run.evaluate` of an open run. Raises Stopped on Ctrl-C: the same call goes on."""
     many = on if isinstance(on, list | tuple) else [on]
     by = None if judge is None else recipe_loader.component(Judge, judge, (), "--judge")
     below = as_trained(run.config) if trained else None
@@ -52,8 +49,7 @@ def measure_sets(
 ) -> list[BenchmarkResult]:
     """Each player's score on each set, set by set; recorded as it comes.
 
-    Raises ConfigError and DataError, before anything is asked, for sets that cannot be read or
-    judged.
+    Raises ConfigError and DataError, before anything is asked, for sets unfit to read or judge.
     """
     items = check_sets(directory.config, sets)
     with OpenRun(directory, monitor) as run:
@@ -68,10 +64,9 @@ def measure_sets(
 
 
 def players_of(run: RunDirectory, wanted: Sequence[str]) -> list[PlayerId]:
-    """The players that `NAME`, `NAME@GENERATION` or `NAME@all` mean; none named: the start and the
-    newest generation of everyone who learns, else everybody.
+    """Players by `NAME`, `NAME@GENERATION` or `NAME@all`; none: each learner's start and newest.
 
-    Raises RunError for a player or generation that the run does not have.
+    Where nobody learns, everybody. Raises RunError for a player that the run does not have.
     """
     ages = _ages(run)
     if not wanted:
@@ -121,11 +116,10 @@ def is_run(target: str | Path) -> bool:
 
 
 def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.Overrides) -> Path:
-    """The folder of a run in which nobody learns, for a model's folder, hub id or packaged name, or
-    for an endpoint's address; an earlier one of the same settings is used again, one in which
-    nothing was measured is replaced.
+    """The folder of a run without learners, for a model or an endpoint's address.
 
-    Args: out: the folder, None: below runs/evaluate; overrides: settings of the player. Raises
+    A run of the same settings is used again, one in which nothing was measured is replaced. Args:
+    model: folder, hub id, packaged name or address; out: None: below runs/evaluate. Raises
     ConfigError for a model that cannot be used, RunError where the folder holds another one.
     """
     config = recipe_loader.load(model_settings(model, overrides))

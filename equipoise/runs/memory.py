@@ -12,9 +12,7 @@ from equipoise.types import Judgement
 
 
 class Memory:
-    """The texts of earlier generations, read from the ledger a generation at a time, so that a
-    resumed run remembers the same.
-    """
+    """Texts of earlier generations, read from the ledger, so that a resumed run has the same."""
 
     def __init__(self, config: RunConfig, ledger: Ledger) -> None:
         self._config = config
@@ -50,9 +48,7 @@ class Memory:
         return texts
 
     def successful_texts(self, t: int) -> list[str]:
-        """The texts of the generations before t that succeeded, each as often as it did, oldest
-        first; the game says which.
-        """
+        """Texts before t that succeeded by the game's rule, with repeats, oldest first."""
         for g in range(self._generations_searched, t):
             matches = self._ledger.matches("train", g)
             judgements = self._judgements([match.id for match in matches])
@@ -64,9 +60,7 @@ class Memory:
         return self._successful_texts
 
     def _judgements(self, matches: Sequence[str]) -> dict[str, list[Judgement]]:
-        """match -> its judgements by the judges that teach; those of a later re-judgement do not
-        count.
-        """
+        """match -> its judgements by the judges that teach, without later re-judgements."""
         judges = {self._config.judge_of(name).name for name in self._config.learning}
         judgements: dict[str, list[Judgement]] = {match: [] for match in matches}
         for judge in judges:

@@ -1,6 +1,4 @@
-"""A generation that is an adapter, merged into its base model: a whole model that needs neither
-PEFT nor this run.
-"""
+"""Merge an adapter into its base: a whole model that needs neither PEFT nor this run."""
 
 from __future__ import annotations
 
@@ -22,10 +20,7 @@ from equipoise.types import PlayerId
 
 
 def run_of(generation: Path) -> tuple[Path, PlayerId]:
-    """The run and the player of a folder RUN/players/NAME/N.
-
-    Raises RunError for a folder that is no generation of a run.
-    """
+    """The run and player of a folder RUN/players/NAME/N. Raises RunError for another."""
     folder = generation.resolve()
     parts = folder.parents
     is_generation = folder.is_dir() and folder.name.isdigit() and len(parts) > 2
@@ -37,11 +32,10 @@ def run_of(generation: Path) -> tuple[Path, PlayerId]:
 
 
 def merge(generation: Path, to: Path, *, base: str | None = None, dtype: Dtype = "auto") -> None:
-    """Write the whole model that the adapter in `generation` makes with its base into the folder
-    `to`, with tokenizer and model card; it appears whole or not at all.
+    """Merge the adapter in `generation` with its base into the folder `to`, whole or not at all.
 
-    Args: base: the base model where it lies now, None: as the run names it; dtype: of the merged
-    weights, which are computed in float32; auto: the base's own.
+    Args: base: where the base lies now, None: as the run names it; dtype: of the merged weights,
+    which are computed in float32; auto: the base's own.
 
     Raises RunError for a folder that is no generation, and where `to` is not empty; ModelError for
     a generation that is no adapter and a base that cannot be loaded.
@@ -88,8 +82,6 @@ def checked_dtype(name: str) -> Dtype:
 
 
 def _base(run: RunDirectory, model: str) -> str:
-    """The run's base model; a relative folder or file is one of the directory that the run was
-    started in.
-    """
+    """The base model; relative paths are of the directory that the run was started in."""
     place = Path(run.ledger.meta("directory"), model)
     return str(place) if model not in packaged_models() and place.exists() else model

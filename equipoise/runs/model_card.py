@@ -52,10 +52,7 @@ def write_card(card: ModelCard | DatasetCard, folder: Path) -> None:
 
 
 def model_card(run: RunDirectory, player: PlayerId, *, merged: bool = False) -> ModelCard:
-    """The card of a generation that the run has made.
-
-    `merged`: of the whole model that the generation's adapter makes with its base.
-    """
+    """The card of a generation; `merged`: of the whole model its adapter makes with the base."""
     from huggingface_hub import ModelCard
 
     base = _base(run, player)
@@ -67,9 +64,7 @@ def model_card(run: RunDirectory, player: PlayerId, *, merged: bool = False) -> 
 
 
 def data_card(run: RunDirectory, files: Mapping[Path, int]) -> DatasetCard:
-    """The card of an exported ledger, with a configuration for each Parquet file (file
-    -> rows) that has rows.
-    """
+    """The card of an exported ledger, with a configuration for each Parquet file with rows."""
     from huggingface_hub import DatasetCard, DatasetCardData
 
     filled = {path: rows for path, rows in files.items() if rows}
@@ -89,9 +84,7 @@ def data_card(run: RunDirectory, files: Mapping[Path, int]) -> DatasetCard:
 
 
 def write_data_card(run: RunDirectory, files: Mapping[Path, int], folder: Path) -> list[Path]:
-    """Put the card of an exported ledger into `folder`, unless a README of another origin is there;
-    what was written.
-    """
+    """Write the export's card, unless another README is there; what was written."""
     path = folder / CARD
     if path.is_file() and RECORDS not in path.read_text(encoding="utf-8"):
         return []

@@ -35,10 +35,9 @@ Service = TypeVar("Service")
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run that is open to be played or measured; a context manager that closes what it opened.
+    """A run open to be played or measured; a context manager that closes what it opened.
 
-    `workers`: who does the model work; None: this process. `guests`: players beside those of the
-    configuration, by name.
+    `workers`: None: this process works. `guests`: players beside the configured ones, by name.
     """
 
     directory: RunDirectory

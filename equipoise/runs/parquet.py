@@ -36,9 +36,9 @@ CHUNK = 10_000  # rows held in memory at a time
 
 
 def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
-    """Write every table to `folder`/NAME.parquet, in place of older files; returns file -> rows.
+    """Write every table to `folder`/NAME.parquet; file -> rows. Raises RunError.
 
-    Each file appears whole or not at all. Raises RunError where the folder cannot be written.
+    Each file appears whole or not at all, in place of older ones.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,8 +1,4 @@
-"""The stage that plays: scheduled matches, recorded in whole chunks and never played twice.
-
-The composition of the chunks never changes, so a run that was killed and resumed ends with the same
-records and numbers.
-"""
+"""The stage that plays: matches in fixed chunks, so that a resumed run has the same records."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ def play(run: OpenRun, prompts: Sequence[Prompt], t: int) -> list[Match]:
 def record_matches(
     run: OpenRun, key: str, seatings: Seatings, t: int, part: str, player: str = ""
 ) -> list[Match]:
-    """Play the matches of the stage `key` that are not recorded yet; all of them, in order.
+    """All matches of the stage `key`, in order, played if not recorded yet.
 
     `player`: the name of the only player in all the seats, if there is only one.
     """

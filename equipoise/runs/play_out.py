@@ -29,10 +29,7 @@ from equipoise.system.files import write_text
 
 @dataclass(frozen=True)
 class Played:
-    """A run that has been played out: its name, its directory, its report, the seconds that this
-    call took, how many records of each kind there are, what every measurement found, with its
-    `generation`, and the numbers that matter: how they changed, and as headlines.
-    """
+    """A run that has been played out; `seconds` are of this call."""
 
     name: str
     run: Path
@@ -49,12 +46,11 @@ def play_out(
 ) -> Played:
     """Play every generation of an open run that is not recorded yet, and write the report.
 
-    Args: monitor: who watches, None: a terminal or nobody; progress: show a bar on a terminal,
-    elsewhere one line a stage.
+    Args: monitor: None: a terminal or nobody; progress: show a bar on a terminal, elsewhere one
+    line a stage.
 
-    Raises Stopped on Ctrl-C or SIGTERM, and where a budget is spent: nothing recorded is lost, and
-    the message says how to go on. An error of the program itself is logged in the run's `logs` and
-    raised again.
+    Raises Stopped on Ctrl-C or SIGTERM, and where a budget is spent: nothing recorded is lost. An
+    error of the program itself is logged in the run's `logs` and raised again.
     """
     started = time.perf_counter()
     report = run.folder / "report.html"

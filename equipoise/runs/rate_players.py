@@ -49,12 +49,11 @@ def rate(
 def duels(
     ledger: Ledger, judge: str, t: int, utility: str, grades_of: GradesOf = mean_grades
 ) -> list[Duel]:
-    """The meetings of two different players in generation t, in order, with what each voter gave
-    both.
+    """Meetings of two players in generation t, in order, with each voter's grades of both.
 
-    `judge` by its name in the ledger; `grades_of` says what a match's votes count as. A judge
-    without votes counts as one voter, by its scores. Who graded one answer only counts for neither.
-    A meeting that nobody scored is a duel without scores.
+    `grades_of` says what a match's votes count as. A judge without votes counts as one voter, by
+    its scores. Who graded one answer only counts for neither. A meeting that nobody scored is a
+    duel without scores.
     """
     matches = ledger.matches("train", t)
     judgements = ledger.judgements_of((match.id for match in matches), judge)

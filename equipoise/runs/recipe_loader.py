@@ -30,10 +30,10 @@ Overrides = Mapping[str, Any] | Sequence[str]
 
 
 def load(recipe: Recipe, overrides: Overrides = ()) -> RunConfig:
-    """The configuration of a packaged recipe's name, a YAML file or a mapping, with overrides:
-    `key.path=value` texts, or a mapping of (dotted) keys to values.
+    """The configuration of a packaged recipe's name, a YAML file or a mapping, with overrides.
 
-    Raises ConfigError naming the file (or the override), the key, and the nearest valid one.
+    Overrides are `key.path=value` texts, or a mapping of (dotted) keys to values. Raises
+    ConfigError naming the file (or the override), the key, and the nearest valid one.
     """
     values = read(recipe)
     return build(values, title(recipe), override(values, overrides))
@@ -47,11 +47,7 @@ def title(recipe: Recipe) -> str:
 def build(
     values: Mapping[str, Any], source: str, origins: Mapping[str, str] | None = None
 ) -> RunConfig:
-    """A RunConfig from plain values.
-
-    Raises ConfigError that says where in `source`, or in which override (`origins`), the fault
-    lies.
-    """
+    """A RunConfig from plain values. Raises ConfigError naming `source` or the override."""
     try:
         return RunConfig.model_validate(with_defaults(values))
     except ValidationError as error:
@@ -61,10 +57,9 @@ def build(
 def component(
     room: type[C], given: str | Mapping[str, Any] | C | type[C], overrides: Overrides, option: str
 ) -> C:
-    """One component from a kind's name, a YAML file, YAML text, a mapping of settings, a component
-    or its class; messages call it `option`.
+    """A component from its kind, YAML file or text, settings, itself or its class.
 
-    Raises ConfigError.
+    Raises ConfigError, in which `option` is what gave it.
     """
     values = plain_values(given)
     if not isinstance(values, dict):
@@ -87,10 +82,7 @@ def settings(kind: type[S], overrides: Overrides) -> S:
 
 
 def parse_mapping(text: str, option: str) -> dict[str, Any]:
-    """The mapping that a YAML file or YAML text holds; other text is a kind's name.
-
-    Raises ConfigError, in which `option` is what gave it.
-    """
+    """The mapping in a YAML file or text, or a kind's name. Raises ConfigError."""
     values: Any = {"kind": text}
     try:
         if text.endswith((".yaml", ".yml")):
@@ -115,9 +107,7 @@ def read(recipe: Recipe) -> dict[str, Any]:
 
 
 def read_with_published(recipe: Recipe) -> dict[str, Any]:
-    """The settings as `read` gives them, and `published`, what the recipe says of its paper
-    (`run.published`).
-    """
+    """The settings as `read` gives them, and the recipe's block `published`."""
     return _with_extended(recipe, ())
 
 
@@ -183,9 +173,7 @@ def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with `player_defaults` below every player and `learner` below each of `learners`,
-    where they are of the same kind; what is null is left out.
-    """
+    """Fill in `player_defaults` and `learner` for the same kinds; drop what is null."""
     filled = dict(values)
     player_defaults = filled.pop("player_defaults", None)
     if "players" in filled:
@@ -196,9 +184,7 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _over(defaults: Any, components: Any) -> Any:
-    """Each of the components over the defaults; values of another type are left for the validation
-    to refuse.
-    """
+    """Components over the defaults; other types are left for the validation to refuse."""
     if not isinstance(components, Mapping):
         return components
     below = _mapping(defaults)
@@ -297,10 +283,7 @@ SHORT = 60  # characters of a value that a message repeats
 
 
 def config_error(error: ValidationError, source: str, origins: Mapping[str, str]) -> ConfigError:
-    """One line for each fault: file or override, key, and what is wrong.
-
-    `source` is the file that was read; `origins` says which override set a key.
-    """
+    """One line for each fault: file, or override by `origins`, key, and what is wrong."""
     # A default that could not be made because of another fault is no fault of its own.
     faults = [fault for fault in error.errors() if fault["type"] != "default_factory_not_called"]
     lines = dict.fromkeys(_line(fault, source, origins) for fault in faults)

@@ -31,7 +31,7 @@ class Rejudgement:
     """Two judges' scores of the same matches, and how far they agree.
 
     `beside` is the run's own judge, None where it judged none of them; `scores` and `scores_beside`
-    are each player's mean score by the new judge and by the run's; `report` is on the new judge.
+    are each player's mean score by the new judge and by the run's.
     """
 
     run: Path
@@ -51,12 +51,10 @@ def rejudge(
     generation: int | None = None,
     monitor: Monitor | None = None,
 ) -> Rejudgement:
-    """Have `judge` judge a run's matches; nothing is played, and the judgements are recorded beside
-    the run's.
+    """Have `judge` judge recorded matches; its judgements are recorded beside the run's.
 
-    Args: split: whose matches; "people": what people voted on, two answers at a time, so that
-    `agreement` is with people; generation: of one generation only, None: of all. Raises RunError
-    where there are no such matches, NoSignal where too few of them could be judged.
+    Args: split: "people": pairs that people voted on, so that `agreement` is with people;
+    generation: None: all. Raises RunError without such matches, NoSignal where too few were judged.
     """
     matches = _matches(run, split, generation)
     judgements = _judge_again(run, judge, split, matches, monitor or Silent())
@@ -77,9 +75,7 @@ def rejudge(
 
 
 def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Match]:
-    """The matches that were played, oldest generation first; of those that people decided, the
-    answers side by side.
-    """
+    """Played matches, oldest generation first, or the pairs that people decided."""
     played = [
         match
         for match in run.ledger.matches(split, generation)

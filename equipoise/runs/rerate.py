@@ -29,10 +29,9 @@ RatedBy = Literal["matches", "league", "votes"]
 class Rerating:
     """Ratings, and by what they were computed.
 
-    `rated_by` "matches": `ratings` holds the players' ratings after each generation's training
-    matches; "league": one list, of every generation of every player, by held-out pay-offs; "votes":
-    one list, of every generation that people voted on. `warning` is empty, or says why a single
-    number misleads.
+    By "matches": the players' ratings after each generation's training matches; "league": one list,
+    of every generation by held-out pay-offs; "votes": one list, of every generation that people
+    voted on. `warning`: why a single number misleads, or "".
     """
 
     rated_by: RatedBy
@@ -49,10 +48,9 @@ def rerate(
 ) -> Rerating:
     """Rate a run's players anew.
 
-    Args: ratings: how, None: as the run does, and by Bradley–Terry where people voted; rated_by:
-    None: by people's votes for the judge `human`, by matches where several players met in training,
-    else the league; judge: whose judgements of the matches, by its name in the ledger, "" for the
-    run's own.
+    Args: ratings: None: as the run does, and by Bradley–Terry where people voted; rated_by: None:
+    by people's votes for the judge `human`, by matches where several players met in training, else
+    the league; judge: by its name in the ledger, "" for the run's own.
 
     Raises RunError where nothing is there to rate by, ConfigError for a judge of the league, or an
     evaluation that keeps no held-out matches.

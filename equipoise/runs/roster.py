@@ -1,8 +1,4 @@
-"""The players present at each generation of the loop, known from configuration and ledger alone.
-
-A learner grows older by the turns it takes; whose turn it is, is decided once a generation and
-recorded.
-"""
+"""The players present at each generation of the loop, by configuration and recorded turns alone."""
 
 from __future__ import annotations
 
@@ -17,9 +13,7 @@ from equipoise.types import PlayerId
 
 
 class ExpectedGeneration(NamedTuple):
-    """A generation before it is played: the learners as old as they are when it begins, and the
-    names of those who learn in it.
-    """
+    """A generation before it is played: the learners' ages, and who learns in it."""
 
     learners: list[PlayerId]
     learning: tuple[str, ...]
@@ -28,9 +22,7 @@ class ExpectedGeneration(NamedTuple):
 def expected_generations(
     turns: Turns, names: Sequence[str], generations: int
 ) -> list[ExpectedGeneration]:
-    """The generations as far as they are known beforehand, and the end of the run, when nobody
-    learns any more.
-    """
+    """The generations as far as they are known beforehand, and the end of the run."""
     ages = dict.fromkeys(names, 0)
     expected = []
     for learning in [*turns.expected_learners(names, generations), ()]:
@@ -90,9 +82,7 @@ class Roster:
         return max(g for g in range(t + 1) if self.due(g))
 
     def measured(self, player: PlayerId) -> list[PlayerId]:
-        """The generations of `player` up to itself at which it was measured, newest first; itself
-        among them.
-        """
+        """The measured generations of `player` up to itself and with it, newest first."""
         ages = {player.generation}
         for t in range(self._config.generations):
             age = self._age(player.name, t)
@@ -103,10 +93,7 @@ class Roster:
         return [PlayerId(player.name, age) for age in sorted(ages, reverse=True)]
 
     def seated(self, t: int) -> Mapping[str, PlayerId]:
-        """role -> the player that has it in generation t.
-
-        Raises ConfigError where the schedule gives no role to a player.
-        """
+        """role -> its player in generation t. Raises ConfigError for a player without a role."""
         return self._config.schedule.seat_players(self._config.game, self.players(t))
 
     def _age(self, name: str, t: int) -> int:

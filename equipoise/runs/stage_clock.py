@@ -30,10 +30,9 @@ class StageClock:
     def __call__(
         self, name: str, key: str, t: int, before: float = 0.0
     ) -> Iterator[dict[str, Any]]:
-        """Time a stage and mark it finished under `key`, with the facts that are put into the dict.
+        """Time a stage and mark it finished under `key`, with the facts put into the dict.
 
-        The seconds are its own: a stage inside it has its own, and names it. `before`: seconds that
-        were spent on it already.
+        Stages inside it keep their own seconds; `before`: seconds spent on it already.
         """
         outer = self._open[-1] if self._open else None
         stage = _OpenStage(name)

@@ -55,10 +55,7 @@ class TensorBoard:
 
 
 class Trackio:
-    """A database in `logs/trackio`, or where TRACKIO_DIR says.
-
-    The package keeps one folder a process. Raises ConfigError where it has another.
-    """
+    """A database in `logs/trackio`, or TRACKIO_DIR; ConfigError where another is in use."""
 
     def __init__(self, logs: Path, project: str, name: str) -> None:
         folder = (logs / "trackio").resolve()
@@ -168,9 +165,7 @@ class Trackers:
         self._trackers = trackers
 
     def training_log(self, learner: str, key: str) -> Callable[[dict[str, Any]], None]:
-        """A function that logs the lines of metrics of a learner's training, the stage `key`, which
-        is not finished yet.
-        """
+        """A function that logs a learner's lines of metrics in the stage `key`, under way."""
         step = self._steps() if self._trackers else 0
 
         def log(line: dict[str, Any]) -> None:

@@ -43,10 +43,7 @@ class Started(NamedTuple):
 def learn(
     run: OpenRun, examples: Mapping[PlayerId, Sequence[Pair | Episode]], t: int
 ) -> list[PlayerId]:
-    """Train each of these learners on its examples into its next generation.
-
-    Workers train, all at once, what needs nothing but its batch; each is then waited for.
-    """
+    """Train each learner on its examples into its next generation, on workers if it can."""
     started: dict[PlayerId, Started] = {}
     for learner, of_learner in examples.items():
         trainer = run.config.learner_at(learner.name, t)
@@ -215,8 +212,7 @@ def _release(run: OpenRun, trainer: Learner, name: str) -> None:
 
 
 def _hand_over(run: OpenRun, learner: PlayerId, newborn: PlayerId, t: int) -> dict[str, Any]:
-    """Compare the player that will play with what was trained; `not_compared` gives the reason
-    where that cannot be known.
+    """Compare the player that will play with what was trained, or say why `not_compared`.
 
     Nothing for a learner of a finite game, whose player reads the very policy that it wrote. Raises
     ConfigError where the two are too far apart.
@@ -302,9 +298,7 @@ def _opponents(run: OpenRun, learner: PlayerId, t: int) -> Opponents:
 def _opponent_logprobs(
     run: OpenRun, learner: PlayerId, opponents: Opponents, pairs: Sequence[Pair]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The opponents' log-probability sums of both answers of each pair, in nats, [K, B]; zeros
-    where the learner needs none.
-    """
+    """Opponents' log-probability sums of both answers, nats, [K, B]; zeros if not needed."""
     needs = run.config.learner_of(learner.name).needs
     if needs != "pairs" or not opponents:
         zeros_KB = np.zeros((len(opponents), len(pairs)))
@@ -322,9 +316,7 @@ def _opponent_logprobs(
 
 
 def _other_players(run: OpenRun, learner: PlayerId, t: int) -> dict[str, OtherPlayer]:
-    """The other players as they were when generation t began, for learners that learn from the game
-    itself.
-    """
+    """The other players at the start of generation t, for learners from the game itself."""
     if run.config.learner_of(learner.name).needs != "game":
         return {}
     return {
@@ -337,9 +329,7 @@ def _other_players(run: OpenRun, learner: PlayerId, t: int) -> dict[str, OtherPl
 def _role_mixtures(
     run: OpenRun, learner: PlayerId, t: int
 ) -> dict[str, list[tuple[OtherPlayer, float]]]:
-    """role -> the players that the schedule's mixture seats there in generation t, for learners
-    that learn from the game itself.
-    """
+    """role -> players in the schedule's mixture there, with their weights."""
     if run.config.learner_of(learner.name).needs != "game":
         return {}
     opponents = run.config.schedule.opponents(learner, match_context(run, t))

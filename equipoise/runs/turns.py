@@ -1,6 +1,4 @@
-"""The learners of each generation: everyone at once, one alone, turn by turn, or each until it no
-longer gains.
-"""
+"""The learners of each generation: all at once, one, in turn, or each until it gains no more."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ class Turns(Component):
 
     @abstractmethod
     def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
-        """The ones of `learners` that learn in generation len(taken): a pure function of the turns
-        taken before it.
-        """
+        """The learners in generation len(taken), a pure function of the turns taken before it."""
 
     def expected_learners(self, learners: Sequence[str], generations: int) -> list[tuple[str, ...]]:
         """The learners of each of so many generations, as far as the settings alone decide it."""
@@ -78,9 +74,7 @@ class One(Turns):
 
 
 class Alternate(Turns):
-    """Each in turn learns for so many generations against the others, frozen; then the first again
-    (GPO: D, then A).
-    """
+    """Each learns for so many generations against the others, frozen, in turn (GPO: D, then A)."""
 
     kind: Literal["alternate"] = "alternate"
     steps: dict[str, int] = Field(
@@ -110,8 +104,7 @@ class Alternate(Turns):
 
 
 class BestResponse(Turns):
-    """Each in turn learns until its rewards no longer rise, at most `most` generations: a best
-    reply to the others.
+    """Each in turn learns a best reply, until rewards no longer rise, or `most` generations.
 
     They no longer rise when the mean of the last `window` generations is not above that of the
     `window` before by more than `gain`.

@@ -42,10 +42,7 @@ KeyVariable = Annotated[
 
 
 def key_of(variable: str | None, server: str) -> str | None:
-    """The key that the environment holds for `server`; None where none is needed.
-
-    Raises ConfigError when it is not set, or could be no key.
-    """
+    """The key in the environment for `server`, None if none is needed. Raises ConfigError."""
     if variable is None:
         return None
     key = os.environ.get(variable, "").strip()

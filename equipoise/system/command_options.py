@@ -17,9 +17,7 @@ def override(what: str) -> Any:
 
 
 def settings_option(kind: Any) -> Any:
-    """The option `-s KEY=VALUE` of a verb with settings of its own, described by the fields of
-    their class `kind`.
-    """
+    """The option `-s KEY=VALUE` of a verb, described by the fields of the class `kind`."""
     lines = ["a setting; may be given again"]
     for name, field in kind.model_fields.items():
         default = f" (default {field.default})" if field.default else ""

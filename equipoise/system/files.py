@@ -43,9 +43,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """`folder` appears with all that `write` writes into it, or not at all, in place of an older
-    one. Raises DiskFull.
-    """
+    """Make `folder` whole or not at all, in place of an older one. Raises DiskFull."""
     draft = folder.with_name(f".{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     with disk_errors(folder):
@@ -153,9 +151,7 @@ def read_json(path: Path) -> Any:
 
 @contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Turns the errors that torch, safetensors and the system raise on a full disk into
-    DiskFull.
-    """
+    """Turn torch's, safetensors' and the system's errors on a full disk into DiskFull."""
     try:
         yield
     except Exception as error:

@@ -1,6 +1,4 @@
-"""The Hugging Face hub: ask whether it has something before anything long begins, and upload
-folders under the login that the hub's own tools keep.
-"""
+"""The Hugging Face hub: check early what it has, and upload folders under the user's login."""
 
 from __future__ import annotations
 
@@ -66,8 +64,7 @@ class HubRepository:
     kind: Kind
 
     def upload(self, folder: Path, files: Sequence[Path] | None = None) -> str:
-        """Upload what is in `folder`, or these files of it, and return the repository's address; a
-        new repository is private.
+        """Upload `folder`, or these files of it; the address. A new repository is private.
 
         Raises RunError when the hub does not take it; the folder stays as it is.
         """
@@ -95,11 +92,9 @@ class HubRepository:
 
 
 def hub_repository(name: str, kind: Kind) -> HubRepository:
-    """The repository ORG/NAME, after checking that the user is logged in and may write there;
-    nothing is made on the hub.
+    """The repository ORG/NAME, where the user may write; nothing is made on the hub.
 
-    Raises ConfigError for a faulty name, without a login, and where the login is not accepted or
-    does not belong to ORG.
+    Raises ConfigError for a faulty name, a missing or rejected login, another's ORG.
     """
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import HFValidationError

@@ -21,8 +21,9 @@ def end_at_once() -> None:
 
 
 def stop_first() -> None:
-    """Raise KeyboardInterrupt on the first signal from now on, and end the process on the next one;
-    also on the first while modules are imported, for a half-made module cannot be left behind.
+    """Raise KeyboardInterrupt on the first signal, end the process on the next.
+
+    On the first while modules are imported, for none can be left half made.
     """
     _listen(_stop)
     sys.unraisablehook = _end_on_unraisable
@@ -61,9 +62,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _end_on_unraisable(unraisable: Any) -> None:
-    """An interrupt where none can be raised, as while an object is deleted, ends the process,
-    too.
-    """
+    """End the process on an interrupt that cannot be raised, as in a destructor."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         _end(0, None)
     sys.__unraisablehook__(unraisable)

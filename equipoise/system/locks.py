@@ -1,6 +1,4 @@
-"""File locks, which the system frees however a process ends, and other checks of the disk that a
-run is kept on: writable, on a network, seen by which machine.
-"""
+"""File locks, which the system frees however a process ends, and other checks of a run's disk."""
 
 from __future__ import annotations
 
@@ -24,8 +22,7 @@ UNSUPPORTED = (
 def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
     """Lock an open file, alone or `shared` with others.
 
-    Raises BlockingIOError where another process holds it and `wait` is false, RunError on a system
-    without such locks.
+    Raises BlockingIOError where another process holds it and `wait` is false, else RunError.
     """
     check_locks()
     import fcntl
@@ -36,10 +33,7 @@ def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
 
 @contextmanager
 def hold_lock(path: Path, busy: Callable[[str], RunError]) -> Iterator[None]:
-    """Hold the lock file `path`, in which this process is named, until the end.
-
-    Raises what `busy` makes of the holder's name where another process holds it.
-    """
+    """Hold the lock file `path`, naming this process; raises `busy(holder)`."""
     with path.open("a+") as file:
         try:
             lock(file, wait=False)
@@ -61,9 +55,7 @@ def check_locks() -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Raises RunError where nothing can be written in `folder`, or, where there is none yet, in the
-    nearest folder above it.
-    """
+    """Raise RunError where nothing can be written in `folder` or the nearest above it."""
     place = folder.absolute()
     while not place.exists():
         place = place.parent
@@ -98,16 +90,12 @@ MOUNTS = Path("/proc/self/mounts")
 
 
 def machine() -> str:
-    """An id that is equal for processes under one kernel, which see each other's file locks;
-    containers of one machine are one.
-    """
+    """An id equal for processes under one kernel, which see each other's file locks."""
     return BOOT.read_text().strip() if BOOT.exists() else platform.node()
 
 
 def network_disk(path: Path, mounts: Path = MOUNTS) -> str:
-    """The kind of network disk that a path lies on; "" for a local disk or where the system does
-    not say.
-    """
+    """The kind of network disk that a path lies on; "" for a local or unknown one."""
     if not mounts.exists():
         return ""
     place = path.absolute().resolve()

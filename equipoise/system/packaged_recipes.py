@@ -1,6 +1,4 @@
-"""The recipes that come with the package: one YAML file each, listed without loading anything else,
-so that a shell completes their names at once.
-"""
+"""The packaged recipes, listed without importing anything else, for completion in shells."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ def recipe_descriptions() -> dict[str, str]:
 
 
 def variants() -> dict[str, list[str]]:
-    """Recipes that stand for themselves -> the names of their variants: those that extend them,
-    directly or not, without `listed: true`.
-    """
+    """Recipes -> the names of their variants: all that extend them without `listed: true`."""
     parents: dict[str, str] = {}
     texts = _texts()
     for name, text in texts.items():

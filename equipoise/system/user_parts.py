@@ -26,11 +26,7 @@ OWN_PACKAGE = "equipoise."
 
 @dataclass
 class Reading:
-    """The state while configurations are only read.
-
-    `recorded`: facts of users' parts, by `fingerprint`. `named`: the import paths that were met, in
-    order.
-    """
+    """Facts of users' parts by `fingerprint`, and import paths met, while only reading."""
 
     recorded: Mapping[str, Mapping[str, Any]]
     named: dict[str, None] = field(default_factory=dict)
@@ -70,9 +66,7 @@ def stays_unimported(path: str) -> bool:
 
 
 def search_current_folder() -> None:
-    """Find modules in the current folder too, after everything that is installed, so that none
-    there takes the place of another.
-    """
+    """Find modules in the current folder too, after everything that is installed."""
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)

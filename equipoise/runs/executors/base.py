@@ -30,10 +30,7 @@ class Executor(Component):
 
     @abstractmethod
     def open(self) -> WorkerPool | None:
-        """The workers, ready to work; None: everything is done in this process.
-
-        Raises ConfigError where they cannot be had.
-        """
+        """The workers, None for this process. Raises ConfigError where they cannot be had."""
 
 
 class Local(Executor):

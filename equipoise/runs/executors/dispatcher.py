@@ -1,6 +1,4 @@
-"""Model work cut into units: done by workers where there are some, else here, one unit after
-another.
-"""
+"""Model work cut into units, done by workers where there are some, else here."""
 
 from __future__ import annotations
 
@@ -113,9 +111,7 @@ def concatenate(parts: Iterable[Sequence[Any]]) -> list[Any]:
 def submit(
     requests: Sequence[MoveRequest], rows: int, pool: WorkerPool
 ) -> Callable[[], list[list[Move]]]:
-    """Have workers answer requests to models with them, in units of so many rows; what is returned
-    waits for the moves of each.
-    """
+    """Have workers answer in units of so many rows; the result waits for the moves of each."""
     table = _table(requests)
     players = [cast(RemoteActor, request.actor).by for request in requests]
     units = [_act(players, *part) for part in cut(rows, *table)]
@@ -176,11 +172,7 @@ class Dispatcher:
         return RemoteActor(player, weights, resources, self.pool, self.rows)
 
     def act(self, requests: Sequence[MoveRequest]) -> list[list[Move]]:
-        """The moves of each request, in order.
-
-        Rows of models are cut into units, and those of players that can share a batch may be in
-        one. Workers begin first and are waited for last.
-        """
+        """The moves of each request, in order; players that can share a batch may share a unit."""
         remote: dict[Hashable, list[int]] = {}
         here: dict[Hashable, list[int]] = {}
         for n, request in enumerate(requests):
@@ -227,9 +219,7 @@ class Dispatcher:
         return concatenate(self.pool.results(units))
 
     def trains(self, trainer: Learner) -> bool:
-        """Return True if workers train with it: it needs its batch alone, and starts no processes
-        of its own.
-        """
+        """Return True if workers train with it: it needs only its batch and no processes."""
         if self.pool is None or not isinstance(trainer, FineTuning):
             return False
         return trainer.launch is None and trainer.needs in ("pairs", "answers")
@@ -253,9 +243,7 @@ class RemoteTraining:
         self._future = future
 
     def result(self, log: Callable[[dict[str, Any]], None]) -> dict[str, float]:
-        """Wait for its end and return the facts that sum it up, handing on its lines of metrics
-        meanwhile. Raises what the worker raised.
-        """
+        """Wait for the summary, handing on lines of metrics. Raises what the worker raised."""
         follow_lines(self._has_ended, Path(self._unit.folder) / METRICS, log)
         return result_of(self._unit, self._future)
 

@@ -16,10 +16,7 @@ from equipoise.runs.executors.worker_pool import WorkerLostError, WorkerPool
 
 
 class Processes(Executor):
-    """Worker processes on this machine.
-
-    Each is given an accelerator of its own, in turn; without one, a share of the cores.
-    """
+    """Worker processes here, each with an accelerator in turn, or a share of the cores."""
 
     kind: Literal["processes"] = "processes"
     processes: int = Field(2, ge=1, description="how many; one a device")

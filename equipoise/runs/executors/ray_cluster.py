@@ -30,7 +30,7 @@ class RayCluster(Executor):
     cpus: float = Field(1, ge=0, description="CPUs of a worker, for its placement")
 
     def open(self) -> WorkerPool:
-        """The actors, which start with their first unit.
+        """Actors, which start with their first unit.
 
         Raises ConfigError where Ray is not installed, no cluster answers, or the cluster will never
         have room for them; EquipoiseError where none can be started.
@@ -97,9 +97,7 @@ class _RayWorker:
             raise WorkerLostError(f"a Ray actor ended: {error}") from error
 
     def _wait_for_room(self) -> None:
-        """Return when the actor has started; a cluster that lost a node may have no place for it.
-        Raises NoRoomError for now, WorkerLostError after `PATIENCE`.
-        """
+        """Wait for the actor to start; NoRoomError for now, WorkerLostError after `PATIENCE`."""
         if self._actor is None:
             self._actor = self._make.remote()
             self._started = self._actor.is_started.remote()

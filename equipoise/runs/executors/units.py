@@ -133,11 +133,7 @@ Unit = Act | Logprobs | TokenSums | Continuations | Judged | Learn | ReleaseAll
 
 
 class Order(msgspec.Struct, frozen=True):
-    """A unit as it is sent.
-
-    `epoch`: what was opened in an earlier one is released first; `path`: from where modules are
-    imported.
-    """
+    """A unit as it is sent; resources of earlier epochs go first, modules come from `path`."""
 
     unit: Unit
     epoch: int
@@ -145,9 +141,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The result of a unit as it comes back; or why there is none: a class of `errors` where it is
-    one of ours, and the message.
-    """
+    """A unit's result, or the class of `errors`, if ours, and the message of its failure."""
 
     result: msgspec.Raw = msgspec.Raw(b"\xc0")
     error: str = ""

@@ -1,6 +1,4 @@
-"""Workers and what they are given: one unit at a time, again where a worker was lost; and word when
-what they have open is needed no more.
-"""
+"""Workers, given one unit at a time, again where one was lost; released when unneeded."""
 
 from __future__ import annotations
 
@@ -36,8 +34,8 @@ class Worker(Protocol):
     def do(self, order: bytes) -> bytes:
         """The encoded result.
 
-        Raises WorkerLostError where the worker ended, and the next call starts another; NoRoomError
-        where it has not started yet.
+        Raises WorkerLostError if the worker ended (the next call starts another), NoRoomError if
+        not started.
         """
         ...
 
@@ -87,9 +85,7 @@ class WorkerPool:
             yield result_of(unit, future)
 
     def release(self) -> None:
-        """From now on nothing that is open is needed: workers that have no unit to do free the
-        memory of their devices.
-        """
+        """Declare what is open unneeded: idle workers free the memory of their devices."""
         with self._changed:
             self._epoch += 1
             self._changed.notify_all()

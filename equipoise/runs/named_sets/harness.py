@@ -1,6 +1,4 @@
-"""Measure a run's generations by another program, a harness, and take the scores that one has
-written.
-"""
+"""Measure generations by another program, a harness, and import scores that one has written."""
 
 from __future__ import annotations
 
@@ -33,8 +31,7 @@ FOLDER = "harness"  # below a run: a harness's own results, and the model's repl
 def measure_by_harness(
     run: RunDirectory, players: Sequence[PlayerId], harness: Harness
 ) -> list[BenchmarkResult]:
-    """Score each player on the harness's tasks; recorded as it comes, and read from the records
-    where the same was measured before.
+    """Score each player on the harness's tasks; recorded as it comes, and not measured twice.
 
     Raises ConfigError before anything is measured: for a harness or task that is not there, and for
     players that no harness can load.
@@ -85,9 +82,8 @@ def import_scores(
 ) -> list[BenchmarkResult]:
     """Record beside the run the scores of a player that a harness or an official judge wrote.
 
-    Args: player: `policy@3`, or `policy` (its newest); source: who wrote the files, of
-    `sources.READERS`; model: the one that is meant, where a file holds several; name: of the set,
-    "" for the files' own. Raises ConfigError, DataError and RunError before anything is recorded.
+    Args: as `Run.import_scores`; source: one of `sources.READERS`. Raises ConfigError, DataError
+    and RunError before anything is recorded.
     """
     identity = _generation(run, player)
     read = [scores for file in files for scores in read_scores(file, source, model)]
@@ -103,10 +99,7 @@ def import_scores(
 
 
 def _generation(run: RunDirectory, player: str) -> PlayerId:
-    """The generation that is meant, whether or not its weights are kept.
-
-    Raises RunError for one that the run never had.
-    """
+    """The generation, with or without its weights; RunError if the run never had it."""
     name, _, age = player.partition("@")
     known = [PlayerId(each) for each in run.settings["players"]]
     known += [birth.player for birth in run.ledger.players()]
@@ -163,9 +156,7 @@ def _model(population: Population, player: PlayerId) -> Iterator[HarnessModel]:
 
 
 def _with_template(settings: Local, folder: Path) -> str | None:
-    """A copy of the tokenizer with the template that the player is asked in; None where that is the
-    tokenizer's own.
-    """
+    """A copy of the tokenizer with the player's template, None for the tokenizer's own."""
     tokenizer = load_tokenizer(settings.model)
     if settings.template is None and tokenizer.chat_template:
         return None

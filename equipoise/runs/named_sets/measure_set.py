@@ -1,6 +1,4 @@
-"""Measures players on named sets: asks, judges and scores, and records every step, so that nothing
-is asked twice and a killed measurement goes on where it was.
-"""
+"""Measure players on named sets: every step is recorded, so that nothing is asked twice."""
 
 from __future__ import annotations
 
@@ -46,8 +44,7 @@ OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
 def measure_set(
     run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
 ) -> BenchmarkResult:
-    """Score `player` on a set that the run calls `name`; recorded, and read from the records where
-    it was measured before.
+    """Score `player` on a set called `name`; recorded, and read where it was measured before.
 
     Raises ConfigError for a player that cannot be asked, NoSignal where no answer could be scored.
     """
@@ -225,10 +222,7 @@ def _judge_context(run: OpenRun, benchmark: Benchmark) -> JudgeContext:
 def _record_answers(
     run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
 ) -> dict[str, list[Answer]]:
-    """Item id -> the player's answers, `samples` of each seat that it takes.
-
-    Raises ConfigError for a player that cannot give what the set asks for.
-    """
+    """Item id -> `samples` answers of each of the player's seats. Raises ConfigError."""
     sampled = [item for item in items if not item.choices]
     scored = [item for item in items if item.choices]
     _ask(run, name, benchmark, sampled, player)
@@ -276,9 +270,7 @@ def _actor(
     temperature: float | None = None,
     max_new_tokens: int | None = None,
 ) -> Actor:
-    """The open actor. Relative paths of players mean what they meant when the run was started,
-    those of sets and their judges what they mean now.
-    """
+    """The open actor; its paths are relative to the run's folder, sets' to the current one."""
     with run.directory.in_starting_folder():
         return run.population.actor_with(player, temperature, max_new_tokens)
 

@@ -1,6 +1,4 @@
-"""The conversations of benchmarks: their plans, their recorded answers, and the files in which
-official judges take these.
-"""
+"""Plans of benchmarks' conversations, their recorded answers, files for official judges."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ PART = "benchmark"  # the split of prompts, matches and judgements of benchmarks
 def planned_conversations(
     run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
 ) -> list[Planned]:
-    """A conversation, or a match of the set's game, for each item and sample, in order, the player
-    in all seats; its id is that of everything that decides it.
-    """
+    """A conversation, or a match of the set's game, for each item and sample, in order."""
     seed = seeds.child(run_seed, PART, benchmark.seed)
     decoding = (benchmark.temperature, benchmark.max_new_tokens)
     game = benchmark.game_played
@@ -52,10 +48,7 @@ def planned_conversations(
 def recorded_matches(
     ledger: Ledger, run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
 ) -> list[tuple[Item, Match]]:
-    """Every item with each of its recorded matches, which must be all.
-
-    Raises RunError where one is not.
-    """
+    """Every item with each of its recorded matches. Raises RunError where one is missing."""
     plans = planned_conversations(run_seed, benchmark, items, player)
     matches = ledger.matches_of(plan.id for plan in plans)
     missing = sum(plan.id not in matches for plan in plans)
@@ -71,10 +64,7 @@ def recorded_matches(
 def recorded_answers(
     ledger: Ledger, run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
 ) -> dict[str, list[Answer]]:
-    """Item id -> the answers that are recorded, which must be all: one for each sample and seat.
-
-    Raises RunError where one is not.
-    """
+    """Item id -> a recorded answer for each sample and seat. Raises RunError if one is missing."""
     answers: dict[str, list[Answer]] = {item.id: [] for item in items}
     played = recorded_matches(ledger, run_seed, benchmark, items, player)
     for item, match in played:
@@ -93,10 +83,7 @@ def recorded_answers(
 def answers_of(
     run: RunDirectory, result: BenchmarkResult
 ) -> tuple[list[Item], dict[str, list[Answer]]]:
-    """The items of a recorded result, read again from their data, and the answers.
-
-    Raises DataError where the data are not there, RunError where they are others.
-    """
+    """A result's items, read again, and answers; DataError if missing, RunError if changed."""
     benchmark = recipe_loader.component(Benchmark, dict(result.settings), [], result.name)
     items = benchmark.items()
     player = PlayerId.parse(result.player)
@@ -105,11 +92,10 @@ def answers_of(
 
 
 def write_answer_files(run: RunDirectory, folder: Path) -> dict[Path, int]:
-    """Write the answers of every measured AlpacaEval, Arena-Hard and MT-Bench in the form that the
-    official judges take, to `folder`/SET/PLAYER@GENERATION/; file -> rows.
+    """Write AlpacaEval, Arena-Hard and MT-Bench answers as the official judges take them.
 
-    Raises RunError where the run measured none of them, or the folder cannot be written; DataError
-    where the set's data are not there any more.
+    To `folder`/SET/PLAYER@GENERATION/; file -> rows. Raises RunError where the run measured none of
+    them, or the folder cannot be written; DataError where the set's data are gone.
     """
     results = [
         recorded.result

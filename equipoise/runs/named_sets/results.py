@@ -40,12 +40,11 @@ def record(
     items: Sequence[ItemScores] = (),
     seconds: float = 0.0,
 ) -> BenchmarkResult:
-    """Record a result that was measured elsewhere, such as a harness's or an official judge's, with
-    what each item scored where that is known.
+    """Record a result measured elsewhere, with each item's scores where they are known.
 
-    The same result recorded again changes nothing; another one for the same set, player and source
-    is shown in place of the earlier. Needs a run that is open for writing. Raises RunError for a
-    result without a name or a source, or of a player that the run does not have.
+    The same again changes nothing; another for the same set, player and source is shown in place of
+    the earlier. Needs a run open for writing. Raises RunError for a result without a name or a
+    source, or of a player that the run does not have.
     """
     if not result.name or not result.source:
         raise RunError("an imported result needs the name of its set and a source")
@@ -81,9 +80,7 @@ def stage_key(name: str, player: PlayerId, digest: str) -> str:
 
 
 def recorded_results(ledger: Ledger) -> list[RecordedResult]:
-    """The newest result of every set, judge, player and source, sets in the order of their first
-    measurement, players by name and generation.
-    """
+    """The newest result of every set, judge, player and source; sets by first measurement."""
     newest: dict[tuple[str, ...], RecordedResult] = {}
     order: dict[str, int] = {}
     for key, _, _, facts, _ in ledger.stages(STAGE):
@@ -103,9 +100,7 @@ def results(ledger: Ledger) -> list[BenchmarkResult]:
 
 
 def against_start(ledger: Ledger) -> Iterator[AgainstStart]:
-    """Every newest result beside that of its player's generation 0, in the order of
-    `recorded_results`.
-    """
+    """Every newest result beside that of its player's generation 0."""
     recorded = recorded_results(ledger)
     starts = {
         _of_player(result): (key, result)
@@ -144,9 +139,7 @@ BENCHMARKS = columns(
 
 
 def benchmark_rows(ledger: Ledger) -> Iterator[Row]:
-    """One row a set, player and metric: its mean with the 95 % interval, and how much that is above
-    the player's start on the same items.
-    """
+    """Rows of a set, player and metric: mean, 95 % interval, paired difference from the start."""
     for result, _, differences in against_start(ledger):
         player = PlayerId.parse(result.player)
         for metric, value in result.metrics.items():

@@ -24,11 +24,7 @@ TEMPLATE_TOKENS = 300  # of a judge's question without what it quotes, about
 
 @dataclass(frozen=True)
 class SetPlan:
-    """The work of one set over a whole run.
-
-    `players` are the player and generation pairs that are measured; `money` is about what endpoints
-    with prices take, None where none has any.
-    """
+    """The work of one set over a whole run; `money` is None where no endpoint has a price."""
 
     name: str
     items: int
@@ -54,10 +50,7 @@ class SetPlan:
 
 
 def plan_sets(config: RunConfig, measured: int) -> list[SetPlan]:
-    """The work of each of the recipe's sets; `measured` generations are measured.
-
-    Raises DataError as the sets do.
-    """
+    """The work of each of the recipe's sets at `measured` generations. Raises DataError."""
     return [
         _plan(config, name, benchmark, benchmark.items(), measured)
         for name, benchmark in config.evaluate.sets.items()
@@ -131,11 +124,7 @@ Items = Mapping[str, Sequence[Item]]
 
 
 def check_sets(config: RunConfig, sets: Sets) -> Items:
-    """The items of each set, by its name.
-
-    Raises DataError or ConfigError with everything that keeps the sets from being measured, one
-    fault a line.
-    """
+    """Items by set name. Raises DataError or ConfigError with all faults, one a line."""
     items: dict[str, list[Item]] = {}
     unreadable = []
     for name, benchmark in sets.items():

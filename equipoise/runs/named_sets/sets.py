@@ -31,10 +31,9 @@ def named_sets(
     """Name -> set for what `--on` gives: a kind's name, a file of prompts, a YAML file of a set or
     of several by name, YAML text, a mapping, a component; `NAME=` before one names it.
 
-    Args: judge: of every set that names none; overrides: of every set; sweep: setting
-    -> values, or `key=value,value` texts: each set once for every combination, named
-    `SET[key=value]`; below: settings of sets of prompts that do not have them. Raises
-    ConfigError.
+    Args: judge: of every set that names none; overrides: of every set; sweep: setting -> values, or
+    `key=value,value` texts: each set once for every combination, named `SET[key=value]`; below:
+    settings of sets of prompts that do not have them. Raises ConfigError.
     """
     sets: dict[str, Benchmark] = {}
     variations = list(_variations(sweep))
@@ -55,9 +54,7 @@ def named_sets(
 
 
 def as_trained(config: RunConfig) -> dict[str, Any]:
-    """Settings of a set of prompts by which a run's players are asked as in the run, and judged by
-    what measures them there.
-    """
+    """Settings of a set of prompts that is played by the run's game and judged by its judge."""
     return {
         "game": config.game.settings(),
         "judge": config.measuring_judge.settings(),

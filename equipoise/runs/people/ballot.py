@@ -1,6 +1,4 @@
-"""A vote on a run's answers, while it goes on too: the recorded answers that people can be asked
-about, the choice of the two that tell most about the players, and the votes.
-"""
+"""A vote on a run's answers, also while it goes on: the answers, which pair to ask about, votes."""
 
 from __future__ import annotations
 
@@ -56,11 +54,7 @@ class RecordedAnswer:
 
 @dataclass
 class Chat:
-    """A chat that players answered: player -> its first answer, in order of recording.
-
-    `second_answers`: player -> its first one in other words, where two answers of one player are
-    asked about.
-    """
+    """A chat's answers by player; `second_answers` hold the same player's other words."""
 
     id: str
     prompt: str
@@ -73,8 +67,8 @@ class AnswerPool:
     """The answers of a part of a run, read as far as they are recorded.
 
     Left out are failed and empty answers, moves of finite games, and matches that only set recorded
-    answers side by side. Of training prompts two answers of one player are a question, too: they
-    say nothing of the players, but votes on them teach.
+    answers side by side. Two training answers of one player are a question, too: votes on them
+    teach.
     """
 
     def __init__(self, part: str) -> None:
@@ -114,9 +108,7 @@ class AnswerPool:
                 self.by_ref[second.ref] = chat, second
 
     def pairs(self, one: str, other: str) -> Iterator[tuple[Chat, RecordedAnswer, RecordedAnswer]]:
-        """The chats that both players answered, in different words, with the answers; those that
-        one player answered in two ways, where it is named twice.
-        """
+        """Chats that both answered, in different words, or twice the one named twice."""
         for identity in self.chats_of[one] & self.chats_of[other]:
             chat = self.chats[identity]
             others = chat.answers if one != other else chat.second_answers
@@ -160,12 +152,11 @@ def choose(
     skipped: Collection[str] = (),
     overlap: float = 0.1,
 ) -> Pairing | None:
-    """Two answers to one chat that `voter` has not seen; None where there are none left. Equal
-    arguments give the same two.
+    """Two answers to one chat that `voter` has not seen; None where there are none left.
 
     The players are those whose next match tells most (`information_gain`), of equal ones any; the
-    chat is one with the fewest votes on these players' answers. Where the pool asks about two
-    answers of one player, these come last, the newest generations' first.
+    chat is one with the fewest votes on these players' answers. Two answers of one player come
+    last, the newest generations' first. Equal arguments give the same two.
 
     Args: pending: what others are looking at, which counts as if it were voted on; skipped: ids of
     pairs that the voter would not decide; overlap: share of a voter's questions on which somebody
@@ -187,9 +178,7 @@ def choose(
 
 
 def on_the_left(pairing: Pairing, voter: str) -> tuple[RecordedAnswer, RecordedAnswer]:
-    """The two answers as this voter sees them: left, right. By chance, but the same whenever the
-    page is opened.
-    """
+    """The (left, right) answers for this voter, by dice that are the same on every visit."""
     _, one, other = pairing
     first, second = sorted((one, other), key=lambda answer: answer.ref)
     swap = seeds.child(0, "side", pair_id(first.ref, second.ref), voter) % 2
@@ -214,9 +203,7 @@ def _pending_outcomes(pool: AnswerPool, pending: Sequence[Refs]) -> Iterator[Out
 def _by_gain(
     pool: AnswerPool, outcomes: Sequence[Outcome], dice: np.random.Generator
 ) -> list[tuple[str, str]]:
-    """Every two players who share a chat, those first whose match tells most; then each with
-    itself.
-    """
+    """Pairs of players who share a chat, the most telling first; then each with itself."""
     names = pool.players()
     known = set(names)
     among = [each for each in outcomes if {each.first, each.second} <= known]
@@ -284,10 +271,9 @@ class Question:
 
 
 class Ballot:
-    """Asks people about pairs of a run's answers and keeps their votes.
+    """Asks people about pairs of a run's answers and keeps their votes; see `open_ballot`.
 
-    Made by `open_ballot`. A vote is on disk when `vote` returns; what was asked needs no keeping,
-    for the same person is asked the same again.
+    A vote is on disk when `vote` returns. The same person is asked the same again.
     """
 
     def __init__(
@@ -313,8 +299,7 @@ class Ballot:
         return sum(not voter or vote.voter == voter for vote in self._votes)
 
     def question(self, voter: str, skipped: Collection[str] = ()) -> Question | None:
-        """The next question to `voter`; None where nothing is left. `skipped` are ids of pairs
-        (`pair_id`) that this voter would not decide.
+        """The next question to `voter`, None for none, without the `skipped` pair ids.
 
         Raises DataError for a name that cannot be one.
         """
@@ -347,10 +332,10 @@ class Ballot:
     def vote(
         self, voter: str, left: AnswerRef, right: AnswerRef, choice: Choice, reason: str = ""
     ) -> HumanVote:
-        """Record what `voter` said of two answers; of the same two, only the first time.
+        """Record a vote on two answers, once; returns the vote that counts.
 
-        Returns the vote that counts. Raises DataError for answers that nobody can be asked about
-        and for a name or a reason that cannot be kept, DiskFull.
+        Raises DataError for answers that nobody can be asked about and for a name or a reason that
+        cannot be kept, DiskFull.
         """
         voter, reason = check_name(voter), reason.strip()
         if len(reason) > LONGEST_REASON:
@@ -367,9 +352,7 @@ class Ballot:
         return vote
 
     def record(self) -> bool:
-        """Take the votes into the ledger, and say whether that was possible: while the run is
-        played, it will do so itself when it is next opened.
-        """
+        """Take the votes into the ledger; False while the run is played, which will do so later."""
         try:
             with RunDirectory.hold_lock(self.folder), Ledger.open(self.folder / LEDGER) as ledger:
                 adopt(self.folder, ledger, self._utility)

@@ -1,8 +1,7 @@
-"""A file of records, one JSON line each, to which a line is added as a whole: it is on disk before
-`add` returns, and what a killed process left half written is dropped.
+"""A file of records, one JSON line each, added whole: on disk before `add` returns.
 
-It lies beside the ledger, so that people can vote and play while a run goes on: the driver is the
-ledger's only writer.
+It lies beside the ledger, whose only writer is the driver, so that people can vote and play while a
+run goes on. What a killed process left half written is dropped.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ class Journal(Generic[T]):
         self._decoder = msgspec.json.Decoder(kind)
 
     def add(self, record: T) -> None:
-        """Put a record at the end. Raises DiskFull, and RunError where the file cannot be
-        written.
-        """
+        """Append a record. Raises DiskFull, and RunError where the file cannot be written."""
         line = msgspec.json.encode(record) + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,10 +100,7 @@ class AnswerRef(msgspec.Struct, frozen=True, order=True):
 
 
 class HumanVote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One person's vote on two answers, of which `left` was shown on the left.
-
-    `voter` is a name of the person's choice; `at` the time, in ISO 8601.
-    """
+    """One person's vote on two answers; `at` is the time, in ISO 8601."""
 
     left: AnswerRef
     right: AnswerRef
@@ -141,10 +135,9 @@ def first_votes(votes: Iterable[HumanVote]) -> list[HumanVote]:
 
 
 def check_name(name: str) -> str:
-    """A voter's name, without spaces around it.
+    """A voter's name without spaces around it.
 
-    Raises DataError for one that is empty, too long, or holds what no name of a judge can: control
-    characters and "@", which stands before a player's generation.
+    Raises DataError for one that is empty, too long, or has control characters or "@".
     """
     name = unicodedata.normalize("NFC", name.strip())
     if not name or len(name) > LONGEST_NAME:
@@ -166,8 +159,7 @@ def judged_pairs(ledger: Ledger, votes: Sequence[HumanVote], utility: str) -> li
     """Every two answers that people voted on, in the order of their first votes.
 
     A seat's `utility` is the mean over voters of 1 where they preferred its answer, 0 where the
-    other's, ½ else. Votes on matches that the ledger does not hold are left out: the file belongs
-    to another run.
+    other's, ½ else. Votes on matches of another run's ledger are left out.
     """
     by_pair: dict[str, list[HumanVote]] = {}
     for vote in first_votes(votes):
@@ -240,9 +232,7 @@ def human_outcomes(pairs: Iterable[Judged]) -> list[Outcome]:
 
 
 class PlayedMatch(msgspec.Struct, frozen=True):
-    """A match with a person in one of its seats, the prompt that it started from, and what a judge
-    made of it; `at` is the time, in ISO 8601.
-    """
+    """A match with a person, its prompt and judgement; `at` is the time, in ISO 8601."""
 
     match: Match
     prompt: Prompt
@@ -278,9 +268,7 @@ def _adopt_matches(folder: Path, ledger: Ledger) -> None:
 
 
 def _adopt_votes(folder: Path, ledger: Ledger, utility: str) -> None:
-    """Record a run's votes as judgements by `human`, each of a match that sets the two answers
-    beside each other; those that are recorded stay as they are, or grow.
-    """
+    """Record votes as judgements by `human` of side-by-side matches; recorded ones may grow."""
     votes = votes_of(folder).read()
     if not votes:
         return

@@ -28,10 +28,9 @@ Opponents = Mapping[str, PlayerId]  # seat -> who sits there
 
 
 class PlayServer:
-    """Opens matches of one game in which a person plays against players of a run.
+    """Opens matches of one game between a person and players of a run; see `open_play_server`.
 
-    Made by `open_play_server`. A match is a pure function of its id and of a person's moves, as far
-    as the players are, so a match that was cut off goes on from these.
+    A match is a function of its id and the person's moves, so one that was cut off can go on.
     """
 
     def __init__(
@@ -68,8 +67,7 @@ class PlayServer:
         self._opponents(example, 0)
 
     def open_match(self, name: str, match: str = "", moves: Sequence[str] = ()) -> HumanMatch:
-        """A new match for a person, or with `match` one that was begun, in which they made these
-        moves.
+        """A new match for a person, or `match`, in which they made these moves.
 
         Raises DataError for a name that cannot be one, RunError where a player's weights are gone.
         """
@@ -138,9 +136,7 @@ class PlayServer:
         return self._config.schedule.player_of_role if same else {}
 
     def _player(self, name: str, dice: int) -> PlayerId:
-        """The player of this name: `policy@3`, `policy` (its newest), `mixture` (drawn from the
-        run's last equilibrium), "" for the newest of the first that learns.
-        """
+        """The player `policy@3`, `policy` (newest), `mixture` (drawn), "" (first learner)."""
         if name == MIXTURE and MIXTURE not in self._config.players:
             if not self._mixture:
                 raise ConfigError("--against mixture: the run has measured none yet")
@@ -179,9 +175,9 @@ def open_play_server(
     Args: seat: the person's, "" for the first; game: None: the run's; against: who sits in the
     other seats, one player for all of them or `SEAT=PLAYER` for a seat or role (`policy@3`,
     `policy`, `mixture`), none: whom the run's schedule seats there, else the newest of the first
-    learner; prompt: what every match starts from, "" for the run's own; judge: who says how it
-    went, None: the run's judge in its own game; announce: gets what the user should know before the
-    run's own parts are imported.
+    learner; prompt: what every match starts from, "" for the run's own; judge: None: the run's
+    judge in its own game; announce: gets what the user should know before the run's own parts are
+    imported.
 
     Raises RunError where there is no run or nothing can be written, and for somebody else's run
     that reaches for something, without `trust`; ConfigError for a seat, player or prompt that does
@@ -236,16 +232,12 @@ LONGEST_MOVE = 20_000  # characters
 
 
 class HumanMatch:
-    """A match in which one person plays; `view` is what the person is asked now, None when the
-    match is over.
-    """
+    """A match in which a person plays; `view` is the person's, None at the end."""
 
     def __init__(
         self, plan: Planned, game: Game, human: PlayerId, act: Act, moves: Sequence[str] = ()
     ) -> None:
-        """`act` gives the players' moves; `moves` are those that the person made already. Raises
-        DataError for moves that could not be made.
-        """
+        """`moves` are those made already. Raises DataError for impossible ones."""
         self.plan = plan
         self.human = human
         self.moves: list[str] = []
@@ -263,10 +255,9 @@ class HumanMatch:
         return None if place is None else self._match.asks[place].view
 
     def move(self, text: str) -> None:
-        """The person moves; then the players do, until the person is asked again.
+        """Make the person's move, then the players', until the person is asked again.
 
-        Raises DataError for an empty or overlong move, for one that is none of the actions where
-        there are some, and where the match is over.
+        Raises DataError for an empty, overlong or impossible move, and after the end.
         """
         place = self._waiting()
         if place is None:

@@ -1,6 +1,4 @@
-"""Results of people's votes: their ranking of the players, their agreement with judges and among
-themselves, and the preferred answers as training data (`pairs: data`).
-"""
+"""Results of people's votes: rankings, agreement with judges and among people, training data."""
 
 from __future__ import annotations
 
@@ -56,8 +54,8 @@ class PeopleVotes:
     """People's votes on a run's answers.
 
     `votes` are those that count, in order; `by_voter` how many each gave; `judges` those that
-    scored both answers of some pair; `among_people`: of those who voted on the same pairs, None
-    where nobody did; `both_bad` the share of votes that liked neither.
+    scored both answers of some pair; `among_people` is None where nobody voted on the same pair;
+    `both_bad` the share of votes that liked neither.
     """
 
     votes: Sequence[HumanVote]
@@ -70,10 +68,7 @@ class PeopleVotes:
 
 
 def people_votes(run: RunDirectory, ratings: Ratings | None = None) -> PeopleVotes | None:
-    """The results of people's votes; None where nobody voted.
-
-    `ratings`: how players are rated, None: by Bradley–Terry.
-    """
+    """People's results, None without votes; `ratings`: None: by Bradley–Terry."""
     votes = votes_of(run.folder).read()
     utility = run.config.utility
     pairs = judged_pairs(run.ledger, votes, utility)
@@ -126,9 +121,7 @@ def _judges(run: RunDirectory, pairs: Sequence[Judged], utility: str) -> list[Ju
 def _other_judgements(
     run: RunDirectory, pairs: Sequence[Judged]
 ) -> dict[str, dict[str, Judgement]]:
-    """judge -> match -> its judgement: of the matches that the answers were given in, and of the
-    answers side by side.
-    """
+    """judge -> match -> judgement, of the answers' own matches and of those side by side."""
     ids = {pair.match.id for pair in pairs}
     ids |= {ref.match for pair in pairs for ref in pair.sources.values()}
     by_judge: dict[str, dict[str, Judgement]] = {}
@@ -141,8 +134,7 @@ def _other_judgements(
 def _judgement_of_pair(
     pair: Judged, given: Mapping[str, Judgement], judge: str, utility: str
 ) -> Judgement | None:
-    """A judge's scores of the pair's two answers: of the two side by side, else of the match or
-    matches in which they were given; None where it has not both.
+    """A judge's scores of the two answers side by side, else as they were given, or None.
 
     Of answers of two matches, those count that the judge scored alone: a comparison with others
     says nothing of these two.
@@ -236,11 +228,10 @@ FILE = "votes.jsonl"
 
 
 def preference_rows(run: RunDirectory) -> list[dict[str, Any]]:
-    """Rows in TRL's preference format: of each chat the pair of answers on which people were most
-    of one mind, of equal ones the one with more votes.
+    """Rows in TRL's preference format, of each chat the least disputed pair, of equals the one with
+    more votes.
 
-    `score_chosen` is the share that preferred the answer, a tie as ½. A chat on whose answers
-    people were divided evenly has no row.
+    `score_chosen` is the share that preferred the answer, a tie as ½; a tied chat has no row.
     """
     utility = run.config.utility
     best: dict[str, tuple[tuple[float, int], Judged]] = {}
@@ -269,10 +260,7 @@ def _row(pair: Judged, utility: str) -> dict[str, Any]:
 
 
 def export_votes(folder: Path, to: Path, trust: bool = False) -> dict[Path, int]:
-    """Write people's preferences to `votes.jsonl` in the folder `to`: file -> rows.
-
-    Raises RunError where nobody preferred anything.
-    """
+    """Write preferences to `to`/votes.jsonl: file -> rows. RunError where there are none."""
     with RunDirectory.read(folder, trust) as run:
         rows = preference_rows(run)
     if not rows:

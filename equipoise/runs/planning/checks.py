@@ -29,8 +29,7 @@ from equipoise.types import PlayerId, Prompt
 class CheckedRun:
     """A configuration whose parts fit together and its prompts, dealt.
 
-    `config` has the counts of prompts that the source allows; `notes` say what was changed, and
-    what a run will leave out.
+    `config` has the counts of prompts that the source allows; `notes` name changes and omissions.
     """
 
     config: RunConfig
@@ -39,11 +38,9 @@ class CheckedRun:
 
 
 def check_run(config: RunConfig) -> CheckedRun:
-    """Load and deal the prompts, and ask every part for its faults; nothing is sampled and no
-    weights are loaded.
+    """Load and deal the prompts, and collect every part's faults, without any weights.
 
-    Raises DataError for prompts that cannot be used, ConfigError with all faults that were found
-    otherwise, one a line.
+    Raises DataError for prompts that cannot be used, ConfigError with all faults, one a line.
     """
     config.game.check()
     source = config.prompts.load()
@@ -62,9 +59,7 @@ def check_run(config: RunConfig) -> CheckedRun:
 
 
 def teaching_judges(config: RunConfig) -> dict[str, Judge]:
-    """Place in the configuration -> the judge that teaches somebody, each once; where nobody
-    learns, all that measure.
-    """
+    """Place in the configuration -> judge that teaches, or if nobody learns, measures."""
     judges = {}
     for name in config.measured:
         place = f"judges.{name}" if name in config.judges else "judge"

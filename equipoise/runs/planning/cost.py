@@ -36,10 +36,7 @@ ACTIVATIONS = 24  # numbers that a layer keeps per hidden number, where nothing 
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a run, as `plan` counts it: `answers` that are sampled in `stages` of play, of
-    `matches`; `examples` that are learned from in `steps` optimizer steps; `scored` answers whose
-    log-probability under an opponent is needed; `questions` to judges.
-    """
+    """Counts of a run's work; `scored` answers have log-probabilities under an opponent."""
 
     answers: int
     matches: int
@@ -52,11 +49,11 @@ class Work:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """Memory and time of a run, as if every player were like these learners.
+    """Memory (bytes, of one process) and time (s) of a run, as if every player were like these.
 
-    Memory in bytes, of one process; `peak_memory` counts the program, too, where it is in the same
-    memory (on a CPU). Time in seconds on `device`, None where the model is too large for a trial,
-    or a judge cannot be timed. `advice` says what to set where it does not fit into `memory`.
+    `peak_memory` counts the program, too, where it is in the same memory (on a CPU). Times are None
+    where the model is too large for a trial, or a judge cannot be timed. `advice` says what to set
+    where it does not fit into `memory`.
     """
 
     learners: tuple[str, ...]
@@ -84,9 +81,7 @@ class CostEstimate:
 def costs(
     config: RunConfig, prompts: Sequence[Prompt], work: Work
 ) -> tuple[tuple[CostEstimate, ...], tuple[str, ...]]:
-    """The costs of all local learners on such prompts, and notes on answers that find no room;
-    learners that cost the same are one entry.
-    """
+    """The costs of all local learners, equal ones once, and notes on answers without room."""
     sample = _sample(prompts, config.seed)
     prompts = [config.game.first_question(prompt) for prompt in sample]
     estimates: list[CostEstimate] = []
@@ -159,9 +154,7 @@ def _estimate(
 
 
 def prompt_tokens(player: Local, prompts: Sequence[Prompt]) -> float:
-    """The mean number of tokens of these prompts as the player reads them, its chat template's
-    included; an assumed number where there are none.
-    """
+    """Mean tokens of a prompt in the chat template; an assumed number without prompts."""
     encoding = player.encoding()
     lengths = []
     for prompt in prompts:
@@ -211,9 +204,7 @@ def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> Wo
 
 
 def sampling_bytes(player: Local, size: Description, tokens: float, device: str) -> float:
-    """Weights, the keys and values of a batch of answers, and the numbers from which its next
-    tokens are chosen.
-    """
+    """Bytes of weights, a batch's keys and values, and its next tokens' logits."""
     short = player.dtype in ("bfloat16", "float16")
     short |= player.dtype == "auto" and device != "cpu" and size.short
     width = 2 if short else 4
@@ -230,9 +221,7 @@ def training_bytes(
     trial: Trial | None,
     device: str,
 ) -> float:
-    """Weights, gradients and two moments of AdamW, activations, the head's logits, and what the
-    trainer keeps besides.
-    """
+    """Bytes of weights, gradients, AdamW's moments, activations, logits and extras."""
     bf16 = getattr(trainer, "precision", "fp32") == "bf16"
     frozen = size.parameters - size.trainable if player.lora is not None else 0
     weights = frozen * (2.0 if bf16 else 4.0) + 16.0 * size.trainable
@@ -264,9 +253,7 @@ def _processes(trainer: Learner) -> int:
 
 
 def bytes_per_process(trainer: Learner, weights: float) -> float:
-    """Bytes of the weights and their optimizer in one process: a part of them, where the processes
-    divide the model.
-    """
+    """Bytes of weights and optimizer in one process, a part where the model is divided."""
     launch = _launch(trainer)
     if launch is None:
         return weights
@@ -338,9 +325,7 @@ def _passes(trainer: Learner) -> tuple[float, float]:
 
 
 def _judging(judge: Judge, player: Local, tokens: float, work: Work, trial: Trial) -> float | None:
-    """Seconds of judging: none by rule; by a model of this process as if it were like the player;
-    None where it is not known.
-    """
+    """Seconds of judging: 0 by rule, by a local model as if like the player, else None."""
     model = getattr(judge, "model", None)
     if isinstance(model, Endpoint) or judge.kind in ("peers", "panel"):
         return None

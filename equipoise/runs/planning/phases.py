@@ -56,10 +56,9 @@ class PhaseMemory:
 def phases(
     config: RunConfig, prompt: float, *, accelerator: bool, sizes: Sizes = describe
 ) -> list[PhaseMemory]:
-    """The memory of each phase.
+    """The memory of each phase, at `prompt` tokens a prompt.
 
-    `prompt`: tokens of a prompt; `accelerator`: whether devices that are `auto` are accelerators.
-    Raises ModelError for models that are not there.
+    `accelerator`: devices that are `auto` are accelerators. Raises ModelError for missing models.
     """
     estimate = _Estimate(config, prompt, accelerator, sizes)
     return [*estimate.play(), *estimate.judge(), *estimate.learn()]
@@ -157,9 +156,7 @@ class _Estimate:
         return training_bytes(player, trainer, self._size(player), shape, None, kind)
 
     def _standing(self, name: str, player: Local) -> float:
-        """Bytes that a learner keeps in memory between its updates, beside a model that plays:
-        gradients and moments, reference, critic.
-        """
+        """Bytes of a learner between updates: gradients, moments, reference, critic."""
         if not player.learns or self._config.learner_of(name).needs != "episodes":
             return 0.0
         size, trainer = self._size(player), self._trainer(name, player)

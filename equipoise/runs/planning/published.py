@@ -97,10 +97,9 @@ class PublishedComparison:
 
 
 def compare_with_published(recipe: str | Path) -> PublishedComparison | None:
-    """The recipe beside the paper that it is of; None where its file names none.
+    """The recipe beside its paper; None where its file names none.
 
-    Raises ConfigError for a faulty block, a setting that there is not, and a difference without a
-    reason.
+    Raises ConfigError for a faulty block, an unknown setting, and a difference without a reason.
     """
     values = recipe_loader.read_with_published(recipe)
     block = values.pop("published", None)
@@ -148,9 +147,8 @@ def _compare_element(
 
 
 def setting(settings: Mapping[str, Any], path: str, place: str) -> Any:
-    """The value of one setting, its default where the recipe leaves it out.
+    """The value of one setting, or its default; the rest may still lack what a user must give.
 
-    What the recipe requires of its user need not be there yet, so that the whole is not built.
     Raises ConfigError, which begins with `place`, for an unknown key.
     """
     first, *rest = path.split(".")

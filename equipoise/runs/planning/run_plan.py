@@ -34,11 +34,7 @@ FEW_STEPS = 50  # optimizer steps below which a language model hardly moves
 
 @dataclass(frozen=True)
 class RunCounts:
-    """Upper bounds of a run's work.
-
-    `answers` are moves of players, in training and when measuring;
-    `opponent_log_probabilities_at_most` are answers that a loss scores under opponents.
-    """
+    """Upper bounds of a run's work; `answers` are in training and when measuring."""
 
     generations: int
     players: int
@@ -59,11 +55,9 @@ class RunCounts:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The plan of a run.
+    """The plan of a run; `counts` leave out the named `sets`.
 
-    `costs`: one for each group of learners that cost the same; `notes` say what had to be assumed;
-    `phases` is the memory of each phase on each device; `sets` are the named sets that are
-    measured, which `counts` leave out.
+    `costs`: one for each group of learners that cost the same; `notes` say what had to be assumed.
     """
 
     config: RunConfig
@@ -87,8 +81,7 @@ class RunPlan:
 def plan(config: RunConfig) -> RunPlan:
     """Plan a run of this configuration, with an estimate of memory and time on this machine.
 
-    Nothing is sampled and no weights are loaded; a layer or two of each model, with random weights,
-    are timed. Raises what `check_run` raises.
+    A layer or two of each model, with random weights, are timed. Raises what `check_run` raises.
     """
     checked = check_run(config)
     config, split = checked.config, checked.split
@@ -130,8 +123,7 @@ def _products(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
 def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:
     """Warnings of runs so short that the learners hardly move.
 
-    A learner that keeps its optimizer warms up once; one that is trained anew in each generation
-    warms up a share of its steps.
+    A learner that keeps its optimizer warms up once; others warm up in each generation.
     """
     turns = expected_generations(config.turns, config.learning, config.generations)
     notes = []
@@ -265,9 +257,7 @@ def _teach(
 def _answer(
     config: RunConfig, opponents: Sequence[PlayerId], seatings: Seatings, totals: _Training
 ) -> None:
-    """Add the answers of opponents that sit in none of the matches: each takes all seats on every
-    prompt.
-    """
+    """Add the answers of opponents outside the matches: all seats on every prompt."""
     seated = {player for _, seats in seatings for player in seats.values()}
     prompts = {prompt.id: prompt for prompt, _ in seatings}
     for player in opponents:

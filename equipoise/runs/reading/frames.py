@@ -46,9 +46,8 @@ OWN = {"scores": "score", "win_rates": "win_rate", "judges": "judge"}
 def frame(columns: Mapping[str, str], rows: Iterable[Row]) -> Frame:
     """The rows as a data frame; what is missing is null.
 
-    Args: columns: name -> text, int, float or bool; further columns that rows have are numbers of
-    one type, and stand behind these in the order in which they first occur. Raises UserError where
-    neither pandas nor pyarrow is installed.
+    Args: columns: name -> text, int, float or bool; further columns are numbers, and stand behind
+    these in the order in which they first occur. Raises UserError without pandas and pyarrow.
     """
     if find_spec("pyarrow") is None:
         raise UserError(
@@ -93,9 +92,7 @@ def match_rows(run: RunDirectory, split: str | None, generation: int | None) -> 
 
 
 def judgement_rows(run: RunDirectory, split: str | None, generation: int | None) -> Iterator[Row]:
-    """One row a seat that a judge was asked about, with the score that is played for, what it is
-    above the others', and every other utility.
-    """
+    """Rows of a judged seat: score, margin over the others', every other utility."""
     texts = _prompt_texts(run.ledger)
     utility = run.settings.get("utility", "score")
     matches = {match.id: match for match in _matches(run.ledger, split, generation)}
@@ -146,9 +143,7 @@ def pair_rows(run: RunDirectory, generation: int | None) -> Iterator[Row]:
 
 
 def rating_rows(run: RunDirectory) -> Iterator[Row]:
-    """One row a rated player: by the training matches of a generation (`by` is "matches"), and by
-    the held-out pay-offs at a measurement (`by` is "league").
-    """
+    """Rows of rated players, `by` "matches" of a generation or "league" of a measurement."""
     for _, generation, _, facts, _ in run.ledger.stages("rate"):
         ages = _ages(run.ledger, generation)
         for rating in facts["ratings"]:
@@ -212,9 +207,7 @@ def _seat_columns(match: Match, seat: str, texts: Mapping[str, str]) -> Row:
 
 
 def _margin(match: Match, seat: str, scores: Mapping[str, float]) -> float | None:
-    """The seat's score less the mean score of the seats of other players; None where there is
-    none.
-    """
+    """Score less the mean of other players' seats; None where there is none."""
     own = match.seats[seat]
     others: Sequence[float] = [
         score for other, score in scores.items() if match.seats[other] != own
@@ -223,12 +216,10 @@ def _margin(match: Match, seat: str, scores: Mapping[str, float]) -> float | Non
 
 
 def measured_rows(ledger: Ledger) -> Iterator[Row]:
-    """One row for each learner at each measurement: `generation`, `player`, `name`, and every
-    number that was measured.
+    """One row for each learner at each measurement: `generation`, `player`, `name`, all numbers.
 
-    Facts that are kept for each player give the player's own; one with a 95 % interval has the
-    columns NAME, NAME_low, NAME_high and NAME_n (values behind it). Numbers on the whole generation
-    stand in the row of each of its learners.
+    Facts kept for each player give the player's own; one with a 95 % interval has the columns NAME,
+    NAME_low, NAME_high and NAME_n (values behind it); generations' numbers stand in every row.
     """
     for _, generation, _, facts, _ in ledger.stages("measure"):
         for name, age in facts.get("ages", {}).items():

@@ -1,6 +1,4 @@
-"""A run's measurements as pages show them: their history, the records beside them, measurements of
-other runs.
-"""
+"""A run's measurements as pages show them, with the records beside them and other runs'."""
 
 from __future__ import annotations
 
@@ -26,10 +24,7 @@ SAMPLE = 5_000  # matches that are read; some seconds where many judges vote
 def history(
     run: RunDirectory, beside: Mapping[str, Measurement[Measures]] | None = None
 ) -> History[Measures]:
-    """All measurements of the run; `beside` as `History` has it.
-
-    Raises RunError for a measurement that this version cannot read.
-    """
+    """All measurements; `beside` as in `History`. RunError for one of another version."""
     config, kind = run.config, measures_type(run)
     measured = run.ledger.stages("measure")
     schedule = config.schedule
@@ -72,10 +67,7 @@ def prompts(run: RunDirectory, ids: Collection[str]) -> dict[str, Prompt]:
 
 
 def sample(run: RunDirectory, most: int = SAMPLE) -> Sample:
-    """About `most` matches and their judgements.
-
-    Ids are hashes, so those below a bound are a random sample.
-    """
+    """About `most` matches with judgements, by ids (hashes) below a bound: a random sample."""
     total = run.ledger.counts()["matches"]
     # "g" is above every hexadecimal id.
     bound = "g" if total <= most else f"{int(most / total * 16**12):012x}"
@@ -94,11 +86,9 @@ def sample(run: RunDirectory, most: int = SAMPLE) -> Sample:
 def measurements_beside(
     run: RunDirectory, references: Sequence[str]
 ) -> dict[str, Measurement[Measures]]:
-    """Title -> the measurement of another run, for each of `references`: `RUN` for its newest one,
-    or `RUN@GENERATION`.
+    """Title -> measurement of another run, `RUN` for its newest one or `RUN@GENERATION`.
 
-    Raises RunError where the run's own page, or the other run, does not allow it, or where that
-    generation was not measured.
+    Raises RunError where either run does not allow it, or did not measure that generation.
     """
     if not references:
         return {}
@@ -121,10 +111,7 @@ def measurements_beside(
 
 
 def measurement_of(run: RunDirectory, generation: int | None = None) -> Measurement[Measures]:
-    """The run's measurement at that generation; None: its last one.
-
-    Raises RunError where there is none.
-    """
+    """The measurement at that generation, None: the last. Raises RunError without one."""
     measurements = {m.generation: m for m in history(run).measurements}
     if not measurements:
         raise RunError(
@@ -145,8 +132,8 @@ def at_generation(
 ) -> tuple[Path, int | None]:
     """The folder and the generation of `RUN` or `RUN@3`, None where none is named.
 
-    Args: generation: what the option `option` says, None where it is not given. A folder whose own
-    name ends in @3 is taken as it is. Raises ConfigError where both name a generation.
+    Args: generation: what the option `option` says. A folder whose own name ends in @3 is taken as
+    it is. Raises ConfigError where both name a generation.
     """
     folder, at, number = text.rpartition("@")
     if not at or not number.isdecimal() or Path(text).is_dir():
@@ -159,9 +146,7 @@ def at_generation(
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
-    """Names of runs for a table: their folders' names, or whole paths where two different ones have
-    the same name.
-    """
+    """Names of runs' folders, or whole paths where different ones share a name."""
     paths = {folder: folder.resolve() for folder in folders}
     names = []
     for folder in folders:

@@ -1,6 +1,4 @@
-"""Recorded matches as the report shows them: cards for its match browser, spread evenly over
-generations and splits; a table of match-ups; the tokens that were spent.
-"""
+"""Matches as the report shows them: spread-out cards, a table of match-ups, tokens spent."""
 
 from __future__ import annotations
 
@@ -23,9 +21,7 @@ CARDS = 400  # matches shown, unless a caller wants fewer
 def match_cards(
     run: RunDirectory, history: History[Measures], stages: Sequence[StageRecord], most: int = CARDS
 ) -> tuple[list[MatchCard], str]:
-    """About `most` matches, and what a reader is warned of before they are shown; "" where there is
-    nothing to warn of.
-    """
+    """About `most` matches, and a warning to readers before they are shown, or ""."""
     matches = _sample_matches(run, most)
     asked_prompts = prompts(run, {match.prompt for match in matches})
     judgements = _judgements(run, stages, matches)
@@ -85,9 +81,7 @@ def _judges(run: RunDirectory, stages: Sequence[StageRecord]) -> list[str]:
 
 
 def _card(match: Match, judgements: Sequence[Judgement], utility: str, unjudged: str) -> MatchCard:
-    """The match with the first judge's scores, and beside each answer what else it and the other
-    judges gave; `unjudged` says why there are no judgements.
-    """
+    """A match with the first judge's scores; other numbers beside each answer."""
     answers = tuple(
         CardAnswer(
             str(match.seats[turn.seat]),
@@ -139,9 +133,7 @@ def match_up_table(
 
 
 def _results(match: Match, judgement: Judgement | None, utility: str) -> Iterator[Meeting]:
-    """One result for each two players of a match: the mean over their seats, of those that were
-    judged.
-    """
+    """Mean judged result over the seats of each two players of a match."""
     scores: Mapping[str, float] = {} if judgement is None else judgement.by_seat(utility)
     seats = sorted(match.seats.items(), key=lambda seat: seat[1])
     values: dict[tuple[str, str], list[float | None]] = defaultdict(list)
@@ -155,8 +147,7 @@ def _results(match: Match, judgement: Judgement | None, utility: str) -> Iterato
 
 
 def tokens(sample: Sample, meeting_game: str) -> list[Tokens]:
-    """Tokens by player name, and by the name of every other judge that read; scaled to the whole
-    run.
+    """Tokens by player and by other judge, scaled to the whole run.
 
     Matches of the game `meeting_game` repeat recorded answers, which cost nothing again.
     """

@@ -1,8 +1,4 @@
-"""The page of a run's report, and its numbers that matter, from the run's records.
-
-Matches and judgements are read from a random sample where a run holds many, so that the report of a
-long run takes seconds; the page says so. Everything else was counted when its stage ended.
-"""
+"""The page of a run's report and its headlines; of long runs' matches a random sample."""
 
 from __future__ import annotations
 
@@ -64,9 +60,8 @@ def page(
     """Everything that the report shows of `run`, finished or not.
 
     Args: cards: matches in the browser; sample: matches read for the sections on who met and judged
-    whom; beside: measurements of other runs, by the titles that they get.
-
-    Raises RunError for a measurement that this version cannot read.
+    whom; beside: measurements of other runs, by title. Raises RunError for a measurement that this
+    version cannot read.
     """
     measured, kind = history(run, beside), measures_type(run)
     recorded = records(run, sample)
@@ -143,9 +138,7 @@ def _selection(run: RunDirectory) -> Iterator[Section]:
 def _training(
     run: RunDirectory, measured: History[Measures], recorded: Records, size: SampleSize
 ) -> Iterator[Section]:
-    """Sections that compare players that play alike in training; in different roles no table
-    compares them.
-    """
+    """Sections that compare players in training, where they play alike."""
     config = run.config
     names = list(config.players)
     if len(names) < 2 or not config.game.symmetric:
@@ -200,9 +193,7 @@ def _durations(run: RunDirectory) -> Iterator[Duration]:
 
 
 def training_curves(run: RunDirectory) -> Iterator[Series]:
-    """Loss and margin over all optimizer steps, generation after generation; of policy gradients
-    what they log.
-    """
+    """Loss and margin over all steps, or policy gradients' own numbers."""
     lines = [line for line in run.metrics() if "/learn/" in line["stage"]]
     for learner in run.config.learning:
         own = [line for line in lines if line["stage"].endswith(f"/learn/{learner}")]
@@ -214,9 +205,7 @@ def training_curves(run: RunDirectory) -> Iterator[Series]:
 
 
 def hand_over_rows(run: RunDirectory) -> list[tuple[str, ...]]:
-    """A row for each trained player: how far it is from what was trained, or why they were not
-    compared, and how much of what was learned it plays.
-    """
+    """Rows of trained players: distance from what was trained, or why unknown; share played."""
     compared = (
         (birth.player, birth.facts)
         for birth in run.ledger.players()
@@ -251,9 +240,7 @@ def _curves_by_generation(learner: str, lines: Sequence[Line]) -> Iterator[Serie
 
 
 def _whole_curves(learner: str, lines: Sequence[Line]) -> Iterator[Series]:
-    """Of a learner that counts its steps through all generations: one curve, for each of them is a
-    few steps only.
-    """
+    """One curve over all generations, of a learner that counts its few steps through."""
     for name in CONTINUED:
         part = [line for line in lines if name in line]
         x = tuple(line.get("step", i + 1) for i, line in enumerate(part))

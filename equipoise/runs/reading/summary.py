@@ -1,6 +1,4 @@
-"""A run in brief, from its records alone, while it is running too: the facts of `equipoise status`,
-a line, and a small table for notebooks.
-"""
+"""A run in brief, from its records, while it is running too: `status`, a line, a small table."""
 
 from __future__ import annotations
 
@@ -116,11 +114,7 @@ def _shown(folder: Path) -> str:
 
 
 def progress(run: RunDirectory) -> dict[str, Any]:
-    """Progress of the run, what was used and spent, the time of its stages, and its last
-    measurement; as plain JSON values, under the report's names.
-
-    `headlines` are the report's; `measured` are all numbers of the last measurement.
-    """
+    """Progress, spending, times and the last measurement, as plain JSON values."""
     stages = run.ledger.stages()
     last = history(run).last
     generation = None if last is None else last.generation

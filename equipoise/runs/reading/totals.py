@@ -13,9 +13,7 @@ from equipoise.runs.ledger import MEETING, FinishedStage
 
 @dataclass
 class StageTime:
-    """The seconds of all stages of one name: those of `parts`, the stages inside it, and its
-    own.
-    """
+    """Seconds of all stages of one name; `parts` are the stages inside it."""
 
     stage: str
     own: float = 0.0

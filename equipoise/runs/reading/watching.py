@@ -1,6 +1,4 @@
-"""A run under way, from its records alone: where it is, how fast, how long yet. It is read when it
-has changed, and not more often.
-"""
+"""A run under way, from its records, read again when it has changed: place, pace, time left."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ class Watched:
         return {name: value for name, value in rates.items() if value > 0}
 
     def report(self) -> str:
-        """The report, as one HTML page; made anew where the run has changed, and where making it
-        takes a small part of the time.
-        """
+        """The report as HTML, made anew if the run changed and that takes little of the time."""
         state = self._state()
         if self._html is not None and (
             self._html[0] == state or time.monotonic() < self._rest_until
@@ -108,10 +104,9 @@ LAST = 4  # matches that are shown
 class LiveRun:
     """The state of a run under way.
 
-    `stage` and `generation` are of what was finished last; `under_way` is the key of a stage that
-    has logged metrics since, "" where none has. `seconds_left` is at the pace of the finished
-    generations, None before the first. `curves`: name -> (generation, value) as they were measured.
-    `spent`: account -> calls, tokens, money.
+    `stage` and `generation` were finished last; `under_way` is the key of a stage that has logged
+    metrics since, or "". `seconds_left` is None before the first whole generation. `curves`: name
+    -> (generation, value). `spent`: account -> calls, tokens, money.
     """
 
     name: str
@@ -156,8 +151,7 @@ def live(run: RunDirectory) -> LiveRun:
 def _seconds_left(stages: Sequence[FinishedStage], generations: int) -> float | None:
     """Seconds at the mean pace of the whole generations, less what the one under way has taken.
 
-    A generation is whole when one after it has begun; the last measurement counts with the
-    generation before it.
+    A generation is whole when one after it has begun; the last measurement belongs to it.
     """
     seconds: dict[int, float] = {}
     for stage in stages:
