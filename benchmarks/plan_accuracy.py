@@ -57,12 +57,12 @@ CHILD = """
 import sys
 from pathlib import Path
 from benchmarks.plan_accuracy import Stages
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.play_out import play_out
 stages = Stages()
 folder, *settings = sys.argv[1:]
-config = recipes.load("quickstart", settings)
+config = recipe_loader.load("quickstart", settings)
 with RunDirectory.create(config, Path(folder)) as run:
     play_out(run, stages)
 stages.write()

@@ -18,7 +18,7 @@ from small import SMALL, settings
 FIRST = """
 from pathlib import Path
 from equipoise.errors import Stopped
-from equipoise.runs import recipes
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent
 from equipoise.runs.play_out import play_out
@@ -29,7 +29,7 @@ class Stop(Silent):
             raise KeyboardInterrupt
 
 settings = ["generations=3", "report_to=[{kind}]"]
-config = recipes.load("rock_paper_scissors", settings)
+config = recipe_loader.load("rock_paper_scissors", settings)
 with RunDirectory.create(config, Path("run")) as run:
     try:
         play_out(run, Stop())
