@@ -161,7 +161,6 @@ class Panel(Judge):
         return self.judgement(match, scores or None, "; ".join(reasons), votes)
 
     def _average(self, seat: str, match: Match, member_scores: Sequence[Scores]) -> float | None:
-        """The mean or median over the members that scored the seat."""
         values = [scores[seat] for scores in member_scores if seat in scores]
         if len(values) < self.at_least:
             return None

@@ -160,7 +160,6 @@ def _is_whole(verdict: PlacedVerdict[V], text: str) -> bool:
 def _is_inside(
     verdict: PlacedVerdict[V], objects: Sequence[PlacedVerdict[V]], starts: Sequence[int]
 ) -> bool:
-    """True if a verdict stands within one of the objects, which begin at `starts`."""
     last = bisect_right(starts, verdict.start) - 1
     return last >= 0 and verdict.end <= objects[last].end
 
@@ -169,7 +168,6 @@ def _is_inside(
 
 
 def _find_in_objects(text: str, form: VerdictForm[V]) -> Iterator[PlacedVerdict[V]]:
-    """The verdict of each outermost object in the text that has one."""
     position = 0
     for start, (end, values) in sorted(_objects(text, form).items()):
         if start >= position:

@@ -216,7 +216,6 @@ class PolicyTrainer(SampledPolicy):
         return numbers | {"grad_norm": norms[0]}
 
     def _backward(self, batch: RolloutBatch) -> dict[str, torch.Tensor]:
-        """Add up the gradients of this process's part of a step; returns its numbers."""
         self.forward.enable_checkpointing()
         settings = self.settings
         length = self.player.max_new_tokens if settings.over == "constant" else None

@@ -137,7 +137,6 @@ class SampledPolicy(ABC):
 
     @torch.no_grad()
     def _take_up(self, weights: Mapping[str, torch.Tensor], probe: Probe) -> None:
-        """Go on with these weights."""
         for name, weight in self.policy.trained_parameters().items():
             weight.copy_(distribute_like(weight, weights[name]))
         self.probe = [(list(prompt), list(answer)) for prompt, answer in probe]

@@ -85,8 +85,6 @@ def orders(file: Path) -> Iterator[tuple[int, str]]:
 def _carry_out(
     folder: Path, kind: str, resources: Resources, answers: TextIO | None
 ) -> dict[str, float]:
-    """The learner's result for this order; its lines of metrics go into `answers`."""
-
     def log(line: dict[str, Any]) -> None:
         if answers is not None:
             answers.write(json.dumps({"log": line}) + "\n")

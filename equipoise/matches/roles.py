@@ -114,7 +114,6 @@ class Roles(Schedule):
     def _choose_text(
         self, prompt: Prompt, match_context: MatchContext, dice: np.random.Generator
     ) -> Prompt:
-        """The prompt to be rewritten, or one whose text is given."""
         draw, place = dice.random(2)
         texts = match_context.successful_texts
         if draw < self.raw:

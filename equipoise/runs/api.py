@@ -131,5 +131,4 @@ def _command(recipe: library.Recipe, settings: library.Overrides, folder: Path) 
 
 
 def _folder(recipe: library.Recipe, name: str) -> Path:
-    """The default folder of a run."""
     return Path("runs") / (name if isinstance(recipe, Mapping) else Path(recipe).stem)

@@ -94,7 +94,6 @@ def _schedule(value: Any) -> Schedule | None:
 
 
 def _numeric(part: str, kind: Any) -> set[str]:
-    """The names of this kind's settings that are a single number."""
     room = ROOMS["loss" if part == "loss" else "learner"]
     path = room.known_kinds().get(str(kind), str(kind))
     if ":" not in path:

@@ -136,7 +136,6 @@ def _train(
     config: RunConfig,
     monitor: Monitor,
 ) -> Path:
-    """The folder of `model`, trained on the traces at the learner's own length."""
     learner = config.players[config.learning[0]]
     return fine_tune(
         model,
@@ -309,7 +308,6 @@ class TeacherMatches:
         return utilities if self._config.utility in utilities else None
 
     def _turns(self, match: Match) -> list[Turn]:
-        """The teacher's."""
         role = self._config.game.role
         return [turn for turn in match.turns if role(turn.seat) == self._role]
 

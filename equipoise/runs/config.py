@@ -142,7 +142,6 @@ class RunConfig(Settings):
 
     @property
     def _trainer_kind(self) -> str:
-        """The learner's kind, for messages."""
         return "none" if self.learner is None else self.learner.kind
 
     @property
@@ -363,7 +362,6 @@ class RunConfig(Settings):
                 )
 
     def _check_rounding(self) -> None:
-        """Raises ValueError where an adapter's learner rounds whole weights."""
         for name in self.learning:
             rounds = self.learner_of(name).carried_precision() == "bf16_weights"
             if rounds and getattr(self.players[name], "lora", None) is not None:
@@ -373,7 +371,6 @@ class RunConfig(Settings):
                 )
 
     def _check_rewards(self) -> None:
-        """Raises ValueError for settings about rewards where nobody learns from them."""
         rewarded = [name for name in self.learning if self.learner_of(name).needs == "episodes"]
         if self.shaping and not rewarded:
             raise ValueError(

@@ -82,7 +82,6 @@ def _addresses(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Every mapping in plain values, at whatever depth."""
     if isinstance(value, Mapping):
         yield value
         for inner in value.values():
@@ -184,7 +183,6 @@ def read_parts(ledger: Ledger) -> dict[str, dict[str, Any]]:
 
 
 def _parts(value: Any) -> Iterator[Component]:
-    """Every component in a configuration, at whatever depth."""
     if isinstance(value, Component):
         yield value
     if isinstance(value, Mapping):

@@ -170,7 +170,6 @@ def _table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
 
 
 def _generations(folder: Path) -> list[Path]:
-    """The folders of weights and of states of training."""
     players = folder / "players"
     places = [*players.glob("*/[0-9]*"), *players.glob("*/.state/[0-9]*")]
     return sorted(place for place in places if place.name.isdigit())

@@ -148,7 +148,9 @@ class RunDirectory:
                 run.notes = checked.notes
                 yield run
         except UserError:
-            if _is_empty(folder):
+            with Ledger.open(folder / LEDGER) as ledger:
+                has_begun = ledger.has_begun()
+            if not has_begun:
                 shutil.rmtree(folder)
             raise
 
@@ -333,12 +335,6 @@ def is_running(folder: Path) -> bool:
     except BlockingIOError:
         return True
     return False
-
-
-def _is_empty(folder: Path) -> bool:
-    """True if nothing was played or paid for in the run."""
-    with Ledger.open(folder / LEDGER) as ledger:
-        return not ledger.has_begun()
 
 
 def ledger_elsewhere(config: RunConfig, folder: Path) -> Path | None:

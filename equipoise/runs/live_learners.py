@@ -146,7 +146,6 @@ class LiveLearners:
         return trainer
 
     def _new(self, name: str) -> SampledPolicy:
-        """A trainer at generation 0."""
         from equipoise.learners.policy_trainer import PolicyTrainer
         from equipoise.learners.remote_policy_trainer import RemotePolicyTrainer
 
@@ -198,7 +197,6 @@ class LiveLearners:
         return self._players / name / ".state"
 
     def _saved_generations(self, name: str) -> list[int]:
-        """The generations whose state is on disk, oldest first."""
         folders = self._states(name).glob("[0-9]*")
         return sorted(int(folder.name) for folder in folders)
 

@@ -68,7 +68,6 @@ def _cores_and_memory() -> str:
 
 
 def _this_folder() -> str:
-    """Raises RunError where the current folder cannot be written."""
     check_writable(Path())
     finding = f"{Path.cwd()} can be written"
     if kind := network_disk(Path()):

@@ -38,7 +38,6 @@ class Memory:
         return self._terms
 
     def _texts(self, t: int, roles: set[str]) -> dict[str, list[str]]:
-        """role -> what its moves in generation t's training matches said."""
         texts: dict[str, list[str]] = {role: [] for role in roles}
         for match in self._ledger.matches("train", t):
             for turn in match.turns:

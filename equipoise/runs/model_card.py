@@ -163,7 +163,6 @@ def _metadata(
 
 
 def _method(run: RunDirectory, player: PlayerId) -> list[str]:
-    """The kinds of the learner and of the loss that it minimises."""
     trainer = run.config.learner_of(player.name)
     by_loss = trainer.by_loss and trainer.needs in ("pairs", "game")
     loss = run.config.loss if by_loss else None
@@ -237,15 +236,11 @@ def _facts(
     for birth in run.ledger.players():
         if birth.player == player:
             yield "trained from", f"{birth.parent} by the learner `{birth.learner}`"
-    yield "loss", _loss(run, player)
+    learner, *loss = _method(run, player)
+    yield "loss", f"`{loss[0]}`" if loss else f"that of the learner `{learner}`"
     yield "game", f"`{config.game.kind}`"
     yield "judge", f"`{config.judge_of(player.name).kind}`"
     yield "data", ", ".join(f"`{name}`" for name in config.prompts.names)
-
-
-def _loss(run: RunDirectory, player: PlayerId) -> str:
-    learner, *loss = _method(run, player)
-    return f"`{loss[0]}`" if loss else f"that of the learner `{learner}`"
 
 
 def _headlines(player: PlayerId, measured: History[Measures]) -> Iterator[Headline]:
@@ -265,7 +260,6 @@ def _settings(run: RunDirectory, player: PlayerId) -> str:
 
 
 def _command(run: RunDirectory) -> str:
-    """The command that made the run, as far as it is recorded."""
     recorded = run.ledger.meta("command")
     return without_folders(recorded) or "equipoise run config.yaml"
 

@@ -132,7 +132,6 @@ def _mentions_device(values: Any) -> bool:
 
 
 def _larger_budget(config: RunConfig, error: BudgetSpent) -> str:
-    """The options that raise the limit that was reached."""
     paths = _paid_by(config.model_dump(), error.account)
     return " ".join(f"-s {path}.budget.{error.limit}=…" for path in paths)
 

@@ -92,7 +92,6 @@ def _matches(run: RunDirectory, split: str, generation: int | None) -> list[Matc
 def _judge_again(
     directory: RunDirectory, judge: Judge, split: str, matches: Sequence[Match], monitor: Monitor
 ) -> list[Judgement]:
-    """The judge's judgement of each match, recorded as they come."""
     prompts = prompts_of(directory, {match.prompt for match in matches})
     judgements: list[Judgement] = []
     with OpenRun(directory, monitor) as run:
@@ -116,7 +115,6 @@ def _own_judge(run: RunDirectory, other: Judge, match: Match) -> str:
 def _mean_scores(
     matches: Sequence[Match], judgements: Sequence[Judgement], utility: str
 ) -> dict[str, float]:
-    """player -> mean score of its judged answers."""
     seats = {match.id: match.seats for match in matches}
     scores: dict[str, list[float]] = defaultdict(list)
     for judgement in judgements:

@@ -70,7 +70,6 @@ def rerate(
 
 
 def _by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Rerating:
-    """The ratings of every generation of a player that people voted on."""
     if judge not in ("", HUMAN):
         raise ConfigError(f"--of votes: people voted, not '{judge}'")
     votes = people_votes(run, ratings)
@@ -84,7 +83,6 @@ def _by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Reratin
 
 
 def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
-    """The players' ratings after each generation's matches."""
     duels_by_generation = _duels(run, judge)
     names = list(run.config.players)
     rated = []

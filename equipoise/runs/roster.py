@@ -119,7 +119,6 @@ class Roster:
             self._ages.append({name: ages[name] + (name in learning) for name in ages})
 
     def _turn_taken(self, t: int) -> TurnTaken:
-        """The learners of generation t, with their mean rewards where they have any."""
         names = self._turns[t]
         rewards = {}
         for name in names:

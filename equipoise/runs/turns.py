@@ -149,7 +149,6 @@ class BestResponse(Turns):
         return [(self.order[(t // self.most) % len(self.order)],) for t in range(generations)]
 
     def _has_settled(self, rewards: Sequence[float]) -> bool:
-        """True if rewards, newest first, have stopped rising."""
         late = rewards[: self.window]
         early = rewards[self.window : 2 * self.window]
         return len(early) == self.window and fmean(late) <= fmean(early) + self.gain

@@ -127,7 +127,6 @@ def check_whole(folder: Path) -> None:
 
 
 def _checked_files(folder: Path) -> Iterator[str]:
-    """The files that have checksums, as paths below the folder."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name not in UNCHECKED:
             yield path.relative_to(folder).as_posix()

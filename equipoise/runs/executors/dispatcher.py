@@ -133,7 +133,6 @@ def answer_here(requests: Sequence[MoveRequest], rows: int) -> list[list[Move]]:
 
 
 def _table(requests: Sequence[MoveRequest]) -> tuple[list[int], list[View], list[int]]:
-    """Of all rows: the number of its request, the view, the seed."""
     by = [n for n, request in enumerate(requests) for _ in request.views]
     views = concatenate(request.views for request in requests)
     return by, views, concatenate(request.seeds for request in requests)
@@ -212,10 +211,10 @@ class Dispatcher:
             return concatenate(judge.checked_judgements(part, prompts) for part in parts)
         context = judge.judge_context
         of_judge, game = Part.of(judge), Part.of(context.game)
-        units = [
-            Judged(of_judge, game, context.seed, list(part), _prompts_of(part, prompts))
-            for part in parts
-        ]
+        units: list[Judged] = []
+        for part in parts:
+            of_part = {match.prompt: prompts[match.prompt] for match in part}
+            units.append(Judged(of_judge, game, context.seed, list(part), of_part))
         return concatenate(self.pool.results(units))
 
     def trains(self, trainer: Learner) -> bool:
@@ -248,10 +247,4 @@ class RemoteTraining:
         return result_of(self._unit, self._future)
 
     def _has_ended(self, seconds: float) -> bool:
-        """Return True if it ends within so many seconds."""
         return bool(wait([self._future], seconds).done)
-
-
-def _prompts_of(matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> dict[str, Prompt]:
-    """The prompts of these matches."""
-    return {match.prompt: prompts[match.prompt] for match in matches}

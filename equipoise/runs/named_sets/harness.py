@@ -50,7 +50,6 @@ def measure_by_harness(
 def _measure(
     run: RunDirectory, player: PlayerId, harness: Harness, prepared: Prepared, model: HarnessModel
 ) -> list[BenchmarkResult]:
-    """The recorded results of a player, measured where there are none."""
     precision = (model.dtype, model.products, model.attention)
     settings = sorted(prepared.essentials.items())
     digest = record_id(prepared.source, settings, precision)[:12]
@@ -133,7 +132,6 @@ def _local(population: Population, player: PlayerId) -> Local:
 
 @contextmanager
 def _model(population: Population, player: PlayerId) -> Iterator[HarnessModel]:
-    """A generation as transformers and PEFT load it, with its own chat template."""
     settings = _local(population, player)
     weights = population.weights(player)
     base = resolve(settings.model)

@@ -48,7 +48,7 @@ def measure_set(
 
     Raises ConfigError for a player that cannot be asked, NoSignal where no answer could be scored.
     """
-    key = _result_key(run, benchmark, items)
+    key = record_id(benchmark.digest, run.config.seed, *map(to_json, items))[:16]
     stage = stage_key(name, player, key)
     facts = run.ledger.stage_facts(stage)
     if facts is not None:
@@ -69,7 +69,6 @@ def _measure(
     player: PlayerId,
     stage: str,
 ) -> BenchmarkResult:
-    """Ask, judge and score; what each item scored is recorded."""
     run.ledger.add_prompts([asked_prompt(item) for item in items], PART, player.generation)
     answers = _record_answers(run, name, benchmark, items, player)
     if benchmark.judge is None:
@@ -92,12 +91,6 @@ def _measure(
         reasons=dict(reasons),
         settings=benchmark.settings(),
     )
-
-
-def _result_key(run: OpenRun, benchmark: Benchmark, items: Sequence[Item]) -> str:
-    """A hash of everything that decides the result but the player."""
-    seed = run.config.seed
-    return record_id(benchmark.digest, seed, *map(to_json, items))[:16]
 
 
 # -- judging

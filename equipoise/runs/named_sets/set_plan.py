@@ -113,7 +113,6 @@ def _has_price(player: Player) -> bool:
 
 
 def _price(player: Player, tokens_in: float, tokens_out: float) -> float:
-    """About what one question costs."""
     assert isinstance(player, EndpointSettings) and player.prices is not None
     prices = player.prices
     return (tokens_in * prices.input + tokens_out * prices.output) / 1e6

@@ -63,7 +63,6 @@ def as_trained(config: RunConfig) -> dict[str, Any]:
 
 
 def _variations(sweep: Sweep) -> Iterator[dict[str, Any]]:
-    """Every combination of the values; the empty one where nothing is swept."""
     if isinstance(sweep, Mapping):
         values = {str(key): list(several) for key, several in sweep.items()}
     else:
@@ -112,7 +111,6 @@ def _value_text(value: Any) -> str:
 
 
 def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
-    """(name, settings) of the sets that one argument means."""
     if isinstance(given, Component | type) or not isinstance(given, str | Path | Mapping):
         given = recipe_loader.plain_values(given)
     if isinstance(given, Mapping):
@@ -126,7 +124,8 @@ def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
         return [(text.rpartition(":")[2], {"kind": text})]
     if text.endswith((".yaml", ".yml")) or text.lstrip().startswith("{"):
         return _by_name(recipe_loader.parse_mapping(text, "--on"))
-    return [(_file_name(text), {"kind": "prompts", "prompts": text})]
+    file_name = Path(text.partition("#")[0]).stem or text
+    return [(file_name, {"kind": "prompts", "prompts": text})]
 
 
 def _by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -143,8 +142,3 @@ def _by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 def _is_import_path(text: str) -> bool:
     module, colon, name = text.partition(":")
     return bool(colon) and name.isidentifier() and module.replace(".", "").isidentifier()
-
-
-def _file_name(text: str) -> str:
-    """The name of a file's set: that of the file without folder and suffix."""
-    return Path(text.partition("#")[0]).stem or text

@@ -403,7 +403,6 @@ def open_ballot(
 
 
 def _pool(ledger: Ledger, part: str, folder: Path) -> AnswerPool:
-    """The answers of the part, or of the first that has some to choose from."""
     for name in (part,) if part else VOTED_PARTS:
         pool = AnswerPool(name)
         pool.read(ledger)

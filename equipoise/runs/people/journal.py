@@ -70,7 +70,6 @@ class Journal(Generic[T]):
 
 
 def _whole(file: IO[bytes]) -> int:
-    """The place where the last whole line ends."""
     end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - 4096)
@@ -252,7 +251,6 @@ def adopt(folder: Path, ledger: Ledger, utility: str) -> None:
 
 
 def _adopt_matches(folder: Path, ledger: Ledger) -> None:
-    """Record the matches that people played, with their prompts and judgements."""
     played = played_matches(folder).read()
     known = ledger.recorded_ids("matches", [each.match.id for each in played])
     new = [each for each in played if each.match.id not in known]

@@ -113,7 +113,6 @@ class PlayServer:
         return judgement
 
     def _opponents(self, prompt: Prompt, dice: int) -> dict[str, PlayerId]:
-        """The players of all seats but the person's."""
         others = [seat for seat in self.game.seats_for(prompt) if seat != self.seat]
         given = dict(each.split("=", 1) for each in self._against if "=" in each)
         every = [each for each in self._against if "=" not in each]
@@ -288,7 +287,6 @@ class HumanMatch:
         return None
 
     def _go_on(self) -> None:
-        """Have the players move until the person is asked."""
         while self._match.asks:
             self._play()
             if self._waiting() is not None:

@@ -205,7 +205,6 @@ def _judge_row(beside: JudgeBesidePeople) -> JudgeRow:
 
 
 def _reasons(run: RunDirectory, votes: Sequence[HumanVote]) -> list[ReasonRow]:
-    """The newest reasons that people gave."""
     given = [vote for vote in votes if vote.reason][-MOST_REASONS:]
     refs = {ref.match for vote in given for ref in (vote.left, vote.right)}
     matches = run.ledger.matches_of(refs)

@@ -79,7 +79,6 @@ def _measuring_judges(config: RunConfig) -> dict[str, Judge]:
 
 
 def _faults_of_parts(config: RunConfig) -> Iterator[str]:
-    """Faults of the parts, alone and with each other."""
     for place, player in players_in(config.model_copy(), ""):
         for fault in player.faults():
             yield f"{place}: {fault}"
@@ -110,7 +109,6 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
 
 
 def _faults_of_sets(config: RunConfig) -> Iterator[str]:
-    """Faults that keep the named sets from being measured: their data, their judges."""
     try:
         check_sets(config, config.evaluate.sets)
     except UserError as error:

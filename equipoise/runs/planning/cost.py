@@ -166,7 +166,6 @@ def prompt_tokens(player: Local, prompts: Sequence[Prompt]) -> float:
 
 
 def _sample(prompts: Sequence[Prompt], seed: int) -> list[Prompt]:
-    """A sample of the prompts, whose tokens are counted."""
     dice = seeds.generator(seed, "plan")
     chosen = dice.permutation(len(prompts))[:SAMPLE].tolist()
     return [prompts[i] for i in chosen]
@@ -293,7 +292,6 @@ def _seconds(
     shape: WorkShape,
     trial: Trial | None,
 ) -> dict[str, float | None]:
-    """The seconds of sampling, of scoring by opponents, of training and of judging."""
     if trial is None:
         names = ("sampling", "scoring", "training", "judging")
         return {f"{name}_seconds": None for name in names}

@@ -158,7 +158,6 @@ def setting(settings: Mapping[str, Any], path: str, place: str) -> Any:
 
 
 def _of(model: type[BaseModel], values: Mapping[str, Any], keys: list[str], place: str) -> Any:
-    """The value below these keys, in the settings of a class."""
     first, *rest = keys
     if first not in model.model_fields:
         hint = nearest(first, list(model.model_fields))

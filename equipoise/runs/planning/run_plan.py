@@ -104,7 +104,6 @@ def plan(config: RunConfig) -> RunPlan:
 
 
 def _phases(config: RunConfig, estimates: Sequence[CostEstimate]) -> tuple[PhaseMemory, ...]:
-    """The memory of each phase, where language models learn here."""
     if not estimates:
         return ()
     prompt = max(estimate.mean_prompt_tokens for estimate in estimates)
@@ -113,7 +112,6 @@ def _phases(config: RunConfig, estimates: Sequence[CostEstimate]) -> tuple[Phase
 
 
 def _products(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
-    """A note on the multiplication of float32, where a model is on an accelerator."""
     from equipoise.models.device import explain_device
 
     accelerated = any(estimate.device != "cpu" for estimate in estimates)
@@ -197,7 +195,6 @@ class _Training:
 
 
 def _train(config: RunConfig, split: PromptSplit) -> _Training:
-    """The work of playing and learning, over all generations."""
     totals = _Training()
     others = _others(config)
     rosters = expected_generations(config.turns, config.learning, config.generations)
@@ -233,7 +230,6 @@ def _teach(
     t: int,
     totals: _Training,
 ) -> None:
-    """Add the work of one learner's turn."""
     trainer = config.learner_at(learner.name, t)
     loss = config.loss_at(t)
     pairs = len(prompts)
@@ -288,7 +284,6 @@ def _episodes(config: RunConfig, trainer: Learner, learner: PlayerId, seatings: 
 
 
 def _measure(config: RunConfig, split: PromptSplit) -> Workload:
-    """The work of all evaluations."""
     rosters = expected_generations(config.turns, config.learning, config.generations)
     measured = [
         learners
@@ -309,12 +304,10 @@ def _measure(config: RunConfig, split: PromptSplit) -> Workload:
 
 
 def _others(config: RunConfig) -> list[PlayerId]:
-    """The players that do not learn."""
     return [PlayerId(name) for name, player in config.players.items() if not player.learns]
 
 
 def _past(learner: PlayerId) -> list[PlayerId]:
-    """Its generations before this one, newest first."""
     ages = range(learner.generation - 1, -1, -1)
     return [PlayerId(learner.name, age) for age in ages]
 

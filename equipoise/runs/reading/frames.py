@@ -187,13 +187,11 @@ def _matches(ledger: Ledger, split: str | None, generation: int | None) -> Itera
 
 
 def _prompt_texts(ledger: Ledger) -> dict[str, str]:
-    """Prompt id -> the text of its last message."""
     prompts = ledger.records(Prompt, "SELECT record FROM prompts")
     return {prompt.id: prompt.messages[-1].content for prompt in prompts if prompt.messages}
 
 
 def _seat_columns(match: Match, seat: str, texts: Mapping[str, str]) -> Row:
-    """The columns that matches and judgements share."""
     return {
         "match": match.id,
         "generation": match.generation,

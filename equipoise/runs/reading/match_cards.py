@@ -175,7 +175,6 @@ def _playing(sample: Sample, meeting_game: str) -> dict[str, list[int]]:
 
 
 def _judging(sample: Sample) -> dict[str, int]:
-    """Judge -> the tokens of its readings."""
     counts: dict[str, int] = defaultdict(int)
     for judgement in sample.judgements:
         for vote in judgement.votes:

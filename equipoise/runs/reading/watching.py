@@ -182,7 +182,6 @@ def _under_way(folder: Path, done: Collection[str]) -> str:
 
 
 def _curves(measured: Sequence[FinishedStage]) -> dict[str, list[tuple[int, float]]]:
-    """Each watched number over the measured generations, in order."""
     curves: dict[str, list[tuple[int, float]]] = {}
     for stage in measured:
         for name, value in Measures.read(stage.facts).watched().items():
