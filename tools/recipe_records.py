@@ -57,7 +57,7 @@ def make(folder: Path, names: Sequence[str], rows_folder: Path = ROWS) -> list[s
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     failed = []
-    for name in names or sorted(set(test_recipes.recipes.packaged()) - {SERVED}):
+    for name in names or sorted(set(test_recipes.recipe_loader.recipe_descriptions()) - {SERVED}):
         run = (folder / name).resolve()
         if (run / "report.html").exists():
             continue

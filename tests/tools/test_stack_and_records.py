@@ -1,5 +1,6 @@
 """Tools of the makers: the depth of stacks, the records of recipes."""
 
+import re
 import sqlite3
 import sys
 from contextlib import closing
@@ -15,6 +16,9 @@ def test_the_stacks_of_a_quickstart_are_printed(capsys):
     printed = capsys.readouterr().out.splitlines()
     figures = [line for line in printed if not line.startswith(" ")]
     assert [line.partition(":")[0] for line in figures] == ["loss", "forward pass", "curve"]
+    for line in figures:
+        depth, most = map(int, re.findall(r"\d+", line))
+        assert depth <= most, line
     assert "    runs/loop.py:generation" in printed
 
 
