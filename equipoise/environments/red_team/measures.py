@@ -1,4 +1,4 @@
-"""What is measured of adversary and defender, and how it is shown."""
+"""Measures of adversary and defender, and their sections of the report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RawAndRewritten(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AttackDiversity(msgspec.Struct, frozen=True):
-    """How diverse the held-out attacks are, as `payoffs.diversity` defines it.
+    """Diversity of the held-out attacks, as `payoffs.diversity` defines it.
 
     `distinct` is the share of different texts.
     """
@@ -175,7 +175,7 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def rows(cls, history: History[Self]) -> list[Quantity]:
-        """Where the adversary alone learns, its success is better high."""
+        """The quantities; where the adversary alone learns, its success is better high."""
         if history.learners != (history.roles.get(ADVERSARY),):
             return list(cls.quantities)
         return [

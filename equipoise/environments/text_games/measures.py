@@ -1,4 +1,4 @@
-"""What is measured exactly in a small game of many turns, and how it is shown."""
+"""Exact measures of a small game of many turns, and their sections of the report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNIFORM = Quantity(title="NashConv of uniform play", read="uniform", digits=4, s
 
 
 class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
-    """How exploitable each newest learner is when it sits in every seat, in the game's units and
+    """Exploitability of each newest learner when it sits in every seat, in the game's units and
     without sampling error.
 
     `nash_conv` is that of the newest generation, `average` that of all measured generations, each
