@@ -27,16 +27,10 @@ def on(path: object, *further: str) -> list[str]:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        (
-            "generatons=3",
-            ["-s generatons=3", "unknown key 'generatons'", "did you mean 'generations'?"],
-        ),
-        (
-            "policy.temperatur=1",
-            ["players.policy", "unknown key 'temperatur'", "did you mean 'temperature'?"],
-        ),
-        ("loss=mpno", ["loss", "unknown kind 'mpno'", "did you mean 'mnpo'?"]),
-        ("loss={kind: dpo, eta: 1}", ["loss", "unknown key 'eta'"]),
+        ("generatons=3", ["-s generatons=3", "'generatons'", "'generations'"]),
+        ("policy.temperatur=1", ["players.policy", "'temperatur'", "'temperature'"]),
+        ("loss=mpno", ["loss", "'mpno'", "'mnpo'"]),
+        ("loss={kind: dpo, eta: 1}", ["loss", "'eta'"]),
         ("learner.learning_rate=1/3", ["learner", "learning_rate", "number", "'1/3'"]),
         ("generations=-1", ["generations", "greater than or equal to 0"]),
         ("judge=my_module.MyJudge", ["judge", "'my_module:MyJudge'"]),
@@ -64,12 +58,12 @@ def test_an_unread_setting_in_a_file_is_named_with_the_file(command, tmp_path):
     recipe.write_text("extends: quickstart\nloss:\n  history_weights: [0.25, 0.75]\n")
     done = command("run", recipe)
     assert done.code == 2
-    assert "mine.yaml: loss: unknown key 'history_weights'" in done.err and "'weights'" in done.err
+    assert all(word in done.err for word in ("mine.yaml: loss", "'history_weights'", "'weights'"))
 
 
 def test_a_choice_that_there_is_not(command):
     done = command("vote", "run", "--part", "nothing")
-    assert done.code == 2 and "'nothing' is not one of 'held_out'," in done.err
+    assert done.code == 2 and "'nothing'" in done.err and "'held_out'" in done.err
     assert "Value error" not in done.err
 
 
@@ -99,8 +93,8 @@ def test_a_recipe_that_cannot_be_read(command, tmp_path, text, words):
 def test_a_required_setting(command):
     done = command("run", "mnpo")
     assert done.code == 2
-    assert "prompts.path: is required; set it with -s prompts.path=" in done.err
-    assert "players.policy.model: is required" in done.err
+    assert "prompts.path: " in done.err and "-s prompts.path=" in done.err
+    assert "players.policy.model: " in done.err
 
 
 @pytest.mark.parametrize(
@@ -110,7 +104,7 @@ def test_a_required_setting(command):
         ([], ["prompts.jsonl", "empty"]),
         ([*QUESTIONS, "{oops"], ["prompts.jsonl", "41"]),
         ([*QUESTIONS, {"topic": "?"}], ["prompts.jsonl", "41"]),
-        (QUESTIONS[:1], ["too few prompts", "at least 2, and 1 are there"]),
+        (QUESTIONS[:1], ["prompts", "at least 2", "1 are"]),
         ([{"prompt": q["prompt"]} for q in QUESTIONS], ["exact", "answer", "max_unjudged"]),
     ],
     ids=[
@@ -177,7 +171,7 @@ def test_every_pair_a_tie(command, tmp_path):
         "run",
     )
     assert done.code == 2
-    assert "no pair to learn from" in done.err and "tie" in done.err, done.err
+    assert "no pair" in done.err and "tie" in done.err, done.err
 
 
 @pytest.mark.long
@@ -233,7 +227,7 @@ def running(tmp_path):
 def test_a_second_process_on_the_same_run_and_then_ctrl_c(command, running, tmp_path):
     done = command("resume", "run")
     assert done.code == 2
-    assert "in use by another process" in done.err and str(running.pid) in done.err
+    assert "in use" in done.err and str(running.pid) in done.err
     done = command("run", *FINITE, "--out", "run", "--overwrite")
     assert done.code == 2 and "in use" in done.err
     assert command("status", "run", "--json").code == 0  # reading is allowed

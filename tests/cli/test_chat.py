@@ -182,4 +182,4 @@ class Seen:
 
 def test_a_player_that_is_not_there(command):
     done = command("chat", "builtin", "--player", "nobody")
-    assert done.code == 2 and "there is no model 'nobody'" in done.err, done.err
+    assert done.code == 2 and "model 'nobody'" in done.err, done.err

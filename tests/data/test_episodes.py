@@ -228,11 +228,7 @@ def test_terms_of_one_name_do_not_hide_each_other():
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [
-        ([0.5], "shaping 'fixed' gave 1 numbers for 2 texts"),
-        ([0.5, float("nan")], "gave nan, no finite number, for 'b'"),
-        ([None, 0.5], "gave None, no finite number, for 'a'"),
-    ],
+    [([0.5], "'fixed' .*1 .*2 "), ([0.5, float("nan")], "nan.* 'b'"), ([None, 0.5], "None.* 'a'")],
 )
 def test_a_term_must_give_one_number_a_text(given, words):
     matches, prompts = batch("a", "b")
@@ -249,9 +245,7 @@ def test_a_term_must_give_one_number_a_text(given, words):
 
 def test_a_utility_that_nobody_gave():
     matches, prompts = batch("a")
-    with pytest.raises(
-        ConfigError, match="utility: no judgement has 'sucess'; did you mean 'success'"
-    ):
+    with pytest.raises(ConfigError, match=r"utility: .*'sucess'.*'success'"):
         episodes(matches, judged(matches, adversary=[1.0]), ADVERSARY, game(), prompts, "sucess")
     assert episodes(matches, judged(matches, adversary=[None]), ADVERSARY, game(), prompts) == (
         [],

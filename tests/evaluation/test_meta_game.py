@@ -110,11 +110,11 @@ def test_what_cannot_be_measured_so_is_refused():
     check(LANES, {"row": "a", "column": "b"})
     with pytest.raises(ConfigError, match="names none for column"):
         check(LANES, {"row": "a"})
-    with pytest.raises(ConfigError, match="cannot tell the seats of 'answers' apart"):
+    with pytest.raises(ConfigError, match="seats of 'answers'"):
         check(Answers(samples=2))
     with pytest.raises(ConfigError, match="needs a game of two seats"):
         check(Answers(samples=3))
-    with pytest.raises(ConfigError, match=r"evaluate.exact: 'answers' is no finite"):
+    with pytest.raises(ConfigError, match=r"evaluate.exact: 'answers'"):
         check(Answers(samples=2), {"answerer": "a", "answer": "b"}, exact=True)
     with pytest.raises(ConfigError, match="held_out: is 0"):
         arena = League(Matrix(), "zero_sum", policy=[ROCK])

@@ -105,18 +105,10 @@ def test_the_averages_of_a_longer_run_are_closer():
 @pytest.mark.parametrize(
     ("arena", "seats", "message"),
     [
-        (Table(Answers(samples=2)), None, "needs a finite game of two seats; 'answers' is not one"),
+        (Table(Answers(samples=2)), None, "finite game of two seats.*'answers'"),
         (Table(Matrix(name="prisoners_dilemma")), None, "needs a constant-sum game"),
-        (
-            Table(PENNIES, defender=[[1, 0]]),
-            None,
-            "evaluate.seats.column: there is no player 'adversary'",
-        ),
-        (
-            Table(PENNIES),
-            {"row": "defender"},
-            "needs a player for each of the game's seats, row, column",
-        ),
+        (Table(PENNIES, defender=[[1, 0]]), None, "evaluate.seats.column: .*'adversary'"),
+        (Table(PENNIES), {"row": "defender"}, "seats, row, column"),
     ],
 )
 def test_what_cannot_be_measured_is_named(arena, seats, message):

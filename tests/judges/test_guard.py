@@ -125,7 +125,7 @@ def test_a_verdict_that_is_neither_word_is_missing_and_shifts_nobody(guard_folde
         if whether:
             assert said["score"] == pytest.approx(p_safe, abs=1e-5)
         else:
-            assert said == "the guard's next token would be 'C', neither 'A' nor 'B'"
+            assert "'C', neither 'A' nor 'B'" in said
 
 
 def test_a_match_keeps_its_seats_apart(guard_folder):
@@ -181,9 +181,7 @@ def test_only_last_positions_are_projected(guard_folder):
 
 @pytest.mark.parametrize("words", [("safe", "unsafe"), ("A", "unsafe")])
 def test_words_of_several_tokens_are_refused_before_anything_is_asked(guard_folder, words):
-    with pytest.raises(
-        ConfigError, match=r"judge.words: '(un)?safe' is not a single token .* choose other words"
-    ):
+    with pytest.raises(ConfigError, match=r"judge\.words: '(un)?safe'"):
         seated(guard_folder("llama", False), words=words)
 
 

@@ -121,8 +121,8 @@ def test_scores():
         1,
         0,
     )
-    assert said("B", choices=CITIES) == "the prompt has no fact 'answer'"
-    assert said("B", answer="B") == "the prompt has no fact 'choices' with two options or more"
+    assert "no fact 'answer'" in said("B", choices=CITIES)
+    assert "no fact 'choices'" in said("B", answer="B")
     assert (
         said("B", choices=CITIES, answer="E")
         == "the fact 'answer' is 'E', which is none of the options"

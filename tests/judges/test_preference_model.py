@@ -127,7 +127,7 @@ def test_a_number_that_is_none(pair_folder, tmp_path):
     weights["score.weight"].fill_(float("nan"))
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     (judgement,) = judged(folder, match("5", "It is five."))
-    assert judgement.scores is None and judgement.reason == "the preference model's number is nan"
+    assert judgement.scores is None and judgement.reason.endswith(" nan")
 
 
 def test_a_template_of_ones_own(pair_folder, tmp_path):
@@ -150,13 +150,13 @@ def test_a_template_of_ones_own(pair_folder, tmp_path):
 
 
 def test_models_and_labels_that_do_not_fit(pair_folder, model_folder):
-    with pytest.raises(ModelError, match="gives 3 numbers a pair"):
+    with pytest.raises(ModelError, match=" 3 numbers"):
         judged(pair_folder(3), match("5", "It is five."))
-    with pytest.raises(ConfigError, match=r"first_label 'C' is no label of .* \(A, B\)"):
+    with pytest.raises(ConfigError, match=r"first_label 'C'.* \(A, B\)"):
         judged(pair_folder(2), match("5", "It is five."), first_label="C")
     with pytest.raises(ConfigError, match="it is 0 or 1"):
         judged(pair_folder(2), match("5", "It is five."), first_label=2)
-    with pytest.raises(ModelError, match=r"lacks 1 of its weights.*score\.weight"):
+    with pytest.raises(ModelError, match=r"lacks 1 .*score\.weight"):
         judged(model_folder("llama"), match("5", "It is five."))
 
 

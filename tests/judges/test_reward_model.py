@@ -139,7 +139,7 @@ def test_an_answer_that_does_not_fit_is_missing_or_cut(reward_folder):
     folder = reward_folder("llama", 1)
     answers = [(PROMPTS[0], "5"), (PROMPTS[0], "yes " * 60), (PROMPTS[0], "It is five.")]
     kept = seated(folder, max_length=60).scores(answers)
-    assert "more than the 60 that max_length = 60" in kept[1]
+    assert "max_length = 60" in kept[1]
     assert [kept[0], kept[2]] == seated(folder).scores([answers[0], answers[2]])
     assert isinstance(seated(folder, max_length=60, truncate=True).scores(answers)[1], dict)
     with pytest.raises(ModelError, match="beyond the context"):
@@ -161,10 +161,7 @@ def test_a_value_head_of_another_name_at_a_special_token(reward_folder, tmp_path
     weights = load_file(folder / "model.safetensors")
     weights["v_head.weight"] = weights.pop("score.weight")
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(
-        ModelError,
-        match=r"lacks 1 of its weights.* score\.weight; its weight v_head\.weight was not",
-    ):
+    with pytest.raises(ModelError, match=r"lacks 1 .* score\.weight; .*v_head\.weight"):
         seated(folder).score(PROMPTS[0], "5")
     assert seated(folder, head="v_head").score(PROMPTS[0], "5") == seated(plain).score(
         PROMPTS[0], "5"
@@ -182,9 +179,7 @@ def test_a_value_head_of_another_name_at_a_special_token(reward_folder, tmp_path
 
 
 def test_a_language_model_is_no_reward_model(model_folder):
-    with pytest.raises(
-        ModelError, match=r"read as a reward model, lacks 1 of its weights.*score\.weight"
-    ):
+    with pytest.raises(ModelError, match=r"reward model, lacks 1 .*score\.weight"):
         seated(model_folder("llama")).score(PROMPTS[0], "5")
 
 
@@ -251,7 +246,7 @@ def test_a_custom_model_with_a_score_field(gated, reward_folder, monkeypatch, tm
     assert [verdict["score"] for verdict in judge.scores(answers)] == pytest.approx(
         expected, abs=1e-4
     )
-    with pytest.raises(ModelError, match="has no output 'logits'; its outputs are rewards, score"):
+    with pytest.raises(ModelError, match=r"'logits'.* rewards, score"):
         seated(gated, trust_remote_code=True).scores(answers)
 
 

@@ -126,7 +126,7 @@ def test_an_unreadable_reply_is_missing_or_by_choice_the_midpoint():
         "moody", match("good", "bad"), text="rubric_compact", unreadable="as_released"
     )
     assert released.scores == {"1": {"score": 5}, "2": {"score": 5}}
-    with pytest.raises(ValidationError, match="5, which lies outside 0 to 1"):
+    with pytest.raises(ValidationError, match=r"5.* 0 to 1"):
         Judge.build(
             {
                 "kind": "rubric",

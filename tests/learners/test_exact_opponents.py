@@ -20,13 +20,9 @@ LANES = {
 @pytest.mark.parametrize(
     ("recipe", "changes", "words"),
     [
-        (
-            "psro_matrix",
-            {"players.other": ROCK},
-            "learner: 'best_reply' answers tabular players, not 'scripted' (players.other)",
-        ),
+        ("psro_matrix", {"players.other": ROCK}, "tabular players, not 'scripted' (players.other)"),
         ("psro_matrix", {"schedule": "self_play"}, "set schedule: psro"),
-        ("psro_matrix", {"game": LANES}, "seats with the same moves; give each role"),
+        ("psro_matrix", {"game": LANES}, "seats with the same moves"),
         (
             "psro_matrix",
             {
@@ -38,12 +34,12 @@ LANES = {
         (
             "gpo_matrix",
             {"players.adversary": {**ROCK, "texts": None}},
-            "learner: 'proximal' meets tabular players, not 'scripted' (players.adversary)",
+            "tabular players, not 'scripted' (players.adversary)",
         ),
         (
             "gpo_matrix",
             {"learner.seats": {"row": "defender", "column": "nobody"}},
-            "there is no player 'nobody' for 'defender' to meet",
+            "'nobody' for 'defender'",
         ),
     ],
 )

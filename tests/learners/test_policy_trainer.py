@@ -596,10 +596,7 @@ def test_samples_of_another_policy_are_refused(make):
     policy_trainer = make(estimator="batch", learning_rate=1e-2)
     taught = played(policy_trainer)
     learn(policy_trainer, taught)
-    with pytest.raises(
-        EquipoiseError,
-        match=r"policy@1: sampler and learner differ by .* nats a token on the answers",
-    ):
+    with pytest.raises(EquipoiseError, match=r"policy@1: .*nats a token on the answers"):
         learn(policy_trainer, taught)
     with pytest.raises(
         EquipoiseError,
@@ -676,9 +673,7 @@ def test_a_broken_critic_is_seen(make):
 
 
 def test_a_player_that_is_no_model_here_is_refused():
-    with pytest.raises(
-        ConfigError, match=r"'policy_gradient' trains players of kind 'local', but players\.rock"
-    ):
+    with pytest.raises(ConfigError, match=r"'policy_gradient'.*'local'.*players\.rock"):
         PolicyTrainer(PolicyGradient.model_validate({}), Player.build("tabular"), "rock", 0)
 
 

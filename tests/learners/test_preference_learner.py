@@ -359,7 +359,7 @@ def test_what_cannot_be_learned_from_is_said(training_batch):
         learner().learn(replace(now, pairs=[]))
     with pytest.raises(ConfigError, match="needs a loss"):
         learner().learn(replace(now, loss=None))
-    with pytest.raises(ConfigError, match="trains players of kind 'local'"):
+    with pytest.raises(ConfigError, match="kind 'local'"):
         learner().learn(
             replace(now, player=Player.build({"kind": "tabular", "actions": ["a", "b"]}))
         )

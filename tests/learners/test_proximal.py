@@ -133,18 +133,10 @@ def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "change", "message"),
     [
-        (
-            {"seats": {"row": "defender"}},
-            {},
-            "learner.seats: needs a player for each of the game's two seats",
-        ),
+        ({"seats": {"row": "defender"}}, {}, "learner.seats: "),
         ({"seats": {"row": "x", "column": "y"}}, {}, "x and y are seated; needs 'defender'"),
         ({"seats": {"row": "defender", "column": "defender"}}, {}, "and another"),
-        (
-            {"seats": {"row": "defender", "column": "y"}},
-            {},
-            "there is no player 'y' for 'defender' to meet",
-        ),
+        ({"seats": {"row": "defender", "column": "y"}}, {}, "'y' for 'defender'"),
         ({}, {"other_players": {}}, "there is nobody"),
         ({}, {"game": Answers(samples=2)}, r"learner.seats: needs a player.*1, 2"),
         (
@@ -157,7 +149,7 @@ def test_a_batch_with_other_players_can_be_sent_to_other_processes(tmp_path):
             {"player": Scripted(texts=("a",))},
             "players.defender: learner 'proximal' trains tabular players",
         ),
-        ({}, {"player": Tabular(logits=(0.0, 1.0))}, "is for 2 moves, but the game has 3"),
+        ({}, {"player": Tabular(logits=(0.0, 1.0))}, " 2 moves.* 3"),
         (
             {},
             {"player": Tabular(probabilities=(1.0, 0.0, 0.0))},

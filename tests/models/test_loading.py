@@ -88,7 +88,7 @@ def test_a_folder_that_does_not_exist(tmp_path):
 
 
 def test_a_file_in_place_of_a_folder(copied):
-    with pytest.raises(ModelError, match="is a file and no GGUF; name the folder"):
+    with pytest.raises(ModelError, match=r"config\.json.* GGUF"):
         load_tokenizer(str(copied / "config.json"))
 
 
@@ -125,7 +125,7 @@ def test_a_model_that_is_not_causal(copied):
 def test_missing_weights_are_not_made_up(copied):
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
-    with pytest.raises(ModelError, match=r"lacks 9 of its weights.*layers\.2"):
+    with pytest.raises(ModelError, match=r"lacks 9 .*layers\.2"):
         load_model(str(copied))
 
 
@@ -134,32 +134,26 @@ def test_a_hub_that_cannot_be_reached(monkeypatch):
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     for load in (load_tokenizer, load_model, load_encoding):
-        with pytest.raises(
-            ModelError, match=r"no folder 'nobody/nothing' here, and the hub cannot be reached"
-        ):
+        with pytest.raises(ModelError, match=r"'nobody/nothing' here, .*hub"):
             load("nobody/nothing")
 
 
 def test_a_device_that_is_not_there(model_folder):
-    with pytest.raises(ModelError, match="device 'gpu' is not known"):
+    with pytest.raises(ModelError, match="device 'gpu'"):
         load_model(str(model_folder("llama")), device="gpu")
 
 
 def test_a_length_beyond_the_context(model_folder):
-    with pytest.raises(ModelError, match=r"max_length = 257 is beyond the context .* 256 tokens"):
+    with pytest.raises(ModelError, match=r"max_length = 257 .* 256 tokens"):
         load_encoding(str(model_folder("llama")), max_length=257)
     assert load_encoding(str(model_folder("llama"))).max_length == 256
 
 
 def test_weights_of_the_other_kind(adapter_folder, model_folder, tmp_path):
     name, (_, adapter) = str(model_folder("llama")), adapter_folder("llama", 1)
-    with pytest.raises(
-        ModelError, match="holds an adapter, but the player is configured for full weights"
-    ):
+    with pytest.raises(ModelError, match=r"holds an adapter.*full weights"):
         load_model(name, adapter)
-    with pytest.raises(
-        ModelError, match="holds full weights, but the player is configured for an adapter"
-    ):
+    with pytest.raises(ModelError, match=r"holds full weights.*an adapter"):
         load_model(name, model_folder("llama"), LORA)
     with pytest.raises(ModelError, match="holds neither a model"):
         load_model(name, tmp_path)
@@ -167,9 +161,7 @@ def test_weights_of_the_other_kind(adapter_folder, model_folder, tmp_path):
 
 def test_an_adapter_for_another_base(adapter_folder, model_folder, tmp_path, copied):
     folder = shutil.copytree(adapter_folder("llama", 1)[1], tmp_path / "adapter")
-    with pytest.raises(
-        ModelError, match=r"was made for '.*llama.*', but the player's model is '.*qwen3"
-    ):
+    with pytest.raises(ModelError, match=r"'.*llama.*'.*'.*qwen3"):
         load_model(str(model_folder("qwen3")), folder, LORA)
     settings = json.loads((folder / "adapter_config.json").read_text())
     settings["base_model_name_or_path"] = str(tmp_path / "moved")

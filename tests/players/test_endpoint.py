@@ -183,16 +183,8 @@ def test_what_may_pass_is_asked_again(openai_server, opened, step):
         (Fail(429, "slower", retry_after=str(PATIENCE + 1)), "tiny: HTTP 429: slower", 1),
         (Drop(), "tiny: .*", 3),
         (Say(after=1.5), "tiny: no answer within 0.5 s", 3),
-        (
-            Raw(b'{"choices": []}'),
-            "tiny: not a chat completion .no choice with a message.: ..choices.: ...",
-            3,
-        ),
-        (
-            Raw(b'{"error": {"message": "upstream"}}'),
-            "tiny: not a chat completion .the server says: upstream.*",
-            3,
-        ),
+        (Raw(b'{"choices": []}'), "tiny: not a chat completion .*..choices.: ...", 3),
+        (Raw(b'{"error": {"message": "upstream"}}'), "tiny: .*upstream.*", 3),
     ],
     ids=repr,
 )
@@ -279,11 +271,7 @@ def test_a_missing_variable_is_named_when_the_player_is_opened(player, monkeypat
 @pytest.mark.parametrize(
     ("step", "settings", "message"),
     [
-        (
-            Fail(403, "not you"),
-            {},
-            "refuses the key .HTTP 403: not you.; check api_key_env: none is named",
-        ),
+        (Fail(403, "not you"), {}, "HTTP 403: not you.*api_key_env"),
         (Fail(402, "pay"), {}, "no credit left"),
         (
             Fail(400, "Server is pinned to 'big'; requested 'tiny'."),
@@ -292,11 +280,7 @@ def test_a_missing_variable_is_named_when_the_player_is_opened(player, monkeypat
         ),
         (Fail(400, "tiny is not a valid model ID"), {}, "no model 'tiny' there .HTTP 400"),
         (Fail(429, "quota", code="insufficient_quota"), {"retries": 0}, "no credit left"),
-        (
-            Fail(400, "Unknown parameter: 'seed'.", param="seed"),
-            {},
-            "does not take 'seed' .*; set send_seed: false",
-        ),
+        (Fail(400, "Unknown parameter: 'seed'.", param="seed"), {}, "'seed' .*send_seed: false"),
         (Fail(422, "body.seed: Extra inputs are not permitted"), {}, "set send_seed: false"),
         (Fail(400, "Unsupported parameter: 'max_tokens'"), {}, "choose the other max_tokens_field"),
         (Fail(400, "top_p is not supported"), {}, "set top_p: null"),
@@ -570,7 +554,7 @@ def test_of_one_batch_what_had_arrived_is_kept(openai_server, opened, tmp_path):
         ({"api_key_env": "AIzaSecret"}, "never the key"),
         ({"api_key": "sk-secret"}, "did you mean 'api_key_env'"),
         ({"extra_body": {"n": 2}}, "'n' cannot be changed"),
-        ({"extra_body": {"seed": 2}}, "'seed' has a setting of its own: send_seed"),
+        ({"extra_body": {"seed": 2}}, "'seed' .*send_seed"),
         ({"budget": {"money": 1.0}}, "budget.money needs prices"),
         ({"budget": {"call": 1}}, "did you mean 'calls'"),
     ],
@@ -601,9 +585,7 @@ def test_an_endpoint_is_no_opponent_in_a_loss_that_needs_log_probabilities(opene
     assert not isinstance(actor, Scorer)
     with (
         Ledger.create(tmp_path / "ledger.sqlite") as ledger,
-        pytest.raises(
-            ConfigError, match=r"players\.judge: has no log-probabilities, which the loss needs"
-        ),
+        pytest.raises(ConfigError, match=r"players\.judge: .*log-probabilities"),
     ):
         opponent_logprobs(ledger, lambda player: actor, PlayerId("me"), [PlayerId("judge")], [])
 
@@ -629,10 +611,7 @@ def test_without_the_client_the_command_says_how_to_get_it(player, monkeypatch, 
     finally:
         signal.signal(signal.SIGTERM, before)
     assert caught.value.code == 2
-    assert (
-        "this needs the package 'openai'; pip install 'equipoise[endpoints]'"
-        in capsys.readouterr().err
-    )
+    assert "pip install 'equipoise[endpoints]'" in capsys.readouterr().err
 
 
 @pytest.mark.long

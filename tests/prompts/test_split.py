@@ -119,13 +119,10 @@ def test_the_same_prompts_in_every_generation():
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (
-            {"generations": 3, "per_generation": 4},
-            "3 generations × 4 prompts need 12, but 8 are there (held out: 2)",
-        ),
+        ({"generations": 3, "per_generation": 4}, "need 12, but 8 are there (held out: 2)"),
         (
             {"generations": 3, "per_generation": 9, "reuse": True, "held_out": 10},
-            "nothing is left to train on, but 0 are there (held out: 10)",
+            "0 are there (held out: 10)",
         ),
         (
             {"generations": 1, "per_generation": 1, "held_out": 20},
@@ -227,7 +224,7 @@ def test_an_own_part_and_a_drawn_one():
 
 
 def test_an_empty_test():
-    with pytest.raises(DataError, match=r"prompts\.test is 2, but the test is empty"):
+    with pytest.raises(DataError, match=r"prompts\.test is 2"):
         split(
             PromptSource(numbered(9), None, []),
             generations=1,
@@ -237,9 +234,7 @@ def test_an_empty_test():
             seed=0,
         )
     pool = numbered(9)
-    with pytest.raises(
-        DataError, match=r"held-out part is empty \(2 of its prompts are in the test"
-    ):
+    with pytest.raises(DataError, match=r"held-out part is empty \(2 "):
         split(
             PromptSource(pool, pool[:2], pool[:2]),
             generations=1,

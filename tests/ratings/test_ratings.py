@@ -325,9 +325,7 @@ def test_bradley_terry_intervals_are_as_wide_as_evalicas_bootstrap():
     ],
 )
 def test_bradley_terry_without_prior_says_when_no_finite_rating_exists(played):
-    with pytest.raises(
-        ConfigError, match=r"prior 0 has no finite ratings: the group of 'a'.*Set prior above 0"
-    ):
+    with pytest.raises(ConfigError, match=r"prior 0 .*'a'.*Set prior above 0"):
         bradley_terry(prior=0).rate(played)
 
 

@@ -138,16 +138,8 @@ def test_judges_weigh_as_their_reputation():
 @pytest.mark.parametrize(
     ("duel", "error", "message"),
     [
-        (
-            ("a", "b", {"gpt": (1, 2)}),
-            ConfigError,
-            "judge 'gpt' has no reputation; the players are a, b, j",
-        ),
-        (
-            ("a", "q", {"j": (1, 2)}),
-            ConfigError,
-            "'q' of the duel 'a' and 'q' is none of the players",
-        ),
+        (("a", "b", {"gpt": (1, 2)}), ConfigError, "'gpt'.* a, b, j"),
+        (("a", "q", {"j": (1, 2)}), ConfigError, "'q' of the duel 'a' and 'q'"),
         (("a", "a", {"j": (1, 2)}), ConfigError, "'a' met itself"),
         (("a", "b", {"j": (1, float("nan"))}), DataError, "no finite number"),
     ],
@@ -203,11 +195,9 @@ def test_weights_by_hand(kind, loop):
 
 def test_what_weights_cannot_be():
     ends = ENDS[1:4]
-    with pytest.raises(
-        ConfigError, match="needs the ratings at the end of iterations 1 to 4; there"
-    ):
+    with pytest.raises(ConfigError, match="iterations 1 to 4"):
         player_weights("dynamic", 5, ends)
-    with pytest.raises(ConfigError, match="unknown kind of scores 'dynmic'"):
+    with pytest.raises(ConfigError, match="'dynmic'"):
         player_weights("dynmic", 1, [])  # type: ignore[arg-type]
 
 

@@ -59,16 +59,13 @@ def mnpo(path, *further):
         ({"judge": "shorter", "schedule": "sparta"}, ["two players or more"]),
         (
             {"judge": "shorter", "policy__model": "no/folder/here"},
-            ["players.policy: model folder 'no/folder/here' does not exist"],
+            ["players.policy: ", "'no/folder/here'"],
         ),
         (
             {"judge": "{kind: rubric, model: {kind: local, model: absent/judge}}"},
-            ["judge.model: there is no folder 'absent/judge' here"],
+            ["judge.model: ", "'absent/judge'"],
         ),
-        (
-            {"judge": "{kind: reward_model, model: absent/reward}"},
-            ["judge: there is no folder 'absent/reward' here"],
-        ),
+        ({"judge": "{kind: reward_model, model: absent/reward}"}, ["judge: ", "'absent/reward'"]),
         (
             {
                 "judge": "shorter",
@@ -79,12 +76,9 @@ def mnpo(path, *further):
         ),
         (
             {"judge": "shorter", "policy": "{kind: scripted, text: hi, learns: true}"},
-            ["learner: 'preference' trains players of kind 'local', not 'scripted'"],
+            ["learner: 'preference'", "'local', not 'scripted'"],
         ),
-        (
-            {"judge": "shorter", "prompts": "{kind: blank, held_out: 2}"},
-            ["prompts: game 'answers' asks what a prompt says"],
-        ),
+        ({"judge": "shorter", "prompts": "{kind: blank, held_out: 2}"}, ["prompts: ", "'answers'"]),
     ],
 )
 def test_parts_that_do_not_fit_together(rows, changes, words):

@@ -98,7 +98,7 @@ def test_a_fault_names_the_setting():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((["quickstart"],), "a mapping, and this is of type list"),
+        ((["quickstart"],), "mapping.* list"),
         (("quickstart", "generations=2"), "'generations=2': must be a mapping"),
     ],
 )
@@ -110,7 +110,7 @@ def test_arguments_of_another_type(arguments, words):
 @pytest.mark.long
 def test_a_part_that_no_run_has(run):
     for rows in (run.matches, run.judgements):
-        with pytest.raises(ConfigError, match="heldout: must be train or held_out"):
+        with pytest.raises(ConfigError, match=r"heldout: .*train or held_out"):
             rows("heldout")
 
 
@@ -179,7 +179,7 @@ def test_an_own_judge_and_an_own_rating_look_anew(run):
     assert "utility_length" in judgements
     rerating = run.rerate("elo", {"k": 8}, of="league")
     assert {rating.name for rating in rerating.ratings[0]} == {"policy@0", "policy@1"}
-    with pytest.raises(ConfigError, match="--of both: must be matches or league"):
+    with pytest.raises(ConfigError, match=r"--of both: .*matches or league"):
         run.rerate(of="both")
     with pytest.raises(ConfigError, match="--part some: must be train"):
         run.rejudge("clerk", part="some")

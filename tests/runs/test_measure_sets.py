@@ -230,7 +230,7 @@ def test_a_recipe_measures_its_sets_and_chooses_by_a_dev_set(sums):
     evaluate = {"sets": {"sums": {"kind": "prompts", "prompts": sums, "judge": "exact"}}}
     with pytest.raises(ConfigError, match="'sums' is a test set"):
         equipoise.plan(nobody_learns(evaluate={"kind": "sets", "select_by": "sums", **evaluate}))
-    with pytest.raises(ConfigError, match="no set 'sum'; did you mean 'sums'"):
+    with pytest.raises(ConfigError, match=r"'sum'.*'sums'"):
         equipoise.plan(nobody_learns(evaluate={"kind": "sets", "select_by": "sum", **evaluate}))
     evaluate["sets"]["sums"]["part"] = "dev"
     recipe = nobody_learns(
@@ -273,15 +273,10 @@ def test_players_that_do_not_learn_may_play_a_tournament(sums):
     ("on", "judge", "error", "message"),
     [
         ("absent.jsonl", "exact", DataError, "absent: .*no such file"),
-        ("sums.jsonl", None, ConfigError, "'prompts' has no rule to score by; name a judge"),
-        (
-            "sums.jsonl",
-            {"kind": "exact", "fact": "gold"},
-            ConfigError,
-            "'exact' can judge no answer to these items: the prompt has no fact 'gold'",
-        ),
+        ("sums.jsonl", None, ConfigError, "'prompts'.*judge"),
+        ("sums.jsonl", {"kind": "exact", "fact": "gold"}, ConfigError, "'exact' .*'gold'"),
         ("no_such_kind:NoSuch", "exact", ConfigError, "cannot import"),
-        ({"kind": "gsm"}, None, ConfigError, "unknown kind 'gsm'; did you mean 'gsm8k'"),
+        ({"kind": "gsm"}, None, ConfigError, "'gsm'.*'gsm8k'"),
         (["sums.jsonl", "sums.jsonl"], "exact", ConfigError, "two sets are called 'sums'"),
         (
             {"prompts": "sums.jsonl", "game": "red_team"},
@@ -304,9 +299,9 @@ def test_bad_input_is_refused_before_anything_is_asked(run, on, judge, error, me
 
 
 def test_players_that_are_not_there(run, sums):
-    with pytest.raises(RunError, match="no player 'add'; did you mean 'adds'"):
+    with pytest.raises(RunError, match=r"'add'.*'adds'"):
         run.evaluate(sums, "add", "exact", progress=False)
-    with pytest.raises(RunError, match="no generation '3' of adds; there are 0"):
+    with pytest.raises(RunError, match=r"'3' of adds.* 0"):
         run.evaluate(sums, "adds@3", "exact", progress=False)
 
 

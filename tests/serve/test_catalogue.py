@@ -139,7 +139,7 @@ def test_a_name_with_a_suffix_and_a_field_are_steered(fake_engine, fake_catalogu
         assert (await catalogue.find("qwen:8b:latency", 0)).name == "qwen:8b:latency"
         with pytest.raises(Refused, match="not by both"):
             await catalogue.find("policy:latency", 0, {"steering": Wish("user")})
-        with pytest.raises(Problem, match="there is no model 'nobody:latency'"):
+        with pytest.raises(Problem, match="'nobody:latency'"):
             await catalogue.find("nobody:latency", 0)
 
     asyncio.run(ask())

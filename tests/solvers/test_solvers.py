@@ -223,11 +223,11 @@ def test_what_is_no_matrix_game_is_refused(solver):
 
 
 def test_starts_and_sides_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="start must give every choice a probability"):
+    with pytest.raises(ValueError, match=r"^start "):
         multiplicative_weights(
             ROCK_PAPER_SCISSORS, steps=1, start=Profile(np.array([1.0, 0, 0]), np.full(3, 1 / 3))
         )
-    with pytest.raises(ValueError, match="anchor must give every choice a probability"):
+    with pytest.raises(ValueError, match=r"^anchor "):
         uniform, pure = np.full(3, 1 / 3), np.array([0.0, 0, 1])
         mirror_descent(ROCK_PAPER_SCISSORS, tau=1, steps=1, anchor=Profile(uniform, pure))
     with pytest.raises(ValueError, match=r"column_payoff_AM has shape \(3, 2\)"):

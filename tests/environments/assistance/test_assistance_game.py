@@ -154,7 +154,7 @@ def test_earlier_turns_count_in_length_and_waiting_and_may_cost_the_user():
 
 
 def test_a_window_that_ends_before_it_begins_is_refused():
-    with pytest.raises(ValueError, match="begins at 5 and must end above it"):
+    with pytest.raises(ValueError, match=r"response_words\n.* 5 "):
         RewardTerms.model_validate({"response_words": [5, 5]})
 
 
@@ -274,13 +274,10 @@ def test_further_turns_need_a_user():
 def test_a_template_without_the_question_is_refused(tmp_path):
     file = tmp_path / "t.txt"
     file.write_text("Answer.")
-    with pytest.raises(DataError, match="the placeholder 'question' is missing"):
+    with pytest.raises(DataError, match="placeholder 'question'"):
         game(text=str(file)).check()
 
 
 def test_an_unknown_variant_is_named():
-    with pytest.raises(
-        ValueError,
-        match="unknown variant 'published'; known: corrected, as_released, frontier, choice",
-    ):
+    with pytest.raises(ValueError, match=r"'published'.*corrected, as_released, frontier, choice"):
         reward(parse(GOOD % "19"), 1.0, 1.0, "published")  # type: ignore[arg-type]

@@ -161,7 +161,7 @@ def test_an_unknown_source_is_unjudged_and_named_unless_somebody_judges_the_rest
     asked = prompt("riddles", answer="19")
     (word,) = said(seated(), asked, output("19"))
     assert word.scores is None
-    assert "no judge for the data source 'riddles'" in word.reason
+    assert "'riddles'" in word.reason
     (word,) = said(seated(otherwise="exact"), asked, output("19"))
     assert word.scores is not None
     assert word.scores["assistant"]["quality_user"] == 1.0
@@ -171,14 +171,14 @@ def test_a_move_that_failed_is_missing():
     asked = prompt(ambiguous=True, meanings="…")
     (word,) = seated().judge([match(asked, "", "error", "the server is dead")], {asked.id: asked})
     assert word.scores is None
-    assert word.reason == "the move failed: the server is dead"
+    assert word.reason.endswith("the server is dead")
 
 
 def test_judging_by_a_model_needs_one():
-    with pytest.raises(ValueError, match="by: llm needs the model that judges"):
+    with pytest.raises(ValueError, match=r"by: llm .*model"):
         judge(by="llm")
 
 
 def test_another_game_is_refused():
-    with pytest.raises(ConfigError, match="judges the game assistance; this is answers"):
+    with pytest.raises(ConfigError, match=r"assistance.* answers"):
         judge().at(TestContext(Answers.model_validate({})))

@@ -204,7 +204,7 @@ def test_without_its_fact_a_prompt_is_unjudged_and_nobody_is_asked(
 ):
     judge = task_judges(by, grader)[source]
     word = judged(judge, prompt(source, {}), "An answer.")
-    assert word.scores is None and word.reason == f"the prompt has no fact '{judge.reference_fact}'"
+    assert word.scores is None and f"'{judge.reference_fact}'" in word.reason
     assert openai_server.requests == []
 
 
@@ -212,7 +212,7 @@ def test_without_its_fact_a_prompt_is_unjudged_and_nobody_is_asked(
 def test_a_label_that_is_none_is_said(source):
     judge = task_judges()[source]
     word = judged(judge, prompt(source, {judge.reference_fact: "perhaps"}), "An answer.")
-    assert word.scores is None and "is 'perhaps', not true or false" in word.reason
+    assert word.scores is None and "'perhaps'" in word.reason
 
 
 @pytest.mark.long
@@ -227,7 +227,7 @@ def test_a_move_that_failed_has_no_score_beside_one_that_has(kind):
     played = Match("m", 0, "train", "answers", asked.id, seats, 0, turns)
     (word,) = Judge.build(kind).at(TestContext()).judge([played], {asked.id: asked})
     assert set(word.scores) == {"a"}
-    assert word.reason == "the move failed: no room; no answer was given"
+    assert "no room" in word.reason and "no answer" in word.reason
 
 
 def test_what_several_readings_are_worth_is_averaged(openai_server, grader):
@@ -421,7 +421,7 @@ def test_without_an_analysis_nobody_is_asked(kind, openai_server, grader):
 
 def test_without_a_matrix_there_is_no_frontier():
     word = judged(Judge.build("frontier"), prompt("x", {}), "<analyze>I choose DQ_DA.</analyze>")
-    assert word.scores is None and word.reason == "there is no pay-off matrix that could be read"
+    assert word.scores is None and "no pay-off matrix" in word.reason
 
 
 @pytest.mark.parametrize("kind", ["frontier", "chosen_outcome"])
@@ -489,7 +489,7 @@ def test_the_text_is_replaceable_and_checked(tmp_path, openai_server, grader):
     assert words[0].scores["s0"]["score"] == 1
     assert words[1].scores is None
     path.write_text("Is it right?")
-    with pytest.raises(DataError, match="the placeholder 'answer' is missing"):
+    with pytest.raises(DataError, match="placeholder 'answer'"):
         Judge.build(settings).at(TestContext())
     small = Judge.build({**settings, "text": "rubric_compact"})
     openai_server.script("5")

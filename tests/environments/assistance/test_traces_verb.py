@@ -83,7 +83,7 @@ def test_held_out_questions_are_never_taught(command, tmp_path):
 def test_a_teacher_that_writes_nothing_fit_leaves_its_plays_to_be_looked_at(command, tmp_path):
     done = command(*CLERK[:-1], "{kind: scripted, text: '19'}", "--count", 3, "--out", "t")
     assert done.code == 2
-    assert "none of the 27 matches is good enough: 0 are well formed" in done.err
+    assert "none of the 27 matches" in done.err
     assert [row["written"] for row in lines(tmp_path / "t" / "candidates.jsonl")] == [["19"]] * 27
 
 

@@ -74,7 +74,7 @@ def test_the_matrix_is_the_others_and_the_choice_follows_from_it():
     ("first", "second", "reason"),
     [
         ("forgetful", "weigher", "the writer gave no <thinking>"),
-        ("writer", "forgetful", "its matrix must be an object with the six cells"),
+        ("writer", "forgetful", "its matrix must be an object"),
         ("writer", "failing", "the matrix's writer: .*out of memory"),
         ("failing", "weigher", "the writer: .*out of memory"),
         ("silent_then", "weigher", "no <analyze> and <response>"),

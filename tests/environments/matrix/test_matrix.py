@@ -91,8 +91,8 @@ def test_a_move_is_read_whatever_its_case_and_blanks():
 @pytest.mark.parametrize(
     ("moves", "message"),
     [
-        ({"row": "lizard", "column": "rock"}, "row: 'lizard' is not one of rock, paper, scissors"),
-        ({"row": "rock", "column": ""}, "column: '' is not one of"),
+        ({"row": "lizard", "column": "rock"}, "row: 'lizard'.*rock, paper, scissors"),
+        ({"row": "rock", "column": ""}, "column: ''"),
         ({"row": "rock"}, "column made no move"),
     ],
 )
@@ -107,8 +107,8 @@ def test_illegal_moves_are_named(moves, message):
         ({"name": "rochambeau"}, "rock_paper_scissors"),
         ({"name": "cyclic", "size": 4}, "size must be odd"),
         ({"name": "cyclic", "size": 1}, "greater than or equal to 3"),
-        ({"size": 5}, "size is not read by name: rock_paper_scissors"),
-        ({"payoffs": [[0]]}, "payoffs is not read by name: rock_paper_scissors, only by custom"),
+        ({"size": 5}, "size .*name: rock_paper_scissors"),
+        ({"payoffs": [[0]]}, "payoffs .*name: rock_paper_scissors.*custom"),
         ({"name": "custom"}, "needs payoffs"),
         ({"name": "custom", "payoffs": [[0]]}, "needs payoffs .* and row_actions"),
         (

@@ -161,7 +161,7 @@ def test_which_prompts_are_rewritten():
     )
     assert not rewritable(seed(harmful=False)) and not rewritable(seed(harmful=0))
     assert not rewritable(seed(harmful=True, attack="old"))
-    with pytest.raises(DataError, match="p:open the safe: the fact 'harmful' is 'no'"):
+    with pytest.raises(DataError, match=r"p:open the safe: .*'harmful'.*'no'"):
         rewritable(seed(harmful="no"))
 
 

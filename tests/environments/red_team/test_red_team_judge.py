@@ -296,19 +296,19 @@ def test_words_stay_with_their_matches():
 
 
 def test_a_guard_without_probabilities_is_refused():
-    with pytest.raises(ConfigError, match=r"judge.guard: 'reads' gave p_safe = 3\.5"):
+    with pytest.raises(ConfigError, match=r"judge\.guard: 'reads'.*3\.5"):
         word(seed(), adversary="a", defender="3.5")
     with pytest.raises(ConfigError, match="which is no probability"):
         word(seed(), game(rounds=2), adversary=["a", "b"], defender=["0.5", "1.5"])
 
 
 def test_a_judge_that_forgets_a_match_is_refused():
-    with pytest.raises(EquipoiseError, match="judge 'lazy' gave 0 judgements for 1 matches"):
+    with pytest.raises(EquipoiseError, match=r"'lazy'.* 0 .* 1 "):
         word(seed(), by=judge(guard=Lazy()), adversary="a", defender="1")
 
 
 def test_another_game_is_refused():
-    with pytest.raises(ConfigError, match="judges the game red_team; this is answers"):
+    with pytest.raises(ConfigError, match=r"red_team.* answers"):
         RedTeamJudge(guard=Reads()).at(TestContext())
 
 

@@ -90,7 +90,7 @@ def test_the_command_measures_a_generation_of_a_run_alike(run, command):
     [
         (["game.name=leduc_poker", "evaluate.largest=50"], "more than 50 positions"),
         (["game.name=kuhn"], "did you mean 'kuhn_poker'?"),
-        (["game.players=1"], "kuhn_poker is played by 2 to 10, not by 1"),
+        (["game.players=1"], "by 2 to 10, not by 1"),
         (["game={kind: textarena, name: Kuhn}"], "'nash_conv' measures games of"),
         (["game.forms=tagged"], "unknown key 'forms'; did you mean 'form'?"),
     ],

@@ -164,7 +164,7 @@ def test_a_written_move_is_read_again(form):
     ("settings", "message"),
     [
         ({"name": "kuhn"}, "did you mean 'kuhn_poker'?"),
-        ({"players": 11}, "kuhn_poker is played by 2 to 10, not by 11"),
+        ({"players": 11}, "by 2 to 10, not by 11"),
         ({"name": "tic_tac_toe", "players": 3}, "played by 2, not by 3"),
         ({"parameters": {"plyers": 3}}, "no setting 'plyers'; did you mean 'players'?"),
         ({"name": "nfg_game"}, "nfg_game"),
@@ -180,12 +180,12 @@ def test_a_game_that_cannot_be_played_is_refused(settings, message):
 def test_a_template_must_state_the_moves(tmp_path):
     template = tmp_path / "asked.txt"
     template.write_text("{{ state }}")
-    with pytest.raises(DataError, match="the placeholder 'moves' is missing"):
+    with pytest.raises(DataError, match="placeholder 'moves'"):
         OpenSpiel(text=str(template)).check()
 
 
 def test_the_judge_refuses_other_games():
-    with pytest.raises(ConfigError, match="judges the games open_spiel and textarena"):
+    with pytest.raises(ConfigError, match="open_spiel and textarena"):
         GameOutcome().at(TestContext(Answers()))
 
 
@@ -204,5 +204,5 @@ def test_examples_stand_before_every_question_and_the_rules_before_them():
     assert "Your card: ten." in messages[0].content
     assert messages[-1].content.startswith("You are player 0.")
     assert "Kuhn poker" in next(OpenSpiel().play(DEALS[0])).view.messages[0].content
-    with pytest.raises(ValueError, match="'raise' is not one of moves"):
+    with pytest.raises(ValueError, match=r"'raise'.* moves"):
         OpenSpiel.model_validate({"examples": [{**turns[0], "move": "raise"}]})
