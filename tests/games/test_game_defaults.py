@@ -1,4 +1,4 @@
-"""What a game is that defines no more than its seats and its referee."""
+"""Defaults of a game that defines no more than its seats and its referee."""
 
 import pytest
 
@@ -28,3 +28,18 @@ def test_it_has_no_finite_form():
     assert game.actions == () and game.payoff_AM() is None and game.bimatrix() is None
     with pytest.raises(TypeError, match="Answers is not a finite game"):
         game.outcome({"1": "a"})
+
+
+class Over(Answers):
+    """Ends before anybody is asked."""
+
+    kind: str = "over"
+
+    def referee(self, prompt):
+        return
+        yield
+
+
+def test_a_match_that_ends_before_anybody_is_asked_leaves_the_prompt_as_it_is():
+    prompt = Prompt("p", ())
+    assert Over().first_question(prompt) is prompt

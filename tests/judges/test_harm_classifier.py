@@ -177,7 +177,9 @@ def test_numbers_that_are_none_are_missing(harm_folder):
 def test_a_label_or_template_that_is_not_there_is_said_at_once(harm_folder):
     folder = harm_folder("llama", "fine", "harmful")
     for label in ("unsafe", 2):
-        with pytest.raises(ConfigError, match=r"judge\.unsafe: '(unsafe|2)' .* 0 \(fine\), 1 \(harmful\)"):
+        with pytest.raises(
+            ConfigError, match=r"judge\.unsafe: '(unsafe|2)' .* 0 \(fine\), 1 \(harmful\)"
+        ):
             seated(folder, unsafe=label)
     with pytest.raises(ConfigError, match="chat_template"):
         seated(harm_folder("plain", "fine", "harmful"), chat_template=True)

@@ -11,7 +11,16 @@ from equipoise.judges import mathematics
 from equipoise.judges.base import Judge
 from equipoise.judges.gold import Gold
 from equipoise.judges.mathematics import looks_mathematical
-from equipoise.judges.rules import Call, Exact, Math, Refusal, Shorter, last_number
+from equipoise.judges.rules import (
+    MARKS,
+    Call,
+    Exact,
+    Math,
+    Refusal,
+    Shorter,
+    even_width,
+    last_number,
+)
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 
@@ -338,3 +347,22 @@ def test_looks_mathematical(answer):
 @pytest.mark.parametrize("answer", ["Hanoi", "A", "May 5, 1988", True, ["1", "2"], "South Africa"])
 def test_looks_like_words(answer):
     assert not looks_mathematical(answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "even"),
+    [
+        ("plain", "plain"),
+        ("\uff30\uff41\uff52\uff49\uff53 \uff11", "Paris 1"),
+        ("e\u0301tude", "\u00e9tude"),
+        ("\ufb01ne", "fine"),
+        ("\U0001d7df", "7"),
+    ],
+)
+def test_joined_wide_and_styled_characters_are_plain(text, even):
+    assert even_width(text) == even
+
+
+def test_of_many_marks_on_one_character_the_first_stay():
+    marked = "q" + "\u0323" * 500 + "z"
+    assert even_width(marked) == "q" + "\u0323" * MARKS + "z"

@@ -1,5 +1,5 @@
 """Every published schema is read, from small files of our own; the published files are read in
-tests/prompts/test_files.py and test_tasks.py, where they are at hand.
+tests/prompts/test_prompt_files.py and test_tasks.py, where they are at hand.
 """
 
 import pytest

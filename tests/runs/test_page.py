@@ -11,7 +11,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.reading.history import history, records
 from equipoise.runs.reading.match_cards import match_cards, match_up_table, tokens
-from equipoise.runs.reading.page import headlines, page
+from equipoise.runs.reading.page import headlines, page, training_curves
 from equipoise.runs.reading.totals import counts
 
 pytestmark = pytest.mark.long  # they share a whole run
@@ -146,3 +146,11 @@ def test_a_run_without_these_records_still_reports(tmp_path):
     assert "no two players have met in training matches" in text
     assert "no stage has ended, no endpoint was asked, and no player or judge counts tokens" in text
     assert "Who judged whom" not in text
+
+
+def test_a_learner_that_counts_on_has_one_curve_over_its_own_steps(recorded_folder):
+    with RunDirectory.read(recorded_folder("red_team")) as run:
+        series = {line.name: line for line in training_curves(run)}
+    reward = series["reward of adversary"]
+    assert reward.x == (1, 2, 3, 4) and reward.boundaries == ()
+    assert list(series)[:3] == ["policy loss of defender", "kl of defender", "reward of defender"]

@@ -399,3 +399,14 @@ def test_mirror_descents_own_step_is_the_largest_that_is_proved():
     given = mirror_descent(payoff_AM, tau=0.25, steps=7, eta=4 * 0.25 / 2**2)
     np.testing.assert_allclose(own.last.row_A, given.last.row_A)
     assert Solver.build("mirror").settings()["iterate"] == "last"
+
+
+def test_multiplicative_weights_choose_the_step_of_their_bound():
+    for steps in (20, 80):
+        bound = span(BIASED) * np.sqrt(2 * np.log(3) / steps)
+        eta = np.sqrt(8 * np.log(3) / steps) / span(BIASED)
+        chosen, given = (
+            multiplicative_weights(BIASED, steps=steps, eta=step) for step in (None, eta)
+        )
+        np.testing.assert_allclose(chosen.last.row_A, given.last.row_A)
+        assert nash_conv(BIASED, *chosen.average) <= bound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_open_spiel_game import DEALS, judged, played
+from test_open_spiel import DEALS, judged, played
 
 from equipoise.environments.text_games.game import any_legal_move
 from equipoise.environments.text_games.game_tree import Reading, game_tree

@@ -1,5 +1,5 @@
-"""The duality gap of two tabular players in the two seats of a game, by hand and over a learning
-run.
+"""How exploitable tabular players are: by hand in rock, paper, scissors, and the duality gap of two
+players in the two seats of a game, by hand and over a learning run.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Evaluation
-from equipoise.evaluation.exact import TwoSeatMeasures, TwoSeats
+from equipoise.evaluation.exact import Finite, TwoSeatMeasures, TwoSeats
 from equipoise.evaluation.measures import History, Measurement, Records
 from equipoise.games.answers import Answers
 from equipoise.report.section import Figure
@@ -18,6 +18,7 @@ from equipoise.solvers.zero_sum import nash
 from equipoise.types import PlayerId
 
 PENNIES = Matrix(name="custom", payoffs=((1.0, -1.0), (-1.0, 1.0)), row_actions=("heads", "tails"))
+ROCK, PAPER, EVEN = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1 / 3, 1 / 3, 1 / 3]
 SEATS = {"row": "defender", "column": "adversary"}
 PAYOFF_AM = np.random.default_rng(4).uniform(-1, 1, (4, 3))
 UNEVEN = Matrix(
@@ -148,3 +149,32 @@ def test_the_headlines_share_the_gap():
     [section] = TwoSeatMeasures.sections(history, Records())
     [figure] = [block for block in section.blocks if isinstance(block, Figure)][:1]
     assert "both best replies" in figure.note
+
+
+def test_averages_and_last_iterates_by_hand():
+    """The average of `turns` is (4, 4, 1)/9, against which paper gains a third."""
+    arena = Table(Matrix(), stays=[ROCK] * 3, turns=[ROCK, PAPER, EVEN])
+    measured = Finite().measure(arena, 2)
+    assert measured.averages["turns@2"] == pytest.approx([4 / 9, 4 / 9, 1 / 9])
+    assert measured.policies["turns@2"] == pytest.approx(EVEN)
+    assert measured.gap == pytest.approx({"stays@2": 1.0, "turns@2": 1 / 3})
+    assert measured.last_gap == pytest.approx({"stays@2": 1.0, "turns@2": 0.0})
+    # The most exploitable learner's counts.
+    assert (measured.exploitability, measured.last_exploitability) == (1.0, 1.0)
+
+
+def test_exploitability_is_of_the_averages():
+    measured = Finite().measure(Table(Matrix(), turns=[ROCK, PAPER, EVEN]), 2)
+    assert measured.exploitability == pytest.approx(1 / 3)
+    assert measured.last_exploitability == pytest.approx(0)
+
+
+def test_seats_of_different_moves_are_refused():
+    game = Matrix(
+        name="custom",
+        payoffs=((1.0, 0.0, 0.5),),
+        row_actions=("a",),
+        column_actions=("x", "y", "z"),
+    )
+    with pytest.raises(ConfigError, match="both seats have the same moves"):
+        Finite().measure(Table(game, one=[[1.0]]), 0)
