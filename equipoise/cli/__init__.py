@@ -1,7 +1,6 @@
-"""The command `equipoise`: thin doors, a file a verb.
+"""The command `equipoise`: thin doors, a file a verb, imported when it is called.
 
-A verb's file is imported when the verb is called, and imports what it needs when it runs, so that
-`--help` is fast and loads no torch. Games add verbs of their own, by `COMMANDS` of their `wing.py`.
+So `--help` is fast and loads no torch. Games add verbs by `COMMANDS` of their `wing.py`.
 """
 
 from __future__ import annotations
@@ -154,10 +153,7 @@ def equipoise(
 
 
 def main() -> None:
-    """Run the command.
-
-    An error of ours is one message on standard error and its exit code, without a traceback.
-    """
+    """Run the command; an error of ours is one message on standard error and its exit code."""
     # Threads that wait should leave the cores to others.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ignore_known_warnings()
@@ -185,10 +181,7 @@ def main() -> None:
 
 
 def ask_for_trust(folder: Path | str, trust: bool) -> bool:
-    """True if the user trusts a run: by --trust, or asked on a terminal.
-
-    Where there is nobody to ask, opening the run says what it needs --trust for.
-    """
+    """True if the user trusts a run: by --trust, or asked on a terminal, if there is one."""
     from equipoise.runs.consent import has_consent
     from equipoise.runs.directory import RunDirectory
     from equipoise.runs.measure_sets import is_run
@@ -206,7 +199,6 @@ def ask_for_trust(folder: Path | str, trust: bool) -> bool:
 
 
 def _extra_with(package: str | None) -> str | None:
-    """The extra of ours that brings a package."""
     for extra, packages in EXTRAS.items():
         if package in packages:
             return extra

@@ -156,7 +156,6 @@ class Terminal:
             self._note("cut off by max_tokens, which counts hidden tokens too")
 
     def _note(self, text: str) -> None:
-        """Print a remark, apart from answers that a program reads."""
         from rich.console import Console
         from rich.text import Text
 
@@ -216,7 +215,6 @@ def chat(
 
 
 async def _find_model(catalogue: Catalogue, player: str, seed: int) -> ServedModel:
-    """Raises ConfigError for a name that is not served."""
     from equipoise.serve.protocol import Problem
 
     try:

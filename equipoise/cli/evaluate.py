@@ -168,10 +168,7 @@ def evaluate(
 def _harness_settings(
     kind: str, tasks: str, limit: float | None, python: str, include: Path | None
 ) -> dict[str, Any]:
-    """The settings of the harness that the options name; empty where they name none.
-
-    Raises ConfigError for options that lack the harness, or the tasks.
-    """
+    """The named harness's settings, or empty. ConfigError for options without harness or tasks."""
     given = {
         "tasks": tasks,
         "limit": limit,
@@ -203,7 +200,6 @@ def _check_one_way(
 
 
 def _by_run(targets: list[str]) -> dict[str, list[str]]:
-    """Run, model or address -> the players of it that are named."""
     from equipoise.errors import RunError
     from equipoise.runs.measure_sets import is_run
 
@@ -225,16 +221,13 @@ def _plain(row: AgainstStart) -> dict[str, object]:
 
 
 def _title(result: BenchmarkResult, judged: bool) -> str:
-    """The set's name; with the judge's where `judged`, and with another program's that measured
-    it.
-    """
+    """The set's name; with the judge's where `judged`, and with another measuring program's."""
     if result.source and not result.source.startswith("equipoise "):
         return f"{result.name} ({result.source})"
     return f"{result.name} ({result.judge})" if judged else result.name
 
 
 def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
-    """Every result on a line, and those of a sweep in a table of their own."""
     from rich.console import Console
 
     from equipoise.evaluation.named_sets.results_section import sweep_settings, sweeps
@@ -281,7 +274,6 @@ def _table(rows: list[tuple[Path, AgainstStart]]) -> Any:
 
 
 def _grid(grid: SweepTable, run: Path | None) -> Any:
-    """A sweep's table; `run` where there are several."""
     from rich.table import Table
     from rich.text import Text
 

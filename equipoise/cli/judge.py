@@ -84,9 +84,7 @@ def _score(scores: Mapping[str, float], player: str) -> str:
 
 
 def _rows(facts: Mapping[str, Any]) -> list[tuple[str, Value]]:
-    """The facts that are a number or an interval; those that hold further facts are left to
-    `--json`.
-    """
+    """The facts that are a number or an interval; others are for `--json`."""
     from equipoise.payoffs.intervals import Interval
 
     rows: list[tuple[str, Value]] = []

@@ -76,9 +76,7 @@ def _print(made: NewModel, texts: int) -> None:
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
-    """Raises ConfigError for a file or a folder that holds something, RunError where nothing can be
-    written.
-    """
+    """Raises ConfigError for what holds something, RunError where nothing can be written."""
     if out.is_file() or (out.is_dir() and any(out.iterdir()) and not overwrite):
         raise ConfigError(
             f"{out}: is not an empty folder; choose another --out, or --overwrite to write into it"

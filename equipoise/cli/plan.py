@@ -81,7 +81,6 @@ def _print_table(title: str, rows: Mapping[str, object]) -> None:
 
 
 def _estimate(cost: CostEstimate) -> dict[str, object]:
-    """The estimate as it is printed, with units; memory and seconds also as numbers."""
     total = None
     parts = {name: getattr(cost, f"{name}_seconds") for name in STAGES}
     if None not in (parts["sampling"], parts["scoring"], parts["training"]):

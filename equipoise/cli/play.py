@@ -107,7 +107,6 @@ def play(
 
 
 def _play_at_terminal(play_server: PlayServer, name: str, json: bool) -> None:
-    """One match, read from standard input line by line."""
     sitting = play_server.open_match(name)
     warning = play_server.game.content_warning(sitting.plan.prompt)
     if warning:
@@ -123,16 +122,13 @@ def _play_at_terminal(play_server: PlayServer, name: str, json: bool) -> None:
 
 
 def _unseen(seen: tuple[Message, ...], messages: tuple[Message, ...]) -> Sequence[Message]:
-    """The messages that were added to a chat since it was shown, without the person's own; all of
-    them where it is another chat.
-    """
+    """The others' messages since the chat was shown; all of them where it is another chat."""
     if not seen or messages[: len(seen)] != seen:
         return messages
     return [each for each in messages[len(seen) :] if each.role != "assistant"]
 
 
 def _print(messages: Sequence[Message], json: bool) -> None:
-    """Print messages for the person; not among JSON."""
     from equipoise.report.section import clean
 
     for message in messages:
@@ -140,7 +136,6 @@ def _print(messages: Sequence[Message], json: bool) -> None:
 
 
 def _take_move(sitting: HumanMatch, actions: Sequence[str]) -> bool:
-    """Take the person's move; false where there is none."""
     from equipoise.errors import DataError
 
     hint = f"your move ({', '.join(actions)})" if actions else "your move"
@@ -158,7 +153,6 @@ def _take_move(sitting: HumanMatch, actions: Sequence[str]) -> bool:
 
 
 def _print_result(played: PlayedMatch, json: bool) -> None:
-    """Print every move, and the scores."""
     from equipoise.report.section import clean
 
     match, judgement = played.match, played.judgement

@@ -63,7 +63,6 @@ def _facts(compared: PublishedComparison | None) -> dict[str, Any]:
 
 
 def _print_list(descriptions: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> None:
-    """The recipes that stand for themselves, and where the others are shown."""
     _print_names({name: descriptions[name] for name in groups})
     counts = [f"{name} {len(names)}" for name, names in groups.items() if names]
     typer.echo(f"Variants, shown by `equipoise recipes NAME`: {', '.join(counts)}.")
@@ -107,7 +106,6 @@ def _ours(element: Compared) -> str:
 
 
 def _value(value: Any) -> str:
-    """In plain words: a number short, nothing for null."""
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -64,7 +64,6 @@ def resume(
 
 
 def _print(run: Run, json: bool) -> None:
-    """Print the result of a run that this process played."""
     from rich.console import Console
 
     from equipoise.report.terminal import before_after, duration, headline

@@ -1,9 +1,8 @@
 """Advantages of tokens and of answers: the reward less what was expected of it.
 
-Pure functions on tensors. A baseline (a critic's value, the mean of a group, of the others, of the
-batch, of a role) lowers the variance of the policy gradient; the functions below differ in it. An
-advantage is a constant to the loss, so results carry no gradient. Rewards must be finite: leave out
-the rows that were not judged, for a NaN spreads.
+Baselines (a critic's value, the mean of a group, the others, the batch, a role) lower the variance
+of the policy gradient. Results carry no gradient. Rewards must be finite: leave out the rows that
+were not judged.
 
 B rows (answers), T tokens. `mask_BT` is true on answer tokens; other places are not read, and
 results are 0 there. The mask may have holes (an answer of several turns): time passes on answer
@@ -25,12 +24,10 @@ def gae(
 ) -> torch.Tensor:
     """Generalised advantage estimation: A_t = Σ_k (γλ)^k δ_{t+k} with δ_t = r_t + γ V_{t+1} − V_t.
 
-    reward_BT: rewards by token, a KL penalty included; one for the whole answer stands
-    on its last token. value_BT: the critic's V_t, before the token is written. After a
-    row's last answer token V is 0: the answer is over. Returns advantage_BT. The
-    returns that the critic learns from are `advantage_BT + value_BT`, left to the
-    caller. Raises ConfigError where the shapes differ. Source: arXiv 1506.02438, eq.
-    16.
+    reward_BT: by token, a KL penalty included; one for the whole answer stands on its last token.
+    value_BT: the critic's V_t, before the token is written; 0 after the row's last. The critic's
+    returns are the result plus `value_BT`. Raises ConfigError where the shapes differ. Source:
+    arXiv 1506.02438, eq. 16.
 
     >>> reward_BT, value_BT = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
     >>> gae(reward_BT, value_BT, torch.ones(1, 2), gamma=1.0, lam=0.5)
@@ -70,10 +67,9 @@ def group_relative(
 ) -> torch.Tensor:
     """GRPO: A_i = (r_i − mean of its group) / (standard deviation of its group + ε).
 
-    group_B: integers, equal for the answers to one prompt; groups may differ in size, and one of
-    one answer gets 0. scale: False leaves the division out (Dr. GRPO). The deviation is the
-    unbiased one, over n − 1. Raises ConfigError where the shapes differ. Source: arXiv 2402.03300,
-    §4.1.2; without scale arXiv 2503.20783, §3.2.
+    group_B: integers, equal for the answers to one prompt; a group of one gets 0. scale: False
+    leaves the division out (Dr. GRPO). The deviation is over n − 1. Raises ConfigError where the
+    shapes differ. Source: arXiv 2402.03300, §4.1.2; without scale arXiv 2503.20783, §3.2.
 
     >>> group_relative(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]), scale=False)
     tensor([-1.,  1.,  0.])
@@ -90,11 +86,10 @@ def group_relative(
 
 @torch.no_grad()
 def leave_one_out(reward_B: torch.Tensor, group_B: torch.Tensor) -> torch.Tensor:
-    """RLOO: A_i = r_i − mean of the others in its group, which is n/(n − 1)·(r_i − mean of the
-    group).
+    """RLOO: A_i = r_i − mean of the others in its group = n/(n − 1)·(r_i − mean of the group).
 
-    group_B: as in `group_relative`; a group of one answer gets 0. Raises ConfigError where the
-    shapes differ. Source: arXiv 2402.14740.
+    A group of one answer gets 0. Raises ConfigError where the shapes differ. Source: arXiv
+    2402.14740.
 
     >>> leave_one_out(torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1]))
     tensor([-2.,  2.,  0.])
@@ -109,12 +104,11 @@ def leave_one_out(reward_B: torch.Tensor, group_B: torch.Tensor) -> torch.Tensor
 def whiten(
     value_BT: torch.Tensor, mask_BT: torch.Tensor, *, shift: bool = True, eps: float = 1e-8
 ) -> torch.Tensor:
-    """(x − mean) / √(variance + ε) over all answer tokens of the batch; `shift=False` gives the
-    mean back afterwards.
+    """(x − mean) / √(variance + ε) over the batch's answer tokens; `shift=False` gives the mean
+    back.
 
-    Of rewards (without the shift) and of advantages. The variance is the unbiased one,
-    and 0 of a single token. Raises ConfigError where the shapes differ. Source: arXiv
-    2403.17031, on whitening.
+    The variance is over n − 1, and 0 of a single token. Raises ConfigError where the shapes differ.
+    Source: arXiv 2403.17031, on whitening.
 
     >>> whiten(torch.tensor([[1.0, 3.0, 9.0]]), torch.tensor([[1, 1, 0]]))
     tensor([[-0.7071,  0.7071,  0.0000]])
@@ -140,12 +134,10 @@ def batch_normalised(reward_B: torch.Tensor, *, eps: float = 1e-8) -> torch.Tens
 
     The statistics are the whole batch's, so it must not be split before. The learner:
     * without a KL penalty, gives every token of an answer the answer's advantage;
-    * with a penalty β per token in the reward, which makes the advantage A_t = r − β
-      Σ_{i ≥ t} kl_i differ by token, normalises over tokens instead:
+    * with a penalty β per token in the reward, normalises over tokens instead:
       `whiten(reward_to_go(reward_BT − β·kl_BT, mask_BT, 1.0), mask_BT)`;
-    * with several answers a prompt, passes `group_relative(reward_B, group_B,
-      scale=False)` for reward_B ("with baseline"); its KL penalty is then a term of the
-      loss.
+    * with several answers a prompt, passes `group_relative(reward_B, group_B, scale=False)`
+      for reward_B ("with baseline"); its KL penalty is then a term of the loss.
     Source: arXiv 2501.03262.
 
     >>> batch_normalised(torch.tensor([1.0, 3.0]))
@@ -165,24 +157,17 @@ def role_baseline(
     decay: float = 0.95,
     after: bool = True,
 ) -> tuple[torch.Tensor, dict[str, float]]:
-    """Role-conditioned advantages for self-play: A_i = r_i − b_role, b a moving average of the
-    role's returns.
+    """Role-conditioned advantages for self-play: A_i = r_i − b_role, b a moving average of its
+    returns.
 
         b_role ← α^n b_role + (1 − α^n)·(mean of the role's n rewards in the batch)
 
-    which is n updates b ← αb + (1 − α)r, one an answer, taken as if all n rewards were their mean,
-    so the order of rows does not matter. `baseline` is what the last call returned ({} at first)
-    and is not changed; a role that is not in it starts at its mean in this batch. Roles of several
-    games need names of their own ("poker/first").
-
-    after: True subtracts b as this batch has moved it, the paper's order; False as it
-        was before, which is what the paper's released code does. Afterwards an answer's
-        own reward is in b, which scales the role's expected gradient by 1 − (1 −
-        α^n)/n and does not turn it.
-    Returns (advantage_B, the baseline to pass next time: roles not seen in this batch
-    as they were).
-    Raises ConfigError where the lengths differ or `decay` is outside [0, 1].
-    Source: arXiv 2506.24119, eq. 2 and Algorithm 1 (there b starts at 0).
+    which is n updates b ← αb + (1 − α)r, one an answer. `baseline` is what the last call returned
+    ({} at first); a role that is not in it starts at its mean in this batch. Roles of several games
+    need names of their own ("poker/first"). after: True subtracts b as this batch has moved it, the
+    paper's order; False as it was before, as the paper's released code does. Returns (advantage_B,
+    the baseline to pass next time). Raises ConfigError where the lengths differ or `decay` is
+    outside [0, 1]. Source: arXiv 2506.24119, eq. 2 and Algorithm 1 (there b starts at 0).
 
     >>> role_baseline(torch.tensor([1.0]), ["first"], {"first": 0.0}, decay=0.5)
     (tensor([0.5000]), {'first': 0.5})
@@ -222,9 +207,7 @@ def _groups(group_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def _centred_by_group(
     reward_B: torch.Tensor, group_B: torch.Tensor, count_G: torch.Tensor
 ) -> torch.Tensor:
-    """Rewards minus the mean of their group, twice, so that equal rewards give 0 and not a rounding
-    error over ε.
-    """
+    """Rewards minus their group's mean, twice, so that equal rewards give exactly 0."""
     for _ in range(2):
         mean_G = reward_B.new_zeros(len(count_G)).index_add(0, group_B, reward_B) / count_G
         reward_B = reward_B - mean_G[group_B]

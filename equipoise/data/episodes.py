@@ -40,9 +40,8 @@ def episodes(
 
         reward = share(later) · utility of the seat + Σ over the terms of its role
 
-    where `later` is the number of moves of the seat that follow in the match; normalised if
-    `normalise` is given. `judgements` by match id, `prompts` by id. A move whose seat was not
-    judged, or that failed, is left out: it is not paid 0. Raises ConfigError for a utility that no
+    `later` is the number of the seat's following moves; normalised if `normalise` is given. A move
+    whose seat was not judged, or that failed, is left out. Raises ConfigError for a utility that no
     judgement has, EquipoiseError for a term that has not one finite number for each text.
     """
     own = _moves(matches, learner)
@@ -109,7 +108,6 @@ def _episode(move: MoveMade, learner: PlayerId, role: str, parts: dict[str, floa
 def _shaped(
     made: Sequence[MoveMade], game: Game, prompts: Mapping[str, Prompt], terms: Sequence[Term]
 ) -> list[dict[str, float]]:
-    """For each move, term -> its addition to the reward; terms of one name are summed."""
     shaped: list[dict[str, float]] = [{} for _ in made]
     for term in terms:
         rows = [n for n, move in enumerate(made) if game.role(move.turn.seat) == term.role]
@@ -121,10 +119,7 @@ def _shaped(
 
 
 def _values(term: Term, moves: Sequence[MoveMade], prompts: Mapping[str, Prompt]) -> list[float]:
-    """The term's addition to each move.
-
-    Raises EquipoiseError unless it is a finite number each.
-    """
+    """The term's addition to each move. Raises EquipoiseError unless it is a finite number each."""
     texts = [move.turn.move.text for move in moves]
     seeds = [prompts[move.match.prompt].messages[-1].content for move in moves]
     values = term.values(texts, seeds)

@@ -25,9 +25,7 @@ NO_ANSWER = "no_answer"
 
 
 class Data(PairMaker):
-    """The data's own pairs in the first generations, which then need no matches; afterwards those
-    of `then`.
-    """
+    """The data's own pairs in the first generations, without matches; then those of `then`."""
 
     kind: Literal["data"] = "data"
     generations: int = Field(
@@ -97,9 +95,7 @@ class Data(PairMaker):
 
 
 class DataWins(PairMaker):
-    """The data's answer against each that was sampled, which no judge has to see: SPIN's pairs.
-    (arXiv 2401.01335, §4.1)
-    """
+    """SPIN's pairs: the data's answer against each sample, unjudged. (arXiv 2401.01335, §4.1)"""
 
     kind: Literal["data_wins"] = "data_wins"
     column: str | None = Field(
@@ -128,9 +124,7 @@ class DataWins(PairMaker):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches; the number of matches that gave none, by reason:
-        error, no_answer, identical).
-        """
+        """(pairs in the matches' order; others by reason: error, no_answer, identical)."""
         assert prompts is not None, "the data's answers are the prompts' own"
         pairs: list[Pair] = []
         dropped: Counter[str] = Counter()
@@ -158,15 +152,12 @@ class DataWins(PairMaker):
 
 
 def _samples(match: Match) -> dict[str, Turn]:
-    """Text -> the last turn of a seat that answered so, each text once."""
     turns = match.last_turns().values()
     return {turn.move.text: turn for turn in turns if turn.move.finish != "error"}
 
 
 def _text(prompt: Prompt, column: str) -> str:
-    """The answer in a column; "" where there is none. Raises DataError for what is neither a text
-    nor a chat.
-    """
+    """The answer in a column or "". Raises DataError for what is neither a text nor a chat."""
     value = prompt.facts.get(column)
     if value is None or isinstance(value, str):
         return value or ""

@@ -1,6 +1,4 @@
-"""Pay-offs made comparable between data sets, so that a task that pays a lot for everything does
-not drown one that pays little.
-"""
+"""Pay-offs made comparable between data sets, so that none drowns the others."""
 
 from __future__ import annotations
 
@@ -30,16 +28,13 @@ def normalise(values_B: ArrayLike, groups_B: ArrayLike, method: Method) -> np.nd
     none      as they are
     z_score   (x − mean) / σ, the population's σ
     min_max   (x − min) / (max − min)
-    robust_z  (x − median) / (1.4826 · MAD), MAD the median of |x − median|; where more
-              than half of a group has one value MAD is 0, and √(π/2) times the mean of
-              |x − median| takes its place
+    robust_z  (x − median) / (1.4826 · MAD), MAD the median of |x − median|; where it is 0,
+              √(π/2) times the mean of |x − median| takes its place
     rank      (rank − 1) / (n − 1), of ties the mid-rank
 
-    A group of one value, once or repeated, has no width: it becomes 0 (z_score,
-    robust_z) or ½ (min_max, rank). values_B finite [B]; groups_B labels [B]. Returns
-    float [B]. Raises ValueError for another method, other shapes, or a value that is
-    not finite: missing values must be left out before. Source: GTAlign (arXiv
-    2510.08872), mixed training; Iglewicz and Hoaglin 1993, for the median's.
+    A group of one value, once or repeated, becomes 0 (z_score, robust_z) or ½ (min_max, rank).
+    Raises ValueError for another method, other shapes than [B], or a value that is not finite.
+    Source: GTAlign (arXiv 2510.08872), mixed training; Iglewicz and Hoaglin 1993, for the median's.
 
     >>> normalise([1, 3, 10, 30], ["a", "a", "b", "b"], "min_max")
     array([0., 1., 0., 1.])
@@ -82,11 +77,7 @@ def _normalise_group(value_G: np.ndarray, method: Method) -> np.ndarray:
 
 
 class Normalising(Settings):
-    """Normalisation of the rewards of a generation's episodes before they are learned from.
-
-    The ledger keeps both: an episode's parts are the pay-off as it was, and what normalising added
-    to it.
-    """
+    """Normalisation of a generation's rewards; episodes keep the pay-off and the addition."""
 
     method: Method = Field(
         "none", description="none, z_score, min_max, robust_z (median and its deviation) or rank"
@@ -128,10 +119,10 @@ class Normalising(Settings):
         sources: Sequence[str],
         utilities: Sequence[Mapping[str, float]],
     ) -> list[Episode]:
-        """The episodes with their rewards normalised, each role by itself.
+        """The episodes with their rewards normalised, each role by itself, `sources` being data
+        sets.
 
-        `sources` names each episode's data set, `utilities` holds the utilities of its move. Raises
-        ConfigError where a side's utility is missing.
+        `utilities` are those of each move. Raises ConfigError where a side's utility is missing.
         """
         if self.method == "none" or not episodes:
             return list(episodes)

@@ -1,6 +1,4 @@
-"""Answer log-probabilities of the reference and of every opponent: computed once for each (player,
-text), then read from the store.
-"""
+"""Answer log-probabilities of reference and opponents, computed once for each (player, text)."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ AnsweredChat = tuple[tuple[Message, ...], str, bool]
 
 
 class LogprobStore(Protocol):
-    """A store of log-probabilities (nats) and token counts, by player, encoding and text key; a
-    run's ledger is one.
-    """
+    """A store of log-probabilities (nats) and token counts, by player, encoding and text key."""
 
     def logprobs(
         self, player: PlayerId, encoding: str, texts: Sequence[str]
@@ -57,14 +53,13 @@ def opponent_logprobs(
     pairs: Sequence[Pair],
     advance: Callable[[int], None] = lambda n: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in nats, of both
-    answers of each pair.
+    """(chosen_KB, rejected_KB): each opponent's sum of token log-probabilities, in nats, of the
+    answers.
 
     `actor(player)` opens a player; `advance(n)` is called after every n answers. The learner's own
-    generations must read text exactly as it does (tokenizer, template, truncation); another player
-    reads it in its own way, but whole. Raises ConfigError when a generation reads it differently or
-    an opponent has no log-probabilities at all, DataError when an answer does not fit into one's
-    context.
+    generations must read text exactly as it does; another player reads it in its own way, but
+    whole. Raises ConfigError when a generation reads it differently or an opponent has no
+    log-probabilities, DataError when an answer does not fit into one's context.
     """
     chosen = [text_key(p.messages, p.chosen, p.chosen_cut) for p in pairs]
     rejected = [text_key(p.messages, p.rejected, p.rejected_cut) for p in pairs]
@@ -84,9 +79,7 @@ def opponent_logprobs(
 def _scorer(
     actor: Callable[[PlayerId], Actor], opponent: PlayerId, learner: PlayerId
 ) -> tuple[Scorer, bool]:
-    """(the opponent, True if answers must fit it whole, since it reads text in another way than the
-    learner).
-    """
+    """(the opponent, True if answers must fit it whole, since it reads text in its own way)."""
     scorer = _open(actor, opponent)
     alike = scorer.encoding == _open(actor, learner).encoding
     if not alike and opponent.name == learner.name:

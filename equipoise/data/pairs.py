@@ -48,9 +48,7 @@ class PairMaker(Component):
         return 2
 
     def plays(self, generation: int) -> bool:
-        """True if this generation's pairs are made of matches; else `data_pairs` takes them from
-        the prompts.
-        """
+        """True if this generation's pairs are made of matches, not by `data_pairs`."""
         return True
 
     def by_judge(self, generation: int) -> bool:
@@ -64,9 +62,7 @@ class PairMaker(Component):
     def data_pairs(
         self, prompts: Sequence[Prompt], generation: int
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs that the prompts bring along; the number that gave none, by reason), for a
-        generation without matches.
-        """
+        """(the pairs that the prompts bring along; the number that gave none, by reason)."""
         raise TypeError(f"pairs: '{self.kind}' makes pairs of matches")
 
     def most(self, seats: int) -> int:
@@ -89,10 +85,7 @@ class PairMaker(Component):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches; the number of matches that gave none, by reason).
-
-        `utility` is the score to compare; `prompts` are those of the matches, by id.
-        """
+        """(pairs in the matches' order; matches that gave none, by reason) by `utility`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +146,7 @@ class Ranked(PairMaker):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs in the order of the matches; the number of matches that gave none, by reason).
-
-        Raises ConfigError for a utility that no judgement has.
-        """
+        """See the base. Raises ConfigError for a utility that no judgement has."""
         by_match = {judgement.match: judgement for judgement in judgements}
         check_utility(utility, judgements)
         made = [self._of_match(match, by_match.get(match.id), utility) for match in matches]
@@ -180,7 +170,6 @@ class Ranked(PairMaker):
     def _of_match(
         self, match: Match, judgement: Judgement | None, utility: str
     ) -> list[Pair] | str:
-        """The match's pairs, or the reason why there are none."""
         rankings = _rankings(match, judgement, utility)
         if not rankings:
             failed = any(turn.move.finish == "error" for turn in match.last_turns().values())
@@ -245,7 +234,6 @@ def _tied(answers: Ranking) -> bool:
 
 
 def _rankings(match: Match, judgement: Judgement | None, utility: str) -> dict[Chat, Ranking]:
-    """chat -> the scored answers to it, ranked, where it has two at least."""
     scores = {} if judgement is None else judgement.by_seat(utility)
     scored: dict[Chat, list[tuple[str, float]]] = {}
     for seat, turn in match.last_turns().items():
@@ -260,7 +248,6 @@ def _rankings(match: Match, judgement: Judgement | None, utility: str) -> dict[C
 
 
 def _ranked(match: Match, answers: Sequence[tuple[str, float]]) -> Ranking:
-    """Distinct answers, best first; equal scores in the order of their hashes."""
     by_text: dict[str, list[float]] = {}
     for text, score in answers:
         by_text.setdefault(text, []).append(score)
@@ -272,9 +259,7 @@ def _ranked(match: Match, answers: Sequence[tuple[str, float]]) -> Ranking:
 
 
 def _widest(pairs: Sequence[Pair], per_prompt: int | None) -> set[str]:
-    """The ids of each prompt's `per_prompt` pairs with the widest gaps; all of them without a
-    limit.
-    """
+    """The ids of each prompt's `per_prompt` widest pairs, or of all."""
     by_prompt: dict[str, list[Pair]] = {}
     for pair in pairs:
         by_prompt.setdefault(pair.prompt, []).append(pair)

@@ -1,8 +1,6 @@
-"""Shaping of rewards by comparing a move's text with others: diversity, and penalties for unfit
-texts.
+"""Shaping of rewards by comparing a move's text with others: diversity, and penalties.
 
-A shaping is a setting; `open` makes a term of it, which remembers every text of its role in the run
-so far.
+`open` makes a term of a setting, which remembers every text of its role in the run so far.
 """
 
 from __future__ import annotations
@@ -73,10 +71,7 @@ class Shaping(Component):
 
 
 class Diversity(Shaping):
-    """−weight · the mean likeness to every text of the role so far.
-
-    The likeness of a blank text is 1, if there are any texts.
-    """
+    """−weight · the mean likeness to every text of the role so far; 1 for a blank text."""
 
     window: int | None = Field(
         None, ge=1, description="compare with the newest so many texts; null: with all"
@@ -102,10 +97,7 @@ class _Measured:
 
 
 class SelfBleuShaping(Diversity):
-    """−weight · the mean BLEU-2..5 against every text of the role so far.
-
-    Source: GPO (arXiv 2406.10977); 5 there.
-    """
+    """−weight · mean BLEU-2..5 against the role's texts so far. Source: GPO (arXiv 2406.10977)."""
 
     kind: Literal["self_bleu"] = "self_bleu"
     weight: float = Field(

@@ -1,6 +1,4 @@
-"""Answers that were truncated at `max_new_tokens`: learned from as they were sampled, without an
-end that was never sampled, or left out.
-"""
+"""Answers truncated at `max_new_tokens`: learned from without an end, or left out."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ def is_truncated(turn: Turn) -> bool:
 
 
 def drop_truncated(matches: Sequence[Match], needed: int = 2) -> tuple[list[Match], int]:
-    """(the matches without the turns of seats whose answer was truncated; the number left out,
-    since fewer than `needed` whole answers remain).
-    """
+    """(matches without truncated turns; the number left out, with fewer than `needed` answers)."""
     whole: list[Match] = []
     left_out = 0
     for match in matches:
@@ -43,9 +39,7 @@ def drop_truncated(matches: Sequence[Match], needed: int = 2) -> tuple[list[Matc
 
 
 def mark_truncated(pairs: Sequence[Pair], matches: Sequence[Match]) -> list[Pair]:
-    """The pairs with a note of their truncated answers: those that no seat of the match ended by
-    itself.
-    """
+    """The pairs with a note of the answers that no seat of the match ended by itself."""
     by_id = {match.id: match for match in matches}
     noted: list[Pair] = []
     for pair in pairs:
@@ -61,6 +55,5 @@ def mark_truncated(pairs: Sequence[Pair], matches: Sequence[Match]) -> list[Pair
 
 
 def _always_cut(match: Match, text: str) -> bool:
-    """True if a seat gave this answer, and it was truncated each time."""
     turns = [turn for turn in match.turns if turn.move.text == text]
     return bool(turns) and all(map(is_truncated, turns))

@@ -1,14 +1,11 @@
 """P(an answer beats a player), estimated from that player's answers to the same prompt.
 
-Judges score on any scale; a loss with a probability target wants P(y beats π_t). Of the K answers
-of a prompt, P is the mean over the others: of the win indicator, a tie ½, or, for rewards of a
-Bradley–Terry model, of σ(reward − reward of the other). Against several players it is their
-weighted mean, each over its own answers. (arXiv 2405.00675, eq. 4.7; arXiv 2509.23102, eqs 10 to
-13)
+P is the mean over the prompt's other answers: of the win indicator, a tie ½, or, for rewards of a
+Bradley–Terry model, of σ(reward − reward of the other); against several players their weighted
+mean. (arXiv 2405.00675, eq. 4.7; arXiv 2509.23102, eqs 10 to 13)
 
-Given the answer, the mean over answers drawn from a player is unbiased. The best of the K answers
-is chosen by the same scores, so its share of wins is near 1 by choice: take `pairs: all_pairs` or σ
-of the rewards where the size of P matters.
+The best of the K answers is chosen by the same scores, so its share of wins is near 1 by choice:
+take `pairs: all_pairs` or σ of the rewards where the size of P matters.
 """
 
 from __future__ import annotations
@@ -56,10 +53,9 @@ class Samples:
         players: Sequence[tuple[PlayerId, float]],
         rule: WinRule,
     ) -> float | None:
-        """P(`text`, scored `score`, beats the players), in [0, 1].
+        """P(`text`, scored `score`, beats the players, whose weights add up to one).
 
-        `players` with their weights, which add up to one. An answer is not compared with itself: a
-        player that gave `text` has it once less. None where one of the players has no other answer.
+        An answer is not compared with itself. None where a player has no other answer.
         """
         total = 0.0
         for player, weight in players:
@@ -76,7 +72,6 @@ class Samples:
     def _first_giver(
         self, prompt: str, chat: Chat, text: str, players: Sequence[tuple[PlayerId, float]]
     ) -> PlayerId | None:
-        """The first of the players that gave this answer."""
         for player, _ in players:
             answers = self._scores.get((prompt, chat, player), ())
             if any(same == text for same, _ in answers):
@@ -98,9 +93,7 @@ def with_wins(
     players: Sequence[tuple[PlayerId, float]],
     rule: WinRule,
 ) -> tuple[list[Pair], Mapping[str, int]]:
-    """(the pairs with P(answer beats `players`) of both answers; the number dropped, since a player
-    has no other answer to the prompt).
-    """
+    """(pairs with P(answer beats `players`); the number dropped for lack of another answer)."""
     kept: list[Pair] = []
     dropped: Counter[str] = Counter()
     for pair in pairs:

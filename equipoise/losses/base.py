@@ -22,17 +22,12 @@ auto: judged of a judge that compares, counted of one that scores."""
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """B pairs.
+    """B pairs; log-probabilities are sums over the answer's tokens, in nats.
 
-    Log-probabilities are sums over the answer's tokens, in nats; opponents in the order of
-    `weight_K`.
-
-    policy_chosen_B, policy_rejected_B: of the learner, with gradient.
-    opponent_chosen_KB, opponent_rejected_KB: of the K opponents (K may be 0).
-    tokens_chosen_B, tokens_rejected_B: answer lengths in tokens, for per-token means.
-    score_chosen_B, score_rejected_B: the judge's scores, or P(answer beats those that
-        it is scored against).
-    weight_K: the opponents' weights.
+    policy_chosen_B, policy_rejected_B: of the learner, with gradient. opponent_chosen_KB,
+    opponent_rejected_KB: of the K opponents (K may be 0), in the order of weight_K.
+    tokens_chosen_B, tokens_rejected_B: answer lengths. score_chosen_B, score_rejected_B: the
+    judge's, or P(answer beats those that it is scored against).
     """
 
     policy_chosen_B: torch.Tensor
@@ -74,33 +69,26 @@ class PreferenceLoss(Component):
         """The players that the residual is taken against, with weights of at most one in all."""
 
     def scored_against(self, pool: OpponentPool) -> Shares:
-        """The players that an answer has to beat where scores are win probabilities; their weights
-        add up to one.
-        """
+        """The players, with weights of sum 1, to beat where scores are probabilities."""
         return self.opponents(pool) or [(pool.current, 1.0)]
 
     @property
     def wins_by(self) -> WinsBy | None:
-        """The way to estimate P(answer beats those of `scored_against`); None where the loss does
-        not read it.
-        """
+        """The estimator of P(answer beats those of `scored_against`); None if unused."""
         return None
 
     @property
     def memory(self) -> int:
-        """The number of the learner's newest generations that the loss needs, the start not
-        counted.
-        """
+        """The number of the learner's newest generations, without the start, needed."""
         past = [PlayerId("player", generation) for generation in range(256, -1, -1)]
         opponents = [player for player, _ in self.opponents(OpponentPool(past))]
         newest = [past.index(player) + 1 for player in opponents if player.generation]
         return max(newest, default=0)
 
     def faults(self, judge: str, limits: tuple[float, float] | None) -> Iterator[str]:
-        """Reasons why the loss cannot learn from this judge's scores, one message each.
+        """Reasons why the loss cannot learn from the scores of the judge of this kind.
 
-        `judge` is the judge's kind; `limits` its least and greatest score, None where that is not
-        known beforehand.
+        `limits`: its least and greatest score, None where that is not known beforehand.
         """
         if self.wins_by == "judged" and limits is not None:
             low, high = limits
@@ -118,6 +106,4 @@ class PreferenceLoss(Component):
 
     @abstractmethod
     def metrics(self, batch: PairBatch) -> dict[str, torch.Tensor]:
-        """Numbers to log, [B], detached: `margin` (the residual, nats), `accuracy` (margin > 0),
-        `chosen_reward` and `rejected_reward`.
-        """
+        """Numbers to log [B]: `margin` (residual, nats), `accuracy` (margin > 0), both rewards."""

@@ -34,8 +34,7 @@ def k1(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
 
 
 def k2(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
-    """½ (log π/π_ref)²: never negative, of low variance, biased (to second order in the distance it
-    is right).
+    """½ (log π/π_ref)²: never negative, of low variance, right to second order in the distance.
 
     >>> k2(torch.tensor([0.5]).log(), torch.tensor([0.25]).log())
     tensor([0.2402])
@@ -44,8 +43,7 @@ def k2(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
 
 
 def k3(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
-    """π_ref/π − 1 − log π_ref/π: unbiased and never negative; of low variance unless π_ref/π is
-    large somewhere.
+    """π_ref/π − 1 − log π_ref/π: unbiased, never negative; of low variance unless π_ref/π is large.
 
     Unbiased where the policy can write all that the reference can. (GRPO's penalty: arXiv
     2402.03300, eq. 4)
@@ -62,10 +60,9 @@ def next_coefficient(
 ) -> float:
     """The next KL coefficient: coefficient · (1 + clip(kl/target − 1, ±0.2) · count/horizon).
 
-    kl, target: nats an answer, or both a token; kl is the mean over the `count` answers
-    since the last call. horizon: answers over which the coefficient may change by a
-    fifth. Raises ConfigError unless target and horizon are positive. Source: arXiv
-    1909.08593, §2.2.
+    kl, target: nats an answer, or both a token; kl is the mean over `count` answers. horizon:
+    answers over which the coefficient may change by a fifth. Raises ConfigError unless target and
+    horizon are positive. Source: arXiv 1909.08593, §2.2.
 
     >>> round(next_coefficient(0.1, kl=12.0, target=6.0, horizon=1000, count=100), 6)
     0.102

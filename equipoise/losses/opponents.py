@@ -59,9 +59,7 @@ def reference_alone(pool: OpponentPool, reference: str) -> Shares:
 
 
 def merge_shares(shares: Iterable[tuple[PlayerId, float]]) -> Shares:
-    """Each opponent once, with its weights added up; those without a weight are left out.
-
-    At first π_t is π_0, too:
+    """Each opponent once, weights added up and zeros left out: at first π_t is π_0, too.
 
     >>> start = PlayerId("policy", 0)
     >>> merge_shares([(start, 0.5), (start, 0.25), (PlayerId("bob", 0), 0.0)])
@@ -74,9 +72,7 @@ def merge_shares(shares: Iterable[tuple[PlayerId, float]]) -> Shares:
 
 
 def scale_to_one(shares: Iterable[tuple[PlayerId, float]]) -> Shares:
-    """The shares above 0, scaled to add up to one.
-
-    Raises ConfigError when all of them are 0.
+    """The shares above 0, scaled to add up to one. Raises ConfigError when all of them are 0.
 
     >>> scale_to_one([(PlayerId("alice", 1), 3.0), (PlayerId("bob", 1), 1.0)])[0][1]
     0.75
@@ -91,8 +87,7 @@ def scale_to_one(shares: Iterable[tuple[PlayerId, float]]) -> Shares:
 class MixedOpponents(Settings):
     """Shares of the own past, the peers, the outsiders and the reference, taken as written.
 
-    What they leave of 1 is nobody's: there the residual has no opponent's margin. So is the share
-    of a generation that does not exist yet.
+    What they leave of 1, or a generation that does not exist yet has, is nobody's.
     """
 
     history: float | tuple[float, ...] = Field(
@@ -130,7 +125,7 @@ class MixedOpponents(Settings):
     def rivals(self, pool: OpponentPool) -> Shares:
         """The opponents with a share, without the reference.
 
-        Raises ConfigError for a group with a share that the run lacks, and for an unknown player.
+        Raises ConfigError for an unknown player or a group that the run lacks.
         """
         shares = list(zip(pool.past, _as_list(self.history), strict=False))
         for group, share in (("peers", self.peers), ("outsiders", self.outsiders)):

@@ -4,11 +4,9 @@ With Δ(π) = log π(chosen | x) − log π(rejected | x), every member is
 
     residual = Δ(π_θ) − Σ_k w_k Δ(opponent_k);    loss = D[residual ‖ target]
 
-and differs from the others only in its opponents and in how far the residual is wanted to go:
-squared distance to a finite target, or −log σ(β·residual), whose target lies at infinity. So each
-member below is a few lines that name both, its `opponents` and its `rows`. The last four read more
-than the residual: the answers' own likelihood (CPO, ORPO), their lengths (R-DPO), or each answer
-alone (KTO). (arXiv 2509.23102, Table 1.)
+and differs only in its `opponents` and `rows`: squared distance to a finite target, or −log
+σ(β·residual), whose target lies at infinity. The last four read more: the answers' own likelihood
+(CPO, ORPO), their lengths (R-DPO), or each answer alone (KTO). (arXiv 2509.23102, Table 1.)
 """
 
 from __future__ import annotations
@@ -77,9 +75,7 @@ Reference = Annotated[
 
 
 class SimPO(ResidualLoss):
-    """No opponents; −log σ(β·Δ(π_θ) − γ) on per-token means, γ the margin wanted. (arXiv
-    2405.14734, eq. 6)
-    """
+    """No opponents; −log σ(β·Δ(π_θ) − γ) on per-token means. (arXiv 2405.14734, eq. 6)"""
 
     kind: Literal["simpo"] = "simpo"
     length: Literal["sum", "mean"] = Field(
@@ -110,9 +106,7 @@ class DPO(ResidualLoss):
 
 
 class DistillDPO(ResidualLoss):
-    """Opponent π_ref (1); (β·residual − (r(chosen) − r(rejected)))², r the judge's score. (arXiv
-    2405.19316)
-    """
+    """Opponent π_ref (1); (β·residual − (r(chosen) − r(rejected)))². (arXiv 2405.19316)"""
 
     kind: Literal["distill_dpo"] = "distill_dpo"
     reference: Reference = "initial"
@@ -127,10 +121,7 @@ class DistillDPO(ResidualLoss):
 
 
 class IPO(ResidualLoss):
-    """Opponent π_ref (1); (residual − 1/(2τ))². (arXiv 2310.12036, eq. 17)
-
-    trl runs it with `length: mean`.
-    """
+    """Opponent π_ref (1); (residual − 1/(2τ))²; trl: `length: mean`. (arXiv 2310.12036, eq. 17)"""
 
     kind: Literal["ipo"] = "ipo"
     reference: Reference = "initial"
@@ -159,8 +150,7 @@ class DNO(ResidualLoss):
 class SPIN(ResidualLoss):
     """Opponent π_t (1); −log σ(β·residual). (arXiv 2401.01335, eq. 4.7, logistic)
 
-    The formula is DNO's; its pairs make the method: winners are the data's answers, losers π_t's
-    own samples.
+    Its pairs make the method: winners are the data's answers, losers π_t's own samples.
     """
 
     kind: Literal["spin"] = "spin"
@@ -178,8 +168,8 @@ class SPPO(EstimatesWins, ResidualLoss):
 
     (log π_θ(w)/π_t(w) − η(P(w beats π_t) − ½))² + (log π_θ(l)/π_t(l) − η(P(l beats π_t) − ½))²
 
-    The paper takes log Z ≈ 0. Where it is not, a normalised policy cannot reach the target, and the
-    minimiser is multiplicative weights to first order in η only.
+    The paper takes log Z ≈ 0; else the minimiser is multiplicative weights to first order in η
+    only.
     """
 
     kind: Literal["sppo"] = "sppo"
@@ -208,8 +198,8 @@ class INPO(ResidualLoss):
 
     Over pairs of π_t the minimiser is π_ref^(τ/η) · π_t^(1 − τ/η) · exp(P(y beats π_t)/τ),
     normalised. INPO's own derivation has η for τ in the target (`target: eta`), and there τ is the
-    temperature of the regularised equilibrium that the iterates approach. The two are one family:
-    (τ, η) here is (τ²/η, τ) there.
+    temperature of the regularised equilibrium. The two are one family: (τ, η) here is (τ²/η, τ)
+    there.
     """
 
     kind: Literal["inpo"] = "inpo"
@@ -239,23 +229,20 @@ class INPO(ResidualLoss):
 
 
 class MNPO(EstimatesWins, ResidualLoss):
-    """Opponents π_t, π_{t−1}, … (λ) and, with a share, π_ref; (residual − target)². (arXiv
-    2509.23102, eq. 14)
+    """Opponents π_t, π_{t−1}, … (λ) and perhaps π_ref; (residual − target)². (arXiv 2509.23102, eq.
+    14)
 
     `against: history` is time-dependent MNPO, `peers` heterogeneous, `outsiders` external (§3.2,
-    §3.3); shares mix them.
+    §3.3); shares mix them. target: 1/(2η) (constant); η·(r(chosen) − r(rejected)) (reward);
+    η·(P(chosen beats ·) − P(rejected beats ·)) (probability). Over pairs of π_t the minimiser is
+    Π_k opponent_k^w_k · exp(P(y beats π_t)/η) with the constant and Π_k opponent_k^w_k · exp(η·P(y
+    beats the history)) with the probability target: multiplicative weights.
 
-    target: 1/(2η) (constant); η·(r(chosen) − r(rejected)) (reward); η·(P(chosen beats ·) −
-    P(rejected beats ·)) (probability). Over pairs of π_t the minimiser is Π_k opponent_k^w_k ·
-    exp(P(y beats π_t)/η) with the constant and Π_k opponent_k^w_k · exp(η·P(y beats the history))
-    with the probability target: multiplicative weights.
-
-    η divides in the constant target and multiplies in the others. The gradient is
-    2(Δ(π_θ) − Σ w Δ_k − target) · ∇Δ: the opponents steer it only where Σ w Δ_k is not
-    small beside the target. Margins of sequence sums are several nats and more, so η =
-    0.1, a target of 5 nats, is the default; η = 10 takes the same step in the other
-    two. The release's η = 0.0075 asks for 66.7 of per-token means whose margins are of
-    order 1: its opponents hardly matter.
+    η divides in the constant target and multiplies in the others. The gradient is 2(Δ(π_θ) − Σ w
+    Δ_k − target) · ∇Δ: the opponents steer it only where Σ w Δ_k is not small beside the target.
+    Margins of sequence sums are several nats and more, so η = 0.1, a target of 5 nats, is the
+    default; η = 10 takes the same step in the other two. The release's η = 0.0075 asks for 66.7 of
+    per-token means whose margins are of order 1: its opponents hardly matter.
     """
 
     kind: Literal["mnpo"] = "mnpo"
@@ -364,9 +351,7 @@ class MNPO(EstimatesWins, ResidualLoss):
 
     @property
     def memory(self) -> int:
-        """The number of newest generations needed: two against peers, since some of them learn
-        before others do.
-        """
+        """The number of newest generations needed: two against peers, some of whom learn first."""
         if isinstance(self.against, MixedOpponents):
             return max(self.against.generations, 2 if self.against.peers else 0)
         if self.against == "history":
@@ -389,10 +374,9 @@ class MNPO(EstimatesWins, ResidualLoss):
 class MNPOReleased(ResidualLoss):
     """MNPO as released, to compare with: see `MNPO` for why its opponents hardly steer.
 
-    The history begins with the policy that sampled, π_t itself, also where it is π_0: one in the
-    first generation, then two, up to `max_history`; so the shares add up to one, and a policy that
-    has not learned has margin 0. Log-probabilities are per-token means. β scales the logged
-    rewards, β·(log π_θ − log π_ref), and nothing else.
+    The history begins with the policy that sampled, π_t itself, also where it is π_0: up to
+    `max_history`. Log-probabilities are per-token means. β scales the logged rewards, β·(log π_θ −
+    log π_ref), and nothing else.
     """
 
     kind: Literal["mnpo_released"] = "mnpo_released"
@@ -437,9 +421,7 @@ class MNPOReleased(ResidualLoss):
         return [(pool.current, 1.0)]
 
     def opponents(self, pool: OpponentPool) -> Shares:
-        """π_0 first, even where its share is 0 (the logged rewards need it), then the rest of the
-        history.
-        """
+        """π_0 first, which the logged rewards need even without a share, then the other history."""
         present = pool.past[: self.max_history]
         history = scale_to_one(zip(present, self.weight_K, strict=False))
         share = {player: (1 - self.ratio) * weight for player, weight in history}
@@ -457,9 +439,7 @@ class MNPOReleased(ResidualLoss):
 
 
 class CPO(ResidualLoss):
-    """No opponents; −log σ(β·Δ(π_θ)) − c·log π_θ(chosen), the latter per token as released. (arXiv
-    2401.08417)
-    """
+    """No opponents; −log σ(β·Δ(π_θ)) − c·log π_θ(chosen) per token. (arXiv 2401.08417)"""
 
     kind: Literal["cpo"] = "cpo"
     beta: Beta = 0.1
@@ -475,11 +455,10 @@ class CPO(ResidualLoss):
 
 
 class ORPO(ResidualLoss):
-    """No opponents; −log p(chosen) − λ·log σ(log odds(chosen) − log odds(rejected)). (arXiv
-    2403.07691, eqs 6 and 7)
+    """No opponents; −log p(chosen) − λ·log σ(log odds(chosen) − log odds(rejected)).
 
-    p is the geometric mean of an answer's token probabilities, odds(p) = p/(1 − p). So
-    log-probabilities are per-token means, and there is no other length.
+    p is the geometric mean of an answer's token probabilities, odds(p) = p/(1 − p). (arXiv
+    2403.07691, eqs 6 and 7)
     """
 
     kind: Literal["orpo"] = "orpo"
@@ -498,9 +477,7 @@ class ORPO(ResidualLoss):
 
 
 class RDPO(ResidualLoss):
-    """Opponent π_ref (1); −log σ(β·residual + α·(|chosen| − |rejected|)), lengths in tokens: DPO of
-    a reward that pays α less for each token. (arXiv 2403.19159, eq. 9)
-    """
+    """Opponent π_ref (1); −log σ(β·residual + α·(|chosen| − |rejected|)). (arXiv 2403.19159)"""
 
     kind: Literal["rdpo"] = "rdpo"
     beta: Beta = 0.1
@@ -516,13 +493,12 @@ class RDPO(ResidualLoss):
 
 
 class KTO(ResidualLoss):
-    """Opponent π_ref (1); w·(1 − σ(β·(log-ratio(chosen) − z))) + the same of the rejected answer
-    with its sign turned. (arXiv 2402.01306, eq. 8)
+    """Opponent π_ref (1); w·(1 − σ(β·(log-ratio(chosen) − z))) + the rejected's with its sign
+    turned.
 
-    The two answers of a pair count as one desirable and one undesirable example. The paper
-    estimates its reference point z, the policy's KL from π_ref, over mismatched answers of the
-    batch; here z is a setting, so that a pair's loss does not hang on its neighbours. Near π_ref
-    both are 0.
+    A pair counts as one desirable and one undesirable example. The paper estimates its reference
+    point z, the policy's KL from π_ref, over mismatched answers of the batch; here z is a setting,
+    so that a pair's loss does not hang on its neighbours. (arXiv 2402.01306, eq. 8)
     """
 
     kind: Literal["kto"] = "kto"
@@ -543,7 +519,6 @@ class KTO(ResidualLoss):
 
 
 def _chosen_nll(batch: PairBatch) -> torch.Tensor:
-    """The chosen answers' negative log-likelihood per token, in nats, [B]."""
     return -batch.policy_chosen_B / batch.tokens_chosen_B
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def residual(
     policy_margin_B: torch.Tensor, opponent_margin_KB: torch.Tensor, weight_K: torch.Tensor
 ) -> torch.Tensor:
-    """Δ(π_θ) − Σ_k w_k Δ_k, [B]: what the policy adds to its opponents' margin.
+    """Δ(π_θ) − Σ_k w_k Δ_k, [B]: what the policy adds to its opponents' margin, in nats; K may be
+    0.
 
-    Margins are log-probability differences in nats; weights are used as they are; K may be 0.
     Raises ConfigError where the opponents and the weights differ in number.
 
     >>> residual(torch.tensor([3.0]), torch.tensor([[1.0], [2.0]]), torch.tensor([0.5, 0.5]))
@@ -73,9 +73,9 @@ def released_mnpo(
     (Δ(π_θ) − ratio·Δ(π_ref) − (1 − ratio)·Σ_k λ_k Δ(history_k) − 1/(2η))²
 
     λ = w / Σw over the K histories present: weights beyond them are cut off first. With K = 0 the
-    share 1 − ratio falls away altogether, it does not go to the reference. Margins are of per-token
-    mean log-probabilities in the release. Raises ConfigError where histories outnumber weights or
-    the weights present add up to nothing. Source: arXiv 2509.23102 and its published code.
+    share 1 − ratio falls away. Margins are of per-token means in the release. Raises ConfigError
+    where histories outnumber weights or the weights present add up to nothing. Source: arXiv
+    2509.23102 and its published code.
 
     >>> margins = torch.tensor([4.0]), torch.tensor([2.0]), torch.tensor([[1.0]])
     >>> released_mnpo(*margins, ratio=0.5, weight_K=[1.0], eta=0.5)
@@ -152,10 +152,7 @@ class ResidualLoss(PreferenceLoss):
         return chosen_B - rejected_B
 
     def rewards(self, batch: PairBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """The implicit rewards, [B], of the chosen and the rejected answers, only to be logged.
-
-        A nat of log-ratio is worth `beta`, and 1 where the loss has none.
-        """
+        """The implicit rewards [B] of both answers, to log: `beta` (or 1) a nat of log-ratio."""
         scale = getattr(self, "beta", None) or 1.0
         chosen_B, rejected_B = self.log_ratios(batch)
         return scale * chosen_B, scale * rejected_B

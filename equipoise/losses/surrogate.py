@@ -1,11 +1,8 @@
-"""The clipped policy-gradient losses and how their tokens are averaged.
+"""The clipped policy-gradient losses and how their tokens are averaged, on padded [B, T] tensors.
 
-Pure functions on padded [B, T] tensors.
-
-A loss is to be minimised, so the surrogate is negated. Log-probabilities are of the sampled tokens,
-in nats. Padding must hold finite numbers (0 is usual): it is weighted by 0, but the gradient of an
-infinity would survive that. The learner adds what needs the model: the entropy, and the KL penalty
-(`losses.kl`) where it is a term of the loss.
+The surrogate is negated, to be minimised. Log-probabilities are of the sampled tokens, in nats.
+Padding must hold finite numbers (0 is usual): the gradient of an infinity would survive its weight
+0. The learner adds the entropy, and the KL penalty (`losses.kl`) where it is a term of the loss.
 """
 
 from __future__ import annotations
@@ -41,13 +38,11 @@ def clipped_surrogate(
 ) -> torch.Tensor:
     """PPO's loss by token: −min(ρA, clamp(ρ, 1 − clip, 1 + clip_high)·A) with ρ = π_θ/π_old.
 
-    old_logprob_BT, advantage_BT: constants; what they carry of a gradient is cut off.
-    clip_high: the upper range where it differs from the lower one (DAPO: 0.28 above,
-    0.2 below); None: `clip`. dual_clip: c > 1 + clip_high bounds the loss of a bad
-    token that has become likely: −max(surrogate, cA) where A < 0. Returns loss_BT, to
-    be averaged by `aggregate`. Raises ConfigError where `dual_clip` lies within the
-    range. Source: arXiv 1707.06347, eq. 7; asymmetric arXiv 2503.14476, §3.1; dual
-    arXiv 1912.09729.
+    old_logprob_BT, advantage_BT: constants. clip_high: the upper range (DAPO: 0.28 above, 0.2
+    below); None: `clip`. dual_clip: c > 1 + clip_high bounds the loss of a bad token that has
+    become likely: −max(surrogate, cA) where A < 0. Returns loss_BT, to be averaged by `aggregate`.
+    Raises ConfigError where `dual_clip` lies within the range. Source: arXiv 1707.06347, eq. 7;
+    asymmetric arXiv 2503.14476, §3.1; dual arXiv 1912.09729.
 
     >>> new_BT, old_BT = torch.tensor([[0.5, 0.3]]).log(), torch.tensor([[0.25, 0.3]]).log()
     >>> clipped_surrogate(new_BT, old_BT, torch.tensor([[1.0, 1.0]]), clip=0.2)
@@ -95,8 +90,8 @@ def value_loss(
 ) -> torch.Tensor:
     """The critic's loss by token: ½ max((V − R)², (V_old + clamp(V − V_old, ±clip) − R)²).
 
-    clip: how far, in units of reward, a value moves before the loss goes flat; `float("inf")` for
-    plain squares. Source: arXiv 2005.12729, on value function clipping in PPO's released code.
+    clip: in units of reward; `float("inf")` for plain squares. Source: arXiv 2005.12729, on value
+    function clipping in PPO's released code.
 
     >>> value_loss(torch.tensor([[2.0]]), torch.tensor([[0.0]]), torch.tensor([[3.0]]), clip=1.0)
     tensor([[2.]])
@@ -119,15 +114,12 @@ def token_weights(
     """The weight of each token, so that Σ loss_BT · weights_BT is the batch's mean loss.
 
     token: every token of the batch alike (DAPO). answer: every answer alike, its tokens sharing
-    (GRPO; an answer without tokens is none). constant: 1/(B·length), so neither long nor short
-    answers are favoured (Dr. GRPO).
+    (GRPO). constant: 1/(B·length), so neither long nor short answers are favoured (Dr. GRPO).
 
-    Compute them once for the whole batch, of all processes, and slice: the sums of
-    micro-batches then add up to the batch's mean however it is split, which the mean of
-    their means does not. length: tokens, the longest answer allowed; read by `constant`
-    alone, which needs it. dtype: float32 unless given. Raises ConfigError about
-    `length`, NoSignal where the mask has no token. Source: arXiv 2503.14476, §3.3;
-    2402.03300, eq. 3; 2503.20783, §3.2.
+    Compute them once for the whole batch, of all processes, and slice: the sums of micro-batches
+    then add up to the batch's mean. length: the longest answer allowed, in tokens, for `constant`.
+    dtype: float32 unless given. Raises ConfigError about `length`, NoSignal where the mask has no
+    token. Source: arXiv 2503.14476, §3.3; 2402.03300, eq. 3; 2503.20783, §3.2.
 
     >>> token_weights(torch.tensor([[1, 1], [1, 0]]), "answer")
     tensor([[0.2500, 0.2500],
@@ -156,8 +148,8 @@ def token_weights(
 def aggregate(
     loss_BT: torch.Tensor, mask_BT: torch.Tensor, over: Over, length: int | None = None
 ) -> torch.Tensor:
-    """The mean loss of a whole batch, a scalar: Σ loss_BT · `token_weights(mask_BT, over, length)`;
-    raises as that does.
+    """The batch's mean loss: Σ loss_BT · `token_weights(mask_BT, over, length)`; raises as that
+    does.
 
     >>> aggregate(torch.tensor([[1.0, 3.0], [5.0, 0.0]]), torch.tensor([[1, 1], [1, 0]]), "token")
     tensor(3.)

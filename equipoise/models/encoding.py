@@ -3,9 +3,9 @@
     ids = template(messages) with the opening of the answer's turn
           ++ tokens of the answer ++ the turn's end
 
-Prompt and answer are tokenised separately, so the ids of an answer that is scored or trained on are
-exactly those that were sampled. Control tokens that occur in messages or answers are encoded as
-ordinary text: a text can neither end its own turn nor open another.
+Prompt and answer are tokenised separately, so the ids of a scored answer are those that were
+sampled. Control tokens in messages or answers are encoded as ordinary text: no text ends its own
+turn.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ class NoRoom(DataError):  # noqa: N818
 
 
 class Encoding:
-    """A tokenizer with a chat template and a limit on length; equal fingerprints mean equal token
-    ids.
-    """
+    """A tokenizer with a chat template and a limit on length; equal fingerprints mean equal ids."""
 
     def __init__(
         self,
@@ -50,13 +48,11 @@ class Encoding:
         template_options: Mapping[str, Any] | None = None,
         stop_ids: Iterable[int] = (),
     ) -> None:
-        """`tokenizer` is a transformers tokenizer; `max_length` bounds prompt and answer together,
-        in tokens.
+        """`max_length` bounds prompt and answer together, in tokens. Raises ModelError.
 
-        `template` is the path of a Jinja chat template that replaces the tokenizer's own; where
-        there is neither, a plain one is used. `template_options` go to the template
-        (`enable_thinking: false` for Qwen3). `stop_ids` are further tokens that end an answer, such
-        as the generation configuration's. Raises ModelError.
+        `template`: the path of a Jinja chat template in place of the tokenizer's own (or a plain
+        one). `template_options` go to it (`enable_thinking: false` for Qwen3). `stop_ids`: further
+        end tokens.
         """
         self.tokenizer = tokenizer
         self.max_length = max_length
@@ -73,10 +69,7 @@ class Encoding:
         self.pad_id: int = self.stop_ids[0] if pad is None else pad
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """The chat, ready for the answer.
-
-        Raises DataError when the template refuses it, NoRoom when it is too long.
-        """
+        """The chat, ready for the answer. Raises DataError if refused, NoRoom if too long."""
         ids = self._chat_ids(messages, True)
         if len(ids) >= self.max_length:
             raise NoRoom(
@@ -101,18 +94,16 @@ class Encoding:
     def join(
         self, messages: Sequence[Message], text: str, ended: bool = True
     ) -> tuple[list[int], int]:
-        """(ids of prompt and answer, where the answer starts); an answer that is too long is cut.
-
-        One that was not `ended` has no end token.
-        """
+        """(ids of prompt and answer, where it starts), cut to fit; no end token unless `ended`."""
         prompt = self.prompt_ids(messages)
         return (prompt + self.answer_ids(text, ended))[: self.max_length], len(prompt)
 
     def continue_text(self, context: str, text: str) -> tuple[list[int], int]:
-        """(ids of context and continuation, where the continuation starts) of plain texts, encoded
-        together as lm-eval does; white space at the context's end belongs to the continuation.
+        """(ids of context and continuation, its start) of plain texts, encoded together as lm-eval
+        does.
 
-        Raises DataError where they do not fit, or nothing comes before.
+        White space at the context's end belongs to the continuation. Raises DataError where they do
+        not fit, or nothing comes before.
         """
         stripped = context.rstrip()
         text = context[len(stripped) :] + text
@@ -207,16 +198,13 @@ class Encoding:
             ) from error
 
     def _shows_probe(self, *messages: tuple[str, str]) -> bool:
-        """True if the template takes these messages and the probe appears in its text."""
         try:
             return _PROBE in self._render(*messages)
         except jinja2.TemplateError:
             return False
 
     def _fitting(self, chat: list[dict[str, str]]) -> list[dict[str, str]]:
-        """The chat as the template takes it: a system text that it does not know opens the user's
-        first message; where roles must alternate, neighbours with one role become one message.
-        """
+        """The chat, an unknown system text in the user's first message, equal roles joined."""
         if not self._system and chat[0]["role"] == "system":
             system, *rest = chat
             first = {"role": "user", "content": system["content"]}
@@ -260,7 +248,6 @@ def _merge(first: dict[str, str], second: dict[str, str]) -> dict[str, str]:
 
 
 def _template(tokenizer: Any, path: str | Path | None) -> str:
-    """The template's text: the file's, else the tokenizer's own, else the plain one."""
     if path is not None:
         try:
             return Path(path).read_text(encoding="utf-8")

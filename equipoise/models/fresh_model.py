@@ -1,8 +1,6 @@
-"""A language model from nothing: a tokenizer fitted to a corpus, and a small Llama with random
-weights by seed.
+"""A language model from nothing: a tokenizer fitted to a corpus, a small random Llama by seed.
 
-The folder is a standard model folder (`AutoTokenizer` and `AutoModelForCausalLM` open it), with a
-chat template, so that a run can start without any hub. Left out: pre-training.
+The folder is a standard model folder with a chat template, so that a run needs no hub.
 """
 
 from __future__ import annotations
@@ -54,10 +52,7 @@ SIZES = {
 def resize(
     size: str, *, hidden: int | None = None, layers: int | None = None, heads: int | None = None
 ) -> Size:
-    """The size of that name with some numbers replaced; the feed-forward width follows `hidden`.
-
-    Raises ConfigError for an unknown name, suggesting the nearest.
-    """
+    """The size of that name with some numbers replaced. Raises ConfigError for an unknown name."""
     if size not in SIZES:
         raise ConfigError(f"size: unknown size '{size}'; {nearest(size, list(SIZES))}")
     base = SIZES[size]
@@ -79,12 +74,11 @@ class NewModel:
 def fit_tokenizer(
     texts: Sequence[str], vocabulary: int, context: int, pieces: str = "", shrink: bool = False
 ) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat template; with
-    `shrink` of fewer where the corpus supports no more.
+    """A byte-level BPE tokenizer of exactly `vocabulary` tokens, with the chat template.
 
-    Matches of the regular expression `pieces` are cut out of a text before it is split into words,
-    numbers and marks, so that a frequent match can be a single token. Raises ConfigError for a
-    vocabulary below the 256 bytes and special tokens, or above the corpus's own.
+    With `shrink`, of fewer where the corpus supports no more. Matches of the regular expression
+    `pieces` are cut out first, so that a frequent one can be a single token. Raises ConfigError for
+    a vocabulary below the 256 bytes and special tokens, or above the corpus's own.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -141,8 +135,8 @@ def new_model(
 ) -> NewModel:
     """Fit a tokenizer to `texts`, draw a Llama's weights from `seed`, and save both in `out`.
 
-    `vocabulary` and `context` are in tokens; `pieces` and `shrink` as for `fit_tokenizer`. Equal
-    arguments give equal files. Raises DataError for an empty corpus, ConfigError for misfits.
+    `pieces` and `shrink` as for `fit_tokenizer`. Equal arguments give equal files. Raises DataError
+    for an empty corpus, ConfigError for misfits.
     """
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
@@ -188,10 +182,7 @@ def new_model(
 
 
 def read_texts(paths: Sequence[str], columns: Sequence[str] = ()) -> Iterator[str]:
-    """Every text of the files that is not blank, in order; of rows only `columns`, if any.
-
-    Raises DataError naming a file that is missing, empty, malformed, or without text.
-    """
+    """Every text of the files, in order, but blanks; of rows only `columns`. Raises DataError."""
     for file, part in prompt_files.find(tuple(paths), Path()):
         is_text = file.suffix.lower() in TEXT_FILES
         texts = _lines(file) if is_text else _rows(file, part, columns)
@@ -224,7 +215,6 @@ def _rows(file: Path, part: str, columns: Sequence[str]) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The strings in a row, however deep; of a chat message its content, not its role."""
     if isinstance(value, str):
         yield value
         return

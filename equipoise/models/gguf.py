@@ -1,8 +1,4 @@
-"""Models from GGUF files: dequantised once, kept as ordinary model folders.
-
-transformers reads the file, and the result is saved by `save_pretrained`, so that everything else
-(training, adapters, tokenizers, exports) gets an ordinary model.
-"""
+"""Models from GGUF files: dequantised once by transformers, kept as ordinary model folders."""
 
 from __future__ import annotations
 
@@ -26,10 +22,11 @@ def is_gguf(model: str) -> bool:
 
 
 def gguf_folder(model: str) -> Path:
-    """The folder of the ordinary model in a GGUF file, here or of a hub (`org/name/file.gguf`).
+    """The folder of the ordinary float32 model in a GGUF file, here or of a hub
+    (`org/name/file.gguf`).
 
-    It is made on first use, in float32, and kept in the user's cache. Raises ModelError for a file
-    that is missing, damaged, or of an unknown architecture.
+    It is made on first use, in the user's cache. Raises ModelError for a file that is missing,
+    damaged, or of an unknown architecture.
     """
     path = _local(model)
     state = path.stat()
@@ -43,7 +40,6 @@ def gguf_folder(model: str) -> Path:
 
 
 def _local(model: str) -> Path:
-    """The file on this machine; one of a hub's repository is fetched."""
     path = Path(model).expanduser()
     if path.is_file():
         return path.resolve()

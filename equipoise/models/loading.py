@@ -1,8 +1,7 @@
 """Models, adapters and tokenizers from a folder or the Hugging Face hub.
 
-A generation folder is what `save_pretrained` writes: a whole model, or a PEFT adapter of the base
-named in the configuration. The tokenizer, and so the encoding, always comes from the base: every
-generation shares it.
+A generation folder is what `save_pretrained` writes: a whole model, or a PEFT adapter of the base.
+The tokenizer always comes from the base.
 """
 
 from __future__ import annotations
@@ -88,10 +87,7 @@ def load_encoding(
 
 
 def row_length(model: str, max_length: int | None, trust_remote_code: bool = False) -> int:
-    """Tokens of a row: `max_length`, or where that is None the model's context, at most 2048.
-
-    Raises ModelError when it is beyond the context.
-    """
+    """Tokens of a row: `max_length`, else the model's context up to 2048. ModelError if beyond."""
     context = _context(load_config(model, trust_remote_code))
     if max_length is not None and context is not None and max_length > context:
         raise ModelError(
@@ -127,10 +123,9 @@ def load_model(
     """A causal language model, in evaluation mode.
 
     `weights` is a generation folder (None: the model as given). With `lora` the result is a PEFT
-    model, its adapter read from `weights` or, when `trainable`, fresh (a fresh adapter changes
-    nothing until it is trained; its first factor is drawn from torch's generator); without weights
-    and not `trainable` it is the base alone. `dtype` auto is, on an accelerator, that of the model
-    as given, for all its generations; on a CPU it is float32. Raises ModelError.
+    model, its adapter read from `weights` or, when `trainable`, fresh (of torch's generator); with
+    neither it is the base alone. `dtype` auto is, on an accelerator, that of the model as given,
+    for all its generations; on a CPU float32. Raises ModelError.
     """
     if weights is not None and holds_adapter(weights, lora):
         base = load_model(model, dtype=dtype, device=device, attention=attention)
@@ -149,9 +144,7 @@ def load_model(
 
 
 def _contiguous(head: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The head's input in one piece: the last position of a batch of prompts is a view with gaps,
-    for which torch would copy the whole head once a row before it multiplies.
-    """
+    """The head's input in one piece: of a view torch would copy the whole head once a row."""
     return (arguments[0].contiguous(), *arguments[1:])
 
 
@@ -166,9 +159,8 @@ def load_classifier(
 ) -> Any:
     """A sequence classification model (a reward or preference model) in evaluation mode.
 
-    `head` is the last layer's name in the weights, where the architecture has another name for it.
-    `dtype` auto as in `load_model`. A language model without such a head is refused: transformers
-    would give it a random one. Raises ModelError.
+    `head`: the last layer's name in the weights, where that differs. A language model without such
+    a head is refused: transformers would give it a random one. Raises ModelError.
     """
     config = load_config(model, trust_remote_code)
     reader = "AutoModelForSequenceClassification"
@@ -195,10 +187,7 @@ def load_encoder(
     attention: str = "auto",
     trust_remote_code: bool = False,
 ) -> Any:
-    """A model that gives a vector for each token, in evaluation mode; a pooler may be absent.
-
-    `dtype` auto as in `load_model`. Raises ModelError.
-    """
+    """A model that gives a vector for each token; a pooler may be absent. Raises ModelError."""
     config = load_config(model, trust_remote_code)
     if config.is_encoder_decoder:
         raise ModelError(
@@ -257,9 +246,7 @@ def _load_whole(
     unneeded: tuple[str, ...] = (),
     **extra: Any,
 ) -> Any:
-    """The model of a folder or hub id on `device`, by the class `reader` of transformers, with all
-    weights but those whose names begin with one of `unneeded`. Raises ModelError.
-    """
+    """The model on `device` by transformers' class `reader`, but `unneeded`. Raises ModelError."""
     import transformers
 
     if attention != "auto":
@@ -288,10 +275,7 @@ def _load_whole(
 
 
 def torch_dtype(model: str, dtype: Dtype, device: Any, trust_remote_code: bool = False) -> Any:
-    """The torch dtype of a name; "auto": the model's own on an accelerator, float32 on a CPU.
-
-    Raises ModelError.
-    """
+    """The torch dtype; "auto": the model's on an accelerator, else float32. Raises ModelError."""
     import torch
 
     if dtype != "auto":
@@ -302,7 +286,6 @@ def torch_dtype(model: str, dtype: Dtype, device: Any, trust_remote_code: bool =
 
 
 def _fetch(model: str, read: Callable[..., T], trust_remote_code: bool = False) -> T:
-    """`read` of the model's place, from the local cache of the hub first. Raises ModelError."""
     place = resolve(model)
     # Always passed: where it is left out, transformers would ask the user.
     load = partial(read, place, trust_remote_code=trust_remote_code)
@@ -342,7 +325,6 @@ def _context(config: Any) -> int | None:
 
 
 def _generation_stops(model: str) -> list[int]:
-    """The end tokens of the model's generation configuration, if it has one."""
     from transformers import GenerationConfig
 
     try:

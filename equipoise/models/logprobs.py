@@ -24,12 +24,12 @@ def token_logprobs(
     chunk: int | None = None,
     head: AnswerHead | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(sum_B, count_B): log p of each row's answer tokens, summed, in nats, and their number;
-    differentiable.
+    """(sum_B, count_B): log p of each row's answer tokens, summed, in nats, differentiable; their
+    number.
 
     input_ids int64 [B, T]; attention_mask as the model takes it, or None for rows padded on the
-    right; answer_mask [B, T], true on answer tokens (never on a row's first token, which nothing
-    predicts). `chunk` as for `AnswerHead`; `head` spares measuring the model's tail again.
+    right; answer_mask [B, T], true on answer tokens (never a row's first). `head` spares measuring
+    the tail.
     """
     # Column t of a row predicts its token t + 1.
     predicts_BT = answer_mask[:, 1:].bool()
@@ -59,8 +59,8 @@ def answer_logprobs(
 ) -> list[tuple[float, int]]:
     """For each row of token ids: (log p of ids[answer_start:] in nats, its length in tokens).
 
-    Rows of like length are scored together, `batch_size` answers at a time; rows with the same
-    prompt share its computation where the model allows (`share`). The model is left in its mode.
+    `batch_size` answers of like length are scored together; rows with the same prompt share its
+    computation where the model allows (`share`). The model is left in its mode.
     """
     if not ids:
         return []

@@ -2,13 +2,9 @@
 
     y_b = W x_b + s_a B_a A_a x_b,      a the adapter of row b
 
-A layer's base product is one product for all rows. What the adapters add is grouped: where prompts
-are read (many tokens a row) a pair of thin products for each adapter; in a step of sampling (one
-token a row) one pair for all adapters, their factors side by side, of which each row keeps its own
-adapter's part.
-
-PEFT's own mixed batch (`adapter_names`) goes through the adapters one after another at every layer
-and looks each of them up by name in every row.
+A layer's base product is one for all rows. Where prompts are read, each adapter adds a pair of thin
+products; in a step of sampling (one token a row) one pair serves all adapters, side by side. PEFT's
+own mixed batch (`adapter_names`) goes through the adapters one by one at every layer.
 """
 
 from __future__ import annotations

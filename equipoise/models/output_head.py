@@ -1,20 +1,17 @@
-"""Log-probabilities of chosen tokens straight from a model's output head, without the logits of a
-batch.
+"""Log-probabilities of chosen tokens straight from a model's output head, without a batch's logits.
 
     log softmax(tail(hidden · weightᵀ + bias))[target]
 
 A causal language model ends in `logits = tail(head(hidden))`: a projection to the vocabulary, and
-in some architectures a tail, `cap · tanh(scale · logits / cap)`. For a batch of B sequences of T
-tokens the logits are [B, T, V], by far the largest tensor of training, though only the answers'
-tokens are ever needed.
+in some architectures a tail, `cap · tanh(scale · logits / cap)`. The logits [B, T, V] are by far
+the largest tensor of training, though only the answers' tokens are ever needed.
 
-`AnswerHead` replaces the head's `forward` during a call of the model. The replacement selects the
-positions that are needed, projects them a chunk at a time, forward and backward, into two buffers,
-and returns the tokens' log-probabilities through the model's own forward pass. The model is called
-as always, so the hooks of PEFT, DDP, FSDP and DeepSpeed fire as always, and its parameters and
-state dict are untouched. The tail is not looked up by the name of an architecture: it is measured
-on a few numbers, applied inside, and kept from acting on the result; then the whole is compared
-with the plain logits once.
+`AnswerHead` replaces the head's `forward` during a call of the model, projects the positions that
+are needed a chunk at a time, forward and backward, into two buffers, and returns the tokens'
+log-probabilities through the model's own forward pass. The hooks of PEFT, DDP, FSDP and DeepSpeed
+fire as always, and parameters and state dict are untouched. The tail is measured on a few numbers,
+applied inside, and kept from acting on the result; then the whole is compared with the plain logits
+once.
 """
 
 from __future__ import annotations
@@ -60,10 +57,7 @@ _FAINT = 2.0**-20
 
 
 class AnswerHead:
-    """Calls a model for the log-probabilities of some tokens.
-
-    Each model needs its own: the first use measures the tail.
-    """
+    """Log-probabilities of some tokens by one model, whose tail the first use measures."""
 
     def __init__(
         self,
@@ -73,13 +67,11 @@ class AnswerHead:
         temperature: float = 1.0,
         keep: bool = False,
     ) -> None:
-        """`model` may be wrapped for parallel training; log-probabilities are under
-        softmax(logits / temperature). `keep`: the last call's hidden states [N, H] stay in
-        `hidden_NH`, for a head beside the model's own.
+        """Log-probabilities are under softmax(logits / temperature); `model` may be wrapped.
 
-        `chunk` tokens are projected at a time, in about `2 · chunk · V · 4` bytes. None: 256 on a
-        CPU; 2048 on an accelerator, where with smaller chunks reading and writing the head's
-        gradient would take longer than the products. Raises ModelError without an output head.
+        `keep`: the last call's hidden states [N, H] stay in `hidden_NH`. `chunk` tokens are
+        projected at a time, in about `2 · chunk · V · 4` bytes. None: 256 on a CPU; 2048 on an
+        accelerator, where smaller ones cost time. Raises ModelError without an output head.
         """
         inner = extract_model_from_parallel(model)
         embeddings = getattr(inner, "get_output_embeddings", None)
@@ -100,12 +92,11 @@ class AnswerHead:
     def __call__(
         self, model: nn.Module, source_N: torch.Tensor, target_N: torch.Tensor, **inputs: Any
     ) -> torch.Tensor:
-        """log p(target_N[n] | the context that ends at position source_N[n]), float32 [N], in nats,
+        """log p(target_N[n] | context to position source_N[n]), float32 [N], in nats,
         differentiable.
 
-        source_N: int64 [N], positions in the flattened [B · T] batch. target_N: int64 [N], token
-        ids. inputs: `input_ids` [B, T] and further arguments of the model's forward. Raises
-        ModelError when the model's own logits disagree.
+        source_N: positions in the flattened [B · T] batch. inputs: `input_ids` [B, T] and further
+        arguments of the model's forward. Raises ModelError when the model's own logits disagree.
         """
         if self.tail is None:
             self.tail = self._measure(model, inputs["input_ids"])
@@ -130,9 +121,7 @@ class AnswerHead:
     def distributions(
         self, model: nn.Module, source_N: torch.Tensor, **inputs: Any
     ) -> Iterator[torch.Tensor]:
-        """log p of every token after the context that ends at source_N[n], float32 [C, V] in nats,
-        `chunk` positions at a time, in order; the model is read once. Arguments as of a call.
-        """
+        """log p [C, V] of every token after source_N[n], in nats, `chunk` at a time."""
         if self.tail is None:
             self.tail = self._measure(model, inputs["input_ids"])
         hidden: list[torch.Tensor] = []
@@ -197,9 +186,7 @@ class AnswerHead:
 
     @torch.no_grad()
     def _measure(self, model: nn.Module, input_ids: torch.Tensor) -> Tail:
-        """The model's tail. Raises ModelError unless a few tokens of the first row get the
-        log-probabilities of the plain logits.
-        """
+        """The model's tail. Raises ModelError unless it gives the plain logits on a few tokens."""
         ids = input_ids[:1, :8]
         if ids.shape[1] == 1:  # a lone token predicts none that could be compared
             ids = ids.repeat(1, 2)
@@ -245,7 +232,6 @@ class AnswerHead:
 def _project(
     head: Any, tail: Tail, hidden_NH: torch.Tensor, target_N: torch.Tensor, chunk: int
 ) -> torch.Tensor:
-    """Log-probabilities [N] under a plain linear head."""
     kind = hidden_NH.device.type
     autocast = torch.is_autocast_enabled(kind)
     dtype = torch.get_autocast_dtype(kind) if autocast else head.weight.dtype
@@ -262,8 +248,6 @@ def _project_by_head(
     target_N: torch.Tensor,
     chunk: int,
 ) -> torch.Tensor:
-    """Log-probabilities [N] by the head's own forward."""
-
     def gather(hidden_CH: torch.Tensor, target_C: torch.Tensor) -> torch.Tensor:
         logits_CV = tail(own_forward(hidden_CH).float())
         return torch.log_softmax(logits_CV, -1).gather(1, target_C[:, None])[:, 0]
@@ -276,10 +260,7 @@ def _project_by_head(
 
 
 def _tail(probe: torch.Tensor, echoed: torch.Tensor, name: str) -> Tail:
-    """The tail that turns `probe` (0, a small number, …, a huge number) into `echoed`.
-
-    Raises ModelError if there is none.
-    """
+    """The tail from `probe` (0, a small number, …, a huge one) to `echoed`. Raises ModelError."""
     scale = float(echoed[1] / probe[1]) if echoed.shape == probe.shape else 0.0
     straight = Tail(float(echoed[-1] / probe[-1])) if scale else Tail()
     for tail in (straight, Tail(scale, float(echoed[-1]))):
@@ -294,7 +275,6 @@ def _tail(probe: torch.Tensor, echoed: torch.Tensor, name: str) -> Tail:
 
 @contextmanager
 def _replace_forward(module: nn.Module, forward: Callable[..., torch.Tensor]) -> Iterator[None]:
-    """`module` runs `forward` in place of its own, hooks as always."""
     own = vars(module).get("forward")
     module.forward = forward
     try:
@@ -307,12 +287,12 @@ def _replace_forward(module: nn.Module, forward: Callable[..., torch.Tensor]) ->
 
 
 class ChunkedLogprob(torch.autograd.Function):
-    """log softmax(tail(hidden_NH · weight_VH' + bias_V)) at target_N, a chunk of rows at a time;
-    returns float32 [N].
+    """log softmax(tail(hidden_NH · weight_VH' + bias_V)) at target_N, float32 [N], in chunks of
+    rows.
 
-    Backward projects each chunk again instead of keeping it: d log p_t / d logits_v = [v = t] −
-    p_v. With a frozen head (LoRA) the gradient on `hidden` is instead computed in the forward pass,
-    up to the factor that each row gets in backward, and nothing is projected twice.
+    Backward projects each chunk again: d log p_t / d logits_v = [v = t] − p_v. With a frozen head
+    (LoRA) the gradient on `hidden` is computed in the forward pass, up to the factor that each row
+    gets.
     """
 
     @staticmethod

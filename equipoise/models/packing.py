@@ -1,12 +1,10 @@
-"""Batches of answers to be scored or trained on, in which answers to a prompt can share its
-computation. They then follow it in one row,
+"""Batches of answers to be scored or trained on, in which answers can share their prompt's row:
 
     prompt, answer 1, answer 2, …      position ids   0 … P−1, P … , P … ,
 
-and an attention mask lets each token see the prompt and its own answer only: each answer's tokens
-see what they would see alone. That holds for attention with positions given as ids;
-`shares_prompts` checks whether a model is of that kind and, on a small example, whether the numbers
-agree.
+An attention mask lets each token see the prompt and its own answer only. That holds for attention
+with positions given as ids; `shares_prompts` checks the kind of model and, on an example, the
+numbers.
 """
 
 from __future__ import annotations
@@ -48,8 +46,8 @@ class PackedBatch:
     """A batch: B rows of T tokens that hold A answers, whose N tokens are to be scored.
 
     input_ids and position_ids int64 [B, T]; attention_mask bool [B, 1, T, T], or None where rows
-    are plainly causal; source_N the positions, in the flattened batch, that the N tokens target_N
-    are predicted from; count_A how many of them each answer has, in order.
+    are plainly causal; source_N the flattened positions that predict the N tokens target_N; count_A
+    the tokens of each answer.
     """
 
     input_ids: torch.Tensor
@@ -97,9 +95,7 @@ class PackedBatch:
 
 
 def pack(batch: Sequence[PromptAnswers], pad_id: int, *, shared: bool) -> PackedBatch:
-    """One row for each prompt (`shared`) or for each answer, whichever needs fewer tokens in all,
-    padded on the right, where a causal model's answers cannot see it.
-    """
+    """A row a prompt (`shared`) or an answer, whichever needs fewer tokens, padded on the right."""
     together = max(len(item.prompt) + sum(map(len, item.answers)) for item in batch)
     alone = max(len(item.prompt) + max(map(len, item.answers)) for item in batch)
     answers = sum(len(item.answers) for item in batch)
@@ -111,7 +107,6 @@ def pack(batch: Sequence[PromptAnswers], pad_id: int, *, shared: bool) -> Packed
 
 
 def _rows(batch: Sequence[PromptAnswers], width: int, pad_id: int) -> PackedBatch:
-    """Each prompt and its answers one after the other in a row of `width` tokens."""
     ids_BT = torch.full((len(batch), width), pad_id, dtype=torch.long)
     source: list[int] = []
     target: list[int] = []
@@ -174,13 +169,11 @@ def _mask_for(model: nn.Module, mask: torch.Tensor) -> torch.Tensor:
 def shares_prompts(
     head: AnswerHead, model: nn.Module, example: PromptAnswers, longest: int
 ) -> bool:
-    """True if `model` gives answers that share a row with their prompt the numbers that it gives
-    them alone.
+    """True if `model` gives answers in their prompt's row the numbers that it gives them alone.
 
-    `example` has a prompt; a few of its tokens serve as a trial. `longest` is the most tokens that
-    a prompt and one of its answers will have: attention that slides over fewer would see too much
-    of a packed row. False for models without position ids (ALiBi, recurrence) and for attention
-    kernels that take no mask.
+    Tried on a few tokens of `example`. `longest`: the most tokens of a prompt and one answer:
+    attention that slides over fewer would see too much. False for models without position ids
+    (ALiBi, recurrence) and for attention kernels that take no mask.
     """
     inner: Any = extract_model_from_parallel(model)
     base = inner.get_base_model() if hasattr(inner, "get_base_model") else inner

@@ -1,10 +1,6 @@
-"""Log-probabilities of a text's own tokens under a causal language model, and the tokens that were
-likelier in their places.
+"""Log-probabilities of a text's own tokens, and the tokens that were likelier in their places.
 
-    logprob_t = log softmax(logits at token t − 1)[token t]        t = 1 … T − 1
-
-Rows are padded on the right, where a causal model's tokens cannot see the padding, so that each row
-is read as if it were alone.
+logprob_t = log softmax(logits at token t − 1)[token t]        t = 1 … T − 1
 """
 
 from __future__ import annotations
@@ -29,10 +25,7 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class ScoredRow:
-    """A row's tokens but the first, and `next_V`, log p of every token after the last, float32 [V].
-
-    Where `known` is False the logits were not numbers, and nothing of this is to be used.
-    """
+    """A row's tokens but the first, and log p `next_V` after the last; unusable unless `known`."""
 
     tokens: tuple[Likelihood, ...]
     next_V: torch.Tensor
@@ -61,9 +54,9 @@ def score_rows(
     pad_id: int,
     head: AnswerHead,
 ) -> list[ScoredRow]:
-    """Every token of each row of ids, with so many of the `most_likely` tokens in its place.
+    """Every token of each row of ids in one batch, with the `most_likely` ones in its place.
 
-    All rows go in one batch; none is empty. Raises ModelError as `AnswerHead` does.
+    No row is empty. Raises ModelError as `AnswerHead` does.
     """
     ids_BT = pad_sequence(
         [torch.tensor(row) for row in rows], batch_first=True, padding_value=pad_id

@@ -73,10 +73,7 @@ class Lendable(Protocol):
 
 
 class Resources:
-    """Opened models by key, shared by all who use the key and closed together.
-
-    `replies` is where players that are paid for keep their answers; None: only in memory.
-    """
+    """Opened models by key, closed together; `replies` (None: memory) keeps those paid for."""
 
     def __init__(self, replies: Replies | None = None, unit_rows: int | None = None) -> None:
         """`unit_rows`: how many rows models score together at most; None: all of them."""

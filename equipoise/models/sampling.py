@@ -1,13 +1,9 @@
-"""Sampling answers from a causal language model, many at once, each row with its own random
-numbers.
+"""Sampling answers from a causal language model, many at once, each row with its own numbers.
 
 Row b's token at position t is the inverse of its cumulative distribution at `uniform(seed_b, t)`,
-so it depends on the row's prompt and seed alone: the neighbours in a batch change it by no more
-than the rounding of the forward pass.
-
-Prompts are read longest first, a bounded number of tokens at a time. Rows that have finished leave
-the batch, and others take their places. Left out: paged caches, speculation. A serving engine has
-those; this sampler needs no engine.
+so it depends on the row's prompt and seed alone, up to the rounding of the forward pass. Prompts
+are read longest first, a bounded number of tokens at a time. Rows that have finished leave the
+batch, and others take their places.
 """
 
 from __future__ import annotations
@@ -54,10 +50,9 @@ def sample(
 ) -> list[SampledAnswer]:
     """One answer to each prompt, in order.
 
-    `model` is a transformers causal language model; `prompts` are token ids, none empty; `seeds`
-    int64; `limits` the most tokens of each answer, at least 1. An answer ends with one of
-    `stop_ids` or at its limit. `adapters` are the rows' own, where the model has several in force.
-    `refill`: rows that have finished make room for others, where the model's cache allows it.
+    `prompts`: token ids, none empty; `limits`: the most tokens of each answer, at least 1. An
+    answer ends with one of `stop_ids` or at its limit. `adapters`: the rows' own, where the model
+    has several in force. `refill`: finished rows make room for others, where the cache allows it.
     Raises ModelError for a model that takes no `past_key_values`.
     """
     waiting = WaitingPrompts(model, prompts, pad_id, adapters)
@@ -112,9 +107,9 @@ def retrace(
     temperature: float,
     pad_id: int,
 ) -> list[list[float]]:
-    """The log-probabilities, in nats, that step-by-step sampling gives the tokens of given answers.
+    """The log-probabilities, in nats, of given answers' tokens under softmax(logits / temperature).
 
-    Under softmax(logits / temperature), without cuts. All rows go in one batch.
+    As step-by-step sampling gives them, without cuts, in one batch.
     """
     batch = SamplingBatch(model, [list(prompt) for prompt in prompts], pad_id)
     logprobs: list[list[float]] = [[] for _ in answers]
@@ -134,9 +129,7 @@ def retrace(
 
 
 class WaitingPrompts:
-    """Prompts in the order in which they are read: the longest first, equal ones next to each
-    other. A prompt is read once for all of its rows, whenever these begin.
-    """
+    """Prompts in reading order: longest first, equal ones together and read once."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
 """The forward pass of a batch of rows that grow token by token, with their cache.
 
-Prompts are padded on the left; a prompt that occurs several times is read once. Rows can leave the
-batch, and their part of the cache with them, and rows of another batch can join it. Rows may have
-adapters of their own; then a prompt is read once for each.
+Prompts are padded on the left, and read once for each adapter that plays them. Rows can leave the
+batch with their part of the cache, and rows of another batch join it.
 """
 
 from __future__ import annotations
@@ -125,14 +124,12 @@ class SamplingBatch:
             self.shown_BT = None if bool(shown_BT.all()) else shown_BT
 
     def _shown(self) -> torch.Tensor:
-        """True for columns that are tokens, [B, T]."""
         if self.shown_BT is not None:
             return self.shown_BT
         length = self.cache.get_seq_length()
         return self.position_B.new_ones(len(self.position_B), length)
 
     def _forward(self, ids_BT: torch.Tensor, position_BT: torch.Tensor) -> torch.Tensor:
-        """Logits of the token after the last, [B, V]."""
         if self.mixed is not None and self.mixed.adapter_B is not self.adapter_B:
             self.mixed.set_rows(self.adapter_B)
         out = self.model(
@@ -147,7 +144,6 @@ class SamplingBatch:
 
 
 def _stack(first: torch.Tensor, second: torch.Tensor, width: int) -> torch.Tensor:
-    """Both batches' rows, with zeros on their left up to `width` columns."""
     return torch.cat([_widen(first, width), _widen(second, width)])
 
 

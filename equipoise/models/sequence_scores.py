@@ -1,16 +1,12 @@
-"""Numbers that models give to rows of token ids, read in batches of like length, each row as if it
-were alone, equal rows once.
+"""Numbers that models give to rows of token ids, in batches of like length, equal rows once.
 
     value_BK = model(ids_BT, attention_mask=mask_BT).logits          K numbers for each text
     logprob_BK[b, k] = log softmax(logits at the last token of row b)[token_K[k]]
 
 Decoder models with a classification head read the K numbers at a row's last token that is not
-padding, and recognise padding by its id. A padding id that also ends a text would move the reading,
-so where the model's configuration has no padding id, an id that ends no text is used.
-
-Of next tokens, rows are padded on the right, where a causal model's last tokens cannot see the
-padding. Only the positions at which some row of a batch ends are projected to the vocabulary, where
-the model allows.
+padding by its id. That of a text's end would move the reading, so a model without a padding id gets
+one that ends no text. Of next tokens, rows are padded on the right, and only the positions at which
+some row ends are projected to the vocabulary, where the model allows.
 """
 
 from __future__ import annotations
@@ -37,10 +33,9 @@ def read_once(
     model_name: str,
     remedy: str,
 ) -> list[T]:
-    """`read` of each row, in order; rows of like length are read together, `batch_size` at a time.
+    """`read` of each row, in order, `batch_size` rows of like length at a time, equal ones once.
 
-    Equal rows are read once, so their results are equal to the last digit. Raises ModelError when
-    memory does not suffice, naming `model_name`, and `remedy` as the settings to lower.
+    Raises ModelError when memory does not suffice, with `remedy` as the settings to lower.
     """
     longest_first = sorted(dict.fromkeys(map(tuple, rows)), key=len, reverse=True)
     results: dict[tuple[int, ...], T] = {}
@@ -75,10 +70,7 @@ class SequenceScores:
     def values(
         self, rows: Sequence[Sequence[int]], batch_size: int, field: str = "logits"
     ) -> list[list[float]]:
-        """The K numbers of each row of token ids, from the output `field`, [B] or [B, K].
-
-        Equal rows are read once, so their numbers are equal to the last digit. Raises ModelError.
-        """
+        """The K numbers of each row, from the output `field`, [B] or [B, K]. Raises ModelError."""
         return read_once(
             rows,
             batch_size,
@@ -126,10 +118,7 @@ class SequenceScores:
 
 @dataclass(frozen=True, slots=True)
 class NextToken:
-    """Log-probabilities in nats: of the given tokens, and of `likeliest`, a token's id.
-
-    All are NaN where the model's logits are not numbers.
-    """
+    """Log-probabilities in nats of the given tokens and of `likeliest`; NaN as the logits."""
 
     logprobs: tuple[float, ...]
     likeliest: int
@@ -144,10 +133,7 @@ class NextToken:
 def next_tokens(
     model: Any, rows: Sequence[Sequence[int]], tokens: Sequence[int], pad_id: int, batch_size: int
 ) -> list[NextToken]:
-    """The log-probabilities of `tokens` after each row of token ids, in order, by `read_once`.
-
-    Raises ModelError when memory does not suffice.
-    """
+    """The log-probabilities of `tokens` after each row; raises as `read_once`."""
     return read_once(
         rows,
         batch_size,

@@ -23,7 +23,7 @@ Key = tuple[str, ...]
 class SharedBase:
     """A model in memory, and the adapters that turn it into one generation or another.
 
-    Those read from a folder play; a learner's own stay until another takes their name.
+    Those of a folder play; a learner's own stay until another takes their name.
     """
 
     def __init__(self, name: str, model: Any) -> None:
@@ -36,10 +36,7 @@ class SharedBase:
         self._mixes: bool | None = None
 
     def adapter(self, folder: Path) -> str:
-        """The name of the adapter in `folder`, which is read at its first use.
-
-        Raises ModelError.
-        """
+        """The name of the adapter in `folder`, read at its first use. Raises ModelError."""
         key = str(folder.resolve())
         if key not in self._read:
             name = f"read-{self._count}"
@@ -86,7 +83,6 @@ class SharedBase:
         return self._mixes
 
     def _agree(self, adapters: Sequence[str | None]) -> bool:
-        """True if rows in one batch get the logits that they get alone."""
         import torch
 
         device = next(self.model.parameters()).device
@@ -109,10 +105,7 @@ class SharedBase:
     # -- adapters that are trained
 
     def add(self, name: str, lora: Lora, start: Path | None) -> Any:
-        """An adapter to be trained, as in `start` or fresh, in place of one of that name.
-
-        Returns the PEFT model. Raises ModelError.
-        """
+        """The PEFT model with an adapter to train, as in `start` or fresh. Raises ModelError."""
         self.drop(name)
         if start is None:
             self.peft = add_adapter(self.peft or self.model, lora, name).eval()
@@ -134,9 +127,7 @@ class SharedBase:
 
     @contextmanager
     def bare(self) -> Iterator[Any]:
-        """The model without a trace of its adapters, while the context is open: a learner may wrap
-        it as its own. They are there again afterwards.
-        """
+        """The model without a trace of its adapters while the context is open, to be wrapped."""
         configs = vars(self.model).pop("peft_config", None)
         layers = _take_out_adapters(self.model)
         saves_memory = self.model.is_activation_checkpointing

@@ -1,8 +1,6 @@
-"""Choosing the next token from logits: temperature, top-k, top-p, and the inverse of the cumulative
-distribution at a given random number.
+"""Choosing the next token: temperature, top-k, top-p, the inverse of the cumulative distribution.
 
-The tokens keep the vocabulary's order in that distribution, so rounding that swaps two nearly equal
-tokens in rank does not swap them here.
+Tokens keep the vocabulary's order, so rounding that swaps nearly equal ones does no harm.
 """
 
 from __future__ import annotations
@@ -22,11 +20,9 @@ GREEDY = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class SamplingSettings:
-    """The sampling of a token: softmax(logits / temperature), cut to `top_k` tokens, then to the
-    probability mass `top_p`.
+    """softmax(logits / temperature), cut to `top_k` tokens, then to the probability mass `top_p`.
 
-    A temperature of 0, or so small that it makes no difference, takes the most likely token; top_k
-    0 and top_p 1 cut nothing.
+    A temperature of (nearly) 0 takes the most likely token; top_k 0 and top_p 1 cut nothing.
     """
 
     temperature: float = 1.0
@@ -47,12 +43,11 @@ class SamplingSettings:
 def choose(
     logits_BV: torch.Tensor, number_B: torch.Tensor, settings: SamplingSettings
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A token for each row, its log-probability, and the one before the cuts.
+    """A token for each row of [B, V], its log-probability, and the one before the cuts.
 
-    `logits_BV` [B, V]; `number_B` float64 [B] in [0, 1), the random numbers. Returns (token_B
-    int64, logprob_B float32, uncut_B float32, in nats); uncut is under softmax(logits /
-    temperature) of the whole vocabulary, softmax(logits) where it is greedy. A row of logits that
-    are not numbers gets some token and no numbers, and does not touch the others.
+    `number_B` float64 in [0, 1). Returns (token_B int64, logprob_B float32, uncut_B float32, in
+    nats); uncut is under softmax(logits / temperature), softmax(logits) where it is greedy. A row
+    of logits that are not numbers gets some token and no numbers.
     """
     logits_BV = logits_BV.float()
     if settings.greedy:
@@ -75,10 +70,7 @@ def choose(
 
 
 def kept_mass(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
-    """log of the probability that the cuts keep, float32 [B], in nats.
-
-    `logits_BV` are those after the temperature.
-    """
+    """log of the probability that the cuts keep, [B], in nats; logits after the temperature."""
     logits_BV = logits_BV.float()
     cut_BV = logits_BV < _least_kept(logits_BV, settings)
     kept_B = logits_BV.masked_fill(cut_BV, -torch.inf).logsumexp(-1)
@@ -115,11 +107,10 @@ def _rank(logits_BV: torch.Tensor, mass: float) -> tuple[torch.Tensor, torch.Ten
 
 
 def _inverse(weight_BV: torch.Tensor, number_B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first token at which the cumulative weight passes the share `number_B` of the total, and
-    the total, [B] each.
+    """The first token [B] where the cumulative weight passes the share `number_B`; the total [B].
 
-    In two steps, block by block and then within the block that was hit: sums instead of a running
-    sum over the vocabulary, in double precision, so that rare tokens keep their probability.
+    Block by block and then within the block: sums in double precision instead of a running sum, so
+    that rare tokens keep their probability.
     """
     size = weight_BV.shape[1]
     wide = torch.float32 if weight_BV.device.type == "mps" else torch.float64
@@ -141,9 +132,7 @@ def _inverse(weight_BV: torch.Tensor, number_B: torch.Tensor) -> tuple[torch.Ten
 def _passes(
     weight_BN: torch.Tensor, target_B1: torch.Tensor, share: bool
 ) -> tuple[torch.Tensor, ...]:
-    """(index at which the running sum passes the target, the rest of the target there, the total),
-    [B, 1] each. `share`: the target is a share of the total.
-    """
+    """(index where the running sum passes the target or `share`, the rest, the total), [B, 1]."""
     running_BN = weight_BN.cumsum(1)
     total_B1 = running_BN[:, -1:]
     if share:

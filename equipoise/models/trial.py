@@ -1,9 +1,7 @@
-"""A trial of a model's architecture on this machine, with random weights and a layer or two: time
-and memory of the whole model's passes.
+"""A trial of a model's architecture on this machine: time and memory of the whole model's passes.
 
-A model of a few layers is tried whole. Of a longer one two layers are, with embeddings and head and
-without; every two layers more take as much as the latter. No weights are read. The passes are the
-sampler's and the trainer's own.
+With random weights. A model of a few layers is tried whole; of a longer one two layers are, with
+embeddings and head and without. The passes are the sampler's and the trainer's own.
 """
 
 from __future__ import annotations
@@ -82,10 +80,7 @@ class _Passes:
 def try_model(
     model: str, lora: Lora | None, size: Description, shape: WorkShape, device: str
 ) -> Trial | None:
-    """A trial of the architecture on a device; None where even that would be too large.
-
-    Raises ModelError for an architecture that cannot be tried.
-    """
+    """The architecture's trial; None where it would be too large. Raises ModelError."""
     target = choose_device(device)
     layers = size.layers if size.layers <= SHORT else 2
     embeddings = size.vocabulary * size.hidden
@@ -113,7 +108,6 @@ def try_model(
 
 
 def _build(model: str, lora: Lora | None, layers: int, device: torch.device) -> Any:
-    """The architecture with so many layers and random weights."""
     from transformers import AutoModelForCausalLM
 
     config = copy.deepcopy(load_config(model))
@@ -142,7 +136,6 @@ def _passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.device)
 
 
 def _body_passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.device) -> _Passes:
-    """The passes of the layers without the output head."""
     body = _without_adapter(built).base_model
     length, prompts, rows = _sizes(shape)
     ids_PT = torch.randint(0, vocabulary, (prompts, length), device=device)
@@ -190,7 +183,6 @@ Draw = Callable[[int, int], torch.Tensor]
 def _sampling(
     built: Any, tokens: Draw, shape: WorkShape, device: torch.device
 ) -> tuple[float, float]:
-    """Seconds of reading a prompt's token, and of a step half-way through the answers."""
     length, prompts, _ = _sizes(shape)
     texts = tokens(prompts, length).tolist()
     batch: Any = None
@@ -253,7 +245,6 @@ def _kept_bytes(built: Any, forward: Callable[[], torch.Tensor]) -> int:
 
 
 def _update_seconds(built: Any) -> float:
-    """Seconds of an optimizer step and of cutting the gradients, for each weight."""
     weights: list[nn.Parameter] = []
     for weight in built.parameters():
         if weight.requires_grad and sum(map(torch.numel, weights)) < UPDATED:

@@ -49,11 +49,11 @@ def bleu(
 
 
 def text_bleu(text: str, ideal: str, unit: Unit = "words") -> float:
-    """BLEU-4 of `text` to `ideal`, in [0, 1]: over words, smoothed, or over characters, as in
-    GTAlign's code.
+    """BLEU-4 of `text` to `ideal`, in [0, 1]: over smoothed words, or characters as in GTAlign's
+    code.
 
-    That code passes two strings to a function that expects lists of words, so it counts characters,
-    by which unrelated articles get some 0.36 (over words 0.004), and does not smooth.
+    That code passes strings where lists of words are expected, so unrelated articles get some 0.36
+    (over words 0.004), and does not smooth.
 
     >>> text_bleu("the dog ran off", "the dog ran off")
     1.0
@@ -78,7 +78,7 @@ def _grams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
 def mean_bleu(match_nR: np.ndarray, length: int, orders: Sequence[int]) -> np.ndarray:
     """The mean over `orders` of smoothed BLEU without brevity penalty [R]; 0 where no word matches.
 
-    Args: match_nR: clipped matches of 1-grams, 2-grams … [max(orders), R]; length: words of the
+    match_nR: clipped matches of 1-grams, 2-grams … [max(orders), R]; length: words of the
     hypothesis, ≥ 1.
 
     >>> mean_bleu(np.array([[4, 0], [3, 0]]), length=4, orders=(1, 2))
@@ -92,16 +92,14 @@ def mean_bleu(match_nR: np.ndarray, length: int, orders: Sequence[int]) -> np.nd
 
 
 class SelfBleu:
-    """BLEU of texts against all texts added so far, or the newest `window` of them, exactly and
-    without visiting each.
+    """BLEU of texts against all texts added so far, or the newest `window` of them, exactly.
 
         score(h) = 1/N Σ_r 1/|orders| Σ_n BLEU-n(h; r)
 
-    BLEU is 0 where not even a word is shared, so for each word the index keeps the references that
-    have it, and its places in them. Shared words alone fix the value of most references: it is read
-    from a table of (matches), times BP. Only references that share two words in a row, found by
-    looking at what follows a word's places, are counted further. Memory: about 12 bytes a word of
-    each distinct reference, 250 bytes a distinct reference and 600 a distinct word.
+    For each word the index keeps the references that have it, and its places in them. Shared words
+    alone fix the value of most references; only those that share two words in a row are counted
+    further. Memory: about 12 bytes a word of each distinct reference, 250 bytes a distinct
+    reference and 600 a distinct word.
     """
 
     def __init__(
@@ -110,11 +108,10 @@ class SelfBleu:
         window: int | None = None,
         tokens: Tokens = "whitespace",
     ) -> None:
-        """`orders`: the n of BLEU-n that are averaged; `tokens`: words by white space, or as NLTK
-        has them ("words").
+        """`tokens`: words by white space, or as NLTK has them ("words").
 
-        Raises ValueError for orders or a window below 1, ConfigError for unknown `tokens` and where
-        "words" lack NLTK.
+        Raises ValueError for orders or a window below 1, ConfigError for unknown `tokens` or
+        without NLTK.
         """
         if not orders or min(orders) < 1:
             raise ValueError(
@@ -144,7 +141,6 @@ class SelfBleu:
         self._count = self._dropped = 0
 
     def __len__(self) -> int:
-        """The number of texts that count."""
         return self._count
 
     def add(self, texts: Sequence[str]) -> None:
@@ -155,9 +151,7 @@ class SelfBleu:
             self._rebuild()
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """The mean BLEU of each text against the references [B], in [0, 1]; 0 for an empty text or
-        no references.
-        """
+        """Mean BLEU of each text against the references [B], in [0, 1]; 0 without either."""
         if not self._count:
             return np.zeros(len(texts))
         reading = _Reading(self)
@@ -261,9 +255,7 @@ class _Reading:
         return self.weight_R[length]
 
     def _longer(self, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """The references C that share two words in a row, and their clipped matches of n ≥ 2 words
-        [n, C].
-        """
+        """The references C that share two words in a row; clipped matches of n ≥ 2 words [n, C]."""
         number_C, match_nC = np.zeros(0, np.intp), np.zeros((max(self.orders), 0))
         shared: dict[tuple[int, ...], np.ndarray] = {}  # n-gram -> its places
         for n in range(2, max(self.orders) + 1):
@@ -292,9 +284,7 @@ class _Reading:
     def _where(
         self, gram: tuple[int, ...], shorter: dict[tuple[int, ...], np.ndarray]
     ) -> np.ndarray:
-        """The places at which the n-gram begins in the references; `shorter` has the places of (n −
-        1)-grams, and none for n = 2.
-        """
+        """Places where the n-gram begins; `shorter` has those of (n − 1)-grams, none for n = 2."""
         if shorter:
             place_P = shorter.get(gram[:-1], np.zeros(0, np.intc))
             return place_P[self.token_T[place_P + len(gram) - 1] == gram[-1]]

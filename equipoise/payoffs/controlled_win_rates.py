@@ -1,5 +1,4 @@
-"""Win rates as if answers were as long as the baseline's (AlpacaEval), or written in its style
-(Arena-Hard).
+"""Win rates at the baseline's length (AlpacaEval) or in its style (Arena-Hard).
 
 Judges prefer longer answers, so a win rate can be bought with words. A regression takes what length
 explains out of it:
@@ -52,12 +51,11 @@ EPSILON = 1e-15
 
 @dataclass(frozen=True)
 class Anchors:
-    """Judged answers of baselines that were told to be short or long, which show the worth of
-    length to the judge whatever the model: AlpacaEval's `df_gamed.csv`.
+    """Judged answers of baselines told to be short or long: AlpacaEval's `df_gamed.csv`.
 
-    `preference_A` in [0, 1] is their probability of beating the plain baseline, `length_A` their
-    difference in length in units of its standard deviation, `difficulty_A` that of their prompts.
-    `kinds` is how many such baselines there are.
+    They show the worth of length whatever the model. `preference_A` in [0, 1]: P(beats the plain
+    baseline); `length_A`: difference in length, in standard deviations; `difficulty_A`: that of
+    their prompts; `kinds`: how many such baselines there are.
     """
 
     preference_A: np.ndarray
@@ -71,10 +69,9 @@ class LengthControlled:
     """A model's win rate by the regression.
 
     `win_rate` in [0, 1] is the length-controlled one, `raw` the plain one. `prediction_B` is the
-    prediction for each prompt at equal lengths, `spread` the standard error of its mean, which the
-    package reports as `lc_standard_error`: it says how much prompts differ in difficulty, not how
-    well the regression is known (for that, `interval`). `model`, `difficulty` and `length` are θ, ψ
-    and φ; `strength` is the inverse of the penalty.
+    prediction for each prompt at equal lengths, `spread` the standard error of its mean (the
+    package's `lc_standard_error`): how much prompts differ, not how well the regression is known.
+    `model`, `difficulty` and `length` are θ, ψ and φ; `strength` is the inverse of the penalty.
     """
 
     win_rate: float
@@ -98,11 +95,10 @@ def length_controlled(
 ) -> LengthControlled:
     """The length-controlled win rate of a model over a baseline on B prompts.
 
-    Args: preference_B: P(model beats baseline) on each prompt, in [0, 1], ½ a tie; length_B,
-    baseline_length_B: characters of the answers; difficulty_B: γ, None: no such term (the package's
-    `length_controlled_minimal`); anchors: answers that steady φ (its `length_controlled_v1`,
-    together with `difficulty_B`), None: none (its `length_controlled_noreg`); folds: over prompts,
-    to choose the penalty.
+    Args: preference_B: P(model beats baseline), ½ a tie; length_B, baseline_length_B: characters;
+    difficulty_B: γ, None: no such term (`length_controlled_minimal`); anchors: answers that steady
+    φ (`length_controlled_v1`, with `difficulty_B`), None: `length_controlled_noreg`; folds: over
+    prompts, to choose the penalty.
 
     Raises ValueError for a preference outside [0, 1], lengths of unequal number, fewer than `folds`
     prompts, or anchors without difficulties; ConfigError without scikit-learn.
@@ -134,11 +130,10 @@ def length_controlled_interval(
     resamples: int = 200,
     seed: int = 0,
 ) -> Interval:
-    """The length-controlled win rate with a 95 % percentile interval, by fitting anew on
-    `resamples` draws of the prompts; the penalty is that of the whole data. NaN bounds where the
-    penalty leaves no weight at all, and so a rate of ½ whatever the data say.
+    """The length-controlled win rate with a 95 % percentile interval over draws of the prompts.
 
-    Arguments and errors as for `length_controlled`.
+    The penalty is that of the whole data. NaN bounds where the penalty leaves no weight at all, and
+    so a rate of ½ whatever the data say. Arguments and errors as for `length_controlled`.
 
     >>> wins_B, length_B = np.array([0.8, 0.8, 0.8, 0.2] * 5), np.array([70.0, 70, 70, 30] * 5)
     >>> length_controlled_interval(wins_B, length_B, np.full(20, 50.0), resamples=2).n
@@ -164,10 +159,10 @@ def length_controlled_interval(
 
 @dataclass(frozen=True)
 class _Design:
-    """The regression's rows R: the model's B prompts last, the anchors before them.
+    """The regression's rows R: the anchors, then from `first` the model's B prompts.
 
-    `first` says where the former begin; `feature_RF` are length (the baseline's less the model's,
-    in tanh), difficulty (where there is one) and whether the row is the model's.
+    `feature_RF`: length (the baseline's less the model's, in tanh), difficulty if any, the model's
+    row.
     """
 
     feature_RF: np.ndarray
@@ -217,11 +212,7 @@ def _design(
 
 
 def _chosen_strength(data: _Design, folds: int) -> float:
-    """The strength with the least cross-entropy on the folds that were left out.
-
-    scikit-learn's own search, since strengths that are nearly tied are told apart by the dice of
-    its solver.
-    """
+    """The strength with the least held-out cross-entropy, by scikit-learn's own search."""
     metrics, selection = _sklearn("metrics"), _sklearn("model_selection")
     scorer = metrics.make_scorer(
         _cross_entropy, response_method="predict_proba", greater_is_better=False
@@ -255,9 +246,6 @@ def _chosen_strength(data: _Design, folds: int) -> float:
 def _cross_entropy(
     won: np.ndarray, chance: np.ndarray, preference: np.ndarray, row_weight: np.ndarray
 ) -> float:
-    """The mean weighted cross-entropy of preferences and predicted chances; `won` is what the
-    classifier was given in their place.
-    """
     chance = np.clip(chance, EPSILON, 1 - EPSILON)
     loss = preference * np.log(chance) + (1 - preference) * np.log(1 - chance)
     return -float(np.mean(loss * row_weight))
@@ -270,9 +258,7 @@ def _fit(data: _Design, strength: float) -> np.ndarray:
 
 
 def _doubled(data: _Design) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(features, classes, weights) of twice the rows: a preference p is a win of weight p and a
-    loss of weight 1 − p, and never quite 0, so that both classes are there.
-    """
+    """(features, classes, weights): a preference p is a win of weight p and a loss of 1 − p."""
     won = np.repeat([1, 0], len(data.preference_R))
     weight = np.concatenate([data.preference_R, 1 - data.preference_R])
     weight = np.maximum(weight, EPSILON)
@@ -299,7 +285,6 @@ def _reported(data: _Design, weight_F: np.ndarray, strength: float) -> LengthCon
 
 
 def _sklearn(module: str) -> Any:
-    """A module of scikit-learn, or the whole. Raises ConfigError where it is not installed."""
     import importlib
 
     try:
@@ -319,10 +304,7 @@ FEATURES = ("length", "headers", "lists", "bold")
 
 
 def style(text: str) -> tuple[int, ...]:
-    """(length, headers, list items, bold passages) of an answer.
-
-    Length is in words and single marks, which stand for tokens; the rest is Markdown outside blocks
-    of code.
+    """(length in words and marks, headers, list items, bold passages), outside blocks of code.
 
     >>> style("## Plan: **go** now")
     (10, 1, 0, 1)
@@ -337,8 +319,7 @@ def style_differences(
     style_BF: Sequence[Sequence[float]] | np.ndarray,
     baseline_style_BF: Sequence[Sequence[float]] | np.ndarray,
 ) -> np.ndarray:
-    """The relative differences [B, F] in style of answers and the baseline's, both as `style`
-    counts them: the length first, then kinds of markup.
+    """Relative differences [B, F] in style, counted as by `style`: length first, then markup.
 
     >>> style_differences([(30, 0)], [(10, 0)])
     array([[0.5, 0. ]])
@@ -375,11 +356,9 @@ def style_controlled(
 ) -> StyleControlled:
     """The style-controlled win rate of each model over the common baseline.
 
-    Args: models: whose answer each of B comparisons is about; score_B: 1 it won, 0 it lost, ½ a
-    tie; difference_BF: as `style_differences` gives them; centred: take the mean difference over
-    all comparisons out of the features, as arena-hard-auto does. That is for many models at once:
-    of one model alone it would take out what sets the model's style apart, and so control for
-    nothing.
+    Args: models: the model of each of B comparisons; score_B: 1 it won, 0 it lost, ½ a tie;
+    difference_BF: of `style_differences`; centred: take the mean difference out of the features, as
+    arena-hard-auto does for many models (of one alone it would take out its style altogether).
 
     A feature that never differs has weight 0. Raises ValueError for scores outside [0, 1] or
     unequal numbers of rows.
@@ -414,10 +393,10 @@ def style_controlled_interval(
     resamples: int = 200,
     seed: int = 0,
 ) -> Interval:
-    """The style-controlled win rate of one model, with a 95 % percentile interval by fitting anew
-    on draws of the prompts; all comparisons of a prompt are drawn together.
+    """One model's style-controlled win rate, with a 95 % percentile interval over draws of
+    `prompts`.
 
-    `prompts` says which prompt each comparison is of. Raises what `style_controlled` does.
+    All comparisons of a prompt are drawn together. Raises what `style_controlled` does.
 
     >>> score_B, same = np.array([1.0, 1, 0, 0]), np.zeros((4, 1))
     >>> style_controlled_interval(score_B, same, range(4), resamples=10).mean
@@ -436,7 +415,6 @@ def style_controlled_interval(
 
 
 def _in_deviations(difference_BF: np.ndarray, centred: bool) -> np.ndarray:
-    """The features in units of their standard deviation; 0 where they never differ."""
     if len(difference_BF) < 2:
         return np.zeros_like(difference_BF)
     spread_F = difference_BF.std(axis=0, ddof=1)
@@ -447,9 +425,7 @@ def _in_deviations(difference_BF: np.ndarray, centred: bool) -> np.ndarray:
 
 
 def _unpenalised_fit(feature_BW: np.ndarray, score_B: np.ndarray) -> np.ndarray:
-    """The weights of greatest likelihood, without a penalty; where there is none (a model that
-    always won), weights that are large enough to say so.
-    """
+    """The weights of greatest likelihood; large ones where there is none (of constant wins)."""
 
     def loss(weight_W: np.ndarray) -> tuple[float, np.ndarray]:
         logit_B = feature_BW @ weight_W

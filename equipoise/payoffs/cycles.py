@@ -26,10 +26,9 @@ class Decomposition(NamedTuple):
 def decompose(payoff_NN: np.ndarray) -> Decomposition:
     """The combinatorial Hodge decomposition on the complete graph.
 
-    f minimises sum_ij (payoff_ij − (f_i − f_j))² with sum f = 0; on a complete table f_i = mean_j
-    payoff_ij. `payoff_NN` antisymmetric, finite. Raises ValueError when it is not. Source: Jiang,
-    Lim, Yao and Ye 2011 (HodgeRank), arXiv 0811.1067, §4; Balduzzi et al. 2018, arXiv 1806.02643,
-    §2.2.
+    f minimises sum_ij (payoff_ij − (f_i − f_j))² with sum f = 0: f_i = mean_j payoff_ij. Raises
+    ValueError unless `payoff_NN` is antisymmetric and finite. Source: Jiang, Lim, Yao and Ye 2011
+    (HodgeRank), arXiv 0811.1067, §4; Balduzzi et al. 2018, arXiv 1806.02643, §2.2.
 
     >>> decompose(np.array([[0.0, 1, 2], [-1, 0, 1], [-2, -1, 0]])).rating_N
     array([ 1.,  0., -1.])
@@ -41,15 +40,13 @@ def decompose(payoff_NN: np.ndarray) -> Decomposition:
 
 
 def cycle_share(payoff_NN: np.ndarray) -> float:
-    """|cyclic|² / |payoff|² in [0, 1]: 0 for pay-offs that are differences of ratings,
-    1 for rock–paper–scissors.
+    """|cyclic|² / |payoff|² in [0, 1]: 0 for differences of ratings or ties, 1 for
+    rock–paper–scissors.
 
-    0 when all pay-offs are 0: ties make no cycle. Two things other than cycles raise it. Sampling
-    noise: pure noise has an expected share of (N − 2)/N. Saturation: when each player beats *all*
-    weaker ones by the same 1, differences of ratings cannot express it, and the share is (N −
-    2)/(3N); `cyclic_triples` is 0 there. `payoff_NN` antisymmetric, finite. Raises ValueError when
-    it is not. Source: the decomposition above; Balduzzi et al. 2019, arXiv 1901.08106, §2, for its
-    reading as a game.
+    Two things other than cycles raise it. Sampling noise: pure noise has an expected share of (N −
+    2)/N. Saturation: when each player beats *all* weaker ones by the same 1, the share is (N −
+    2)/(3N), and `cyclic_triples` 0. Raises ValueError unless `payoff_NN` is antisymmetric and
+    finite. Source: Balduzzi et al. 2019, arXiv 1901.08106, §2, for its reading as a game.
 
     >>> cycle_share(np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]]))
     1.0
@@ -67,8 +64,8 @@ def cyclic_triples(payoff_NN: np.ndarray) -> float:
     """The share of triples in which i beats j beats k beats i; by how much does not count.
 
     trace(B³)/3 / C(N, 3) with B[i, j] = 1 where payoff_ij > 0. 0 for fewer than three players; 1/4
-    for coin flips. `payoff_NN` antisymmetric, finite. Raises ValueError when it is not. Source:
-    circular triads, Kendall and Babington Smith 1940, Biometrika 31.
+    for coin flips. Raises ValueError unless `payoff_NN` is antisymmetric and finite. Source:
+    Kendall and Babington Smith 1940, Biometrika 31.
 
     >>> cyclic_triples(np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]]))
     1.0
@@ -81,8 +78,7 @@ def cyclic_triples(payoff_NN: np.ndarray) -> float:
 
 
 def cyclic_warning(triples: float) -> str:
-    """The warning where `cyclic_triples` is too large for one rating per player; empty where it is
-    not.
+    """The warning where `cyclic_triples` is too large for one rating a player, else empty.
 
     >>> cyclic_warning(0.05)
     ''

@@ -1,5 +1,4 @@
-"""Likeness of texts to all texts written before, exactly and however many they are, and to each
-other.
+"""Likeness of texts to each other and to all texts written before, exactly.
 
     MeanCosine   1/N Σ_r u(h)·u(r) = u(h) · (1/N Σ_r u(r)): a single vector stands for all
                  N references
@@ -33,15 +32,14 @@ WORD = re.compile(r"\w+")
 
 
 def hash_vectors(texts: Sequence[str]) -> np.ndarray:
-    """Unit vectors [B, 512] of texts, float64, by signed feature hashing of words, word pairs and
-    character n-grams; case and the kind of whitespace do not matter.
+    """Unit vectors [B, 512] of texts, float64, by signed feature hashing of words and n-grams.
 
         v[bucket(f)] += sign(f) · (1 + log tf(f))  over the features f of a text,   v / |v|
 
-    Texts of like spelling have a small angle; likeness of meaning needs an encoder. Hashes are
-    plain arithmetic, not Python's `hash`, so a text has the same vector in every process. A text of
-    whitespace alone has the zero vector. Source: Weinberger et al. 2009, Feature Hashing, arXiv
-    0902.2206, §2.
+    Features: words, word pairs and character n-grams, without case or kind of whitespace. Texts of
+    like spelling have a small angle; likeness of meaning needs an encoder. A text has the same
+    vector in every process, a blank one the zero vector. Source: Weinberger et al. 2009, Feature
+    Hashing, arXiv 0902.2206, §2.
 
     >>> like, other = hash_vectors(["a red house", "a tree"]) @ hash_vectors(["red houses"])[0]
     >>> bool(like > other)
@@ -65,7 +63,6 @@ def hash_vectors(texts: Sequence[str]) -> np.ndarray:
 
 
 def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(row, hash) of every word and of every two neighbours."""
     rows, hashes = [], []
     for row, text in enumerate(texts):
         codes = [
@@ -78,9 +75,7 @@ def _words(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _characters(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(row, hash) of every character n-gram of ` text `, by one polynomial over the bytes of all
-    texts.
-    """
+    """(row, hash) of every character n-gram of ` text `, by one polynomial over all bytes."""
     spelled = [f" {text} ".encode("utf-8", "surrogatepass") if text else b"" for text in texts]
     byte_N = np.frombuffer(b"".join(spelled), np.uint8).astype(np.uint64)
     length_B = np.array([len(text) for text in spelled], np.intp)
@@ -108,9 +103,8 @@ def _mixed(code_F: np.ndarray) -> np.ndarray:
 
 
 def unit_vectors(embed: Embed, texts: Sequence[str]) -> np.ndarray:
-    """The texts' vectors at length 1 [B, D], float64; a zero vector stays zero.
-
-    Raises ValueError where `embed` does not give one finite vector a text.
+    """The texts' vectors at length 1 [B, D]; a zero vector stays zero. Raises ValueError if not
+    finite.
 
     >>> unit_vectors(lambda texts: np.array([[3.0, 4.0]]), ["a text"])
     array([[0.6, 0.8]])
@@ -131,9 +125,8 @@ def unit_vectors(embed: Embed, texts: Sequence[str]) -> np.ndarray:
 class MeanCosine:
     """Mean cosine of texts to all texts added so far, or to the newest `window` of them.
 
-    The sum's rounding moves the mean over N texts by less than N · 1e-16. With a window, which
-    keeps its vectors (window · D · 8 bytes), the sum is made anew each time the window has passed
-    over, so that no error piles up.
+    Rounding moves the mean over N texts by less than N · 1e-16. A window keeps its vectors (window
+    · D · 8 bytes) and sums anew each time it has passed over.
     """
 
     def __init__(self, embed: Embed = hash_vectors, window: int | None = None) -> None:
@@ -146,7 +139,6 @@ class MeanCosine:
         self._count = self._dropped = 0
 
     def __len__(self) -> int:
-        """The number of texts that count."""
         return self._count
 
     def add(self, texts: Sequence[str]) -> None:
@@ -175,9 +167,7 @@ class MeanCosine:
         return sum_D
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """The mean cosine of each text to the references [B], in [−1, 1]; 0 where there are no
-        references.
-        """
+        """Mean cosine of each text to the references [B], in [−1, 1]; 0 without references."""
         if self._sum_D is None or not len(texts):
             return np.zeros(len(texts))
         vector_BD = unit_vectors(self.embed, texts)
@@ -197,9 +187,8 @@ def diversity(
 ) -> dict[str, float]:
     """Likeness and diversity of a set of texts, each compared with all others.
 
-    Returns self_bleu (mean over i of the mean BLEU of i against each other), bleu_diversity = 1 −
-    self_bleu, cosine (mean over pairs), cosine_diversity = 1 − cosine/2; all NaN for fewer than two
-    texts.
+    Returns the means self_bleu, bleu_diversity = 1 − self_bleu, cosine (over pairs),
+    cosine_diversity = 1 − cosine/2; all NaN for fewer than two texts.
 
     >>> diversity(["the same text here now"] * 2)["self_bleu"]
     1.0

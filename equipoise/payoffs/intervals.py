@@ -1,9 +1,8 @@
 """Means with intervals: of held-out scores, win rates and numbers over seeds.
 
-Answers to one prompt are not independent of each other, so the unit that is counted is the prompt
-(the cluster), not the answer. The obvious mean ± 1.96·se is too narrow with few clusters and has no
-width at all when every answer is right; t quantiles solve the first problem, Wilson's score
-interval the second.
+Answers to one prompt are not independent of each other, so the unit is the prompt (the cluster).
+Mean ± 1.96·se is too narrow with few clusters (t quantiles help) and has no width when every answer
+is right (Wilson's score interval helps).
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ class Interval:
     n: int
 
     def text(self, unit: str = "") -> str:
-        """`0.861 (0.830 to 0.889)`; with unit "%" the values are shares in [0, 1]: `86.1 % (83.0 to
-        88.9)`.
+        """`0.861 (0.830 to 0.889)`, or for unit "%" `86.1 % (83.0 to 88.9)` of shares in [0, 1].
 
         Decimals are chosen so that half the interval's width shows two digits.
         """
@@ -59,7 +57,6 @@ def _norm(share: float) -> float:
 
 
 def _student(share: float, freedom: float) -> float:
-    """The quantile of Student's t with `freedom` degrees of freedom."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, share))
@@ -78,9 +75,7 @@ def _finite(values: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def _wilson(mean: float, n: float, level: float) -> tuple[float, float]:
-    """Score interval of a proportion; `n` may be fractional (an effective number of independent
-    values).
-    """
+    """Score interval of a proportion; `n` may be fractional (an effective number)."""
     z2 = _norm(0.5 + level / 2) ** 2
     centre = (mean + z2 / (2 * n)) / (1 + z2 / n)
     half = math.sqrt(z2 * (mean * (1 - mean) / n + z2 / (4 * n * n))) / (1 + z2 / n)
@@ -98,16 +93,14 @@ def mean_interval(
 
         se² = G/(G−1) · Σ_g (Σ_{i in g} (v_i − mean))² / n²;   mean ± t_{G−1} · se
 
-    Values that are all 0 or 1, or any values of [0, 1] under `share`, get Wilson's interval at the
-    effective number n* = mean·(1−mean)/se² · (z/t_{G−1})² instead, which stays inside [0, 1] and
-    keeps a width at 0 and 1; plain Wilson when there is one 0/1 value a cluster. Without any spread
-    n* = G.
+    Values that are all 0 or 1, or any in [0, 1] under `share`, get Wilson's interval at the
+    effective number n* = mean·(1−mean)/se² · (z/t_{G−1})²; plain Wilson with one 0/1 value a
+    cluster. Without any spread n* = G.
 
     Args: values [n]; clusters: one label a value (the prompt's id), None: every value its own;
-    level: coverage. Returns the interval; NaN bounds with a single cluster, which has no spread,
-    NaN mean without values. Raises ValueError for missing values, unequal lengths, or a share
-    outside [0, 1]. Source: Liang & Zeger, Biometrika 73 (1986); Wilson, JASA 22 (1927); Korn &
-    Graubard, Survey Methodology 24 (1998).
+    level: coverage. NaN bounds with a single cluster, NaN mean without values. Raises ValueError
+    for missing values, unequal lengths, or a share outside [0, 1]. Source: Liang & Zeger,
+    Biometrika 73 (1986); Wilson, JASA 22 (1927); Korn & Graubard, Survey Methodology 24 (1998).
 
     >>> mean_interval([1, 1, 1, 0]).percent()
     '75.0 % (30.1 to 95.4)'
@@ -143,12 +136,11 @@ def mean_interval(
 def from_standard_error(
     mean: float, se: float | None, n: int, level: float = 0.95, *, share: bool = False
 ) -> Interval:
-    """The interval of a mean of which only the standard error over `n` items is known, such as one
-    that another program reports.
+    """The interval of a mean of which only the standard error over `n` items is known.
 
-    mean ± t_{n−1} · se, or under `share` Wilson's interval at the effective number n* of
-    `mean_interval`. NaN bounds without a standard error or with fewer than two items, and where a
-    value that is no share has none of the spread that `se` = 0 claims.
+    mean ± t_{n−1} · se, or under `share` Wilson's interval at the n* of `mean_interval`. NaN bounds
+    without a standard error, with fewer than two items, or where a value that is no share has `se`
+    = 0.
 
     >>> from_standard_error(0.5, 0.05, n=100).text()
     '0.500 (0.401 to 0.599)'
@@ -170,10 +162,9 @@ def _share_bounds(mean: float, se: float, n: int, level: float) -> tuple[float, 
 
 
 def over_seeds(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
-    """The mean over independent repetitions with Student's t interval; NaN bounds for a single
-    seed.
+    """Mean over independent repetitions, mean ± t_{n−1} · s/√n; NaN bounds for a single seed.
 
-    mean ± t_{n−1} · s/√n. Raises ValueError for missing values.
+    Raises ValueError for missing values.
 
     >>> over_seeds([0.5, 0.7, 0.6]).text()
     '0.60 (0.35 to 0.85)'
@@ -190,13 +181,13 @@ def over_seeds(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Int
 def weighted_mean(
     values: Sequence[float] | np.ndarray, weights: Sequence[float] | np.ndarray, level: float = 0.95
 ) -> Interval:
-    """The weighted mean of independent values of any range, with Student's t interval; NaN bounds
-    for a single value. Equal weights make it `over_seeds`.
+    """The weighted mean of independent values, with Student's t interval; NaN bounds for a single
+    one.
 
         m = Σ w v / Σ w;   se² = n/(n−1) · Σ (w (v − m))² / (Σ w)²;   m ± t_{n−1} · se
 
-    Raises ValueError for missing values, unequal numbers, or weights that are not above
-    0. Source: the ratio estimator, Cochran 1977, Sampling Techniques, section 6.3.
+    Raises ValueError for missing values, unequal numbers, or weights that are not above 0. Source:
+    the ratio estimator, Cochran 1977, Sampling Techniques, section 6.3.
 
     >>> weighted_mean([0.0, 1.0], [1.0, 3.0]).mean
     0.75
@@ -219,12 +210,11 @@ def win_rate(
     prompts: Sequence[Hashable] | None = None,
     level: float = 0.95,
 ) -> Interval:
-    """The first side's share of wins, a tie counting half: the mean of (v + 1)/2 with its interval
-    in [0, 1].
+    """The first side's share of wins, ties counting half: mean (v + 1)/2 with its interval in [0,
+    1].
 
-    Args: values in [−1, 1], one a match: 1 the first side won, −1 it lost, 0 a judged tie; prompts:
-    the prompt of each match, so that several matches on one prompt count as one cluster; level:
-    coverage. Raises ValueError for values outside [−1, 1] or missing.
+    Args: values: 1 the first side won, −1 it lost, 0 a judged tie; prompts: of each match, the
+    clusters. Raises ValueError for values outside [−1, 1] or missing.
 
     >>> win_rate([1, 1, 0, -1]).mean
     0.625
@@ -239,12 +229,11 @@ def win_rate(
 def fitted_exponent(
     rounds_R: Sequence[float] | np.ndarray, gap_R: Sequence[float] | np.ndarray, level: float = 0.95
 ) -> tuple[float, float, float]:
-    """(slope, low, high) of gap ∝ rounds^slope: least squares on logarithms, with Student's t
-    interval on R − 2.
+    """(slope, low, high) of gap ∝ rounds^slope: least squares on logarithms, t interval on R − 2.
 
-    The interval assumes residuals that are independent from point to point; it does not see a bend
-    in the curve. Raises ValueError for unequal lengths, fewer than three points, equal numbers of
-    rounds, or numbers that are not above 0.
+    Residuals are taken as independent; a bend in the curve is not seen. Raises ValueError for
+    unequal lengths, fewer than three points, equal numbers of rounds, or numbers that are not above
+    0.
 
     >>> slope, low, high = fitted_exponent([10, 100, 1000], [1.0, 0.3, 0.1])
     >>> round(slope, 2)
@@ -277,12 +266,10 @@ def resampled_bounds(
     resamples: int = 200,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The 2.5 % and the 97.5 % quantile of a statistic over draws of the clusters with replacement,
-    for numbers that are no means.
+    """The 2.5 % and 97.5 % quantile of a statistic over draws of the clusters with replacement.
 
-    `clusters` has a label for each row; the rows of one label are drawn together, as many labels as
-    there are. `statistic` takes the numbers of the rows drawn. Source: Efron 1979, Annals of
-    Statistics 7; percentile intervals.
+    `clusters` labels each row; rows of one label are drawn together. `statistic` takes the numbers
+    of the rows drawn. Source: Efron 1979, Annals of Statistics 7; percentile intervals.
 
     >>> value_B = np.array([1.0, 1.0, 0.0, 0.0])
     >>> resampled_bounds("aabb", lambda rows: value_B[rows].mean())

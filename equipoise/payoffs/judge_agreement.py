@@ -1,6 +1,4 @@
-"""Agreement of judges beyond chance, and the scale on which their leads foretell what people
-prefer.
-"""
+"""Agreement of judges beyond chance, and the scale on which leads foretell what people prefer."""
 
 from __future__ import annotations
 
@@ -15,21 +13,18 @@ Level = Literal["nominal", "ordinal", "interval"]
 
 
 def krippendorff_alpha(ratings_JU: npt.ArrayLike, level: Level = "interval") -> float:
-    """Krippendorff's alpha: 1 for perfect agreement, 0 for that of chance, negative below it; for
-    any number of judges, any scale, and with missing ratings.
+    """Krippendorff's alpha: 1 for perfect agreement, 0 for that of chance, negative below it.
 
         alpha = 1 − D_o / D_e
         D_o = 1/n · Σ_u 1/(m_u − 1) · Σ_{i≠j in u} d(v_i, v_j)
         D_e = 1/(n(n − 1)) · Σ_{i≠j} d(v_i, v_j)
 
     over the n ratings of units u that have m_u ≥ 2 of them. d is the squared difference
-    ("interval"), that of the middle ranks ("ordinal": Krippendorff's metric, whose Σ_{g=c..k} n_g −
-    (n_c + n_k)/2 is their distance), or whether two ratings differ ("nominal").
+    ("interval"), that of the middle ranks ("ordinal"), or whether two ratings differ ("nominal").
 
-    Args: ratings_JU: judge j's rating of unit u [J, U], NaN where there is none. NaN is returned
-    where alpha is not defined: no unit with two ratings, or no two ratings that differ. Raises
-    ValueError for another shape or infinite ratings. Source: Krippendorff 2011, Computing
-    Krippendorff's Alpha-Reliability, §C–E.
+    Args: ratings_JU: judge j's rating of unit u [J, U], NaN where there is none. NaN where no unit
+    has two ratings, or no two differ. Raises ValueError for another shape or infinite ratings.
+    Source: Krippendorff 2011, Computing Krippendorff's Alpha-Reliability, §C–E.
 
     >>> round(krippendorff_alpha([[1, 2, 3, 4], [1, 2, 3, 5]]), 3)
     0.937
@@ -79,8 +74,7 @@ def _spread(point_nF: np.ndarray, unit_n: np.ndarray, count_U: np.ndarray) -> np
 class Calibration(NamedTuple):
     """P(people prefer the first answer) = σ(slope · lead), with the slope's 95 % interval.
 
-    `log_loss` is the mean of −log P(what people preferred), in nats, of comparisons that the slope
-    was not fitted on; log 2 is that of a coin.
+    `log_loss`: held-out mean of −log P(what people preferred), in nats; log 2 is that of a coin.
     """
 
     slope: float
@@ -96,15 +90,14 @@ def calibrate(
 
         maximise Σ y·log σ(b·d) + (1 − y)·log σ(−b·d) − b²·s²/18,  s² = mean d²
 
-    The last term is a prior: b·s, the slope a standard lead has, is normal about 0 with deviation
-    3, so that it stays finite where the judge is always right.
+    The last term is a prior of deviation 3 on b·s, so that it stays finite where the judge is
+    always right.
 
-    Args: lead_n: the judge's score of the first answer less that of the second [n]; preferred_n:
-    the share of people who prefer the first, ties as ½ [n]; folds: parts that are foretold by the
-    others, in turn. Returns None for fewer than `folds` comparisons, or where the judge never
-    prefers one. Raises ValueError for other shapes, and shares outside [0, 1]. Source: Platt 1999,
-    Probabilistic outputs for support vector machines, without an intercept, for neither place is
-    better.
+    Args: lead_n: the judge's score of the first answer less that of the second; preferred_n: the
+    share of people who prefer the first, ties as ½; folds: parts foretold by the others, in turn.
+    None for fewer than `folds` comparisons, or where the judge never prefers one. Raises ValueError
+    for other shapes, and shares outside [0, 1]. Source: Platt 1999, Probabilistic outputs for
+    support vector machines, without an intercept.
 
     >>> lead_n, preferred_n = [2, 1, 1, -1, -2, -1], [1, 1, 0, 0, 0, 1]
     >>> round(calibrate(lead_n, preferred_n).slope, 2)

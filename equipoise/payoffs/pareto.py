@@ -1,6 +1,4 @@
-"""Points (user, llm) whose two coordinates are both maximised: their front, its area, and the
-comparison of two runs.
-"""
+"""Points (user, llm), both maximised: their front, its area, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -13,11 +11,11 @@ TINY = 1e-9  # added to a coordinate under a root
 
 
 def front(points_N2: ArrayLike) -> np.ndarray:
-    """Indices, ascending, of the points that no other point dominates.
+    """Indices, ascending, of the points that no other point dominates; of equal points all are
+    kept.
 
-    To dominate is to have at least as much in both coordinates, and more in one.
-
-    Of equal points all are kept. `points_N2` finite. Raises ValueError for other shapes or values.
+    To dominate is to have at least as much in both coordinates, and more in one. Raises ValueError
+    for wrong shapes or values that are not finite.
 
     >>> front([(1, 3), (2, 2), (1, 1), (3, 0)])
     array([0, 1, 3])
@@ -36,12 +34,10 @@ def front(points_N2: ArrayLike) -> np.ndarray:
 
 
 def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike) -> float:
-    """The area that some point dominates and that dominates the reference; both coordinates are
-    maximised.
+    """The area that some point dominates and that dominates the reference; both are maximised.
 
-    Σ over the front, from the largest first coordinate down, of (x − reference_x)·(y − the y
-    before). A point that is not above the reference in both adds nothing. Raises ValueError for
-    wrong shapes or values. Source: Zitzler and Thiele 1998; exact in two dimensions.
+    Σ over the front, from the largest x down, of (x − reference_x)·(y − the y before). Raises
+    ValueError for wrong shapes or values. Source: Zitzler and Thiele 1998; exact in two dimensions.
 
     >>> hypervolume([(1, 3), (2, 2)], (0, 0))
     5.0
@@ -81,12 +77,10 @@ class ParetoSummary:
 
 @dataclass(frozen=True, slots=True)
 class ParetoComparison:
-    """Two runs' points for the same inputs: at how many of them one run dominates the other alone,
-    and at how many neither does (`incomparable`); (min, max) over both runs together, and each
-    run's summary.
+    """Two runs' points for the same inputs: how many of them one dominates alone, or neither does.
 
-    `equal` counts those of the incomparable whose two points are the same and do not dominate each
-    other, as with an ε above 0 they do.
+    `equal`: the incomparable whose points are the same and, as under an ε above 0, dominate
+    neither; (min, max) over both runs.
     """
 
     first_dominates: int
@@ -105,11 +99,11 @@ def compare(
     """Two runs' points (user, llm), row n of both for the same input.
 
     b ε-dominates a when b ≥ a − ε in both coordinates and b > a − ε in one; where each dominates
-    the other, or neither the other, the two are incomparable. The joint front is that of all points
-    together. eps: ε, for dominance in units of the pay-off, for coverage as a share of the joint
-    range; alpha: the user's weight in `cobb_douglas`. Where all points agree in a coordinate its
-    spread is 0. Raises ValueError for wrong shapes, values that are not finite, or points that do
-    not pair up. Source: GTAlign (arXiv 2510.08872), the published comparison of two runs.
+    the other, or neither, they are incomparable. eps: ε, for dominance in units of the pay-off, for
+    coverage as a share of the joint range; alpha: the user's weight in `cobb_douglas`. A coordinate
+    in which all points agree has spread 0. Raises ValueError for wrong shapes, values that are not
+    finite, or points that do not pair up. Source: GTAlign (arXiv 2510.08872), the published
+    comparison.
 
     >>> comparison = compare([(1, 1), (2, 0)], [(0, 1), (0, 2)])
     >>> comparison.first_dominates, comparison.incomparable
@@ -146,7 +140,6 @@ def compare(
 
 
 def _dominates(b_N2: np.ndarray, a_N2: np.ndarray, eps: float) -> np.ndarray:
-    """True where b ε-dominates a, row by row."""
     more_N2 = b_N2 - (a_N2 - eps)
     return np.all(more_N2 >= 0, axis=1) & np.any(more_N2 > 0, axis=1)
 
@@ -173,10 +166,7 @@ def _summary(
 
 
 def checked_points(points_N2: ArrayLike, name: str) -> np.ndarray:
-    """`points_N2` as floats [N, 2].
-
-    Raises ValueError for another shape, or a coordinate that is not finite.
-    """
+    """`points_N2` as floats [N, 2]; ValueError for another shape or values that are not finite."""
     points_N2 = np.asarray(points_N2, float)
     if points_N2.size == 0:
         points_N2 = points_N2.reshape(0, 2)

@@ -15,9 +15,7 @@ from equipoise.errors import ConfigError
 
 
 def first_place(reward_N: ArrayLike) -> np.ndarray:
-    """P(each comes first) of rewards in logits; they add up to one.
-
-    Raises ConfigError where a reward is not finite.
+    """P(each comes first) of rewards in logits. Raises ConfigError where one is not finite.
 
     >>> first_place(np.log([1.0, 3.0]))
     array([0.25, 0.75])
@@ -30,11 +28,10 @@ def first_place(reward_N: ArrayLike) -> np.ndarray:
 
 
 def one_against_many(reward_A: ArrayLike, opponents: Sequence[ArrayLike]) -> np.ndarray:
-    """P_A: the probability that each move comes first against one move of every opponent, exactly.
+    """P_A: the exact chance of each move to come first against one move of every opponent.
 
-    `reward_A`: of the moves, in logits; `opponents`: each one's policy over the same moves, drawn
-    independently. Every joint move is summed over, A^K of them. Raises ConfigError for a policy
-    over other moves or rewards that are not finite.
+    `reward_A`: in logits; `opponents`: policies over the same moves, drawn independently: A^K joint
+    moves are summed. Raises ConfigError for a policy over other moves or infinite rewards.
 
     >>> one_against_many(np.log([1.0, 3.0]), [np.array([1.0, 0.0])])
     array([0.5 , 0.75])

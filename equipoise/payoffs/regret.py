@@ -18,7 +18,7 @@ from equipoise.payoffs.intervals import Interval
 
 
 def exploitability_gains(payoff_PNN: np.ndarray, player: int) -> np.ndarray:
-    """The pay-off of each player of the league against `player`, prompt by prompt, [P, N].
+    """The pay-off of each player of the league against `player` on each prompt [P, N].
 
     >>> exploitability_gains(np.array([[[0.0, 0.5], [-0.5, 0.0]]]), player=0)
     array([[ 0. , -0.5]])
@@ -27,8 +27,7 @@ def exploitability_gains(payoff_PNN: np.ndarray, player: int) -> np.ndarray:
 
 
 def deviation_gains(payoff_PNN: np.ndarray, player: int, mixture_N: np.ndarray) -> np.ndarray:
-    """The gain of `player` on each prompt if it played as each of the league does, against the
-    mixture that it faces, [P, N].
+    """Gain of `player` against its mixture if it played as each of the league does [P, N].
 
     A player that the mixture leaves out need not be known.
 
@@ -47,12 +46,11 @@ def maximum_interval(
     """max_k of the mean of column k, with an interval that holds at `level` for all columns at
     once.
 
-    `value_PK`: a row for each cluster (prompt), a column for each candidate; NaN where unknown.
-    Rows are drawn with replacement, so that candidates on one prompt stay together; with q the
-    quantile of max_k |mean*_k − mean_k| / se_k the bounds are max_k (mean_k ± q·se_k), and the
-    estimate is max_k mean_k less the mean excess of the draws' maxima, kept within the bounds. NaN
-    with fewer than two rows. Source: the studentised bootstrap of a maximum, Romano & Wolf 2005,
-    Econometrica 73.
+    `value_PK`: a row a cluster (prompt), a column a candidate; NaN where unknown. Rows are drawn
+    with replacement; with q the quantile of max_k |mean*_k − mean_k| / se_k the bounds are max_k
+    (mean_k ± q·se_k), and the estimate is max_k mean_k less the mean excess of the draws' maxima,
+    kept within the bounds. NaN with fewer than two rows. Source: the studentised bootstrap of a
+    maximum, Romano & Wolf 2005, Econometrica 73.
 
     >>> interval = maximum_interval(np.array([[1.0, 0.0], [0.8, 0.2], [0.9, 0.1]]))
     >>> interval.low < interval.mean <= 0.9 < interval.high

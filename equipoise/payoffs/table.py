@@ -1,8 +1,6 @@
-"""The pay-off table of a league, with standard errors and missing cells: from meetings, or from the
-scores of answers.
+"""The pay-off table of a league, with standard errors and missing cells.
 
-Of scores only the order counts, P(i beats j) − P(j beats i), so judges with different scales agree
-on the game that the players play.
+Of scores only the order counts, P(i beats j) − P(j beats i), so judges with different scales agree.
 """
 
 from __future__ import annotations
@@ -17,11 +15,7 @@ from equipoise.errors import NoSignal
 
 
 class Meeting(NamedTuple):
-    """`first` met `second` and got `value`, or None where the meeting could not be judged.
-
-    Meetings that share a `cluster` (a prompt's id) are not independent of each other; "" is a
-    cluster of its own.
-    """
+    """`first` met `second` and got `value`, None if unjudged; "" is a `cluster` of its own."""
 
     first: str
     second: str
@@ -33,11 +27,10 @@ class Meeting(NamedTuple):
 class PayoffTable:
     """Pay-offs of N players, row i against column j.
 
-    payoff_NN: the mean of what i got when it met j; NaN where no meeting was judged. count_NN:
-    judged meetings. unjudged_NN: meetings that could not be judged; they are in no mean.
-    clusters_NN: clusters (prompts) among the judged meetings. se_NN: standard error of payoff_NN,
-    clusters taken whole; NaN with fewer than two clusters. constant_sum: every meeting gave j the
-    negative of what it gave i, so a player's pay-off against itself is 0.
+    payoff_NN: the mean of what i got from j; NaN where no meeting was judged. count_NN,
+    unjudged_NN: meetings that are in the mean, and not. clusters_NN: prompts among the judged.
+    se_NN: standard error by clusters; NaN with fewer than two. constant_sum: every meeting gave j
+    the negative of what it gave i, so a player's pay-off against itself is 0.
     """
 
     players: list[str]
@@ -61,11 +54,11 @@ class PayoffTable:
 
     @property
     def effective_NN(self) -> np.ndarray:
-        """The number of independent wins and losses with this standard error: (1 − payoff²)/se²,
-        within [clusters, count].
+        """Independent wins and losses with this standard error: (1 − payoff²)/se², in [clusters,
+        count].
 
-        For pay-offs in [−1, 1]. It falls to the clusters where the standard error is unknown or 0.
-        Source: the effective sample size of a clustered sample, Kish 1965, §8.2.
+        For pay-offs in [−1, 1]. The clusters where the standard error is unknown or 0. Source: Kish
+        1965, §8.2.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             size_NN = (1 - self.payoff_NN**2) / self.se_NN**2
@@ -73,16 +66,11 @@ class PayoffTable:
         return np.clip(size_NN, self.clusters_NN, self.count_NN)
 
     def filled(self, value: float) -> np.ndarray:
-        """payoff_NN with `value` where no meeting was judged: the caller states what a missing
-        pay-off counts as.
-        """
+        """payoff_NN with `value` where no meeting was judged."""
         return np.where(np.isnan(self.payoff_NN), value, self.payoff_NN)
 
     def complete(self) -> np.ndarray:
-        """payoff_NN for a solver; antisymmetric when `constant_sum`.
-
-        Raises NoSignal, naming the pair, when two players have no judged meeting.
-        """
+        """payoff_NN for a solver. Raises NoSignal, naming the pair, where a meeting is lacking."""
         missing = np.argwhere(np.isnan(self.payoff_NN))
         if len(missing):
             i, j = missing[0]
@@ -100,15 +88,13 @@ def tally(
 ) -> PayoffTable:
     """The table of `meetings`: payoff[i, j] = mean value of i's meetings with j.
 
-    Standard error with clusters g of n_g meetings and sum s_g, n = sum n_g, G clusters: se² =
-    G/(G−1) · sum_g (s_g − n_g·mean)² / n², which is the usual s²/n when each meeting is its own
-    cluster.
+    With clusters g of n_g meetings and sum s_g, n = sum n_g: se² = G/(G−1) · sum_g (s_g −
+    n_g·mean)² / n².
 
-    `players` fixes the rows' order and may name players that never met; else the order of first
-    appearance. `constant_sum`: a meeting (i, j, v) is also one (j, i, −v). Raises ValueError for a
-    player that `players` does not list and for a value that is not a finite number. Source: the
-    cluster-robust variance of a mean, Liang and Zeger 1986, Biometrika 73; Miller 2024, arXiv
-    2411.00640.
+    `players` fixes the rows' order and may name players that never met. `constant_sum`: a meeting
+    (i, j, v) is also one (j, i, −v). Raises ValueError for a player that `players` does not list
+    and for a value that is not finite. Source: the cluster-robust variance of a mean, Liang and
+    Zeger 1986, Biometrika 73; Miller 2024, arXiv 2411.00640.
 
     >>> table = tally([Meeting("a", "b", 1.0), Meeting("b", "a", 0.0)])
     >>> table.payoff_NN
@@ -189,10 +175,8 @@ Scores = Mapping[str, Mapping[str, Sequence[float | None]]]
 
 
 def preference(score_a: float | None, score_b: float | None) -> float | None:
-    """The pay-off of a against b: sign(score_a − score_b), so +1 a win, 0 a tie, −1 a loss; None
-    when unjudged.
-
-    Raises ValueError for a score that is NaN or infinite.
+    """sign(score_a − score_b); None when unjudged. Raises ValueError for a score that is not
+    finite.
 
     >>> preference(7, 5), preference(7, None)
     (1.0, None)
@@ -209,14 +193,12 @@ def cross_play(scores: Scores) -> PayoffTable:
     """Every player's answers against every other's, on the prompts that both answered.
 
     payoff[i, j] = mean over prompts p of mean over answer pairs (a of i, b of j) of sign(s_i,p,a −
-    s_j,p,b). se[i, j] = standard deviation of the prompts' means / sqrt(prompts): answers to one
-    prompt are not independent.
+    s_j,p,b). se[i, j] = standard deviation of the prompts' means / sqrt(prompts).
 
-    `scores`: {player: {prompt id: [score of each answer, None where unjudged]}}. Returns a
-    constant-sum table that counts answer pairs; a pair with an unjudged answer is unjudged. A
-    player does not meet itself: the diagonal is 0 with count 0. Raises ValueError for a score that
-    is NaN or infinite. Source: the preference game of Munos et al. 2023, arXiv 2312.00886, §3, with
-    P − ½ doubled.
+    `scores`: {player: {prompt id: [score of each answer, None where unjudged]}}. The table is
+    constant-sum and counts answer pairs; a pair with an unjudged answer is unjudged; the diagonal
+    is 0 with count 0. Raises ValueError for a score that is not finite. Source: the preference game
+    of Munos et al. 2023, arXiv 2312.00886, §3, with P − ½ doubled.
 
     >>> cross_play({"a": {"p1": [3, 1]}, "b": {"p1": [2]}, "c": {"p1": [0]}}).payoff_NN[0]
     array([0., 0., 1.])

@@ -1,10 +1,9 @@
 """Welfare functions: the pay-offs of two sides as a single number, over numbers or arrays.
 
-Each function takes `user` and `llm`, numbers or arrays that broadcast, and returns the broadcast
-shape (a number for two numbers). Missing values (NaN) stay missing. Functions that take powers or
-products put negatives at 0: a product of two negatives would be positive. Each is also a component,
-so that a configuration can choose it. Source: Moulin 2003, Fair Division and Collective Welfare,
-ch. 3; GTAlign (arXiv 2510.08872), section 3, takes the geometric mean.
+`user` and `llm` broadcast. Missing values (NaN) stay missing. Powers and products put negatives at
+0: a product of two negatives would be positive. Each function is also a component. Source: Moulin
+2003, Fair Division and Collective Welfare, ch. 3; GTAlign (arXiv 2510.08872), section 3, takes the
+geometric mean.
 """
 
 from __future__ import annotations
@@ -33,9 +32,8 @@ def cobb_douglas(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.nda
 
 
 def utilitarian(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> np.ndarray:
-    """w·user + (1 − w)·llm, `weight` w in [0, 1] the user's.
-
-    Raises ValueError for a weight outside.
+    """w·user + (1 − w)·llm, `weight` w in [0, 1] the user's. Raises ValueError for a weight
+    outside.
 
     >>> float(utilitarian(4, 8, weight=0.25))
     7.0
@@ -54,13 +52,12 @@ def egalitarian(user: ArrayLike, llm: ArrayLike) -> np.ndarray:
 
 
 def ces(user: ArrayLike, llm: ArrayLike, rho: float, weight: float = 0.5) -> np.ndarray:
-    """(w·user^ρ + (1 − w)·llm^ρ)^(1/ρ), negatives at 0: constant elasticity of substitution 1/(1 −
-    ρ).
+    """(w·user^ρ + (1 − w)·llm^ρ)^(1/ρ), negatives at 0: elasticity of substitution 1/(1 − ρ).
 
     ρ = 1 is the weighted sum, ρ → 0 Cobb–Douglas, ρ → −∞ the minimum; the limits are taken exactly.
-    For ρ ≤ 0 the welfare is 0 where a side that counts (weight above 0) has 0, which is the limit
-    too. `weight` w in [0, 1] is the user's. Raises ValueError for a weight outside, or a ρ that is
-    no number. Source: Arrow, Chenery, Minhas and Solow 1961.
+    For ρ ≤ 0 the welfare is 0 where a side that counts (weight above 0) has 0. `weight` w in [0, 1]
+    is the user's. Raises ValueError for a weight outside, or a ρ that is no number. Source: Arrow,
+    Chenery, Minhas and Solow 1961.
 
     >>> float(ces(2, 6, rho=-1))
     3.0
@@ -109,8 +106,7 @@ def nash_bargaining(
 ) -> np.ndarray:
     """(user − d_user)·(llm − d_llm), the product of both gains, and 0 where a side does not gain.
 
-    `disagreement` (user, llm): what each side has where they do not agree. Source: Nash 1950,
-    Econometrica 18.
+    `disagreement` (user, llm): what each has without one. Source: Nash 1950, Econometrica 18.
 
     >>> float(nash_bargaining(4, 9, disagreement=(1, 7)))
     6.0
@@ -129,10 +125,7 @@ def _sides(user: ArrayLike, llm: ArrayLike, weight: float = 0.5) -> tuple[np.nda
 
 
 class Welfare(Component):
-    """The welfare of both sides' pay-offs.
-
-    `signed`: negative pay-offs count as they are, and not as 0.
-    """
+    """The welfare of both sides' pay-offs; if not `signed`, negative ones count as 0."""
 
     KINDS: ClassVar = {
         name: f"equipoise.payoffs.welfare:{cls}"

@@ -28,9 +28,8 @@ PUNKT = Path(__file__).parent / "nltk_data"
 
 
 def splitter(tokens: Tokens) -> Words:
-    """The function from a text to its words.
-
-    Raises ConfigError for an unknown kind, and where NLTK is not installed.
+    """The function from a text to its words. Raises ConfigError for an unknown kind or without
+    NLTK.
 
     >>> splitter("whitespace")("Stop! Now")
     ['Stop!', 'Now']
@@ -43,10 +42,10 @@ def splitter(tokens: Tokens) -> Words:
 
 
 def find_punkt() -> None:
-    """Let NLTK find Punkt's data; what the machine has comes first. NLTK is installed.
+    """Let NLTK find Punkt's data, the machine's first.
 
-    NLTK reads no data that another account could change, as where a checkout is writable by its
-    group; it is given a copy then.
+    NLTK reads no data that another account could change (a checkout writable by its group); it is
+    given a copy then.
     """
     import nltk
 

@@ -22,10 +22,7 @@ class Actor(Protocol):
     """A player that is ready to move."""
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One move per view, in order.
-
-        A row's randomness comes from its own seed alone. A row that fails is an error move.
-        """
+        """One move per view, in order, by the row's own seed. A row that fails is an error move."""
         ...
 
     def close(self) -> None:
@@ -39,10 +36,7 @@ class Scorer(Protocol):
 
     @property
     def encoding(self) -> str:
-        """Fingerprint of tokenizer, template and truncation.
-
-        Log-probabilities of two players can be compared only where it is equal.
-        """
+        """Fingerprint of tokenizer, template, truncation; log-probabilities compare if equal."""
         ...
 
     def logprobs(
@@ -53,19 +47,17 @@ class Scorer(Protocol):
         whole: bool = False,
         cut: Sequence[bool] = (),
     ) -> list[tuple[float, int]]:
-        """For each (chat, answer): its log-probability in nats, a sum over tokens, and their count.
+        """Each (chat, answer)'s log-probability in nats, a sum over tokens, and their count.
 
-        An answer that is too long is cut at its end; with `whole`, it raises DataError. Those that
-        were `cut` when they were sampled have no end; it is passed only where there are some.
+        A longer answer is cut or, with `whole`, raises DataError. Those `cut` in sampling have no
+        end.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WordProbabilities:
-    """The probabilities of words at the beginning of an answer, and the likeliest token there;
-    `known` where that begins one of the words. `prompt_tokens` were read for it.
-    """
+    """Chances of words at an answer's start; the likeliest token, `known` if it begins one."""
 
     probabilities: tuple[float, ...]
     likeliest: str
@@ -80,10 +72,7 @@ class WordReader(Protocol):
     def word_probabilities(
         self, views: Sequence[View], words: Sequence[str]
     ) -> list[WordProbabilities | str]:
-        """For each view the probabilities of `words`, or why there are none.
-
-        No other's text can stand in an answer that is not written.
-        """
+        """For each view the probabilities of `words`, or why there are none."""
         ...
 
 
@@ -102,10 +91,7 @@ class TokenScorer(Protocol):
     """An actor that can compute the log-probability of given token ids."""
 
     def token_sums(self, prompts: Sequence[list[int]], answers: Sequence[list[int]]) -> list[float]:
-        """log p(answer | prompt), in nats, of each answer's token ids.
-
-        Under softmax(logits), whatever the actor samples with.
-        """
+        """log p(answer | prompt), in nats, of each answer's ids under softmax(logits)."""
         ...
 
 
@@ -190,10 +176,7 @@ class Player(Component):
         return None
 
     def settings_at(self, weights: Path | None) -> dict[str, Any]:
-        """The settings of a player that begins with a learner's folder; None: as this one does.
-
-        Raises ModelError for a kind of player that has no weights.
-        """
+        """A player's settings from a learner's folder (None: as now). Raises ModelError."""
         if weights is not None:
             raise ModelError(f"{weights}: a '{self.kind}' player has no weights to begin with")
         return self.settings()

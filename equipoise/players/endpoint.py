@@ -1,6 +1,4 @@
-"""A player behind an OpenAI-compatible endpoint: vLLM, SGLang, llama.cpp, transformers, a
-commercial service.
-"""
+"""A player behind an OpenAI-compatible endpoint: vLLM, SGLang, llama.cpp, a commercial service."""
 
 from __future__ import annotations
 
@@ -40,10 +38,7 @@ class Endpoint(EndpointSettings):
     """A model behind OpenAI's /chat/completions. It can play and judge, but not learn."""
 
     def open(self, weights: Path | None, resources: Resources) -> EndpointActor:
-        """The actor; nothing is sent before it is asked to move.
-
-        Raises ConfigError when the key is not set.
-        """
+        """The actor; nothing is sent yet. Raises ConfigError when the key is not set."""
         replies = resources.replies or resources.get("replies in memory", MemoryReplies)
         return EndpointActor(self, Connection(self), replies)
 
@@ -81,8 +76,8 @@ class EndpointActor:
         """One answer per view; equal (view, seed) are requested once, and never again.
 
         A row that the server refuses is an error move. Raises ModelError for a failure that
-        concerns every row (the key, the model, the address, a field that the server does not take),
-        and BudgetSpent at the account's limit; replies that arrived by then are kept.
+        concerns every row (key, model, address, a refused field), and BudgetSpent at the account's
+        limit; replies that arrived by then are kept.
         """
         requests = [self._request(view, seed) for view, seed in zip(views, seeds, strict=True)]
         distinct = {request.key: request for request in requests}
@@ -141,7 +136,6 @@ class EndpointActor:
         return Request(record_id("reply", identity), body, view.schema, longest, reserve)
 
     def _charge(self, usage: Usage, unstated: Usage = NOTHING) -> Spending:
-        """One call of so many tokens; `unstated` stands for missing counts."""
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
         if prompt is None:
             prompt = unstated.prompt_tokens or 0
@@ -221,7 +215,6 @@ class EndpointActor:
             raise first_error
 
     def _limit_reached(self, in_flight: Sequence[Request]) -> str | None:
-        """The limit that the account has reached, with requests in flight at their most."""
         total = self._spent
         for request in in_flight:
             total += request.reserve
@@ -264,10 +257,7 @@ class EndpointActor:
         return _failed_move(reply, error)
 
     def _keep(self, request: Request, completion: ServerReply) -> dict[str, Any]:
-        """Record a completion with its cost, and count it; returns it as it is kept.
-
-        Tokens that are paid for and not counted by the server are charged at their most.
-        """
+        """Record a completion with its cost (uncounted tokens at their most); return it as kept."""
         usage = completion.usage
         charge = self._charge(usage, request.longest if self._pays_for_tokens else NOTHING)
         reply = {"text": completion.text, "finish": completion.finish}
@@ -291,7 +281,6 @@ class EndpointActor:
         return self.player.prices is not None or self.player.budget.tokens is not None
 
     def _check_counts(self, usage: Usage) -> None:
-        """Raises ModelError where tokens are paid for and were never counted."""
         self._counts_tokens = self._counts_tokens or usage.stated
         if self._pays_for_tokens and not self._counts_tokens:
             raise ModelError(

@@ -1,6 +1,4 @@
-"""The settings of a player behind an OpenAI-compatible endpoint, checked as far as they can be
-without asking the server.
-"""
+"""The settings of a player behind an OpenAI-compatible endpoint, checked without asking it."""
 
 from __future__ import annotations
 
@@ -188,8 +186,5 @@ class EndpointSettings(Player):
             yield str(error)
 
     def key(self) -> str | None:
-        """The key itself, from the environment; None where none is needed.
-
-        Raises ConfigError when it is not set, or could be no key.
-        """
+        """The key from the environment; None if none is needed. Raises ConfigError."""
         return key_of(self.api_key_env, self.base_url)

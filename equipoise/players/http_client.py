@@ -1,6 +1,4 @@
-"""The HTTP client of endpoints: it asks one host, by the way that the settings name, and takes no
-more of a reply than they allow.
-"""
+"""The HTTP client of endpoints: one host, the way that the settings name, bounded replies."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ class BoundedStream(httpx2.AsyncByteStream):
 
 
 class BoundedClient(DefaultAsyncHttpxClient):
-    """A client that stops reading a reply which grows too long, and follows no redirects: what a
-    request carries is for one host.
-    """
+    """A client that stops reading a reply which grows too long, and follows no redirects."""
 
     def __init__(self, base_url: str, *, longest: int, proxy: str | None, trust_env: bool) -> None:
         """`longest`: bytes of a reply, uncompressed."""

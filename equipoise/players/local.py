@@ -1,6 +1,4 @@
-"""A player that is a language model in this process: any causal model of transformers, full weights
-or LoRA.
-"""
+"""A player that is a language model in this process: any of transformers, full weights or LoRA."""
 
 from __future__ import annotations
 
@@ -32,10 +30,7 @@ class Local(LocalSettings):
         return {**self.settings(), which: str(weights)}
 
     def open(self, weights: Path | None, resources: Resources) -> LocalActor:
-        """The actor with `weights`.
-
-        Adapters of one model share it through `resources`. Raises ModelError.
-        """
+        """The actor with `weights`; one model's adapters share `resources`. Raises ModelError."""
         encoding = self.shared_encoding(resources)
         engine = open_engine(self.sampler, resources)
         if engine is None:
@@ -62,10 +57,7 @@ class Local(LocalSettings):
         return EngineAdapter.of(f"{weights.parent.name}@{weights.name}", weights)
 
     def shared_encoding(self, resources: Resources) -> Encoding:
-        """The encoding that all players with this tokenizer, template and length share.
-
-        Raises ModelError.
-        """
+        """The encoding of players with this tokenizer, template and length. Raises ModelError."""
         options = repr(sorted(self.template_options.items()))
         return resources.get(
             ("encoding", resolve(self.model), self.max_length, self.template, options),
@@ -73,9 +65,7 @@ class Local(LocalSettings):
         )
 
     def base(self, weights: Path | None, resources: Resources) -> tuple[SharedBase, Path | None]:
-        """The shared model that `weights` need, and the folder of the adapter on it; None: there is
-        none. Raises ModelError.
-        """
+        """The shared model of `weights`, and the adapter's folder or None. Raises ModelError."""
         loading = (self.dtype, self.device, self.attention)
         if weights is None or holds_adapter(weights, self.lora):
             return shared_base(resources, self.model, *loading), weights

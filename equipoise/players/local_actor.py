@@ -1,6 +1,6 @@
-"""Language models in this process that are ready to move and to score. An engine in another process
-may sample their answers; scoring is done here then, too, by a model that is loaded when it is first
-asked.
+"""Language models in this process that are ready to move and to score.
+
+An engine in another process may sample their answers; a model here, loaded when asked, scores them.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ class LocalActor:
     # -- moves
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One sampled answer per view; an error move where the template refuses a chat, no room is
-        left, or the logits are not numbers.
-        """
+        """One answer per view; an error move for a refused chat, no room, or bad logits."""
         from equipoise.models.sampling import sample
 
         prompts, moves = self.read(views)
@@ -144,11 +142,11 @@ class LocalActor:
         whole: bool = False,
         cut: Sequence[bool] = (),
     ) -> list[tuple[float, int]]:
-        """For each (chat, answer): the sum of the answer's token log-probabilities, and their
-        count, the end included unless the answer was `cut`.
+        """Each answer's sum of log-probabilities under softmax(logits), and its tokens with the
+        end.
 
-        Under softmax(logits), whatever the player samples with. Raises DataError for a chat that
-        cannot be encoded and, with `whole`, for an answer that does not fit.
+        Those `cut` have no end. Raises DataError for a chat that cannot be encoded and, with
+        `whole`, for an answer that does not fit.
         """
         encoding = self._encoding
         rows = []
@@ -168,9 +166,7 @@ class LocalActor:
     def continuation_logprobs(
         self, contexts: Sequence[str], continuations: Sequence[str]
     ) -> list[tuple[float, int]]:
-        """log p(continuation | context), in nats, and its tokens, of plain texts: no chat template,
-        no end. Raises DataError for one that does not fit.
-        """
+        """log p(continuation | context), in nats, and its tokens; DataError if unfit."""
         pairs = zip(contexts, continuations, strict=True)
         return self._score([self._encoding.continue_text(*pair) for pair in pairs])
 
@@ -181,7 +177,6 @@ class LocalActor:
         return [total for total, _ in self._score(rows)]
 
     def _score(self, rows: Sequence[tuple[list[int], int]]) -> list[tuple[float, int]]:
-        """For each (ids, where the answer starts): its log-probability and tokens."""
         from equipoise.models.logprobs import answer_logprobs
 
         size = self._unit_rows or max(1, len(rows))
@@ -204,9 +199,7 @@ class LocalActor:
         answers: Sequence[list[int]],
         temperature: float | None = None,
     ) -> list[list[float]]:
-        """The log-probabilities, in nats, uncut, that sampling gives the tokens of these answers,
-        at this temperature (None: the player's).
-        """
+        """The uncut log-probabilities, in nats, of these answers' tokens in sampling."""
         from equipoise.models.sampling import retrace
 
         temperature = temperature or self.player.temperature or 1.0
@@ -223,8 +216,10 @@ class LocalActor:
     def word_probabilities(
         self, views: Sequence[View], words: Sequence[str]
     ) -> list[WordProbabilities | str]:
-        """The probability of each of `words` at the beginning of each view's answer, in one reading
-        and one more for each longer word. "1" counts without "10", where that is another word.
+        """The chance of each of `words` to begin the answers: a reading, one more for a longer
+        word.
+
+        "1" counts without "10", where that is another word.
         """
         prompts, errors = self.read(views)
         ids = [self._encoding.text_ids(word) for word in words]
@@ -245,7 +240,6 @@ class LocalActor:
     def _word_probabilities(
         self, prompts: list[list[int]], words: Sequence[list[int]]
     ) -> list[tuple[tuple[float, ...], NextToken]]:
-        """Of each prompt: the words' probabilities, and its next token."""
         from equipoise.models.sequence_scores import next_tokens
 
         if not prompts:
@@ -337,11 +331,7 @@ class EngineActor(LocalActor):
         return EngineActor(own, encoding, self.adapted, self._engine)
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One sampled answer per view, or an error move as of a local actor.
-
-        Raises ModelError where the engine is gone, refuses, or does not give what the model here
-        gives.
-        """
+        """One answer or error move per view. ModelError if the engine fails or disagrees."""
         return self.submit(views, seeds)()
 
     def submit(self, views: Sequence[View], seeds: Sequence[int]) -> Callable[[], list[Move]]:

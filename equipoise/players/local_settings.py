@@ -151,8 +151,10 @@ class LocalSettings(Player):
         return load_encoding(self.model, self.max_length, self.template, self.template_options)
 
     def carrying(self, precision: Precision | None) -> Self:
-        """The player in the precision of its learner, unless `dtype` says otherwise: float32, but
-        bfloat16 where the learner rounds its weights, and for a frozen base under an adapter.
+        """The player in its learner's precision, unless `dtype` is set.
+
+        float32, but bfloat16 where the learner rounds its weights, and for a frozen base under an
+        adapter.
         """
         if precision is None or self.dtype != "auto":
             return self

@@ -28,9 +28,9 @@ class Population:
         live: Callable[[PlayerId], Actor | None] = lambda player: None,
         open_actor: OpenActor | None = None,
     ) -> None:
-        """`folder` holds the trained generations; `replies` keeps the replies that were paid for;
-        `resources` are another population's, to share; `live` gives the actor of a learner in
-        memory, or None; `open_actor(player, weights, resources)` opens an actor.
+        """`folder` holds the trained generations; `replies` keeps those that were paid for.
+
+        `resources`: another population's, to share; `live`: a learner's actor in memory, or None.
         """
         self.players = dict(players)
         self.folder = folder
@@ -41,10 +41,7 @@ class Population:
         self._whole: set[PlayerId] = set()  # whose files were checked
 
     def weights(self, player: PlayerId) -> Path | None:
-        """The folder of a generation's weights; None: the model's own.
-
-        Raises RunError when they are gone, or damaged.
-        """
+        """The folder of a generation's weights; None: the model's own. Raises RunError."""
         if player.generation == 0:
             return self.players[player.name].start
         folder = self.home(player)
@@ -83,9 +80,7 @@ class Population:
     def actor_with(
         self, player: PlayerId, temperature: float | None = None, max_new_tokens: int | None = None
     ) -> Actor:
-        """The actor of a player of the run under other settings of sampling (None: its own), with
-        the model's whole context, whatever the run allows a prompt and an answer together.
-        """
+        """The player's actor under other sampling (None: its own), the whole context."""
         own = self.players[player.name]
         changed = with_decoding(own, temperature, max_new_tokens, whole_context=True)
         if changed == own:
@@ -126,9 +121,9 @@ def with_decoding(
     *,
     whole_context: bool = False,
 ) -> Player:
-    """The player with these settings of sampling, as far as it has them; None leaves its own. With
-    `whole_context` its bound on prompt and answer together, which is made for training, gives way
-    to the model's own.
+    """The player with these settings of sampling where it has them; None leaves its own.
+
+    With `whole_context` its bound on prompt and answer gives way to the model's own.
     """
     change: dict[str, Any] = {}
     if temperature is not None:

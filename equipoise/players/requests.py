@@ -1,10 +1,8 @@
-"""One chat completion from an OpenAI-compatible server, retried until the server answers or
-refuses.
+"""One chat completion from an OpenAI-compatible server, retried until it answers or refuses.
 
 Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are retried, after a
-pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n (at most LONGEST_PAUSE), so
-that rows that failed together do not come back together; or after as long as the server's
-Retry-After says, and a little more.
+pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n (at most LONGEST_PAUSE), or
+after the server's Retry-After and a little more.
 """
 
 from __future__ import annotations
@@ -54,10 +52,9 @@ NOT_SENT = {"send_seed": "false", "logprobs": "false", "structured": "auto", "st
 class Failure:
     """The reason why there is no completion.
 
-    `status` is HTTP's, None where the server did not get that far. `transient`: another attempt may
-    succeed; `wait`: seconds that the server requests before it; `unreachable`: no connection came
-    about. `code` and `field` are the cause that the server names; `usage` is its count for a reply
-    that cannot be used.
+    `status` is HTTP's, if any. `transient`: another attempt may succeed; `wait`: seconds before it;
+    `unreachable`: no connection came about. `code` and `field`: the server's cause; `usage`: its
+    count for an unusable reply.
     """
 
     message: str
@@ -112,7 +109,7 @@ class Connection:
     async def send(self, body: Mapping[str, Any], stop: asyncio.Event) -> ServerReply | Failure:
         """The server's completion of `body`, or the last failure; no retry once `stop` is set.
 
-        Equal chats go to one server of a pool, which has read them; each retry goes to the next.
+        Equal chats go to one server of a pool; each retry goes to the next.
         """
         places = count(crc32(json.dumps(body["messages"]).encode()))
         return await self.retry(lambda: self._attempt(body, next(places)), stop)
@@ -120,9 +117,7 @@ class Connection:
     async def retry(
         self, attempt: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event
     ) -> T | Failure:
-        """The result of `attempt`, or its last failure: a transient one is retried, up to `retries`
-        times; not one that was paid for, which its payer counts first.
-        """
+        """`attempt`'s result or last failure: transient ones get `retries`, unless paid for."""
         for attempts in count(1):
             result = await attempt()
             if not isinstance(result, Failure):
@@ -174,7 +169,6 @@ class Connection:
         return Failure(f"no answer within {self._timeout:g} s", transient=True)
 
     def _refusal(self, error: Any) -> Failure:
-        """`error` is an openai.APIStatusError."""
         status, body = error.status_code, error.body
         message = body.get("message") if isinstance(body, dict) else None
         return Failure(
@@ -187,7 +181,6 @@ class Connection:
         )
 
     def _lost_connection(self, error: Any) -> Failure:
-        """`error` is an openai.APIConnectionError."""
         import httpx2
 
         from equipoise.players.http_client import ReplyTooLongError
@@ -280,7 +273,6 @@ def _remedy(player: EndpointSettings, field: str) -> str:
 
 
 def _model_is_unknown(player: EndpointSettings, message: str) -> bool:
-    """True if the server says that it has no such model."""
     name = re.escape(player.model)
     named = re.search(rf"""['"`]{name}['"`]|\b{name} is not a valid model""", message)
     return named is not None and NO_SUCH_MODEL.search(message.lower()) is not None

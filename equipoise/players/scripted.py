@@ -51,10 +51,7 @@ class ScriptedActor:
         )
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One answer per view.
-
-        Where the function raises, or returns no text, the move is an error with the reason.
-        """
+        """One answer per view; an error move where the function raises or returns no text."""
         return [self._move(view, seed) for view, seed in zip(views, seeds, strict=True)]
 
     def _move(self, view: View, seed: int) -> Move:

@@ -1,9 +1,8 @@
 """A server's JSON read into a completion: nothing in it is taken on trust.
 
-Each field is checked by itself. A text loses its lone surrogates (halves of a character, which no
-file can hold); a count of tokens is a whole number that a call can take, or it is not stated; an
-end that is not known is no end. What cannot be an answer is an UnusableReplyError, which still says
-what the server counts for it: it may have been paid for.
+A text loses its lone surrogates; a count of tokens is a whole number that a call can take, or is
+not stated; an unknown end is no end. What cannot be an answer is an UnusableReplyError, with the
+server's count: it may have been paid for.
 """
 
 from __future__ import annotations
@@ -69,10 +68,7 @@ def decode(body: bytes) -> Any:
 
 
 def read_reply(reply: Any, *, logprobs: bool = False) -> ServerReply:
-    """The completion in a server's JSON, with log-probabilities where `logprobs` asks for them.
-
-    Raises UnusableReplyError where it holds none, or one that cannot be used.
-    """
+    """The completion in a server's JSON, with `logprobs` if asked. Raises UnusableReplyError."""
     usage = read_usage(reply.get("usage")) if isinstance(reply, Mapping) else UNSTATED
     match reply:
         case {"choices": [{"message": {**message}, **choice}, *_]}:
@@ -108,8 +104,8 @@ def read_finish(reason: Any) -> str | None:
 def read_text(message: Mapping[str, Any]) -> str:
     """A message's text, from one string or a list of parts; "" where it has none.
 
-    Where a model declines a schema, OpenAI gives its text as `refusal`; it is the answer. Parts
-    that are no text (thoughts, for instance) are left out. Raises ValueError for other content.
+    OpenAI's `refusal` is an answer; parts such as thoughts are left out. Raises ValueError
+    otherwise.
     """
     content = message.get("content") or message.get("refusal") or ""
     if isinstance(content, list):

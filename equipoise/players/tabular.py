@@ -20,10 +20,7 @@ FILE = "policy.json"
 
 
 class Tabular(Player):
-    """softmax(logits) over the legal moves.
-
-    Starts from `logits`, from `probabilities`, or uniform.
-    """
+    """softmax(logits) over the legal moves, from `logits`, `probabilities`, or uniform."""
 
     kind: Literal["tabular"] = "tabular"
     logits: tuple[float, ...] | None = Field(
@@ -51,10 +48,7 @@ class Tabular(Player):
         return self
 
     def logits_A(self, weights: Path | None, size: int) -> np.ndarray:
-        """The logits in nats, [A = size], of `weights` (None: the initial ones); −inf: never.
-
-        Raises ConfigError or ModelError where the policy has another number of moves.
-        """
+        """The logits [A = size] in nats, −inf: never. ConfigError, ModelError for another size."""
         if weights is not None:
             logits_A = read_policy(weights)
         elif self.probabilities is not None:
@@ -129,10 +123,7 @@ class TabularActor:
     def logprobs(
         self, chats: Sequence[tuple[Message, ...]], texts: Sequence[str]
     ) -> list[tuple[float, int]]:
-        """The log-probability of each text, a move's name, as one token.
-
-        Raises ConfigError for any other text.
-        """
+        """The log-probability of each text, a move's name, as one token; else ConfigError."""
         actions = self.player.actions
         for text in texts:
             if text not in actions:

@@ -21,12 +21,7 @@ class MoveRequest:
 
 
 def act_together(requests: Sequence[MoveRequest]) -> list[list[Move]]:
-    """The moves of each request, in order.
-
-    Requests to engines in other processes are sent first, and waited for last. A row's tokens come
-    from its own prompt, adapter and seed; the other rows of the batch change its log-probabilities
-    by no more than rounding.
-    """
+    """The moves of each request, in order; other processes are asked first, awaited last."""
     moves: list[list[Move]] = [[] for _ in requests]
     pending = []
     groups: dict[Hashable, list[int]] = {}
@@ -48,9 +43,7 @@ def act_together(requests: Sequence[MoveRequest]) -> list[list[Move]]:
 
 
 def batch_key(actor: Actor) -> Hashable:
-    """Equal for actors here whose answers can grow in one batch; None for one whose answers come
-    from another process, or from no model.
-    """
+    """Equal for actors here whose answers can grow in one batch; None for all others."""
     if isinstance(actor, AsyncActor) or not isinstance(actor, LocalActor):
         return None
     if not isinstance(actor.adapted, AdaptedModel):
@@ -59,9 +52,7 @@ def batch_key(actor: Actor) -> Hashable:
 
 
 def _sample_in_one_batch(requests: Sequence[MoveRequest]) -> list[list[Move]] | None:
-    """The moves of actors with one batch key; None for a single actor, and where the base cannot
-    mix their adapters.
-    """
+    """The moves of actors with one batch key; None for one actor, or where adapters cannot mix."""
     if len(requests) == 1:
         return None
     from equipoise.models.sampling import sample

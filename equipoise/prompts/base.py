@@ -15,10 +15,7 @@ from equipoise.types import Prompt, record_id
 
 @dataclass(frozen=True)
 class PromptSource:
-    """The prompts of a source: those to train on, and its own held-out and test parts, if any.
-
-    Nothing is cleaned or separated yet; `split.split` does both.
-    """
+    """A source's prompts and its own parts, if any, before `split.split` cleans and separates."""
 
     training: list[Prompt]
     held_out: list[Prompt] | None = None
@@ -28,8 +25,8 @@ class PromptSource:
 class Prompts(Component):
     """A source of prompts, and the number that a generation plays.
 
-    `held_out` prompts are set aside before anything is trained, and `test` others for a last
-    measurement; they limit a part that the source has of its own (a file).
+    `held_out` prompts are set aside first, and `test` others; they limit a part of the source's
+    own.
     """
 
     KINDS: ClassVar = {
@@ -68,10 +65,7 @@ class Prompts(Component):
 
     @abstractmethod
     def load(self, folder: Path = Path()) -> PromptSource:
-        """Every prompt of the source; relative paths start at `folder`.
-
-        Raises DataError naming file and line.
-        """
+        """Every prompt of the source, paths from `folder`. Raises DataError with file and line."""
 
 
 class Blank(Prompts):

@@ -56,10 +56,7 @@ class Hub(RowPrompts):
         return self.prompts(named, self.id)
 
     def rows(self, folder: Path, split: str) -> Any:
-        """The rows of a split as `datasets` has them.
-
-        Raises ConfigError without that package, DataError where the rows cannot be had.
-        """
+        """The split's rows by `datasets`. Raises ConfigError without it, DataError without rows."""
         try:
             import datasets
             from datasets.config import HF_DATASETS_CACHE

@@ -27,10 +27,7 @@ SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")
 
 
 class Files(RowPrompts):
-    """Rows of one file, of all that a pattern matches (`data/*.jsonl`), or of a list of either.
-
-    A JSON file that is an object with several lists of rows has parts: `file.json#part`.
-    """
+    """Rows of a file, a pattern (`data/*.jsonl`), or a list of either; `file.json#part`."""
 
     kind: Literal["files"] = "files"
     path: Paths = Field(
@@ -51,10 +48,7 @@ class Files(RowPrompts):
         return tuple(dict.fromkeys(Path(text).name for text in texts))
 
     def load(self, folder: Path = Path()) -> PromptSource:
-        """Every row of `path`, and of the other paths where given; duplicates are still in.
-
-        A path org/name that is not here is read as `{kind: hub, id: org/name}`.
-        """
+        """Every row of the paths, duplicates included; an absent org/name is read from the hub."""
         held_out = test = None
         if self.held_out_path is not None:
             held_out = self._load(self.held_out_path, folder)
@@ -82,9 +76,7 @@ def names_hub_data(path: str, folder: Path) -> bool:
 
 
 def find(paths: Paths, folder: Path) -> list[tuple[Path, str]]:
-    """The (file, part) pairs that `paths` names, relative to `folder`, each once; a pattern's files
-    in alphabetical order. The part is "" where none is named.
-    """
+    """The (file, part or "") pairs that `paths` names in `folder`, each once, patterns in order."""
     files: dict[tuple[Path, str], None] = {}
     for text in [paths] if isinstance(paths, str) else paths:
         path, part = folder / Path(text).expanduser(), ""
@@ -101,7 +93,6 @@ def find(paths: Paths, folder: Path) -> list[tuple[Path, str]]:
 
 
 def _matching(path: Path) -> list[Path]:
-    """The file, or the files of a pattern. Raises DataError where there is none."""
     if path.is_file():
         return [path]
     paths = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
@@ -115,10 +106,9 @@ def _matching(path: Path) -> list[Path]:
 
 
 def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
-    """(where, row) for every row of a file, read according to its suffix.
+    """(where, row) for every row of a file, by its suffix. Raises DataError with file and line.
 
-    `part` names the list of rows in a JSON file that is an object; where there is a single list, it
-    may be left out. Raises DataError naming file and line.
+    `part`: the list of rows in a JSON object; where there is a single list, it may be left out.
     """
     readers = {
         ".jsonl": _json_lines,
@@ -205,7 +195,6 @@ def _are_rows(rows: Any) -> bool:
 
 
 def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
-    """Rows under a header line; an empty cell is null."""
     lines = io.StringIO(_decode(file.read_bytes(), str(file)), newline="")
     reader = csv.DictReader(lines, delimiter=separator, strict=True)
     try:

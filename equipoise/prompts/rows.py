@@ -88,10 +88,7 @@ class RowPrompts(Prompts):
     cut_at: int | None = Field(None, ge=1, description="most characters of a prompt's last message")
 
     def prompts(self, rows: Iterable[tuple[str, Any]], source: str) -> list[Prompt]:
-        """A prompt for each (where, row), in order.
-
-        The DataError for a malformed row begins with its `where`.
-        """
+        """A prompt for each (where, row), in order. Raises DataError beginning with `where`."""
         prompts = []
         for where, row in rows:
             prompt = to_prompt(row, where, source, self.text, self.prompt_column, self.norm)
@@ -111,10 +108,7 @@ def to_prompt(
     column: str | None = None,
     norm: Norm = "country",
 ) -> Prompt:
-    """The prompt of a row; its id is the hash of its messages, `source` names the data set.
-
-    Raises DataError, beginning with `where`, on a row of an unknown shape.
-    """
+    """The prompt of a row, by the hash of its messages. Raises DataError for an unknown shape."""
     if isinstance(row, list) and len(row) == 1 and isinstance(row[0], str):
         row = row[0]
     if isinstance(row, str):
@@ -149,7 +143,6 @@ def _with_id(messages: Chat, facts: dict[str, Any], source: str) -> Prompt:
 
 
 def _columns(row: Mapping[str, Any], where: str, column: str | None) -> tuple[Chat, dict[str, Any]]:
-    """(messages, facts) of a row of plain columns."""
     held = {key: value for key, value in row.items() if value is not None}
     facts = {str(key): plain(value, f"{where}: {key}") for key, value in held.items()}
     key = column
@@ -198,10 +191,7 @@ def _common_beginning(row: Mapping[str, Any], where: str) -> Chat:
 
 
 def read_chat(value: Any, where: str) -> Chat:
-    """The messages of a chat: a text, a list with a text, or a list of messages.
-
-    Raises DataError, beginning with `where`, for anything else.
-    """
+    """The messages of a text, a list with a text, or of messages. Raises DataError otherwise."""
     if isinstance(value, str):
         return (user(value),)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
@@ -228,10 +218,7 @@ def _message(item: Any, number: int, where: str) -> Message:
 
 
 def plain(value: Any, where: str) -> Any:
-    """`value` as plain data that can be recorded.
-
-    Raises DataError, beginning with `where`, where it cannot be.
-    """
+    """`value` as plain data that can be recorded. Raises DataError where it cannot be."""
     try:
         return msgspec.to_builtins(value)
     except TypeError as error:
@@ -259,10 +246,7 @@ def is_gtalign(row: Mapping[str, Any]) -> bool:
 def read_gtalign(
     row: Mapping[str, Any], where: str, text: PromptText
 ) -> tuple[Chat, dict[str, Any]]:
-    """(messages, facts) of a row, `text` as the setting.
-
-    Raises DataError, beginning with `where`, where the row lacks it.
-    """
+    """(messages, facts) of a row, `text` as the setting. Raises DataError where it is lacking."""
     extra = row.get("extra_info") or {}
     single = extra.get("single_turn_prompt")
     if text == "prompt":
@@ -281,7 +265,6 @@ def read_gtalign(
 
 
 def _ground_truth(task: str, truth: Any, where: str) -> dict[str, Any]:
-    """The facts in a task's ground truth; of an unknown task it is the answer."""
     if truth is None or (isinstance(truth, str) and not truth.strip()):
         return {}
     if task == "wildguard":
@@ -319,10 +302,7 @@ def is_norm(row: Mapping[str, Any]) -> bool:
 
 
 def norm_question(row: Mapping[str, Any], where: str, norm: Norm) -> dict[str, Any]:
-    """The row with the question as `prompt` and the label as `answer`, one of `choices`.
-
-    Raises DataError, beginning with `where`, for a malformed column or label.
-    """
+    """The row with `prompt` and a label `answer` of `choices`. Raises DataError if malformed."""
     held = {key: value for key, value in row.items() if value is not None}
     lines = []
     for column in (*NORM_CONTEXTS[norm], "Story"):

@@ -1,7 +1,6 @@
 """Disjoint prompts for each generation, and a held-out part and a test that training never sees.
 
-The order is that of the prompts' hashes with the seed, so that the same prompts in another order
-are split equally and new rows do not move the old ones.
+The order is that of the prompts' hashes with the seed: new rows do not move the old ones.
 """
 
 from __future__ import annotations
@@ -24,11 +23,9 @@ Reuse = bool | Literal["same"]
 class PromptSplit:
     """The prompts of a run: `parts[g]` is played in generation g.
 
-    `dropped` counts the prompts in no part by their reasons: "empty" (no text), "duplicate" (the
-    same messages again), "in_held_out" (training prompts whose text is that of a held-out prompt up
-    to case and white space), "in_test" (training prompts, likewise), "held_out_in_test" (prompts of
-    the source's own held-out part that are in its own test: held-out scores select models, so they
-    must not see the test).
+    `dropped` counts the prompts in no part: "empty", "duplicate" (the same messages), "in_held_out"
+    and "in_test" (training prompts with a text of those parts up to case and white space),
+    "held_out_in_test" (held-out scores select models, so they must not see the test).
     """
 
     parts: list[list[Prompt]]
@@ -53,20 +50,14 @@ class PromptSplit:
 
 
 def load_split(prompts: Prompts, generations: int, seed: int) -> PromptSplit:
-    """The prompts of a run, loaded and split; `seed` is the run's.
-
-    Raises DataError as `split` does.
-    """
+    """The run's prompts, loaded and split by its `seed`. Raises DataError as `split` does."""
     return split_source(prompts.load(), prompts, generations, seed)
 
 
 def split_source(
     source: PromptSource, prompts: Prompts, generations: int, seed: int
 ) -> PromptSplit:
-    """The loaded prompts of a run, split; `seed` is the run's.
-
-    Raises DataError as `split` does.
-    """
+    """The loaded prompts of a run, split by its `seed`. Raises DataError as `split` does."""
     return split(
         source,
         generations=generations,
@@ -83,8 +74,8 @@ def fit_counts(
 ) -> tuple[Prompts, tuple[str, ...]]:
     """(the settings with counts that the source has, the changes in words).
 
-    Only with `shrink`: at most a fifth of the prompts is held out, a tenth kept for the test, and
-    the rest dealt to the generations. Raises DataError where a generation would have none.
+    Only with `shrink`: at most a fifth is held out, a tenth kept for the test, the rest dealt.
+    Raises DataError where a generation would have none.
     """
     if not prompts.shrink:
         return prompts, ()
@@ -125,15 +116,14 @@ def split(
     seed: int,
     reuse: Reuse = False,
 ) -> PromptSplit:
-    """Disjoint parts of `per_generation` prompts; at most `held_out` and `test` prompts are kept
-    apart by content.
+    """Disjoint parts of `per_generation` prompts; `held_out` and `test` ones are kept apart by
+    content.
 
-    The held-out part and the test are the source's own where it has them, and all of those are kept
-    out of training; else they are drawn from `training`, the held-out part first. A text in both of
-    the source's own parts stays in the test. With `reuse`, a new order begins when the prompts run
-    out, and a part holds all prompts where there are fewer than `per_generation`; with "same", all
-    parts are alike. No part holds a prompt twice. Raises DataError when there are too few prompts,
-    or when the held-out part or the test is empty but should not be.
+    These are the source's own where it has them, without limit; else drawn from `training`, the
+    held-out part first. A text in both of the source's own stays in the test. With `reuse`, a new
+    order begins when the prompts run out, and a part holds all where there are fewer than
+    `per_generation`; with "same", all parts are alike. No part holds a prompt twice. Raises
+    DataError when there are too few prompts, or a part of the source is empty but should not be.
     """
     dropped: Counter[str] = Counter()
     pool, apart, tested = _kept_apart(source, held_out, test, seed, dropped)

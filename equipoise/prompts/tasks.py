@@ -35,10 +35,7 @@ LISTED = re.compile(r"choose from: *('[^'\n]+'(?:, *'[^'\n]+')+)\W*$", re.IGNORE
 
 
 def with_prompt(row: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """`row` with a task's question under `prompt` and its facts; a row of another kind as it is.
-
-    Raises DataError, beginning with `where`, on malformed options or answers.
-    """
+    """`row` with a task's question as `prompt` and its facts, or as it is. Raises DataError."""
     held = {key: value for key, value in row.items() if value is not None}
     if "messages" in held or "conversations" in held:
         return row
@@ -73,7 +70,6 @@ def _instruction_with_input(instruction: Any, context: Any, where: str) -> str:
 
 
 def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
-    """The right answer under `answer`, another output under `reference` or `completion`."""
     names = ["gold"]
     if key == "instruction":
         names.append("label")
@@ -96,7 +92,6 @@ def _with_answer(row: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
-    """The question with its options, one a line; `choices` by letter, the letter as `answer`."""
     choices: Any = row["choices"]
     answer: Any = row.get("answer")
     if isinstance(choices, list) and len(choices) <= len(string.ascii_uppercase):
@@ -118,7 +113,6 @@ def _with_options(row: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _are_options(choices: Mapping[Any, Any]) -> bool:
-    """True if these are two options or more, letter -> text."""
     return len(choices) >= 2 and all(
         re.fullmatch(r"[A-Z]", letter) and isinstance(text, str) for letter, text in choices.items()
     )

@@ -17,10 +17,7 @@ from equipoise.payoffs.table import PayoffTable
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`first` met `second`: `value` is 1 when first won, 0 when second won, ½ for a judged tie.
-
-    `weight` is the number of such matches.
-    """
+    """`first` met `second` `weight` times: `value` 1 first won, 0 second, ½ a judged tie."""
 
     first: str
     second: str
@@ -59,10 +56,7 @@ class Ratings(Component):
 
     @abstractmethod
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears in `outcomes`, highest first.
-
-        Raises DataError for an impossible outcome.
-        """
+        """Ratings of all players, highest first. Raises DataError for an impossible outcome."""
 
     def initial_ratings(self, names: Sequence[str]) -> dict[str, float]:
         """The ratings of `names` before the first generation; {} where all start alike."""
@@ -71,11 +65,10 @@ class Ratings(Component):
     def training_ratings(
         self, names: Sequence[str], generations: Sequence[Sequence[Duel]], seed: int = 0
     ) -> list[Rating]:
-        """Ratings of `names` after the last of `generations` of duels, highest first; all of them
-        start equal.
+        """Ratings of `names` after the last of `generations` of duels, highest first.
 
-        Here: of the last generation's duels alone, since players change between generations; the
-        mean of its scores decides a duel. A player without a duel is not listed.
+        All start equal. Here: of the last generation's duels alone, decided by mean score, since
+        players change between generations. A player without a duel is not listed.
         """
         last = generations[-1] if generations else ()
         judged = [duel for duel in last if duel.scores]
@@ -101,8 +94,7 @@ def rank_players(
 
 
 def duel_result(duel: Duel) -> float:
-    """1 where the first player's mean score is higher, 0 where the second's is, ½ where they are
-    equal.
+    """1 where the first player's mean score is higher, 0 the second's, ½ where they are equal.
 
     >>> duel_result(Duel("a", "b", {"judge": (7, 5), "other": (4, 5)}))
     1.0
@@ -113,12 +105,9 @@ def duel_result(duel: Duel) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The number of each outcome, so that a rating's cost grows with the players, not the matches.
+    """The number of each outcome: costs grow with the players, not the matches. `names` are sorted.
 
-    `names` are sorted, so the order of the outcomes changes nothing.
-
-    win_NN[i, j]: i beat j. tie_NN[i, j] = tie_NN[j, i]: a tie of the two, counted once in each
-    cell.
+    win_NN[i, j]: i beat j. tie_NN[i, j] = tie_NN[j, i]: a tie of the two, counted in each cell.
     """
 
     names: list[str]
@@ -132,12 +121,9 @@ class Counts:
 
 
 def count_outcomes(outcomes: Sequence[Outcome]) -> Counts:
-    """The pair counts of `outcomes`.
+    """The pair counts of `outcomes`, without a player's matches against itself.
 
-    A player's match against itself says nothing about its strength and is left out.
-
-    Raises DataError for a value other than 0, ½ and 1, and for a weight that is negative or not
-    finite.
+    Raises DataError for a value other than 0, ½ and 1, or a weight that is negative or not finite.
 
     >>> count_outcomes([Outcome("a", "b", 1.0), Outcome("b", "a", 0.0)]).win_NN
     array([[0., 2.],
@@ -173,8 +159,7 @@ def count_outcomes(outcomes: Sequence[Outcome]) -> Counts:
 
 
 def outcome_cells(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The C different outcomes as (first_C, second_C, weight_C, tie_C): first beat second, or tied
-    with it where tie_C, weight_C times.
+    """The C different outcomes (first_C, second_C, weight_C, tie_C): first beat, or tied, second.
 
     >>> first_C, second_C, weight_C, tie_C = outcome_cells(count_outcomes([Outcome("a", "b", 0.5)]))
     >>> weight_C, tie_C
@@ -187,12 +172,12 @@ def outcome_cells(counts: Counts) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
 
 
 def table_outcomes(table: PayoffTable) -> list[Outcome]:
-    """A win and a loss for each pair that met, weighted so that a rating's interval is as wide as
-    the table's.
+    """A win and a loss for each pair that met, such that ratings' intervals are as wide as the
+    table's.
 
     weight of i beating j = effective[i, j] · (1 + payoff[i, j])/2, where `effective` counts
-    independent meetings: many answers to one prompt are not that many meetings. A tie is half of
-    each. `table`: constant-sum, pay-offs P(i beats j) − P(j beats i).
+    independent meetings. A tie is half of each. `table`: constant-sum, pay-offs P(i beats j) − P(j
+    beats i).
 
     >>> from equipoise.payoffs.table import cross_play
     >>> scores = {"a": {"p1": [3], "p2": [1]}, "b": {"p1": [2], "p2": [2]}}

@@ -29,15 +29,13 @@ from equipoise.ratings.base import (
 class BradleyTerry(Ratings):
     """Maximum-a-posteriori strengths in Elo points, mean `mean`.
 
-    P(i beats j) = 1/(1 + 10^((R_j − R_i)/scale)); a tie is half a win of each. The
-    prior is `prior` games of each player against an average one, half of them won: it
-    keeps finite a player who never lost, and groups that never met. Interval: R ±
-    1.96·sqrt(diag(C H⁻¹ Cᵀ)), H the Fisher information of outcomes and prior, C = I −
-    11ᵀ/N since only differences are identified. It takes outcomes as independent; ties
-    make it a little too wide. A sole player has exactly `mean`. Source: Bradley and
-    Terry 1952, Biometrika 39; Newman 2023, JMLR 24, for the iteration that evalica runs
-    and for the prior (there of two games); the condition for prior = 0, Ford 1957, Am.
-    Math. Monthly 64.
+    P(i beats j) = 1/(1 + 10^((R_j − R_i)/scale)); a tie is half a win of each. `prior` games of
+    each player against an average one, half of them won, keep finite a player who never lost, and
+    groups that never met. Interval: R ± 1.96·sqrt(diag(C H⁻¹ Cᵀ)), H the Fisher information of
+    outcomes and prior, C = I − 11ᵀ/N since only differences are identified; ties make it a little
+    too wide. A sole player has exactly `mean`. Source: Bradley and Terry 1952, Biometrika 39;
+    Newman 2023, JMLR 24, for evalica's iteration and the prior (there of two games); the condition
+    for prior = 0, Ford 1957, Am. Math. Monthly 64.
     """
 
     kind: Literal["bradley_terry"] = "bradley_terry"
@@ -48,11 +46,10 @@ class BradleyTerry(Ratings):
     scale: float = Field(400.0, gt=0, description="points for odds of ten to one")
 
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
-        """Ratings of every player that appears, highest first; nothing is random, so `seed` changes
-        nothing.
+        """Ratings of every player that appears, highest first; nothing is random.
 
-        Raises ConfigError when `prior` is 0 and no finite rating exists, DataError for an
-        impossible outcome.
+        Raises ConfigError where `prior` is 0 and no finite rating exists, DataError for a bad
+        outcome.
         """
         counts = count_outcomes(outcomes)
         if not counts.names:
@@ -137,9 +134,7 @@ def _standard_error(counts: Counts, prior: float, strength_N: np.ndarray) -> np.
 
 
 def _finite_or_raise(counts: Counts) -> None:
-    """Maximum likelihood is finite only if, of every two groups of players, each won something
-    against the other.
-    """
+    """Require that of every two groups of players each won something against the other."""
     beaten_NN = counts.win_NN + counts.tie_NN
     groups, group_N = connected_components(beaten_NN, connection="strong")
     if groups > 1:
@@ -161,14 +156,12 @@ def information_gain(
         gain_ij = log det(H + p_ij·(1 − p_ij)·d dᵀ) − log det H
                 = log(1 + p_ij·(1 − p_ij)·dᵀ H⁻¹ d),    d = e_i − e_j
 
-    H is the Fisher information of the outcomes under Bradley–Terry with the prior of
-    `BradleyTerry`, p_ij = P(i beats j). A match of two whose strengths are well known, or of whom
-    one nearly always wins, adds little.
+    H is the Fisher information of the outcomes with `BradleyTerry`'s prior, p_ij = P(i beats j). Of
+    two well-known strengths, or where one nearly always wins, a match adds little.
 
-    Args: names: the players, met or not [N]; prior: games of each player against an average one,
-    half won, above 0. Returns gain_NN [N, N], symmetric, 0 on its diagonal. Raises ValueError for a
-    prior that is not above 0, for names that occur twice, and for an outcome of another player.
-    Source: D-optimal design for paired comparisons; the matrix determinant lemma.
+    Args: names: the players, met or not [N]; prior: above 0. Returns gain_NN [N, N], symmetric, 0
+    on its diagonal. Raises ValueError for another prior, names that occur twice, and an outcome of
+    another player. Source: D-optimal design for paired comparisons; the matrix determinant lemma.
 
     >>> information_gain([Outcome("a", "b", 1.0)] * 8, ["a", "b", "c"]).argmax(axis=1)
     array([2, 2, 1])

@@ -1,11 +1,10 @@
 """Elo ratings, by evalica, made independent of the order of the matches.
 
-An Elo rating is a random walk: it depends on the order of the matches, starts from a guess and
-never settles. Players here do not change between matches, so the order means nothing. Many
-resamples of the outcomes are each walked through in random order for long enough to forget the
-start; the rating is the median of the ends and the interval their middle 95 %. So the interval
-covers the chance in the outcomes and also Elo's own jitter, ±2·sqrt(87·k) points however many
-matches there are. Bradley–Terry has no such jitter; Elo is here for readers who are used to it.
+An Elo rating is a random walk: it depends on the order, starts from a guess and never settles,
+while players here do not change. So many resamples of the outcomes are walked through in random
+order, long enough to forget the start; the rating is the median of the ends, the interval their
+middle 95 %. That covers also Elo's own jitter, ±2·sqrt(87·k) points however many matches there are,
+which Bradley–Terry has not; Elo is here for readers who are used to it.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from equipoise.seeds import generator
 
 
 class Elo(Ratings):
-    """The median end of Elo walks over bootstrap resamples, with the 2.5 and 97.5 percentiles as
-    interval.
+    """The median end of Elo walks over bootstrap resamples; interval: their 2.5 and 97.5
+    percentiles.
 
     After a match, R_a += k·(s − E), R_b −= k·(s − E), E = 1/(1 + 10^((R_b − R_a)/scale)), s = 1, ½
-    or 0. `prior` games a player, half of them won, are added to the opponents it met, so that one
-    who never lost has a finite rating and an interval. The mean of all ratings is `initial`, also
-    of each group that never met the others; a sole player has exactly that, and one without a game
-    against another has no interval (NaN). Source: Elo 1978; bootstrap medians, Chiang et al. 2024,
-    arXiv 2403.04132; the dependence on order, Boubdir et al. 2023, arXiv 2311.17295.
+    or 0. `prior` games a player, half won, are added to the opponents it met: one who never lost
+    stays finite. The mean of all ratings is `initial`, also of each group that never met the
+    others; a sole player has exactly that, and without a game no interval (NaN). Source: Elo 1978;
+    bootstrap medians, Chiang et al. 2024, arXiv 2403.04132; the dependence on order, Boubdir et al.
+    2023, arXiv 2311.17295.
     """
 
     kind: Literal["elo"] = "elo"
@@ -66,7 +65,6 @@ class Elo(Ratings):
         return rank_players(counts.names, value_N, low_N, high_N)
 
     def _walks(self, counts: Counts, seed: int) -> np.ndarray:
-        """The ends of the walks, [resamples, N]."""
         import evalica  # here, since it imports pandas, which takes a second
         import pandas
 
@@ -99,7 +97,6 @@ class Elo(Ratings):
 
 
 def _cells(counts: Counts, prior: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The cells of `counts` with the prior's games added to its wins."""
     games_NN = counts.win_NN + counts.win_NN.T + counts.tie_NN
     share_NN = games_NN / np.maximum(counts.games_N[:, None], np.finfo(float).tiny)
     prior_NN = prior * (share_NN + share_NN.T) / 4

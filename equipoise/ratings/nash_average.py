@@ -25,15 +25,13 @@ TIGHT = 1e-7
 
 
 class NashAverage(Ratings):
-    """value_N = payoff_NN · mixture_N, with payoff_NN[i, j] = P(i beats j) − P(j beats i), a tie
-    half of each.
+    """value_N = payoff_NN · mixture_N, payoff_NN[i, j] = P(i beats j) − P(j beats i), a tie half of
+    each.
 
-    In [−1, 1]: 0 for all in the equilibrium mixture, at most 0 for the others, so in a population
-    with a best player it is the pay-off against that player. The interval is the middle 95 % over
-    bootstrap resamples of the outcomes of each pair, drawn from its shares with `prior` games
-    added, half won, and widened to hold the value. Source: Balduzzi et al. 2018, arXiv 1806.02643,
-    section 4 (their antisymmetric table may hold log-odds; here win rates, which are finite where
-    one side always won).
+    In [−1, 1]: 0 for all in the equilibrium mixture, at most 0 for the others. The interval is the
+    middle 95 % over bootstrap resamples of the outcomes of each pair, with `prior` games added,
+    half won, and widened to hold the value. Source: Balduzzi et al. 2018, arXiv 1806.02643, section
+    4 (their table may hold log-odds; win rates are finite where one side always won).
     """
 
     kind: Literal["nash_average"] = "nash_average"
@@ -45,8 +43,7 @@ class NashAverage(Ratings):
     def rate(self, outcomes: Sequence[Outcome], seed: int = 0) -> list[Rating]:
         """Ratings of every player that appears, highest first.
 
-        Raises ConfigError where two players never met, since a missing pay-off is not 0, and
-        DataError for an impossible outcome.
+        Raises ConfigError where two players never met, and DataError for an impossible outcome.
         """
         counts = count_outcomes(outcomes)
         if not counts.names:
@@ -60,7 +57,6 @@ class NashAverage(Ratings):
         )
 
     def _resampled(self, counts: Counts, seed: int) -> np.ndarray:
-        """Pay-offs [R, N, N] of as many outcomes for each pair as there were, drawn again."""
         players = len(counts.names)
         i_C, j_C = np.triu_indices(players, 1)
         won_C3 = np.stack(
@@ -92,20 +88,17 @@ def _payoff(counts: Counts) -> np.ndarray:
 
 
 def _values(payoff_NN: np.ndarray) -> np.ndarray:
-    """value_N: each player's pay-off against the maximum-entropy equilibrium."""
     return payoff_NN @ max_entropy_nash(payoff_NN)
 
 
 def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
-    """The equilibrium mixture_N of largest entropy of the symmetric zero-sum game `payoff_NN`,
-    antisymmetric.
+    """The equilibrium mixture_N of largest entropy of the antisymmetric zero-sum game `payoff_NN`.
 
-    Equilibria are the mixtures with payoff_NN · p ≤ 0. One linear programme finds the players that
-    are in any of them; all of those earn exactly 0 against every equilibrium (complementary
-    slackness). Where this leaves a single mixture, it is the result; else p_j ∝ exp(−Σ_i λ_i
-    payoff[i, j]), λ from the convex dual min_λ log Σ_j exp(…), free for those players, ≥ 0 for the
-    rest. Raises EquipoiseError where a solver fails. Source: Balduzzi et al. 2018, arXiv
-    1806.02643, theorem 1.
+    Equilibria are the mixtures with payoff_NN · p ≤ 0. One linear programme finds the players in
+    any of them, which earn 0 against every equilibrium (complementary slackness). A single mixture
+    left is the result; else p_j ∝ exp(−Σ_i λ_i payoff[i, j]), λ from the convex dual min_λ log Σ_j
+    exp(…), free for those players, ≥ 0 for the rest. Raises EquipoiseError where a solver fails.
+    Source: Balduzzi et al. 2018, arXiv 1806.02643, theorem 1.
 
     >>> max_entropy_nash(np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]])).round(3)
     array([0.333, 0.333, 0.333])
@@ -141,9 +134,7 @@ def max_entropy_nash(payoff_NN: np.ndarray) -> np.ndarray:
 
 
 def _support(payoff_NN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An equilibrium (its weights not normalised) that holds every player that is in any
-    equilibrium, and a mask of those players.
-    """
+    """An equilibrium, not normalised, of all players that are in any, and a mask of them."""
     players = len(payoff_NN)
     eye_NN = np.eye(players)
     # Equilibria, scaled, are a cone: x ≥ 0, payoff·x ≤ 0. In a cone, Σ min(x, 1) is largest where x

@@ -1,10 +1,8 @@
-"""OpenSkill ratings (Plackett–Luce), by the openskill package, made independent of the order of the
-matches.
+"""OpenSkill ratings (Plackett–Luce), by the openskill package, independent of the matches' order.
 
-OpenSkill is a filter: each match moves a belief, mean μ and deviation σ, and later matches move it
-less. Players here do not change between matches, so the order means nothing, yet a single pass
-would depend on it. Several passes in random order are averaged, and their variance is added to the
-interval.
+OpenSkill is a filter: each match moves a belief, mean μ and deviation σ, and later ones move it
+less. Players here do not change, so several passes in random order are averaged, and their variance
+is added to the interval.
 """
 
 from __future__ import annotations
@@ -29,11 +27,10 @@ from equipoise.seeds import generator
 class OpenSkill(Ratings):
     """The mean belief over shuffled passes, μ ± 1.96·√(mean σ² + variance of μ over the passes).
 
-    μ is in OpenSkill's own units: 6 of them (√2·β + what σ adds) are odds of e to one. Its
-    `ordinal` μ − 3σ is for leader boards; it would lie outside its own interval. A weight is a
-    number of matches: for a weight of 2.3, each pass has two matches and with probability 0.3 a
-    third. (openskill's own weights divide a team's credit.) Groups that never met all keep the mean
-    `mu`. Source: Weng and Lin 2011, JMLR 12, algorithm 4; Joshy 2024, arXiv 2401.05451.
+    μ is in OpenSkill's own units: 6 of them (√2·β + what σ adds) are odds of e to one; its
+    `ordinal` μ − 3σ would lie outside its own interval. For a weight of 2.3, each pass has two
+    matches and with probability 0.3 a third. Groups that never met all keep the mean `mu`. Source:
+    Weng and Lin 2011, JMLR 12, algorithm 4; Joshy 2024, arXiv 2401.05451.
     """
 
     kind: Literal["openskill"] = "openskill"

@@ -26,11 +26,7 @@ JudgeScores = Mapping[str, tuple[float, float]]
 
 @dataclass(frozen=True)
 class State:
-    """Reputations and deviations (points) by name, each player's newest changes, and the number of
-    duels in this iteration.
-
-    `update` returns a new state and leaves the old one as it is.
-    """
+    """Reputations and deviations (points), newest changes, and the duels of this iteration."""
 
     ratings: Mapping[str, float]
     deviations: Mapping[str, float]
@@ -116,10 +112,7 @@ class Reputation(Ratings):
         return value
 
     def init(self, names: Sequence[str]) -> State:
-        """The state before the first duel.
-
-        Raises ConfigError when `initial` lacks the task score of one of `names`.
-        """
+        """The state before the first duel. ConfigError when `initial` lacks one."""
         ratings = dict.fromkeys(names, self.initial_rating)
         if self.initial != "fair" and names:
             ratings = self._scaled(names, self.initial)
@@ -140,11 +133,10 @@ class Reputation(Ratings):
         return dict(zip(names, start_N.tolist(), strict=True))
 
     def update(self, state: State, duel: Duel | tuple[str, str, JudgeScores]) -> State:
-        """The state after `duel` = (name_a, name_b, {judge: (score_a, score_b)}); `state` itself
-        without scores.
+        """The state after `duel` = (name_a, name_b, {judge: (score_a, score_b)}); `state` without
+        scores.
 
-        Raises ConfigError for a player or judge that the state does not know, DataError for a score
-        that is no number.
+        Raises ConfigError for an unknown player or judge, DataError for a score that is no number.
         """
         return self._after(state, [duel], self.weights)
 
@@ -163,11 +155,10 @@ class Reputation(Ratings):
 
         A generation is an iteration: reputations and deviations are carried over, and the changes
         unless `fresh_changes`; n starts again, and the static or dynamic weights follow from the
-        ends of the iterations before; `weights` takes precedence over them. The interval is the
-        middle 95 % of the ends of `resamples` bootstrap samples of the last generation's duels,
-        kept in their order, from that generation's start, widened to hold the value: it is the
-        chance in these duels, given the start. A player without a duel in it keeps its value and
-        has no interval (NaN). Raises as `update`.
+        ends before; `weights` takes precedence. The interval is the middle 95 % of the ends of
+        `resamples` bootstrap samples of the last generation's duels, in their order, from its
+        start, widened to hold the value. A player without a duel in it keeps its value and has no
+        interval (NaN). Raises as `update`.
         """
         start = state = self.init(names)
         ends: list[Mapping[str, float]] = []
@@ -193,9 +184,7 @@ class Reputation(Ratings):
         return sorted(rated, key=lambda rating: -rating.value)
 
     def initial_ratings(self, names: Sequence[str]) -> dict[str, float]:
-        """The reputations of `names` before the first duel, which already rule the first matching.
-        Raises as `init`.
-        """
+        """The reputations before the first duel, for the first matching. Raises as `init`."""
         return dict(self.init(names).ratings)
 
     def _resampled(
@@ -239,7 +228,6 @@ class Reputation(Ratings):
         return State(ratings, deviations, changes, n)
 
     def _step(self, n: int) -> float:
-        """K/c at the iteration's n-th duel."""
         k = max(self.min_k, self.initial_k * self.decay_rate ** (n / self.decay_steps))
         return k / (self.scaling or (10.0 if self.scores == "dynamic" else 20.0))
 
@@ -258,10 +246,9 @@ def _check_duel(first: str, second: str, ratings: Mapping[str, float]) -> None:
 def weighted_means(scores: JudgeScores, ratings: Mapping[str, float]) -> tuple[float, float]:
     """(s̄_a, s̄_b), s̄ = Σ_k R_k s^(k) / Σ_k R_k over the judges k: the unit is the scores'.
 
-    With the reputations after all updates, the higher of the two is the chosen answer
-    of SPARTA's pair. Raises ConfigError without scores and for a judge that `ratings`
-    lacks, DataError for a score that is no finite number. Source: SPARTA, arXiv
-    2506.04721.
+    With the final reputations, the higher is the chosen answer of SPARTA's pair. Raises ConfigError
+    without scores and for a judge that `ratings` lacks, DataError for a score that is not finite.
+    Source: SPARTA, arXiv 2506.04721.
 
     >>> weighted_means({"a": (8, 4), "b": (5, 5)}, {"a": 100.0, "b": 50.0})
     (7.0, 4.333333333333333)
@@ -289,8 +276,7 @@ def weighted_means(scores: JudgeScores, ratings: Mapping[str, float]) -> tuple[f
 
 
 def gap_factor(rating: float, other: float, deviation: float) -> float:
-    """|Φ(z) − Φ(−z)| = erf(|z|/√2), z = (rating − other)/deviation: in [0, 1], the same
-    for both sides.
+    """|Φ(z) − Φ(−z)| = erf(|z|/√2), z = (rating − other)/deviation: in [0, 1], for both sides.
 
     >>> round(gap_factor(110, 100, 10), 3)
     0.683
@@ -301,14 +287,13 @@ def gap_factor(rating: float, other: float, deviation: float) -> float:
 def player_weights(
     kind: Scores, iteration: int, previous_ratings: Sequence[Mapping[str, float]], until: int = 7
 ) -> dict[str, float]:
-    """Factors on the players' own scores in `iteration` (from 0): 0.0, 0.1, 0.2 … for max(0,
-    iteration − 1) of the lowest-rated, 1 for the rest.
+    """Factors on scores in `iteration` (from 0): 0.0, 0.1 … for max(0, iteration − 1) of the
+    lowest, else 1.
 
-    `previous_ratings[t]`: name -> reputation at the end of iteration t, for 0 … iteration − 1; the
-    end of iteration 0, which no factor reads, may be left out. dynamic: the iteration − 1 lowest at
-    the end of the iteration before, lowest first. static: from iteration 2 on, each adds the lowest
-    at the end of the iteration before that has no factor yet, in the order in which they were
-    added. After iteration `until` nothing changes. normal: 1 for all. Equal ratings go by name.
+    `previous_ratings[t]`: name -> reputation at the end of iteration t, for 0 … iteration − 1 (that
+    of 0 is not read). dynamic: the iteration − 1 lowest at the end of the iteration before, lowest
+    first. static: from iteration 2 on, each adds the lowest then that has no factor yet, in that
+    order. After iteration `until` nothing changes. normal: 1 for all. Equal ratings go by name.
     Where no names are known: {}, which is 1 for all. Raises ConfigError for an unknown kind or too
     few previous ratings. Source: SPARTA, arXiv 2506.04721, and its released code.
 
@@ -342,8 +327,6 @@ def _upwards(ratings: Mapping[str, float]) -> list[str]:
 
 
 def _deviation(changes: Sequence[float]) -> float:
-    """The population standard deviation; statistics.pstdev takes fifty times as long for the same
-    digits.
-    """
+    """The population standard deviation, in a fiftieth of the time of statistics.pstdev."""
     mean = fsum(changes) / len(changes)
     return sqrt(fsum((change - mean) ** 2 for change in changes) / len(changes))

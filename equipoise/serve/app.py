@@ -1,6 +1,4 @@
-"""The HTTP applications: models as OpenAI's clients expect them, with the tokenizer's endpoints of
-vLLM and /health beside them; and pages for people.
-"""
+"""The HTTP applications: models for OpenAI's clients, with vLLM's tokenizer endpoints; pages."""
 
 from __future__ import annotations
 
@@ -51,10 +49,7 @@ HEADERS = {
 
 
 def create(catalogue: Catalogue, limits: Limits, token: str | None) -> Starlette:
-    """The application.
-
-    `token` None: programs on this machine may ask without one, but no web page from elsewhere.
-    """
+    """The application; `token` None: programs here may ask, but no web page elsewhere."""
     gate = Gate(limits.concurrency, limits.queue)
 
     async def health(request: Request) -> JSONResponse:
@@ -101,13 +96,11 @@ def _model(name: str, catalogue: Catalogue) -> dict[str, object]:
 def page_app(
     name: str, calls: Mapping[str, Call], limits: Limits, token: str | None, policy: str = POLICY
 ) -> Starlette:
-    """The application of the page `name`: one HTML file, its script and its style, and /api/CALL
-    for each of `calls`, to which a JSON object is posted.
+    """The page `name`: one HTML file, its script and style, and /api/CALL for each of `calls`.
 
-    The page asks no other address for anything, and its files hold no data: what is shown comes
-    from calls, which need the token.
-
-    `policy` is the page's content security policy; `token` as `app.create` has it.
+    A JSON object is posted to a call. The page asks no other address, and its files hold no data:
+    that comes from calls, which need the `token` (as in `create`). `policy`: its content security
+    policy.
     """
     files = {
         "/": _file_endpoint("text/html", PAGES / f"{name}.html", policy=policy),
@@ -149,7 +142,6 @@ class JsonCall(Endpoint):
 
 
 def _file_endpoint(media_type: str, *paths: Path, policy: str = POLICY) -> Any:
-    """An endpoint that sends these files as one."""
     content = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     headers = {**HEADERS, "content-security-policy": policy}
 
@@ -160,9 +152,7 @@ def _file_endpoint(media_type: str, *paths: Path, policy: str = POLICY) -> Any:
 
 
 def access_settings(token: str | None, free: frozenset[str]) -> dict[str, Any]:
-    """Settings of every application: its access check, which the paths in `free` do without, and
-    errors in the protocol's shape.
-    """
+    """Settings of every application: access check but for `free` paths, the protocol's errors."""
     return {
         "middleware": [Middleware(AccessCheck, token=token, free=free)],
         "exception_handlers": {Problem: _problem, HTTPException: _http, Exception: _failure},
@@ -202,9 +192,7 @@ class AccessCheck:
             )
 
     def _check_origin(self, request: Request) -> None:
-        """A page from elsewhere, open in a browser here, must not get through, by whatever name it
-        calls this machine.
-        """
+        """Refuse a page from elsewhere that is open in a browser here, whatever name it uses."""
         hosts = [urlsplit(f"//{request.headers.get('host', '')}").hostname]
         origin = request.headers.get("origin")
         if origin is not None:
@@ -231,7 +219,6 @@ async def _problem(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
-    """The router's errors: no such path, or no such method there."""
     assert isinstance(error, HTTPException)
     message, code = error.detail, "not_found"
     if error.status_code == 404:

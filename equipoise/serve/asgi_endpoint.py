@@ -1,5 +1,6 @@
-"""Endpoints within limits: they wait for a place, read a body, take a bounded time, end the work
-for a client that goes away, and answer every error in the protocol's shape.
+"""Endpoints within limits: they wait for a place, read a body, take a bounded time.
+
+Work ends for a client that goes away; every error has the protocol's shape.
 """
 
 from __future__ import annotations
@@ -62,7 +63,6 @@ class Gate:
     """Lets requests in, in the order in which they came."""
 
     def __init__(self, places: int, queue: int) -> None:
-        """`places` for answers; at most `queue` requests wait for theirs."""
         self._free, self._queue, self._places = places, queue, places
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
@@ -78,10 +78,7 @@ class Gate:
 
     @asynccontextmanager
     async def place(self, answers: int) -> AsyncIterator[None]:
-        """Places for so many answers, held while the context is open.
-
-        Raises Problem (429) where too many wait.
-        """
+        """Places for so many answers in the context. Raises Problem (429) if too many wait."""
         await self._enter(answers)
         try:
             yield
@@ -112,9 +109,7 @@ class Gate:
             raise
 
     def _admit(self) -> None:
-        """Let in those who wait, in their order, as far as there are places; forget those who have
-        gone, though some do not know it yet.
-        """
+        """Let in those who wait, in their order, as places allow; forget those who have gone."""
         here = [waiter for waiter in self._waiting if not waiter[1].cancelled()]
         self._waiting = deque(here)
         while self._waiting and self._waiting[0][0] <= self._free:
@@ -191,7 +186,6 @@ def _timed_out(message: str) -> Problem:
 
 
 def _as_problem(error: EquipoiseError) -> Problem:
-    """An error of ours as the protocol answers it."""
     match error:
         case Problem():
             return error

@@ -1,6 +1,4 @@
-"""The models of a server, by name, and the engine of each: players of a run, a mixture of them, or
-one model alone.
-"""
+"""A server's models by name, with their engines: a run's players, a mixture, or one model."""
 
 from __future__ import annotations
 
@@ -42,9 +40,7 @@ class OfferedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model that answers a request: its name, its engine, and the settings for all that a client
-    leaves open.
-    """
+    """A model that answers: its name, its engine, and the settings that a client leaves open."""
 
     name: str
     engine: Engine
@@ -66,11 +62,9 @@ class ServedModel:
 class Catalogue:
     """Models by name.
 
-    `aliases` are further names; `mixture` weighs models that the name `mixture` draws from.
-
-    Of `extensions`, by the field of requests that they read, each puts an engine in front of the
-    model's; a wish of the first of them can also be a name's suffix (`policy@3:WISH`). `notes` say
-    what is not served, and why.
+    `aliases` are further names; `mixture` weighs models that the name `mixture` draws from. Each of
+    `extensions`, by the field of requests, puts an engine in front of the model's; a wish of the
+    first can also be a name's suffix (`policy@3:WISH`). `notes` say what is not served, and why.
     """
 
     offers: Mapping[str, OfferedModel]
@@ -93,8 +87,7 @@ class Catalogue:
         extensions: Mapping[str, Extension] | None = None,
         trust: bool = False,
     ) -> Catalogue:
-        """Every kept generation of a run's players that answer by a model, and the run's last
-        equilibrium of them.
+        """Every kept generation of a run's players with a model, and the run's last equilibrium.
 
         `change` gives a player other settings. Raises RunError where there is none, and for
         somebody else's run that would send a key, without `trust`.
@@ -144,19 +137,13 @@ class Catalogue:
         return list(self.offers)[-1]
 
     def warm(self) -> None:
-        """Open the newest model, so that what is wrong with it shows before the first request.
-
-        Raises UserError.
-        """
+        """Open the newest model, so that faults show before the first request. Raises UserError."""
         self._engine(self.default)
 
     async def find(
         self, model: str, seed: int, wishes: Mapping[str, Wish] | None = None
     ) -> ServedModel:
-        """The model for a request with this seed and these wishes.
-
-        Raises Problem, status 404, for an unknown name, Refused for a wish that cannot be.
-        """
+        """The model for this seed and these wishes. Raises Problem (404), Refused."""
         name, colon, suffix = self._split_name(model)
         if colon and not self.extensions:
             raise self.unknown(model)
@@ -168,10 +155,7 @@ class Catalogue:
         )
 
     async def find_text(self, model: str, seed: int) -> ServedModel:
-        """The model that goes on with a text: without any extension before it.
-
-        Raises Problem, status 404, for an unknown name.
-        """
+        """The model that goes on with a text, without extensions. Raises Problem (404)."""
         name, engine = await self._open_engine(model, seed, model)
         return ServedModel(name, engine, _defaults(self.offers[name].player))
 
@@ -213,7 +197,6 @@ class Catalogue:
         return model.rpartition(":") if ":" in model else (model, "", "")
 
     def _draw(self, seed: int) -> str:
-        """A model by the mixture's weights, the same for the same seed."""
         names, sums = list(self.mixture), list(accumulate(self.mixture.values()))
         number = seeds.generator(seed, MIXTURE).random()
         return names[min(bisect_right(sums, number * sums[-1]), len(names) - 1)]
@@ -232,7 +215,6 @@ class Catalogue:
         return self._open[name]
 
     def _extend(self, engine: Engine, suffix: str, wishes: Mapping[str, Wish]) -> Engine:
-        """The engine behind all extensions, as the client wishes."""
         for name, wish in wishes.items():
             if wish.value is not None and name not in self.extensions:
                 raise Refused(
@@ -248,10 +230,7 @@ class Catalogue:
 
 
 def _by_suffix(engine: Engine, extension: Extension, name: str, wish: Wish, suffix: str) -> Engine:
-    """The engine behind an extension of which the model's name wishes something.
-
-    Raises Problem, status 404, for a suffix that is no wish.
-    """
+    """The engine behind an extension that the model's name wishes. Raises Problem (404)."""
     if wish.value is not None:
         verb = extension_offers()[name].wish
         raise Refused(
@@ -264,7 +243,6 @@ def _by_suffix(engine: Engine, extension: Extension, name: str, wish: Wish, suff
 
 
 def _offers(population: Population, players: Mapping[str, Player]) -> dict[str, OfferedModel]:
-    """Every generation of the language models whose weights are there."""
     offers: dict[str, OfferedModel] = {}
     for name, player in players.items():
         if isinstance(player, Local | Endpoint):
@@ -276,7 +254,6 @@ def _offers(population: Population, players: Mapping[str, Player]) -> dict[str, 
 
 
 def _mixture(measures: Measures) -> dict[str, float]:
-    """The players that the mixture holds."""
     return {
         str(PlayerId.parse(name)): weight for name, weight in measures.mixture.items() if weight > 0
     }

@@ -85,11 +85,7 @@ class ChatRequest(SamplingRequest):
     def engine_requests(
         self, seed: int, defaults: EngineRequest, max_tokens: int
     ) -> list[EngineRequest]:
-        """One request to the engine for each answer, over `defaults`.
-
-        The first answer has the request's own seed. `max_tokens` bound an answer where the client
-        does not say.
-        """
+        """One request to the engine for each answer, over `defaults`; `max_tokens` if unbounded."""
         messages = tuple(message.read() for message in self.messages)
         prefix = ""
         if self.continue_final_message and messages[-1].role == "assistant":
@@ -135,7 +131,6 @@ def read_request(body: bytes, limits: Limits) -> ChatRequest:
 
 @cache
 def _field_names() -> frozenset[str]:
-    """The names of fields within fields."""
     kinds = (request_type(), ChatMessage, _Text, StreamOptions)
     names = {name for kind in kinds for name in kind.model_fields}
     return frozenset(names | {offer.report for offer in extension_offers().values()})

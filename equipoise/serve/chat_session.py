@@ -1,6 +1,4 @@
-"""One conversation with an engine: its messages so far, the wishes of the extensions, and the next
-answer.
-"""
+"""One conversation with an engine: its messages, the extensions' wishes, the next answer."""
 
 from __future__ import annotations
 
@@ -18,10 +16,7 @@ from equipoise.types import Message, user
 
 @dataclass(slots=True)
 class Exchange:
-    """A question and what came of it.
-
-    `hidden` is what an extension keeps from the client; `error` says why there is no answer.
-    """
+    """A question, its answer or `error`, and what an extension keeps `hidden` from the client."""
 
     question: str
     answer: str = ""
@@ -37,9 +32,7 @@ class ChatSession:
     def __init__(
         self, engine: Engine, extensions: Mapping[str, Extension], defaults: EngineRequest
     ) -> None:
-        """`defaults` holds the seed, how to sample, and the messages that everything begins
-        with.
-        """
+        """`defaults` holds the seed, the sampling, and the messages at the beginning."""
         self._engine, self._extensions, self._defaults = engine, extensions, defaults
         self._wishes: dict[str, str] = {}
         self._turn = 0
@@ -59,10 +52,7 @@ class ChatSession:
         self.messages = self._defaults.messages
 
     async def ask(self, question: str, show: Callable[[str], None]) -> Exchange:
-        """The answer, which is shown as it comes.
-
-        A question that fails or is broken off before the first text is not remembered.
-        """
+        """The answer as it comes; not remembered if it breaks off before the first text."""
         exchange = Exchange(question)
         request = replace(
             self._defaults,

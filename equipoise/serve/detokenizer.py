@@ -1,6 +1,4 @@
-"""The text of an answer whose tokens come one at a time: never half a character, never a part of a
-stop text.
-"""
+"""The text of tokens that come one at a time: no half characters or parts of a stop text."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ class Decoder:
         self._emitted = self._text()
 
     def add(self, token: int) -> str:
-        """The text that is certain once `token` has come; the text of a last part of a character is
-        kept back.
-        """
+        """The text that is certain once `token` has come, without part of a character."""
         self._ids.append(token)
         # A run of byte tokens is decoded as a whole, so that one wrong byte changes the characters
         # before it.
@@ -58,9 +54,7 @@ class Decoder:
 
 
 class StopTexts:
-    """Text in, text out, up to the first of some texts; what may be the beginning of one of them is
-    kept back.
-    """
+    """Text up to the first of some texts; the possible beginning of one is kept back."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = [text for text in texts if text]

@@ -1,6 +1,4 @@
-"""Engines answer chats, token by token: the contract between the server and whatever model stands
-behind it.
-"""
+"""Engines answer chats, token by token: the contract between server and models."""
 
 from __future__ import annotations
 
@@ -15,10 +13,7 @@ from equipoise.types import Message
 
 
 class Refused(UserError):  # noqa: N818
-    """A request that an engine cannot take as it is; the client can mend it.
-
-    `code` is the protocol's error code, `param` the field that is to blame.
-    """
+    """A request that the client must mend: the protocol's error `code`, the `param` to blame."""
 
     def __init__(
         self, message: str, code: str = "invalid_value", param: str | None = "messages"
@@ -39,9 +34,8 @@ class EngineError(EquipoiseError):
 class TokenScore:
     """A token's text and how likely it was in its place.
 
-    `logprob` is under softmax(logits) in nats, whatever the answer was sampled with; None for a
-    prompt's first token, which nothing predicts. `top` are the likeliest tokens in its place with
-    theirs, in descending order.
+    `logprob` is under softmax(logits) in nats; None for a prompt's first token. `top`: the
+    likeliest tokens there with theirs, in descending order.
     """
 
     text: str
@@ -53,14 +47,12 @@ class TokenScore:
 class EngineRequest:
     """A chat for an engine to answer, or a text to go on with.
 
-    `prefix` is text that the answer already begins with: generation continues it and does not
-    repeat it. An answer ends before the first of the texts `stop`, at `max_tokens` generated
-    tokens, or by itself. `temperature` 0 takes the most likely token; `top_k` 0 and `top_p` 1 cut
-    nothing. Equal requests get equal answers.
-
-    `prompt_ids` are a text's tokens, which stand in place of a chat; with `echo` the answer begins
-    with the text. `logprobs`: the pieces hold the score of every token of the answer and, with
-    `echo`, of the text, with so many of the likeliest tokens in its place.
+    `prefix` is text that the answer already begins with: generation does not repeat it. An answer
+    ends before the first of `stop`, at `max_tokens`, or by itself. `temperature` 0 takes the most
+    likely token; `top_k` 0 and `top_p` 1 cut nothing. Equal requests get equal answers.
+    `prompt_ids` are a text's tokens in place of a chat; with `echo` the answer begins with the
+    text. `logprobs`: pieces hold the scores of the answer's tokens and, with `echo`, the text's,
+    and so many likeliest ones.
     """
 
     messages: tuple[Message, ...]
@@ -78,11 +70,9 @@ class EngineRequest:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of an answer as it is made: whole characters only, and the number of tokens since the
-    last piece; `scores` are theirs, the end's included.
+    """A part of an answer in whole characters, the number of its tokens, and their `scores`.
 
-    The last piece of an answer has a `finish`; on "error", `error` says what happened. `fields` are
-    further keys that a server shows beside the text, such as what an extension keeps hidden.
+    The last has a `finish`; on "error", `error` says why. `fields` are further keys for the client.
     """
 
     text: str = ""
@@ -97,19 +87,14 @@ class Engine(Protocol):
     """A model that answers chats, many at once."""
 
     def generate(self, request: EngineRequest, /) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces, the last of them with a `finish`.
-
-        Closing the generator (`aclose`) ends the work on it.
+        """The answer in pieces, the last with a `finish`; closing the generator ends the work.
 
         Raises Refused, before the first piece, for a chat that cannot be answered.
         """
         ...
 
     async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
-        """The number of the prompt's tokens, `prefix` included; None where the engine cannot know.
-
-        Raises Refused.
-        """
+        """The prompt's tokens with `prefix`; None if the engine cannot know. Raises Refused."""
         ...
 
     async def close(self) -> None:
@@ -123,9 +108,7 @@ class TextEngine(Engine, Protocol):
 
     @property
     def tokenizer_facts(self) -> dict[str, Any]:
-        """Facts for a client that prepares prompts itself, in the form of vLLM's endpoint
-        /tokenizer_info.
-        """
+        """Facts for a client that prepares prompts itself, as vLLM's endpoint /tokenizer_info."""
         ...
 
     async def tokenize(self, text: str, *, add_special_tokens: bool) -> list[int]:
@@ -140,10 +123,7 @@ class TextEngine(Engine, Protocol):
 async def merge_answers(
     engine: Engine, requests: Sequence[EngineRequest]
 ) -> AsyncGenerator[tuple[int, Piece], None]:
-    """The pieces of several answers as they come, each with its answer's number.
-
-    Raises what the engine raises.
-    """
+    """The pieces of several answers as they come, with their numbers; raises as the engine."""
     arrived: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
 
     async def follow(number: int, request: EngineRequest) -> None:

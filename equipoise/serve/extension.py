@@ -27,9 +27,8 @@ class Extension(ABC):
     def wrap(self, engine: Engine, wish: Any = None, *, report: bool = False) -> Engine:
         """The engine that answers in place of `engine`, perhaps `engine` itself.
 
-        Args: wish: what the client asks for, by a name or by the field's value; None where it asks
-        for nothing. report: its last piece's field `equipoise` holds what the client does not see.
-        Raises Refused for a wish that cannot be.
+        `wish`: by a name or the field's value, or None. `report`: the last piece's field
+        `equipoise` holds what the client does not see. Raises Refused for a wish that cannot be.
         """
 
     @abstractmethod
@@ -41,11 +40,10 @@ class Extension(ABC):
 class ExtensionOffer:
     """An extension as it appears to clients and on the command line.
 
-    `extension` is the import path of what makes it, `field` a request's field and a setting of
-    `serve` and `chat`, `option` that setting's help, its default included. `wish` and `report` name
-    settings and commands of a conversation (`-s WISH=…` and `/WISH`, `-s REPORT=true` and
-    `/REPORT`); `report` is also the key of a request's object `equipoise` that asks for what is
-    hidden.
+    `extension` is its maker's import path, `field` a request's field and a setting of `serve` and
+    `chat`, `option` that setting's help. `wish` and `report` name settings and commands of a
+    conversation (`-s WISH=…` and `/WISH`, `-s REPORT=true` and `/REPORT`); `report` is also the key
+    of a request's object `equipoise` that asks for what is hidden.
     """
 
     field: str
@@ -59,9 +57,7 @@ class ExtensionOffer:
 
 @dataclass(frozen=True)
 class Wish:
-    """A client's wish of an extension: the field's value (None: nothing), and whether hidden parts
-    are wanted too.
-    """
+    """A client's wish of an extension: the field's value or None, and hidden parts or not."""
 
     value: Any = None
     report: bool = False
@@ -78,9 +74,8 @@ def extension_offers() -> dict[str, ExtensionOffer]:
 def extension(field: str, option: Any, game: Game | None) -> Extension:
     """The extension for this field of requests.
 
-    Args: option: the value of the setting FIELD, None where it is not given. game: of the run that
-    is served, None for a model alone. Raises ConfigError for an option that cannot be read,
-    DataError for a template that cannot be used.
+    `option`: the setting FIELD or None; `game`: of the run, None for a model alone. Raises
+    ConfigError for an option that cannot be read, DataError for a template that cannot be used.
     """
     made = import_object(extension_offers()[field].extension)(option, game)
     assert isinstance(made, Extension), made

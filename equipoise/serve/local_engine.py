@@ -1,8 +1,4 @@
-"""A local player as an engine.
-
-What is served is what the player would have answered at this seed, and an answer that is already
-begun goes on as it would have.
-"""
+"""A local player as an engine, which answers what the player would have at this seed."""
 
 from __future__ import annotations
 
@@ -60,11 +56,7 @@ class LocalEngine:
         return len(prompt_ids) + len(begun_ids)
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces.
-
-        Raises Refused for a chat that the template refuses, for a prompt that leaves no room, and
-        for token ids that the model does not have.
-        """
+        """The answer in pieces. Raises Refused for a chat, a length or token ids that cannot be."""
         if request.prompt_ids is None:
             prompt_ids, begun_ids = await self._prompts.chat_ids(request.messages, request.prefix)
         else:
@@ -89,9 +81,7 @@ class LocalEngine:
 
     @property
     def tokenizer_facts(self) -> dict[str, Any]:
-        """Facts for a client that prepares prompts itself: the tokenizer's control tokens, the chat
-        template, the longest context.
-        """
+        """The tokenizer's control tokens, the chat template, the longest context."""
         tokenizer = self._encoding.tokenizer
         return {
             "tokenizer_class": type(tokenizer).__name__,
@@ -108,10 +98,7 @@ class LocalEngine:
         return await self._prompts.text_ids(text, add_special_tokens)
 
     async def detokenize(self, ids: Sequence[int]) -> str:
-        """The text of tokens, control tokens shown.
-
-        Raises Refused for an unknown one, and for more than a prompt may have.
-        """
+        """The text of tokens, control tokens shown. Raises Refused for unknown or too many."""
         if len(ids) > self._encoding.max_length:
             raise self._prompts.too_long(f"{len(ids)} tokens", "tokens")
         self._check_ids(ids, "tokens")
@@ -123,7 +110,6 @@ class LocalEngine:
             await asyncio.to_thread(self._thread.close)
 
     def _text_ids(self, request: EngineRequest) -> list[int]:
-        """The tokens of a text, checked."""
         ids = list(request.prompt_ids or ())
         if not ids:
             raise Refused("the prompt has no tokens", param="prompt")
@@ -144,8 +130,7 @@ class LocalEngine:
 class PromptEncoder:
     """An encoding for many requests at once.
 
-    Encoding changes a tokenizer's state for a moment, so no two threads may use one at the same
-    time: long prompts have a copy of their own, and none waits for them.
+    No two threads may use one tokenizer at the same time: long prompts have a copy of their own.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -193,9 +178,7 @@ class PromptEncoder:
         )
 
     async def _at_once(self, work: Callable[[], T]) -> T:
-        """`work` here and now, which is faster than in a thread; in a thread where another event
-        loop is at it, so that this one does not wait.
-        """
+        """`work` here, faster than in a thread; in a thread where another event loop is at it."""
 
         def when_free() -> T:
             with self._lock:

@@ -1,10 +1,8 @@
 """The thread that owns a local model, and the batches in which its answers grow.
 
-Newly arrived answers are read as one batch, then join the answers that are under way (a cohort); a
-round of the loop appends a token to every answer. Adapters of one model share it: each has cohorts
-of its own, and a round applies one adapter after the other. Prompts whose own tokens are to be
-scored are read before, a bounded number of tokens in a round, so that other answers go on
-meanwhile.
+New answers are read as one batch, then join those under way (a cohort); a round appends a token to
+every answer. Each adapter has cohorts of its own, taken in turn. Prompts to be scored are read
+before, a bounded number of tokens in a round.
 """
 
 from __future__ import annotations
@@ -104,8 +102,9 @@ class ModelThread:
             wait = False
 
     def _prompts_to_score(self) -> list[PendingAnswer]:
-        """The first waiting answers that are to show their prompt with its scores: so many as are
-        read together, on one adapter. Those that want no more than a token besides wait no longer.
+        """The next waiting answers that show their prompt's scores, on one adapter.
+
+        Those that want no more than a token besides wait no longer.
         """
         wanted = [answer for answer in self._waiting if answer.prompt_wanted]
         together = [answer for answer in wanted if answer.adapter == wanted[0].adapter]
@@ -119,9 +118,7 @@ class ModelThread:
             _deliver(self._scorer.pieces(model, answers))
 
     def _admit(self) -> dict[Path | None, list[PendingAnswer]]:
-        """The waiting answers for which there is room, by adapter, in the order in which they came;
-        of each adapter's so many as are read together.
-        """
+        """The waiting answers for which there is room, by adapter, in order; a batch of each."""
         free = self._most - len(self._growing())
         admitted: dict[Path | None, list[PendingAnswer]] = {}
         for answer in self._waiting:
@@ -137,7 +134,6 @@ class ModelThread:
         return admitted
 
     def _read(self, answers: list[PendingAnswer]) -> None:
-        """Read the prompts of answers on one adapter, which then grow as a cohort."""
         adapter = answers[0].adapter
         with self._lend(adapter) as model:
             cohort = Cohort(model, answers)
@@ -151,9 +147,7 @@ class ModelThread:
     def _isolate(
         self, answers: list[PendingAnswer], work: Callable[[list[PendingAnswer]], None]
     ) -> None:
-        """`work` on all answers together and, where it fails, on each alone, so that only those end
-        with an error that cannot be helped.
-        """
+        """`work` on all answers together and, where it fails, on each alone."""
         if not answers:
             return
         try:
@@ -196,9 +190,7 @@ class ModelThread:
 
 
 def first_batch(answers: list[PendingAnswer], most_tokens: int) -> list[PendingAnswer]:
-    """The first answers, at least one, whose prompts are read as one batch: so many tokens at most,
-    padding included.
-    """
+    """The first answers, at least one, of at most so many prompt tokens, padding included."""
     widest = 0
     for count, answer in enumerate(answers):
         widest = max(widest, len(answer.ids))
@@ -208,7 +200,6 @@ def first_batch(answers: list[PendingAnswer], most_tokens: int) -> list[PendingA
 
 
 def _fail_wanted(answers: list[PendingAnswer], error: Exception) -> None:
-    """End answers that clients still wait for."""
     wanted = [answer for answer in answers if not answer.cancelled]
     _fail(wanted, f"the model failed ({type(error).__name__})")
 
@@ -218,7 +209,6 @@ def _fail(answers: list[PendingAnswer], message: str) -> None:
 
 
 def _deliver(pieces: list[tuple[PendingAnswer, Piece]]) -> None:
-    """Hand pieces over to the event loops that wait for them."""
     for loop in {answer.loop for answer, _ in pieces}:
         own = [(answer, piece) for answer, piece in pieces if answer.loop is loop]
         try:
@@ -246,10 +236,7 @@ class Cohort:
         self.answers += other.answers
 
     def round(self) -> list[tuple[PendingAnswer, Piece]]:
-        """Append a token to every answer, and return the pieces of text that come of it.
-
-        Answers that have finished, or are cancelled, leave.
-        """
+        """Append a token to every answer, and return the text; finished ones leave."""
         token_B = self._next_tokens()
         likelihoods = self._likelihoods(token_B)
         known_B = torch.isfinite(self.batch.logits_BV.amax(-1)).tolist()
@@ -274,7 +261,6 @@ class Cohort:
         return pieces
 
     def _keep(self, rows: list[int]) -> torch.Tensor:
-        """Drop all other rows of the batch; the rows as a tensor."""
         row_B = torch.tensor(rows, device=self.batch.device)
         self.batch.select(row_B)
         if self.batch.joinable:
@@ -282,7 +268,6 @@ class Cohort:
         return row_B
 
     def _next_tokens(self) -> torch.Tensor:
-        """Every answer's next token by its own settings, [B]."""
         token_B = torch.zeros(len(self.answers), dtype=torch.int64, device=self.batch.device)
         for settings in {answer.settings for answer in self.answers}:
             rows = [row for row, answer in enumerate(self.answers) if answer.settings == settings]
@@ -292,7 +277,6 @@ class Cohort:
         return token_B
 
     def _likelihoods(self, token_B: torch.Tensor) -> dict[int, Likelihood]:
-        """By row: how likely its next token is, where that was asked for."""
         rows = [row for row, answer in enumerate(self.answers) if answer.logprobs is not None]
         if not rows:
             return {}
@@ -304,11 +288,7 @@ class Cohort:
 
 
 def next_tokens(logits_BV: torch.Tensor, answers: Sequence[PendingAnswer]) -> torch.Tensor:
-    """The next token of answers that are sampled alike, [B].
-
-    An answer's random numbers are counted by its place in the answer, as the sampler's are, so that
-    what is served is what the player would have answered at this seed.
-    """
+    """The next token of answers that are sampled alike, [B], by the sampler's own dice."""
     seed_B = np.array([answer.seed for answer in answers], np.int64)
     position_B = np.array([answer.position for answer in answers])
     number_B = uniform(seed_B, position_B)
@@ -329,9 +309,7 @@ def _take_token(answer: PendingAnswer, token: int, likelihood: Likelihood | None
 
 
 class PendingAnswer:
-    """An answer that is made in the event loop, which waits for its `pieces`, and grows in the
-    model's thread.
-    """
+    """An answer whose `pieces` wait in the event loop, and which grows in the model's thread."""
 
     def __init__(
         self,
@@ -342,10 +320,7 @@ class PendingAnswer:
         encoding: Encoding,
         texts: TokenTexts,
     ) -> None:
-        """`begun_ids` are what the answer begins with already; `texts` decode.
-
-        Raises Refused for a seed beyond 64 bits.
-        """
+        """`begun_ids`: the answer's beginning; `texts` decode. Refused beyond 64-bit seeds."""
         if not -(2**63) <= request.seed < 2**63:
             raise Refused(f"a seed of {request.seed} does not fit into 64 bits", param="seed")
         self.ids = [*prompt_ids, *begun_ids]
@@ -367,10 +342,7 @@ class PendingAnswer:
         self._scores: list[TokenScore] = []  # theirs
 
     def show_prompt(self, row: ScoredRow) -> Piece:
-        """The piece that shows the prompt, its tokens scored.
-
-        It is the last where no answer is wanted.
-        """
+        """The piece that shows the prompt's scores; the last where no answer is wanted."""
         self.prompt_wanted = False
         scores = [TokenScore(self._texts.of(self.ids[0]), None)]
         for token, likelihood in zip(self.ids[1:], row.tokens, strict=True):
@@ -414,10 +386,7 @@ class PromptScorer:
     def pieces(
         self, model: Any, batch: Sequence[PendingAnswer]
     ) -> list[tuple[PendingAnswer, Piece]]:
-        """The prompts with their scores, and the first token of answers that are to have one only.
-
-        Raises ModelError for a model whose output head cannot be read.
-        """
+        """The prompts with their scores, and answers of a single token. Raises ModelError."""
         self._head = self._head or AnswerHead(self._model)
         rows = score_rows(
             model,

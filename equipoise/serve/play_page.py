@@ -28,10 +28,7 @@ MOST_MOVES = 1000
 
 
 class SitRequest(Body):
-    """A person who sits down at a match that was begun, or at a new one ("").
-
-    `moves` are those that the person made in it.
-    """
+    """A person who sits down at a match that was begun ("": a new one), with `moves` of theirs."""
 
     name: str = Field(max_length=1000)
     match: str = Field("", pattern="^([0-9a-f]{32})?$")
@@ -88,7 +85,6 @@ def _continues(sitting: HumanMatch, request: SitRequest) -> bool:
 
 
 def _match_facts(play_server: PlayServer, sitting: HumanMatch) -> dict[str, Any]:
-    """The match as the person sees it."""
     view = sitting.view
     shown = {
         "match": sitting.plan.id,
@@ -106,7 +102,6 @@ def _match_facts(play_server: PlayServer, sitting: HumanMatch) -> dict[str, Any]
 
 
 def _result_facts(played: PlayedMatch) -> dict[str, Any]:
-    """Every move, and the scores."""
     match, judgement = played.match, played.judgement
     moves = [
         {
@@ -134,11 +129,11 @@ def play_server(
     judge: str | Mapping[str, Any] | Judge | None = None,
     trust: bool = False,
 ) -> Iterator[PlayServer]:
-    """A place to play against a run's players: `open_match(name)`, then its `move(text)` until its
-    `view` is None, then `record(match)`.
+    """A place to play a run's players: `open_match(name)`, `move(text)` to the end,
+    `record(match)`.
 
-    Args: game, judge: a kind, YAML, a mapping or a component; the others as of `open_play_server`,
-    which also says what is raised.
+    game, judge: a kind, YAML, a mapping or a component; the others, and errors, as
+    `open_play_server`.
     """
     played = None if game is None else recipe_loader.component(Game, game, (), "--game")
     judging = None if judge is None else recipe_loader.component(Judge, judge, (), "--judge")
@@ -157,8 +152,7 @@ def play(
 ) -> None:
     """Have people play against a run's players, on a page, until Ctrl-C or SIGTERM.
 
-    Args: as of `vote`; `options` as of `play_server`, whose errors are raised; ConfigError where
-    the port is taken.
+    Args as of `vote` and `play_server`, whose errors are raised; ConfigError if the port is taken.
     """
     with play_server(folder, **options) as opened:
         serve_page(play_app(opened, PAGE_LIMITS, token), host, port, token, announce)

@@ -1,8 +1,4 @@
-"""OpenAI's protocol, the server's side: errors and replies, the bodies of requests, and the answers
-to one request put together from their pieces.
-
-Bodies are read strictly; unknown fields are ignored.
-"""
+"""OpenAI's protocol, the server's side: errors, bodies (read strictly), replies from pieces."""
 
 from __future__ import annotations
 
@@ -51,10 +47,7 @@ LEAST = -9999.0
 
 
 class Problem(EquipoiseError):  # noqa: N818
-    """An error as the protocol answers it.
-
-    `param` is the field that is to blame, `code` the protocol's error code.
-    """
+    """An error as the protocol answers it, with its `code` and the field `param` to blame."""
 
     def __init__(
         self,
@@ -205,10 +198,7 @@ def read_object(body: bytes) -> dict[str, Any]:
 def validate_body(
     kind: type[B], values: Mapping[str, Any], names: frozenset[str] = frozenset()
 ) -> B:
-    """The request of this kind; `names` are the fields of its parts.
-
-    Raises Problem, status 400, that names the field.
-    """
+    """The request of this kind, with these fields. Raises Problem (400) that names the field."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -291,9 +281,7 @@ class Completion(ABC):
         *,
         scored: bool,
     ) -> None:
-        """`prompt_tokens` None: not known, so no usage is stated. `scored`: the tokens'
-        log-probabilities are shown.
-        """
+        """`prompt_tokens` None: no usage is stated. `scored`: log-probabilities are shown."""
         self._head = {
             "id": f"{self.prefix}-{secrets.token_hex(12)}",
             "created": int(time.time()),

@@ -1,6 +1,4 @@
-"""The HTTP server: its token, its address, the process that answers until it is stopped, and the
-bounds of a connection.
-"""
+"""The HTTP server: its token, its address, its process, the bounds of a connection."""
 
 from __future__ import annotations
 
@@ -36,11 +34,9 @@ BACKLOG = 2048  # connections that wait to be accepted
 
 
 def choose_token(variable: str, none: bool, host: str) -> str | None:
-    """The token that clients must send: from an environment variable, or a fresh one; None where
-    `none` is wished.
+    """The clients' token: an environment variable's or fresh; None where `none` is wished.
 
-    Raises ConfigError for a variable that is not set, or no token at an address that other machines
-    can reach.
+    Raises ConfigError for an unset variable, or no token at an address that others can reach.
     """
     if variable and none:
         raise ConfigError("--token-env and --no-token exclude each other")
@@ -127,10 +123,7 @@ def run(config: uvicorn.Config, listening: socket.socket) -> None:
 def serve_page(
     app: Starlette, host: str, port: int, token: str | None, announce: Callable[[str], None]
 ) -> None:
-    """Serve a page until Ctrl-C or SIGTERM; `announce` is called with its address.
-
-    Raises ConfigError where the port is taken.
-    """
+    """Serve a page until Ctrl-C or SIGTERM; `announce` gets its address. ConfigError if taken."""
     listening = listen(host, port)
     announce(page_url(host, listening, token))
     run(server_config(app, PAGE_LIMITS, PAGE_GRACE), listening)
@@ -139,9 +132,8 @@ def serve_page(
 class BoundedConnection(H11Protocol):
     """uvicorn's connection, bounded.
 
-    One that has not sent the headers of its next request in time is closed, as is one whose client
-    does not read its answer. Where there are too many, the one that has waited longest without a
-    request makes room; where all of them are being answered, the newcomer is refused with 503.
+    One that is late with its headers is closed, as is one whose client does not read its answer.
+    Where there are too many, the one idle longest makes room; where none is, the newcomer gets 503.
     """
 
     def __init__(

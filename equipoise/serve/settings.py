@@ -50,9 +50,7 @@ class ChatSettings(Settings):
 
 
 def with_extensions(kind: type[S]) -> type[S]:
-    """The settings with those of the environments' extensions: the field of requests, and for a
-    conversation its first wish and whether hidden parts are shown.
-    """
+    """The settings with the extensions' fields, and in conversations their wishes and reports."""
     fields: dict[str, Any] = {}
     for field, offer in extension_offers().items():
         fields[field] = (Choice, Field(None, description=offer.option))
@@ -78,9 +76,9 @@ def catalogue_of(
 ) -> Catalogue:
     """The models behind a target, by name.
 
-    Args: target: a run's directory, a model (folder, file, hub id or packaged name), or another
-    server's address. changes: settings of the players. trust: of a run that somebody else began,
-    keys may be sent and its own parts imported, too. Raises RunError, ConfigError or ModelError.
+    target: a run, a model (folder, file, hub id or packaged name), or a server's address. changes:
+    settings of the players. trust: of somebody else's run, keys may be sent and parts imported.
+    Raises RunError, ConfigError or ModelError.
     """
 
     def change(player: Player) -> Player:
@@ -100,6 +98,5 @@ def catalogue_of(
 
 
 def _player(settings: dict[str, Any], changes: Mapping[str, Any]) -> Any:
-    """The player; messages name the option that changes it."""
     merged = recipe_loader.merge(settings, changes)
     return recipe_loader.component(Player, merged, (), "-s player")

@@ -1,6 +1,4 @@
-"""The endpoints that work on plain texts and tokens: /v1/completions; and /tokenizer_info,
-/tokenize and /detokenize, as vLLM has them, for clients that prepare prompts themselves.
-"""
+"""Endpoints on plain texts: /v1/completions, and vLLM's /tokenizer_info, /tokenize, /detokenize."""
 
 from __future__ import annotations
 
@@ -54,11 +52,7 @@ class CompletionRequest(SamplingRequest):
     async def engine_requests(
         self, seed: int, defaults: EngineRequest, engine: TextEngine
     ) -> list[EngineRequest]:
-        """One request to the engine for each answer: all answers to the first prompt, then those to
-        the next, each as if its prompt were asked for alone.
-
-        Raises Refused.
-        """
+        """One request for each answer, prompt by prompt, as if each were alone. Raises Refused."""
         first = replace(
             self.over(defaults, seed),
             max_tokens=TOKENS if self.max_tokens is None else self.max_tokens,
@@ -90,10 +84,7 @@ def read_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
 
 
 def read_prompts(value: Any, most: int) -> list[str | list[int]]:
-    """The prompts in the field `prompt`: a text, texts, token ids, or lists of ids.
-
-    Raises Problem, status 400, also for more than `most`.
-    """
+    """The `prompt`s: a text, texts, token ids, or lists of ids. Raises Problem (400)."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list) and value:

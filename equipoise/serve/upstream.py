@@ -1,6 +1,4 @@
-"""An engine that is another server: an OpenAI-compatible endpoint, whose answers are streamed piece
-by piece.
-"""
+"""An engine that is another server: an OpenAI-compatible endpoint's streamed answers."""
 
 from __future__ import annotations
 
@@ -31,10 +29,7 @@ class StreamingConnection(Connection):
     """The connection of an endpoint's player, for answers that come in pieces."""
 
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[StreamEvent | Failure, None]:
-        """The answer to `body`.
-
-        Until its first event it is retried as an endpoint's answers are; a failure comes last.
-        """
+        """The answer to `body`, retried until its first event; a failure comes last."""
         opened = await self.retry(lambda: self._open_stream(body), asyncio.Event())
         if isinstance(opened, Failure):
             yield opened
@@ -48,7 +43,6 @@ class StreamingConnection(Connection):
             await events.close()
 
     async def _open_stream(self, body: Mapping[str, Any]) -> tuple[Any, Any] | Failure:
-        """The stream of events, and its first."""
         rest = {field: value for field, value in body.items() if field not in ("model", "messages")}
         try:
             async with asyncio.timeout(self._timeout):
@@ -118,20 +112,15 @@ def read_event(event: Any) -> StreamEvent:
 
 
 class UpstreamEngine:
-    """The model behind an endpoint's player.
-
-    A request's sampling settings take precedence over the player's.
+    """The model behind an endpoint's player; a request's sampling settings take precedence.
 
     A begun answer is continued by the convention of vLLM and SGLang: it is the chat's last message,
     with `continue_final_message: true` and `add_generation_prompt: false`. With `continues` false a
-    user message asks the model to go on, for servers that know no such fields.
+    user message asks the model to go on.
     """
 
     def __init__(self, player: Endpoint, *, continues: bool = True) -> None:
-        """Nothing is sent yet.
-
-        Raises ConfigError when the key is not set, or for a budget, which only runs keep.
-        """
+        """Nothing is sent yet. Raises ConfigError for an unset key, or a budget (of runs only)."""
         if any(limit is not None for _, limit in player.budget):
             raise ConfigError(
                 f"{player.model}: budget: a server keeps no account; leave it out, or limit the key"
@@ -141,13 +130,11 @@ class UpstreamEngine:
         self._places = asyncio.Semaphore(player.concurrency)
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces.
-
-        Closing the generator closes the stream, upon which servers end their work.
+        """The answer in pieces; closing the generator closes the stream.
 
         Raises ModelError for what concerns every request (the key, the model, the address), Refused
-        where the server does not take this one, EngineError where it fails before its first event;
-        later failures are the last piece.
+        where the server does not take this one, EngineError before its first event; later failures
+        come last.
         """
         if request.prompt_ids is not None or request.logprobs is not None:
             raise Refused(
@@ -196,7 +183,6 @@ class UpstreamEngine:
             yield Piece(without_prefix.release(), ending)
 
     def _broken_piece(self, message: str, text: str = "") -> Piece:
-        """The last piece of an answer that failed."""
         return Piece(text, "error", error=f"{self.player.model}: {message}")
 
     async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
@@ -227,7 +213,6 @@ class UpstreamEngine:
         return body
 
     def _messages(self, request: EngineRequest) -> list[dict[str, str]]:
-        """The chat, and what the answer begins with."""
         messages = [
             {"role": message.role, "content": message.content} for message in request.messages
         ]

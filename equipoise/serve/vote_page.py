@@ -108,14 +108,12 @@ def vote(
     trust: bool = False,
     announce: Callable[[str], None] = lambda address: None,
 ) -> int:
-    """Have people vote on a run's answers, on a page, until Ctrl-C or SIGTERM, and say how many
-    votes the run has then.
+    """Have people vote on a run's answers, on a page, until Ctrl-C or SIGTERM; the votes it has
+    then.
 
-    Args: part, overlap, trust: as `open_ballot` takes them; token: what visitors must send, None:
-    none, on this machine alone (`server.choose_token`); announce: is called with the page's address
-    once it can be opened.
-
-    Raises what `open_ballot` does, and ConfigError where the port is taken.
+    part, overlap, trust: as of `open_ballot`; token: None is for this machine alone; announce: is
+    called with the page's address. Raises as `open_ballot`, and ConfigError where the port is
+    taken.
     """
     with open_ballot(folder, part, overlap, trust) as ballot:
         serve_page(vote_app(ballot, PAGE_LIMITS, token), host, port, token, announce)

@@ -56,7 +56,6 @@ def watch_app(runs: Sequence[Watched], limits: Limits, token: str | None) -> Sta
 
 
 def _run_facts(watched: Watched) -> dict[str, Any]:
-    """A run as the page shows it; with an `error` alone where it cannot be read."""
     folder = clean(str(watched.folder))
     try:
         run = watched.live()
@@ -88,14 +87,12 @@ def _state(run: LiveRun, running: bool) -> str:
 
 
 def _share(run: LiveRun) -> float:
-    """The share of the generations that is done, in [0, 1]."""
     if run.finished or not run.generations:
         return float(run.finished)
     return min(1.0, (run.generation or 0) / run.generations)
 
 
 def _facts(run: LiveRun, pace: Mapping[str, float]) -> list[list[str]]:
-    """(name, value) of what was recorded and spent."""
     rows = [["generation", f"{run.generation or 0} of {run.generations}"]]
     for name, count in run.records.items():
         rate = f" ({pace[name]:.3g}/s)" if name in pace else ""
@@ -115,7 +112,6 @@ def _curves(curves: Mapping[str, Sequence[tuple[int, float]]]) -> list[dict[str,
 
 
 def _match(match: Match) -> dict[str, Any]:
-    """The chat that was answered first, and every move."""
     first = match.turns[0].view.messages if match.turns else ()
     chat = [{"role": clean(message.role), "text": _shorten(message.content)} for message in first]
     moves = [
@@ -143,7 +139,7 @@ def watch(
 ) -> None:
     """Show runs as they go on, on a page, until Ctrl-C or SIGTERM; they are only read.
 
-    Args: as of `vote`. Raises RunError where there is no run, ConfigError where the port is taken.
+    Raises RunError where there is no run, ConfigError where the port is taken.
     """
     runs = [Watched(folder, trust) for folder in folders]
     serve_page(watch_app(runs, PAGE_LIMITS, token), host, port, token, announce)

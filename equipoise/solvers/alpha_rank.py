@@ -1,8 +1,8 @@
-"""α-rank: how much of the time evolution spends with each player, when now and then a mutant enters
-a population and either takes it over or dies out.
+"""α-rank: the share of time that evolution spends with each player, given rare mutants.
 
-It ranks the players of any game, with any number of roles, and is unique, where there may be many
-equilibria; it is no equilibrium: of rock, paper, scissors with unequal stakes each gets a third.
+A mutant either takes its population over or dies out. It ranks the players of any game, with any
+number of roles, and is unique, but no equilibrium: of rock, paper, scissors with unequal stakes
+each gets a third.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ def fixation(
 ) -> np.ndarray:
     """The probability that one mutant takes over its population, element by element.
 
-    advantage: the mutant's pay-off less the residents'. With u = alpha·advantage it is (1 − e^−u) /
-    (1 − e^(−members·u)), and 1/members at u = 0. alpha None is the limit of an infinite alpha, made
-    irreducible: 1 − epsilon for an advantage, ½ for none, epsilon for a disadvantage. Source:
-    Omidshafiei et al. 2019, arXiv 1903.01373, the fixation probability of its model of several
-    populations.
+    u = alpha·advantage, of the mutant over the residents: (1 − e^−u) / (1 − e^(−members·u)), and
+    1/members at u = 0. alpha None is its infinite limit, made irreducible: 1 − epsilon for an
+    advantage, ½ for none, epsilon for a disadvantage. Source: Omidshafiei et al. 2019, arXiv
+    1903.01373.
 
     >>> fixation(np.array([1.0, 0.0]), alpha=1.0, members=2, epsilon=1e-6).round(3)
     array([0.731, 0.5  ])
@@ -56,13 +55,12 @@ def fixation(
 
 
 def stationary(chain_SS: np.ndarray) -> np.ndarray:
-    """The stationary distribution, [S], of an irreducible chain; the diagonal of chain_SS[from, to]
-    is not read.
+    """The stationary distribution [S] of an irreducible chain_SS[from, to], whose diagonal is not
+    read.
 
-    By the elimination of states without a subtraction, which keeps the digits of probabilities
-    however small. Raises ValueError where a state cannot be left towards those before it (the chain
-    is not irreducible, or a probability is below the smallest number). Source: Grassmann, Taksar
-    and Heyman 1985, Operations Research 33.
+    Eliminates states without a subtraction, which keeps the digits of small probabilities. Raises
+    ValueError where a state cannot be left towards those before it. Source: Grassmann, Taksar and
+    Heyman 1985, Operations Research 33.
 
     >>> stationary(np.array([[0.0, 0.3], [0.1, 0.0]]))
     array([0.25, 0.75])
@@ -90,13 +88,12 @@ def alpha_rank(
     members: int = POPULATION,
     epsilon: float = 1e-6,
 ) -> np.ndarray:
-    """The share of time, [N], with each player of one population that meets itself.
+    """The share of time [N] with each player of one population that meets itself.
 
-    From s to r ≠ s with probability fixation(payoff[r, s] − payoff[s, r]) / (N − 1).
-    Args: alpha: strength of selection in 1/pay-off, None: its infinite limit; epsilon:
-    of that limit, the chance of a player that does worse. Raises ValueError for
-    pay-offs that are not square or not finite. Source: Omidshafiei et al. 2019, arXiv
-    1903.01373, with the local model of selection.
+    From s to r ≠ s with probability fixation(payoff[r, s] − payoff[s, r]) / (N − 1). alpha:
+    strength of selection in 1/pay-off, None: its infinite limit; epsilon: of that, the chance of a
+    player that does worse. Raises ValueError for pay-offs that are not square or not finite.
+    Source: Omidshafiei et al. 2019, arXiv 1903.01373, with the local model of selection.
 
     >>> alpha_rank(np.array([[0.0, -1, 5], [1, 0, -1], [-5, 1, 0]])).round(3)
     array([0.333, 0.333, 0.333])
@@ -114,12 +111,11 @@ def alpha_rank_roles(
     members: int = POPULATION,
     epsilon: float = 1e-6,
 ) -> np.ndarray:
-    """The share of time with each profile, [N_1, …, N_R], where each role has a population of its
-    own.
+    """The share of time with each profile [N_1, …, N_R], where each role has its own population.
 
-    From one profile to another that differs in role r alone with probability fixation(the gain of
-    role r) / Σ_r (N_r − 1). payoffs: a tensor [N_1, …, N_R] for each role; other args, and the
-    source, as `alpha_rank`. Raises ValueError for pay-offs that do not fit.
+    To a profile that differs in role r alone with probability fixation(the gain of role r) / Σ_r
+    (N_r − 1). payoffs: a tensor [N_1, …, N_R] for each role; other args, and the source, as
+    `alpha_rank`. Raises ValueError for pay-offs that do not fit.
 
     >>> same = np.array([[1.0, 0.0], [0.0, 0.0]])
     >>> alpha_rank_roles([same, same], epsilon=1e-3).round(2)
@@ -160,10 +156,7 @@ class AlphaRank(Solver):
         return alpha_rank(payoff_NN, alpha=self.alpha, members=self.members, epsilon=self.epsilon)
 
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> Mixtures:
-        """For each role the share of time with each of its players, whatever the others play.
-
-        Raises ValueError for pay-offs that do not fit.
-        """
+        """Each role's share of time with each player. Raises ValueError for misfits."""
         shares = alpha_rank_roles(
             payoffs, alpha=self.alpha, members=self.members, epsilon=self.epsilon
         )

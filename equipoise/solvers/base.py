@@ -1,8 +1,7 @@
 """Solvers: from a symmetric game's pay-offs to a mixture over its players.
 
-Each solver is a free function on the two-player matrix game (the row player gets payoff_AM, the
-column player its negative unless another matrix is given) and a component that runs it on the game
-of a population against itself.
+Each is a free function on the two-player matrix game (the column player gets −payoff_AM unless
+another matrix is given) and a component that runs it on a population against itself.
 """
 
 from __future__ import annotations
@@ -37,16 +36,12 @@ class Solver(Component):
 
     @abstractmethod
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N, non-negative and summing to one.
-
-        Raises ValueError for pay-offs that are not square or not finite.
-        """
+        """mixture_N. Raises ValueError for pay-offs that are not square or not finite."""
 
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """A mixture for each role of a game in which every role has players of its own.
+        """A mixture for each role; payoffs[r][i_1, …, i_R] is what role r gets.
 
-        payoffs[r][i_1, …, i_R] is what role r gets. Raises ConfigError where this solver knows
-        populations that meet themselves only.
+        Raises ConfigError where this solver knows populations that meet themselves only.
         """
         raise ConfigError(
             f"solver '{self.kind}' solves a population against itself; for roles with "
@@ -63,9 +58,7 @@ class Profile(NamedTuple):
 
 
 class Iterates(NamedTuple):
-    """The last profile of a dynamic, and the mean of all its profiles: in zero-sum games often only
-    the mean converges.
-    """
+    """The last profile of a dynamic, and the mean of all: often only that converges (zero sum)."""
 
     last: Profile
     average: Profile
@@ -78,10 +71,7 @@ class Iterates(NamedTuple):
 def checked_payoff(
     payoff_AM: np.ndarray, name: str = "payoff_AM", square: bool = False
 ) -> np.ndarray:
-    """`payoff_AM` as a float matrix.
-
-    Raises ValueError for its shape, DataError (a ValueError too) for a pay-off that is not finite.
-    """
+    """`payoff_AM` as floats; ValueError for its shape, DataError where not finite."""
     payoff_AM = np.asarray(payoff_AM, dtype=float)
     shape = payoff_AM.shape
     if payoff_AM.ndim != 2 or not payoff_AM.size or (square and shape[0] != shape[1]):
@@ -103,10 +93,7 @@ def checked_payoff(
 def checked_sides(
     payoff_AM: np.ndarray, column_payoff_AM: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both players' pay-offs; the column player's is −payoff_AM where it is not given.
-
-    Raises as `checked_payoff`.
-    """
+    """Both players' pay-offs; the column's default is −payoff_AM. Raises as `checked_payoff`."""
     payoff_AM = checked_payoff(payoff_AM)
     if column_payoff_AM is None:
         return payoff_AM, -payoff_AM
@@ -119,10 +106,7 @@ def checked_sides(
 
 
 def checked_mixture(mixture_A: np.ndarray, size: int, name: str) -> np.ndarray:
-    """`mixture_A` as floats that sum to one.
-
-    Raises ValueError when it is no distribution over `size` choices.
-    """
+    """`mixture_A` as floats; raises ValueError when it is no distribution over `size` choices."""
     mixture_A = np.asarray(mixture_A, dtype=float)
     if mixture_A.shape != (size,):
         raise ValueError(f"{name} must have shape ({size},); its shape is {mixture_A.shape}")
@@ -136,8 +120,8 @@ def checked_mixture(mixture_A: np.ndarray, size: int, name: str) -> np.ndarray:
 def checked_role_payoffs(payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The R roles' pay-offs as float tensors of one shape [N_1, …, N_R].
 
-    payoffs[r][i_1, …, i_R] is what role r gets when each role plays that choice of its own. Raises
-    ValueError for their shapes, DataError (a ValueError too) for a pay-off that is not finite.
+    Raises ValueError for their shapes, DataError (a ValueError too) for a pay-off that is not
+    finite.
     """
     tensors = [np.asarray(tensor, dtype=float) for tensor in payoffs]
     shapes = {tensor.shape for tensor in tensors}
@@ -169,10 +153,7 @@ def checked_mixtures(
 
 
 def checked_start(start: Profile | None, shape: tuple[int, int], name: str = "start") -> Profile:
-    """The logarithms of both sides' mixtures, uniform where None.
-
-    Raises ValueError where a choice has probability 0.
-    """
+    """The logarithms of both mixtures, uniform where None. Raises ValueError for a chance of 0."""
     rows, columns = shape
     if start is None:
         start = Profile(np.full(rows, 1 / rows), np.full(columns, 1 / columns))
@@ -187,9 +168,7 @@ def checked_start(start: Profile | None, shape: tuple[int, int], name: str = "st
 
 
 def checked_positive(**numbers: float | None) -> None:
-    """Raises ValueError, with its name, for a number that is neither None nor finite and above
-    zero.
-    """
+    """Raises ValueError for a number that is neither None nor finite and above zero."""
     for name, number in numbers.items():
         if number is not None and not 0 < number < float("inf"):
             raise ValueError(f"{name} must be a number above zero; it is {number}")

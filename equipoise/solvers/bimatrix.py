@@ -1,6 +1,4 @@
-"""Solutions of a small two-player game in which each side has its own pay-offs: every Nash
-equilibrium, the best commitment of a leader, and Nash's bargaining solution.
-"""
+"""Equilibria, a leader's commitment and Nash's bargaining solution of a small two-player game."""
 
 from __future__ import annotations
 
@@ -35,12 +33,11 @@ class Equilibrium(NamedTuple):
 def nash_gap(
     row_AM: np.ndarray, column_AM: np.ndarray, row_A: np.ndarray, column_M: np.ndarray
 ) -> float:
-    """The larger of both sides' gains from their best deviation, in units of the pay-off: 0 at an
+    """The larger gain of both sides from their best deviation, in units of the pay-off; 0 at
     equilibrium.
 
     max( max_a (row·y)_a − xᵀ·row·y, max_m (xᵀ·column)_m − xᵀ·column·y ), x = row_A, y = column_M.
-    row_AM, column_AM: each side's pay-offs. Raises ValueError for wrong shapes, distributions or
-    pay-offs.
+    Raises ValueError for wrong shapes, distributions or pay-offs.
 
     >>> dilemma = np.array([[3.0, 0.0], [5.0, 1.0]])
     >>> nash_gap(dilemma, dilemma.T, np.array([1.0, 0.0]), np.array([1.0, 0.0]))
@@ -58,8 +55,7 @@ def nash_gap(
 
 
 def pure_equilibria(row_AM: np.ndarray, column_AM: np.ndarray) -> list[tuple[int, int]]:
-    """The cells (a, m) from which neither side gains by deviating alone, row by row; there may be
-    none.
+    """The cells (a, m), by row, from which neither side gains by deviating alone; perhaps none.
 
     Raises ValueError for pay-offs that are no matrices of one shape, or not finite.
 
@@ -83,14 +79,12 @@ def equilibria(
 
         { x ≥ 0, columnᵀ·x ≤ 1 },  { y ≥ 0, row·y ≤ 1 },
 
-    each corner but 0 scaled to a mixture. The obvious method, supports of equal size, is right for
-    almost all games but misses equilibria, sometimes all, of degenerate games (ties; fewer replies
-    than a mixture has actions). The corners miss none: where there are infinitely many equilibria,
-    all are mixtures of the extreme ones. Every returned pair has a gap of at most `tolerance`, as a
-    share of the larger side's span; pairs as close as that to an equilibrium count as equilibria.
-    Raises ValueError for pay-offs that are no matrices of one shape, or not finite, or too many
-    actions. Source: Mangasarian 1964; Avis, Rosenberg, Savani and von Stengel 2010, Economic Theory
-    42.
+    each corner but 0 scaled to a mixture. The obvious method, supports of equal size, misses
+    equilibria of degenerate games (ties; fewer replies than a mixture has actions). The corners
+    miss none: where there are infinitely many, all are mixtures of the extreme ones. Every returned
+    pair has a gap of at most `tolerance`, as a share of the larger side's span. Raises ValueError
+    for pay-offs that are no matrices of one shape, or not finite, or too many actions. Source:
+    Mangasarian 1964; Avis, Rosenberg, Savani and von Stengel 2010, Economic Theory 42.
 
     >>> chicken = np.array([[0.0, -1.0], [1.0, -2.0]])
     >>> [equilibrium.row_A.round(2).tolist() for equilibrium in equilibria(chicken, chicken.T)]
@@ -134,10 +128,7 @@ def _support(equilibrium: Equilibrium) -> int:
 
 
 def _corners(payoff_KN: np.ndarray) -> np.ndarray:
-    """The corners of { z ≥ 0, payoff·z ≤ 1 } but 0, as mixtures [I, N]; payoff_KN is positive.
-
-    A corner solves N of the K + N inequalities as equations and keeps the others.
-    """
+    """The corners of { z ≥ 0, payoff·z ≤ 1 } but 0, as mixtures [I, N]; payoff_KN is positive."""
     k, n = payoff_KN.shape
     side_LN = np.concatenate([payoff_KN, -np.eye(n)])
     bound_L = np.r_[np.ones(k), np.zeros(n)]
@@ -174,14 +165,12 @@ class Commitment(NamedTuple):
 def pure_commitment(
     leader_AM: np.ndarray, follower_AM: np.ndarray, ties: Ties = "strong"
 ) -> Commitment:
-    """The leader's best single action.
+    """The leader's best single action, max_a leader[a, m(a)] with m(a) in argmax_m follower[a, m].
 
-    max_a leader[a, m(a)] with m(a) in argmax_m follower[a, m]. ties: where several replies are best
-    for the follower, it gives the one that is best ("strong") or worst ("weak") for the leader. Of
-    equally good actions the one that is best for the follower is taken, then the first. leader_AM,
-    follower_AM: each side's pay-offs, the leader's actions as rows. Raises ValueError for pay-offs
-    that are no matrices of one shape, or not finite, or other `ties`. Source: von Stackelberg 1934;
-    strong and weak: Breton, Alj and Haurie 1988.
+    ties: of several best replies the follower gives the best ("strong") or worst ("weak") for the
+    leader. Of equally good actions the one best for the follower is taken, then the first. Raises
+    ValueError for pay-offs that are no matrices of one shape, or not finite, or other `ties`.
+    Source: von Stackelberg 1934; strong and weak: Breton, Alj and Haurie 1988.
 
     >>> chicken = np.array([[0.0, -1.0], [1.0, -2.0]])
     >>> pure_commitment(chicken, chicken.T).leader_value
@@ -203,15 +192,14 @@ def pure_commitment(
 
 
 def mixed_commitment(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitment:
-    """The leader's best mixture, where the follower breaks ties in the leader's favour; the leader
-    gets at least as much as in any equilibrium.
+    """The leader's best mixture, where the follower breaks ties for the leader: as good as any
+    equilibrium.
 
     For every reply m: max xᵀ·leader_m subject to xᵀ·follower_m ≥ xᵀ·follower_k for all k, x a
-    distribution; the best of these programs. Against a follower that breaks ties the other way
-    there is no best mixture in general, only mixtures whose value comes arbitrarily close. Raises
-    ValueError for pay-offs that are no matrices of one shape, or not finite; EquipoiseError when no
-    program is solved. Source: Conitzer and Sandholm 2006, Computing the optimal strategy to commit
-    to; solved by HiGHS.
+    distribution; the best of these programs. Were ties broken the other way there would be no best
+    mixture in general. Raises ValueError for pay-offs that are no matrices of one shape, or not
+    finite; EquipoiseError when no program is solved. Source: Conitzer and Sandholm 2006, Computing
+    the optimal strategy to commit to; solved by HiGHS.
 
     >>> leader, follower = np.array([[2.0, 4.0], [1.0, 3.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> mixed_commitment(leader, follower).leader_A
@@ -250,9 +238,7 @@ def mixed_commitment(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitme
 
 
 class Agreement(NamedTuple):
-    """A distribution over the outcomes, each side's expected pay-off, and the product of both
-    gains.
-    """
+    """A distribution over the outcomes, both expected pay-offs, and the product of the gains."""
 
     weight_N: np.ndarray
     user: float
@@ -261,8 +247,7 @@ class Agreement(NamedTuple):
 
 
 def maxmin(row_AM: np.ndarray, column_AM: np.ndarray) -> tuple[float, float]:
-    """The pay-off that each side can secure by itself with its best mixture: the usual disagreement
-    point.
+    """The pay-off that each side can secure by its best mixture: the usual disagreement point.
 
     Raises ValueError for pay-offs that are no matrices of one shape, or not finite. Source: von
     Neumann 1928.
@@ -275,12 +260,12 @@ def maxmin(row_AM: np.ndarray, column_AM: np.ndarray) -> tuple[float, float]:
 
 
 def pure_agreement(points_N2: ArrayLike, disagreement: tuple[float, float]) -> Agreement | None:
-    """The outcome of the largest product of gains, (u − d_u)·(l − d_l), among those without a loss
-    to either side.
+    """The outcome of the largest product of gains, (u − d_u)·(l − d_l), without a loss to either
+    side.
 
     Of equal products the largest sum is taken, then the first. None where every outcome is a loss
-    to one side. points_N2: (user, llm) of each outcome. Raises ValueError for wrong shapes or
-    values. Source: Nash 1950, Econometrica 18.
+    to one side. points_N2: (user, llm). Raises ValueError for wrong shapes or values. Source: Nash
+    1950, Econometrica 18.
 
     >>> pure_agreement([(3, 3), (5, 0), (1, 1)], disagreement=(1, 1)).product
     4.0
@@ -292,14 +277,13 @@ def pure_agreement(points_N2: ArrayLike, disagreement: tuple[float, float]) -> A
 
 
 def lottery_agreement(points_N2: ArrayLike, disagreement: tuple[float, float]) -> Agreement | None:
-    """The lottery over outcomes of the largest product of expected gains: the solution on the
-    points' convex hull.
+    """The lottery over outcomes of the largest product of expected gains, on the points' convex
+    hull.
 
-    The best point of a hull lies on an edge, so between two outcomes a, b. There the product is a
-    parabola in the weight t of b, with its top at t = −(a_u·d_l + a_l·d_u) / (2·d_u·d_l), a the
-    gains at the outcome a, d = b − a. None where every lottery is a loss to one side, which none is
-    against the disagreement point `maxmin`. points_N2: (user, llm) of each outcome. Raises
-    ValueError for wrong shapes or values. Source: Nash 1950, Econometrica 18.
+    It lies on an edge, between two outcomes a, b. There the product is a parabola in the weight t
+    of b, with its top at t = −(a_u·d_l + a_l·d_u) / (2·d_u·d_l), a the gains at the outcome a, d =
+    b − a. None where every lottery is a loss to one side. points_N2: (user, llm). Raises ValueError
+    for wrong shapes or values. Source: Nash 1950, Econometrica 18.
 
     >>> lottery_agreement([(4, 0), (0, 4)], disagreement=(0, 0)).weight_N
     array([0.5, 0.5])
@@ -345,7 +329,6 @@ def _agreement(weight_N: np.ndarray, points_N2: np.ndarray, gain_N2: np.ndarray)
 
 
 def _best_agreement(agreements: list[Agreement], gain_N2: np.ndarray) -> Agreement | None:
-    """The largest product among those without a loss, up to rounding; then the largest sum."""
     slack = 1e-9 * max(1.0, float(np.abs(gain_N2).max()))
     without_loss = [
         agreement for agreement in agreements if (agreement.weight_N @ gain_N2).min() >= -slack

@@ -30,9 +30,7 @@ from equipoise.solvers.base import (
 
 
 class Step(NamedTuple):
-    """One step of a dynamic: the profile played, the sums of all that were played so far, and the
-    profile that comes next.
-    """
+    """One step of a dynamic: the profile played, the sums of all so far, and the next profile."""
 
     played: Profile
     sums: Profile
@@ -66,8 +64,8 @@ def path(
 ) -> Iterator[Step]:
     """The steps of a dynamic, one by one.
 
-    state: numbers of both sides, such as logits, and `profile` the mixtures that follow from them;
-    step(state, played) is the next state. The sums are one pair of arrays, added to in place.
+    `profile` makes mixtures of the state (such as logits); step(state, played) is the next state.
+    The sums are one pair of arrays, added to in place.
 
     >>> steps = path(lambda logits, played: logits, Profile(np.zeros(2), np.zeros(2)), steps=3)
     >>> [float(step.sums.row_A[0]) for step in steps]
@@ -110,14 +108,13 @@ def proximal_step(
     tau: float = 0.0,
     anchor_A: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """The logits, [A], of the policy that gains most while it stays close to softmax(logit) and to
+    """The logits [A] of the most gainful policy that stays close to softmax(logit) and
     softmax(anchor).
 
-    argmax_π ⟨π, reward⟩ − tau·KL(π‖softmax(anchor)) − KL(π‖softmax(logit))/eta: (logit
-    + eta·(tau·anchor + reward)) / (1 + eta·tau). With the uniform anchor, 0, the second
-    term is tau times the entropy, up to a constant. reward_A: the pay-off of each
-    choice. eta: step size in 1/pay-off. tau: weight of the anchor, in units of pay-off.
-    Source: Sokota et al. 2022, arXiv 2206.05825, §3.
+    argmax_π ⟨π, reward⟩ − tau·KL(π‖softmax(anchor)) − KL(π‖softmax(logit))/eta: (logit +
+    eta·(tau·anchor + reward)) / (1 + eta·tau). With anchor 0 the second term is tau times the
+    entropy, up to a constant. reward_A: each choice's pay-off. eta: in 1/pay-off. tau: in units of
+    pay-off. Source: Sokota et al. 2022, arXiv 2206.05825, §3.
 
     >>> proximal_step(np.zeros(2), np.array([1.0, 0.0]), eta=0.5, tau=2.0)
     array([0.25, 0.  ])
@@ -135,11 +132,11 @@ def multiplicative_weights(
 ) -> Iterates:
     """The mixtures after `steps` simultaneous updates, and their averages over the steps played.
 
-    row_{t+1} ∝ row_t · exp(eta · payoff·column_t); the column player likewise with its own
-    pay-offs. eta: step size in 1/pay-off; None is sqrt(8·ln(choices)/steps)/span, with which
-    nash_conv of the averages is at most span·sqrt(2·ln(choices)/steps). start: where to begin,
-    uniform by default. Raises ValueError for wrong pay-offs, start, steps or eta. Source: Freund
-    and Schapire 1999, Games and Economic Behavior 29; Cesa-Bianchi and Lugosi 2006, Theorem 2.2.
+    row_{t+1} ∝ row_t · exp(eta · payoff·column_t); the column player likewise. eta: step size in
+    1/pay-off; None is sqrt(8·ln(choices)/steps)/span, with which nash_conv of the averages is at
+    most span·sqrt(2·ln(choices)/steps). Raises ValueError for wrong pay-offs, start, steps or eta.
+    Source: Freund and Schapire 1999, Games and Economic Behavior 29; Cesa-Bianchi and Lugosi 2006,
+    Theorem 2.2.
 
     >>> dominated = np.array([[2.0, 2.0], [0.0, 1.0]])
     >>> multiplicative_weights(dominated, steps=1000).average.row_A.round(2)
@@ -172,19 +169,17 @@ def mirror_descent(
     anchor: Profile | None = None,
     start: Profile | None = None,
 ) -> Iterates:
-    """The mixtures after `steps` simultaneous updates that are pulled towards an anchor, and their
-    averages over the steps played.
+    """The mixtures after `steps` simultaneous updates that are pulled towards an anchor; their
+    averages.
 
-    row_{t+1} ∝ [row_t · anchor_row^(eta·tau) · exp(eta · payoff·column_t)]^(1/(1 +
-    eta·tau)), which minimises −eta·⟨row, payoff·column_t⟩ + eta·tau·KL(row‖anchor_row)
-    + KL(row‖row_t); the column player likewise. In zero-sum games `last` converges to
-    the one profile with row ∝ anchor_row·exp(payoff·column/tau) and column alike, its
-    KL distance shrinking by 1/(1 + eta·tau) a step. It is the game that KL-regularised
-    preference optimisation plays: the anchor is the reference policy. tau: weight of
-    the anchor, in units of pay-off. eta: step size in 1/pay-off; None is 4·tau/span²,
-    the largest for which convergence is proved. anchor, start: uniform by default.
-    Raises ValueError for wrong pay-offs, anchor, start, tau, steps or eta. Source:
-    magnetic mirror descent, Sokota et al. 2022, arXiv 2206.05825, §3.
+    row_{t+1} ∝ [row_t · anchor_row^(eta·tau) · exp(eta · payoff·column_t)]^(1/(1 + eta·tau)), which
+    minimises −eta·⟨row, payoff·column_t⟩ + eta·tau·KL(row‖anchor_row) + KL(row‖row_t); the column
+    player likewise. In zero-sum games `last` converges to the one profile with row ∝
+    anchor_row·exp(payoff·column/tau) and column alike, its KL distance shrinking by 1/(1 + eta·tau)
+    a step. It is the game of KL-regularised preference optimisation, the anchor the reference
+    policy. tau: in units of pay-off. eta: in 1/pay-off; None is 4·tau/span², the largest for which
+    convergence is proved. Raises ValueError for wrong pay-offs, anchor, start, tau, steps or eta.
+    Source: magnetic mirror descent, Sokota et al. 2022, arXiv 2206.05825, §3.
 
     >>> pennies = np.array([[1.0, -1.0], [-1.0, 1.0]])
     >>> start = Profile(np.array([0.9, 0.1]), np.array([0.5, 0.5]))
@@ -214,15 +209,15 @@ def mirror_descent(
 def fictitious_play(
     payoff_AM: np.ndarray, column_payoff_AM: np.ndarray | None = None, *, steps: int
 ) -> Iterates:
-    """The frequencies of the best replies to the frequencies so far, over `steps` simultaneous
-    rounds; `last` is the last round's pure replies.
+    """Frequencies of best replies to the frequencies so far; `last` is the last round's pure
+    replies.
 
     a_{t+1} = argmax_a (payoff·column frequencies_t)_a, the lowest index on ties; the column player
-    likewise with its own pay-offs. Beliefs start from one imagined round against a uniform
-    opponent; the averages count real rounds only. In zero-sum games the frequencies converge, often
-    like 1/sqrt(steps), in the worst case much slower (ties broken adversarially); elsewhere they
-    may cycle. Raises ValueError for wrong pay-offs or steps. Source: Brown 1951; Robinson 1951,
-    Annals of Mathematics 54; the slow case: Daskalakis and Pan 2014, arXiv 1412.1840.
+    likewise. Beliefs start from one imagined round against a uniform opponent; the averages count
+    real rounds only. In zero-sum games they converge, often like 1/sqrt(steps), in the worst case
+    much slower; elsewhere they may cycle. Raises ValueError for wrong pay-offs or steps. Source:
+    Brown 1951; Robinson 1951, Annals of Mathematics 54; the slow case: Daskalakis and Pan 2014,
+    arXiv 1412.1840.
 
     >>> fictitious_play(np.array([[2.0, 2.0], [0.0, 1.0]]), steps=10).average.row_A
     array([1., 0.])
@@ -252,17 +247,16 @@ def replicator(
     time: float,
     start: Profile | None = None,
 ) -> Iterates:
-    """The mixtures at `time` of replicator dynamics, the limit of multiplicative weights for small
-    steps, and their averages over [0, time].
+    """The mixtures at `time` (in 1/pay-off) of replicator dynamics, and their averages over [0,
+    time].
 
-    d row_a/dt = row_a · ((payoff·column)_a − rowᵀ·payoff·column); the column player likewise with
-    its own pay-offs. Integrated in Y_row = ∫ row dt and Y_column, since row(t) = softmax(log row(0)
-    + payoff·Y_column(t)): no mixture can leave the simplex, and the averages Y/time are exact. From
-    the uniform start their nash_conv is at most 2·ln(choices)/time. time: in 1/pay-off. start:
-    where to begin, uniform by default. Raises ValueError for wrong pay-offs, start or time,
-    EquipoiseError when the integration fails. Source: Taylor and Jonker 1978, Mathematical
-    Biosciences 40; the exponential form, Hofbauer, Sorin and Viossat 2009, Mathematics of
-    Operations Research 34.
+    d row_a/dt = row_a · ((payoff·column)_a − rowᵀ·payoff·column); the column player likewise.
+    Integrated in Y_row = ∫ row dt and Y_column, since row(t) = softmax(log row(0) +
+    payoff·Y_column(t)): no mixture can leave the simplex, and the averages Y/time are exact. From
+    the uniform start their nash_conv is at most 2·ln(choices)/time. Raises ValueError for wrong
+    pay-offs, start or time, EquipoiseError when the integration fails. Source: Taylor and Jonker
+    1978, Mathematical Biosciences 40; the exponential form, Hofbauer, Sorin and Viossat 2009,
+    Mathematics of Operations Research 34.
 
     >>> replicator(np.array([[2.0, 2.0], [0.0, 1.0]]), time=20.0).last.row_A.round(3)
     array([1., 0.])
@@ -338,9 +332,7 @@ class Replicator(Dynamic):
 
 
 class Fictitious(Solver):
-    """A population's mixture by fictitious play against itself: the frequencies of its best
-    replies.
-    """
+    """A population's mixture by fictitious play against itself."""
 
     kind: Literal["fictitious"] = "fictitious"
     steps: int = Field(20_000, ge=1, description="rounds")

@@ -1,8 +1,6 @@
 """GPO's idealised algorithm: two players, each taking KL-proximal steps against the other.
 
-Both reweight their choices a little at a time, held back by the divergence from the current policy.
-The average of the policies played approaches equilibrium like 1/sqrt(rounds); the last profile
-circles it.
+The average of the policies played approaches equilibrium like 1/sqrt(rounds); the last circles it.
 """
 
 from __future__ import annotations
@@ -41,9 +39,7 @@ class StepSizes(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """The Nash gap of the averages and of the last profile after so many rounds, in units of
-    pay-off.
-    """
+    """The Nash gap of the averages and of the last profile after so many rounds."""
 
     rounds: int
     average: float
@@ -57,14 +53,13 @@ def step_sizes(
     *,
     entropy: bool = False,
 ) -> StepSizes:
-    """β and η of order sqrt(rounds), with τ of order 1/sqrt(rounds) for the entropy-regularised
-    variant.
+    """β and η of order sqrt(rounds), and for the entropy-regularised variant τ of order
+    1/sqrt(rounds).
 
     β = span·sqrt(rounds/(8·ln A)), η = span·sqrt(rounds/(8·ln M)): they make the bound of `gpo`
-    least, which then is span·(sqrt(ln A/(2·rounds)) + sqrt(ln M/(2·rounds))). τ =
-    span/sqrt(2·rounds·ln max(A, M)): the bias that it adds at most, τ·(ln A + ln M), is no larger
-    than that, so that the rate stays. span: a side's largest pay-off less its smallest. A single
-    choice counts as two. Raises ValueError for wrong pay-offs or rounds.
+    least, span·(sqrt(ln A/(2·rounds)) + sqrt(ln M/(2·rounds))). τ = span/sqrt(2·rounds·ln max(A,
+    M)): its bias, τ·(ln A + ln M), is no larger. span: a side's largest pay-off less its smallest.
+    A single choice counts as two. Raises ValueError for wrong pay-offs or rounds.
 
     >>> round(step_sizes(np.array([[1.0, -1.0], [-1.0, 1.0]]), rounds=100).beta, 3)
     8.493
@@ -84,13 +79,11 @@ def step_sizes(
 
 
 def diverse(payoff_AM: np.ndarray, diversity_M: np.ndarray, weight: float) -> np.ndarray:
-    """payoff[a, m] − weight·diversity[m], [A, M]: the game in which the column player is also
-    rewarded for diversity.
+    """payoff[a, m] − weight·diversity[m] [A, M]: the column player is also rewarded for diversity.
 
-    R_div depends on the column player's choice alone, so that the game stays a matrix game, with
-    the same best replies for the row player. diversity_M: higher is more diverse. weight: β_div ≥
-    0, in pay-off per diversity. Raises ValueError for wrong shapes, weight or numbers. Source: GPO,
-    arXiv 2406.10977, the objective r(x, y) − β_div·R_div(x).
+    It stays a matrix game, with the same best replies for the row player. diversity_M: higher is
+    more diverse. weight: β_div ≥ 0, in pay-off per diversity. Raises ValueError for wrong shapes,
+    weight or numbers. Source: GPO, arXiv 2406.10977, the objective r(x, y) − β_div·R_div(x).
 
     >>> diverse(np.array([[1.0, 0.0]]), diversity_M=np.array([0.0, 1.0]), weight=0.5)
     array([[ 1. , -0.5]])
@@ -116,26 +109,22 @@ def gpo(
     start: Profile | None = None,
     entropy_of: EntropySide = "both",
 ) -> Iterates:
-    """The policies after `rounds` KL-proximal steps of both players, and their averages over the
-    rounds played.
+    """The policies after `rounds` KL-proximal steps of both players, and the averages of those
+    played.
 
-    π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β ·
-    exp(payoff·μ_t))^(1/(β + τ)), μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ − τ·H(μ) +
-    η·KL(μ‖μ_t), likewise; with `alternate` the column player meets π_{t+1}. In a
-    zero-sum game, from the uniform start, nash_conv of the averages is at most (β·ln A
-    + η·ln M)/rounds + span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and span/rounds more with
-    `alternate`: of order 1/sqrt(rounds) where β and η grow like sqrt(rounds) and τ
-    shrinks like 1/sqrt(rounds).
+    π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β · exp(payoff·μ_t))^(1/(β +
+    τ)), μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ − τ·H(μ) + η·KL(μ‖μ_t), likewise; with `alternate` the
+    column player meets π_{t+1}. In a zero-sum game, from the uniform start, nash_conv of the
+    averages is at most (β·ln A + η·ln M)/rounds + span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and
+    span/rounds more with `alternate`: of order 1/sqrt(rounds) for the `step_sizes`.
 
-    The row player maximises. With τ = 0 this is the published idealised algorithm on a matrix game,
-    which is multiplicative weights with steps 1/β and 1/η. With τ > 0 both objectives gain an
-    entropy bonus inside the proximal step, or with `entropy_of` "column" the column player's alone,
-    as published, without τ·ln A in the bound; τ is constant over the rounds, and the gap that is
-    bounded is that of the game without the bonus. column_payoff_AM: the column player's pay-off
-    where it is not −payoff_AM; no bound holds then. step: β, η and τ; None is `step_sizes(…)` for
-    these rounds, without entropy. start: uniform by default. Raises ValueError for wrong pay-offs,
-    start, rounds or step. Source: GPO, arXiv 2406.10977; the bound: mirror descent with a composite
-    objective, Duchi et al. 2010, COLT.
+    With τ = 0 this is the published idealised algorithm, which is multiplicative weights with steps
+    1/β and 1/η. With τ > 0 both objectives gain an entropy bonus, or with `entropy_of` "column" the
+    column player's alone, as published, without τ·ln A in the bound; the gap that is bounded is
+    that of the game without the bonus. column_payoff_AM: where it is not −payoff_AM; no bound holds
+    then. step: β, η and τ; None is `step_sizes(…)` without entropy. Raises ValueError for wrong
+    pay-offs, start, rounds or step. Source: GPO, arXiv 2406.10977; the bound: mirror descent with a
+    composite objective, Duchi et al. 2010, COLT.
 
     >>> gpo(np.array([[2.0, 2.0], [0.0, 1.0]]), rounds=1000).last.row_A.round(3)
     array([1., 0.])
@@ -154,8 +143,7 @@ def gaps(
     start: Profile | None = None,
     entropy_of: EntropySide = "both",
 ) -> list[Gap]:
-    """The Nash gap after each of the rounds `at`, in order, on the path of `gpo` with the same
-    settings.
+    """The Nash gap after each of the rounds `at`, in order, on the path of `gpo`.
 
     Raises ValueError as `gpo` does, and for a round of `at` outside 1 … rounds.
 
@@ -197,11 +185,9 @@ def _path(
 
 
 class GPO(Dynamic):
-    """A population's mixture by GPO's steps against itself, both sides at once; without entropy it
-    is `multiplicative`.
+    """A population's mixture by GPO's steps against itself; without entropy it is `multiplicative`.
 
-    With `entropy`, a bonus that shrinks like 1/sqrt(rounds) and spreads the mixture over equally
-    good players.
+    `entropy`: a bonus that shrinks like 1/sqrt(rounds) and spreads the mixture over equal players.
     """
 
     kind: Literal["gpo"] = "gpo"

@@ -1,8 +1,7 @@
-"""Projected replicator dynamics: choices that do better than the average grow, and none falls below
-a small share, so that every choice can come back.
+"""Projected replicator dynamics: choices better than average grow, and none falls below a small
+share.
 
-For any number of roles and any pay-offs; the solver with which policy-space response oracles were
-introduced.
+The solver with which policy-space response oracles were introduced, for any number of roles.
 """
 
 from __future__ import annotations
@@ -34,12 +33,11 @@ class RoleIterates(NamedTuple):
 
 
 def project(point_A: np.ndarray, least: float) -> np.ndarray:
-    """The nearest distribution, by Euclidean distance, in which every choice has at least the share
-    `least`.
+    """The nearest distribution in which every choice has at least the share `least`.
 
-    max(point + shift, least), with the shift at which it sums to one. Raises ValueError where so
-    many choices cannot all have that share. Source: Wang and Carreira-Perpiñán 2013, arXiv
-    1309.1541, for least = 0.
+    max(point + shift, least), with the shift at which it sums to one. Raises ValueError where not
+    all can have that share. Source: Wang and Carreira-Perpiñán 2013, arXiv 1309.1541, for least =
+    0.
 
     >>> project(np.array([0.8, 0.6, -0.5]), least=0.0)
     array([0.6, 0.4, 0. ])
@@ -64,9 +62,9 @@ def projected_replicator(
     """The mixtures after `steps` simultaneous updates, and the means of all.
 
     mixture_r ← P(mixture_r + step_size · mixture_r · (reply_r − value_r)), P the projection onto
-    the distributions that give every choice at least `least`. payoffs: a tensor [N_1, …, N_R] for
-    each of R roles. step_size: in 1/pay-off. start: uniform by default. Raises ValueError for wrong
-    pay-offs, starts or numbers. Source: Lanctot et al. 2017, arXiv 1711.00832, appendix A.
+    the distributions that give every choice at least `least`. payoffs: a tensor [N_1, …, N_R] a
+    role. step_size: in 1/pay-off. Raises ValueError for wrong pay-offs, starts or numbers. Source:
+    Lanctot et al. 2017, arXiv 1711.00832, appendix A.
 
     >>> dominated = np.array([[2.0, 2.0], [0.0, 1.0]])
     >>> settings = {"steps": 500, "step_size": 0.1, "least": 0.01}

@@ -14,14 +14,13 @@ from equipoise.solvers.exploitability import nash_conv
 
 
 def nash(payoff_AM: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """(row_A, column_M, value) of the game in which the row player gets payoff_AM and the column
-    player its negative.
+    """(row_A, column_M, value) of the game in which the row player gets payoff_AM and the other
+    −payoff_AM.
 
     max v subject to (rowᵀ·payoff)_m ≥ v for every m, row a distribution; the column player's
-    mixture is the dual. Where there are several equilibria, the LP's choice is returned; the value
-    is the same in all. Raises ValueError for pay-offs that are no matrix or not finite,
-    EquipoiseError when the LP cannot be solved. Source: von Neumann 1928; Dantzig 1951; solved by
-    HiGHS.
+    mixture is the dual. Of several equilibria the LP's choice is returned. Raises ValueError for
+    pay-offs that are no matrix or not finite, EquipoiseError when the LP cannot be solved. Source:
+    von Neumann 1928; Dantzig 1951; solved by HiGHS.
 
     >>> row_A, column_M, value = nash(np.array([[2.0, -1.0], [-1.0, 1.0]]))
     >>> row_A.round(3), column_M.round(3), round(value, 3)
@@ -65,10 +64,7 @@ class ZeroSum(Solver):
     kind: Literal["zero_sum"] = "zero_sum"
 
     def solve(self, payoff_NN: np.ndarray) -> np.ndarray:
-        """mixture_N against which no player gains.
-
-        Raises ConfigError when the game is not constant-sum.
-        """
+        """mixture_N against which no player gains. Raises ConfigError where not constant-sum."""
         payoff_NN = checked_payoff(payoff_NN, "payoff_NN", square=True)
         if not is_constant_sum(payoff_NN, payoff_NN.T):
             raise ConfigError(
@@ -79,10 +75,7 @@ class ZeroSum(Solver):
         return nash(payoff_NN)[0]
 
     def solve_roles(self, payoffs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Both roles' mixtures at equilibrium.
-
-        Raises ConfigError unless there are two roles and what they get always adds up to the same.
-        """
+        """Both roles' equilibrium mixtures. Raises ConfigError unless two, of constant sum."""
         tensors = checked_role_payoffs(payoffs)
         if len(tensors) != 2 or not is_constant_sum(tensors[0], tensors[1]):
             raise ConfigError(

@@ -1,9 +1,8 @@
-"""The assistant and its user: rules, judges, measures, report and commands of the game, and what it
-adds to serving.
+"""The assistant and its user: rules, judges, measures, report, commands, additions to serving.
 
 `parse(text)` takes an output apart, `reward(parsed, quality_user, quality_llm, variant)` gives its
 utilities, `named_on_frontier(analyze, front)` says whether its <analyze> names an action of the
-frontier; they are loaded when they are first used.
+frontier; they are loaded at first use.
 """
 
 from __future__ import annotations

@@ -110,7 +110,6 @@ def _titles(comparison: Comparison) -> list[str]:
 
 
 def _numbers(comparison: Comparison) -> Table:
-    """Both runs' numbers side by side."""
     from rich.table import Table
     from rich.text import Text
 
@@ -133,7 +132,6 @@ def _numbers(comparison: Comparison) -> Table:
 
 
 def _remarks(comparison: Comparison) -> list[tuple[str, str]]:
-    """Dominance, prompts left out, and the notes."""
     dominance, prompts = comparison.dominance, comparison.prompts
     first, second = _titles(comparison)
     remarks = [

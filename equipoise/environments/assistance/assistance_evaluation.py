@@ -1,6 +1,4 @@
-"""The evaluation of the assistant: held-out prompts answered and judged, and earlier generations
-set beside it.
-"""
+"""The evaluation of the assistant: held-out prompts, and earlier generations beside it."""
 
 from __future__ import annotations
 
@@ -48,10 +46,7 @@ class AssistanceEvaluation(Evaluation):
         return Workload(matches, games * moves, [(judge, matches, seats)])
 
     def measure(self, arena: Arena, t: int) -> AssistanceMeasures:
-        """The assistant at generation t, on the held-out prompts.
-
-        Raises ConfigError for another game, or where nobody plays the assistant.
-        """
+        """Generation t on the held-out prompts. ConfigError for another game or no assistant."""
         roles, game = dict(arena.players_by_role(t)), arena.game
         if ASSISTANT not in roles or not isinstance(game, Assistance):
             raise ConfigError(
@@ -86,7 +81,6 @@ class AssistanceEvaluation(Evaluation):
         )
 
     def _played(self, arena: Arena, roles: Mapping[str, PlayerId], t: int) -> list[JudgedMatch]:
-        """Every held-out prompt, `samples` times."""
         judge = self._judge(arena, roles[ASSISTANT])
         repeats = f" ×{self.samples}" if self.samples > 1 else ""
         label = f"all{repeats}/{len(arena.held_out)}"
@@ -98,10 +92,9 @@ class AssistanceEvaluation(Evaluation):
     def _beaten(
         self, arena: Arena, roles: Mapping[str, PlayerId], points: Points, t: int
     ) -> dict[str, float]:
-        """Earlier measured generation -> the share of the prompts at which it dominates this one.
+        """Earlier generation -> share of prompts where it dominates; empty beside other learners.
 
-        Empty where another learner plays too: an older assistant met an older user, so that the two
-        did not play the same game.
+        An older assistant met an older user there, so that the two did not play the same game.
         """
         game, assistant = arena.game, roles[ASSISTANT]
         assert isinstance(game, Assistance)

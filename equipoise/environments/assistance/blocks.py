@@ -1,5 +1,4 @@
-"""The four blocks that an assistant writes: its thoughts, the game as it sees it, the choice, and
-the response.
+"""The four blocks that an assistant writes.
 
     <thinking>…</thinking><payoff>{…}</payoff><analyze>…</analyze><response>…</response>
 
@@ -42,12 +41,9 @@ class FormatError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class ParsedOutput:
-    """An output taken apart.
+    """An output taken apart; a block that is not there is None, and `faults` are in words.
 
-    A block that is not there is None; `faults` says all that is wrong, in words.
-
-    `matrix` is None where the pay-off block does not hold one. `before` counts the characters
-    before the response's opening tag, which a user waits for.
+    `matrix` is None where it cannot be read. `before` counts the characters before the response.
     """
 
     text: str
@@ -66,9 +62,7 @@ class ParsedOutput:
 
     @property
     def chosen(self) -> str | None:
-        """The cell that <analyze> names last as chosen, or, if it names none as chosen, the one
-        that it names last.
-        """
+        """The cell that <analyze> names last as chosen or, without one, names last."""
         if self.analyze is None:
             return None
         cells = _chosen_cells(self.analyze) or _MENTION.findall(self.analyze)
@@ -107,11 +101,9 @@ def find_block(text: str, name: str) -> Block | None:
 
 
 def parse(text: str, *, strict: bool = False) -> ParsedOutput:
-    """Take `text` apart.
+    """Take `text` apart, wherever blocks stand; matrices may have Python's or curly quotes.
 
-    Blocks are found wherever they stand, so that a faulty output is still read. Python's quotes and
-    curly ones are accepted in the matrix. With `strict`, raises FormatError that names every fault;
-    otherwise nothing is raised.
+    With `strict`, raises FormatError that names every fault; otherwise nothing is raised.
     """
     blocks = [find_block(text, name) for name in BLOCKS]
     present = [block for block in blocks if block]
@@ -143,7 +135,6 @@ def response_only(output: str) -> ParsedOutput:
 
 
 def _chosen_cells(analyze: str) -> list[str]:
-    """Cells that a word of choice leads to, in order."""
     cells: list[str] = []
     chooses = False
     for match in _CHOICE.finditer(analyze):
@@ -154,7 +145,6 @@ def _chosen_cells(analyze: str) -> list[str]:
 
 
 def _tag_faults(text: str, blocks: Sequence[Block | None]) -> Iterator[str]:
-    """Tags that are missing or stand there more than once."""
     tags = Counter(_TAG.findall(text))
     for name, block in zip(BLOCKS, blocks, strict=True):
         opened, closed = tags[f"<{name}>"], tags[f"</{name}>"]

@@ -23,9 +23,7 @@ from equipoise.runs.directory import RunDirectory
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A run's assistant as it was measured at one generation; `judge` are the settings of the judge
-    that measured, without its welfare.
-    """
+    """A run's assistant as measured at one generation, and its judge's settings but welfare."""
 
     name: str
     generation: int
@@ -42,9 +40,7 @@ class SharedPrompts(msgspec.Struct, frozen=True):
 
 
 class Dominance(msgspec.Struct, frozen=True):
-    """At how many prompts which run does better by one side and no worse by the other, and at how
-    many neither does (`incomparable`); `equal` as in `payoffs.pareto.ParetoComparison`.
-    """
+    """Prompts at which either run dominates, or neither; `equal` as in `ParetoComparison`."""
 
     first_dominates: int
     second_dominates: int
@@ -60,9 +56,7 @@ class Ranges(msgspec.Struct, frozen=True):
 
 
 class ComparedRun(msgspec.Struct, frozen=True):
-    """One run's numbers: means over the shared prompts, `payoffs.pareto.ParetoSummary`, the
-    hypervolume; lengths are of all its prompts.
-    """
+    """Means over the shared prompts, `ParetoSummary`, hypervolume; lengths of all its prompts."""
 
     user: float
     llm: float
@@ -89,9 +83,7 @@ class Differences(msgspec.Struct, frozen=True):
 
 
 class ComparisonSettings(msgspec.Struct, frozen=True):
-    """eps and alpha as in `payoffs.pareto.compare`; areas are counted above the point `reference`,
-    (user, llm).
-    """
+    """eps, alpha as in `payoffs.pareto.compare`; areas are above the point `reference`."""
 
     eps: float = 0.0
     alpha: float = 0.5
@@ -99,9 +91,7 @@ class ComparisonSettings(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Two runs on the prompts that both measured; `notes` are remarks for a reader of
-    the numbers.
-    """
+    """Two runs on the prompts that both measured, with notes for a reader."""
 
     runs: tuple[str, str]
     generations: tuple[int, int]
@@ -119,10 +109,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def measured_run(run: RunDirectory, name: str, generation: int | None = None) -> MeasuredRun:
-    """The run's measurement at that generation, None for the last one.
-
-    Raises RunError for a run of another game, or where this was not measured.
-    """
+    """The measurement at that generation (None: the last). Raises RunError."""
     config, folder = run.config, run.folder
     if not isinstance(config.game, Assistance):
         raise RunError(
@@ -154,9 +141,9 @@ def compare_runs(
 ) -> Comparison:
     """Both runs on the prompts that both were asked.
 
-    `welfare` here is user^α · llm^(1 − α) of a prompt's point, whatever welfare the runs were
-    trained on. Differences have Student's t interval over the prompts. Raises RunError where no
-    prompt is in both, ValueError for an eps or alpha out of range.
+    `welfare` here is user^α · llm^(1 − α) of a prompt's point, whatever the runs were trained on.
+    Differences have Student's t interval over the prompts. Raises RunError where no prompt is in
+    both, ValueError for an eps or alpha out of range.
     """
     settings = settings or ComparisonSettings()
     points, others = first.measures.points, second.measures.points
@@ -217,12 +204,10 @@ def _differences(first_N2: np.ndarray, second_N2: np.ndarray, alpha: float) -> D
 
 
 def _welfare(point_N2: np.ndarray, alpha: float) -> np.ndarray:
-    """[N]: user^α · llm^(1 − α) of each point."""
     return cobb_douglas(point_N2[:, 0], point_N2[:, 1], alpha)
 
 
 def _notes(first: MeasuredRun, second: MeasuredRun) -> Iterable[str]:
-    """Remarks that a reader of the numbers needs."""
     names = sorted({*first.judge, *second.judge})
     differing = [name for name in names if first.judge.get(name) != second.judge.get(name)]
     if differing:

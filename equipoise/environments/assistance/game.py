@@ -1,6 +1,4 @@
-"""The game of the assistant and its user: a question, vague or detailed; an answer, a clarifying
-question, or both; and a match of it as the user sees it.
-"""
+"""The game of the assistant and its user: a question, then an answer, a question, or both."""
 
 from __future__ import annotations
 
@@ -26,11 +24,11 @@ PACKAGE = "equipoise.environments.assistance"  # its texts/ holds the templates
 class Assistance(Game):
     """The assistant answers in four blocks, of which the user sees the response.
 
-    Without `simulated` the prompt's chat is the user's part, and there is one answer. With it a
-    second player is the user: it is shown the prompt's wish (its fact `detailed`, else its last
-    message) and opens with "DQ" or "VQ" (the wish, or the prompt's fact `vague`, as they stand) or
-    with a text of its own; it replies as long as it is asked back and turns are left. Source:
-    GTAlign (arXiv 2510.08872), section 3.
+    Without `simulated` the prompt's chat is the user's part, and there is one answer. Else a second
+    player is the user: it is shown the prompt's wish (its fact `detailed`, else its last message)
+    and opens with "DQ" or "VQ" (the wish, or the fact `vague`) or with a text of its own; it
+    replies while it is asked back and turns are left. Source: GTAlign (arXiv 2510.08872), section
+    3.
     """
 
     kind: Literal["assistance"] = "assistance"
@@ -161,9 +159,7 @@ def wish_forms(prompt: Prompt) -> tuple[str, str]:
 
 
 def opening_question(move: str, prompt: Prompt) -> str:
-    """The question that the user's opening move asks: the detailed wish ("DQ"), the vague one
-    ("VQ"), or the move's own text.
-    """
+    """The question that the user's opening move asks: the fact behind "DQ" or "VQ", or its text."""
     wish, vague = wish_forms(prompt)
     if move in QUESTION_TYPES and vague:
         return wish if move == "DQ" else vague
@@ -173,8 +169,8 @@ def opening_question(move: str, prompt: Prompt) -> str:
 def is_vague(prompt: Prompt, match: Match | None = None) -> bool | None:
     """True if the question is vague; None where nothing tells.
 
-    By the simulated user's opening move in `match`: its name, or the text of either form of the
-    wish. Without one by the prompt's facts: `ambiguous`, or `kind` in the built-in world.
+    By the simulated user's opening move in `match`, else by the prompt's facts: `ambiguous`, or
+    `kind` in the built-in world.
     """
     facts = prompt.facts
     for turn in match.turns if match else ():
@@ -193,9 +189,7 @@ def is_vague(prompt: Prompt, match: Match | None = None) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class AssistantAnswer:
-    """One answer of the assistant: its turn, the output taken apart, and the chat that it answers,
-    as the user sees it.
-    """
+    """One answer: its turn, the output taken apart, and the chat as the user sees it."""
 
     chat: tuple[Message, ...]
     turn: Turn

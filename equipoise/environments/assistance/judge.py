@@ -1,6 +1,4 @@
-"""Judge of the assistant's game: each task's own judge grades the response, the rest of the reward
-is counted.
-"""
+"""Judge of the assistant's game: each task's own judge grades the response."""
 
 from __future__ import annotations
 
@@ -45,11 +43,10 @@ class AssistanceJudge(Judge):
 
         score = welfare(user, llm),  user and llm as in `utilities.reward`
 
-    The judge of the prompt's data set (`tasks`, by source) grades the response: its `score` is the
-    quality to the model, its `user` that to the user, else the same. It sees the response alone. A
-    judge of another scale, such as peers from 1 to 10, is read as a share of it. What it cannot
-    judge is missing and paid nothing; an output without a response or a readable matrix is worth 0,
-    and nobody is asked about it.
+    The judge of the prompt's data set (`tasks`, by source) grades the response alone: its `score`
+    is the quality to the model, its `user` that to the user, else the same. Another scale, such as
+    peers' from 1 to 10, is read as a share of it. What it cannot judge is missing; an output
+    without a response or a readable matrix is worth 0, and nobody is asked about it.
     """
 
     kind: Literal["assistance"] = "assistance"
@@ -92,10 +89,7 @@ class AssistanceJudge(Judge):
         return self.terms or VARIANTS[self.variant]
 
     def prepare(self) -> None:
-        """Put the tasks' judges into this judge's context.
-
-        Raises ConfigError where another game is played, and what their `prepare` raises.
-        """
+        """Put the tasks' judges into the context. Raises as theirs, ConfigError."""
         game = self.judge_context.game
         if not isinstance(game, Assistance):
             raise ConfigError(
@@ -112,17 +106,13 @@ class AssistanceJudge(Judge):
         return {**task_judges(self.by, self.grader, self.variant), **self.tasks}
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """The reason if no judge is known for its source, or a fact is missing for that judge; else
-        "".
-        """
+        """The reason if the source has no known judge, or its judge lacks a fact; else ""."""
         judges = self.known_judges()
         judge = judges.get(prompt.source, self.otherwise)
         return self._no_judge(prompt, judges) if judge is None else judge.why_unjudgeable(prompt)
 
     def questions(self, seats: int, pool: int) -> int:
-        """At most those of one task's judge, and of the judge of <analyze> where its grade is paid
-        for.
-        """
+        """At most those of one task's judge, and of <analyze>'s where its grade is paid for."""
         judges = self.known_judges()
         analysis = judges.pop(FRONTIER)
         if self.otherwise is not None:
@@ -155,7 +145,6 @@ class AssistanceJudge(Judge):
         ]
 
     def _qualities(self, by_source: Mapping[str, Sequence[JudgedResponse]]) -> dict[str, Judgement]:
-        """Judgements of the tasks' judges, by the response's match."""
         by_match: dict[str, Judgement] = {}
         for source, responses in by_source.items():
             if source not in self._judges:
@@ -168,9 +157,7 @@ class AssistanceJudge(Judge):
         return by_match
 
     def _choices(self, responses: Iterable[JudgedResponse]) -> dict[str, Judgement]:
-        """Judgements of the judge of <analyze>, by the response's match, where the reward uses
-        them.
-        """
+        """Judgements of <analyze> by the response's match, where the reward uses them."""
         judge = self._judges.get(FRONTIER)
         if judge is None or not self.reward_terms.llm_frontier:
             return {}
@@ -187,9 +174,7 @@ class AssistanceJudge(Judge):
         quality: Judgement | None,
         choice: Judgement | None,
     ) -> Judgement:
-        """The judgement on `match`: the worth of its last response, or the reason why it is
-        unknown.
-        """
+        """The worth of the match's last response, or the reason why it is unknown."""
         votes = [vote for judgement in (quality, choice) if judgement for vote in judgement.votes]
         grades = quality.utilities(ASSISTANT) if quality else {}
         on_frontier = choice.score(ASSISTANT, "score") if choice else None
@@ -217,9 +202,7 @@ class AssistanceJudge(Judge):
     def _utilities(
         self, response: JudgedResponse, match: Match, paid: Reward, grades: Mapping[str, float]
     ) -> dict[str, float]:
-        """The assistant's utilities: the task judge's other scores, the action, the pay-offs and
-        their parts.
-        """
+        """The task judge's other scores, the action, the pay-offs and their parts."""
         output = response.last.output
         action = response_action(output.response) if output.response else None
         vague = is_vague(response.prompt, match)
@@ -239,7 +222,6 @@ class AssistanceJudge(Judge):
         }
 
     def _unanswered(self, match: Match) -> Judgement:
-        """The judgement on a match in which the assistant gave no answer."""
         errors = [turn.move.error for turn in match.turns if turn.move.finish == "error"]
         if errors:
             return self.judgement(match, None, f"the move failed: {errors[-1]}")
@@ -272,9 +254,9 @@ def as_share(judgement: Judgement, judge: Judge) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class JudgedResponse:
-    """The assistant's last response as the judges of tasks see it: a match of that one move, on a
-    prompt with the chat as the user sees it; `answers` are all that the assistant gave in the real
-    match.
+    """The assistant's last response as tasks' judges see it: a match of that one move.
+
+    The prompt has the chat as the user sees it; `answers` are all in the real match.
     """
 
     match: Match
@@ -315,7 +297,6 @@ def judged_response(match: Match, prompt: Prompt, game: Assistance) -> JudgedRes
 
 
 def _single_move(match: Match, identity: str, turn: Turn, text: str) -> Match:
-    """A match of the assistant alone, in which its move is `text`."""
     return Match(
         identity,
         match.generation,

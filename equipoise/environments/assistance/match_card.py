@@ -1,6 +1,4 @@
-"""A match of the assistant's game in the match browser: each block by itself, and the worth of the
-last answer.
-"""
+"""A match of the assistant's game in the match browser: each block by itself, and the worth."""
 
 from __future__ import annotations
 
@@ -16,10 +14,7 @@ from equipoise.types import Judgement, Match, Prompt, Turn
 def match_card(
     match: Match, prompt: Prompt, game: Assistance, judgements: Sequence[Judgement], utility: str
 ) -> MatchCard:
-    """The card of a match: the question, and every turn.
-
-    The first judgement gives the scores, the others are noted beside the assistant's last answer.
-    """
+    """The card of a match: the question, and every turn; the first judgement gives the scores."""
     outputs = {id(answer.turn): answer.output for answer in assistant_answers(match, prompt, game)}
     last = max((i for i, turn in enumerate(match.turns) if turn.seat == ASSISTANT), default=-1)
     answers = []
@@ -48,7 +43,6 @@ def match_card(
 
 
 def _reasons(judgements: Sequence[Judgement]) -> str:
-    """Reason why the match is unjudged; of several judges, by whom."""
     if not judgements:
         return "not judged yet"
     if len(judgements) == 1:
@@ -59,7 +53,6 @@ def _reasons(judgements: Sequence[Judgement]) -> str:
 
 
 def _utility_notes(turn: Turn, judgements: Sequence[Judgement], utility: str) -> Iterator[str]:
-    """Utilities by the first judge, and the others' scores."""
     for judgement in judgements[:1]:
         yield from _utility_texts(judgement.utilities(turn.seat), utility)
     for judgement in judgements[1:]:
@@ -69,7 +62,6 @@ def _utility_notes(turn: Turn, judgements: Sequence[Judgement], utility: str) ->
 
 
 def _utility_texts(utilities: Mapping[str, float], utility: str) -> Iterator[str]:
-    """Both sides' utilities first, then their parts; of the actions the one that was taken."""
     if "user" in utilities:
         yield f"user {utilities['user']:.4g}"
     if "llm" in utilities:
@@ -82,9 +74,7 @@ def _utility_texts(utilities: Mapping[str, float], utility: str) -> Iterator[str
 
 
 def output_parts(output: ParsedOutput) -> tuple[CardPart, ...]:
-    """The four blocks, and of a faulty output what is wrong and its whole text; nothing where no
-    blocks were asked for.
-    """
+    """The four blocks, a faulty output's faults and whole text; nothing without blocks."""
     blocks = [
         _block_part(output, name, content)
         for name, content in output.contents.items()
@@ -105,9 +95,7 @@ def _block_part(output: ParsedOutput, name: str, content: str) -> CardPart:
 
 
 def _matrix_rows(output: ParsedOutput) -> tuple[tuple[str, ...], ...]:
-    """Four rows below the actions' names: either side's pay-offs of a detailed and of a vague
-    question; the chosen cell's are in brackets.
-    """
+    """Either side's pay-offs of a detailed and a vague question; the chosen cell's in brackets."""
     assert output.matrix is not None
     actions = ACTIONS[::-1]
     rows: list[tuple[str, ...]] = [("", *actions)]

@@ -1,6 +1,4 @@
-"""The assistant's last answers on held-out prompts: utilities, actions, lengths, and the matrices
-that it wrote.
-"""
+"""The assistant's last answers on held-out prompts: utilities, actions, lengths, matrices."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ class MeasuredAnswer:
 
     @property
     def right_action(self) -> float | None:
-        """1 for a right action, 0 for a wrong one (or between, where the task's judge says so),
-        else by the question: vague or not; None where neither tells.
-        """
+        """1 right, 0 wrong, or between: by the task's judge, else the question's form; or None."""
         if "right_action" in self.utilities:
             return self.utilities["right_action"]
         if "vague" not in self.utilities:
@@ -98,11 +94,7 @@ def mean_point(answers: Answers) -> Cell:
 
 
 def mean(answers: Answers, utility: str) -> Estimate:
-    """The mean of a utility.
-
-    An output that cannot be read has no quality and no matrix, and counts as 0 in both: it was paid
-    nothing.
-    """
+    """The mean of a utility; an unreadable output has quality and matrix 0, as it was paid."""
     values = [
         (answer.utilities.get(utility, 0.0), answer.prompt.id)
         for answer in answers
@@ -126,11 +118,7 @@ def rates(answers: Answers) -> Rates:
 
 
 def right_actions(answers: Answers) -> Estimate:
-    """Share of right actions.
-
-    An output that cannot be read took no action, and that is not right, in a data set of which the
-    right actions are known.
-    """
+    """Share of right actions, where they are known; an unreadable output took none."""
     known = {answer.prompt.source for answer in answers if answer.right_action is not None}
     values = []
     for answer in answers:
@@ -204,9 +192,7 @@ def _source(answers: Answers) -> SourceMeasures:
 
 
 def written_games(answers: Answers) -> WrittenGames:
-    """Readable matrices among these answers: their means, the choices in them, and the true worth
-    of the actions.
-    """
+    """Readable matrices: their means, the choices in them, and the actions' true worth."""
     with_matrix = [answer for answer in answers if answer.output.matrix is not None]
     means = {question: _mean_matrix(group) for question, group in by_question(with_matrix).items()}
     chosen = Counter(answer.output.chosen or "none" for answer in with_matrix)
@@ -237,7 +223,6 @@ def _mean_matrix(answers: Answers) -> dict[str, Cell]:
 
 
 def _share_of_true_type(answers: Answers) -> float | None:
-    """Share of the chosen cells that are of the question's true type."""
     true_type = {"detailed": "DQ", "vague": "VQ"}
     known = [
         question_of(answer.output.chosen) == true_type[answer.question]
@@ -248,7 +233,6 @@ def _share_of_true_type(answers: Answers) -> float | None:
 
 
 def _actual_pay(answers: Answers) -> dict[str, ActualPay]:
-    """Action -> its true worth, of those that were taken."""
     pay = {}
     for action in ACTIONS:
         taken = [answer for answer in answers if answer.utilities[action]]
@@ -259,7 +243,6 @@ def _actual_pay(answers: Answers) -> dict[str, ActualPay]:
 
 
 def _consistency(answers: Answers) -> dict[str, float]:
-    """Solution -> share of the choices that it names."""
     by_solution: dict[str, list[bool]] = defaultdict(list)
     for answer in answers:
         for solution, holds in consistency(answer.output).items():

@@ -1,5 +1,4 @@
-"""Grade the actions that a text names as good: does one of them lie on the Pareto frontier? By
-rule, from labels and a few turns of phrase.
+"""Grade the actions that a text names as good, from labels and a few turns of phrase.
 
 Source: GTAlign (arXiv 2510.08872), the reward's second published variant.
 """
@@ -71,10 +70,8 @@ def named_on_frontier(analyze: str | None, front: Sequence[str]) -> float:
             actions off the frontier alone are chosen
         0   otherwise: none is named, those named are turned down, or there is no block
 
-    front: the frontier's outcomes, "DQ_DA", of which the action counts, or actions. Labels are
-    found in either case; an action counts whatever the question's type beside it. By rule, so only
-    some turns of phrase are understood. Source: GTAlign (arXiv 2510.08872), the released reward's
-    judge of <analyze>.
+    front: the frontier's outcomes, "DQ_DA", of which the action counts, or actions; in either case.
+    Source: GTAlign (arXiv 2510.08872), the released reward's judge of <analyze>.
     """
     right = {cell.rpartition("_")[2].upper() for cell in front}
     named, chosen = _named_actions(analyze or "")
@@ -98,7 +95,6 @@ def _named_actions(text: str) -> tuple[set[str], set[str]]:
 
 
 def _kept_actions(clause: str) -> Iterator[str]:
-    """Actions that a clause names and does not turn down."""
     labels = list(_LABEL.finditer(clause))
     end = 0
     for group in _lists(clause, labels):
@@ -109,7 +105,6 @@ def _kept_actions(clause: str) -> Iterator[str]:
 
 
 def _turns_down_next(text: str) -> bool:
-    """True if `text` turns down the label that follows it."""
     passive = max((match.start() for match in _PASSIVE.finditer(text)), default=-1)
     return any(match.end() > passive for match in _AGAINST_NEXT.finditer(text))
 
@@ -142,7 +137,6 @@ def _hints_at(action: str, clause: str) -> bool:
 
 
 def _in_order(text: str, patterns: Sequence[re.Pattern[str]]) -> bool:
-    """True if each of the patterns matches after the one before it."""
     end = 0
     for pattern in patterns:
         match = pattern.search(text, end)

@@ -1,5 +1,4 @@
-"""The pay-off matrix that an assistant writes: six outcomes with a pay-off each for the user and
-the model.
+"""The pay-off matrix that an assistant writes: six outcomes with two pay-offs each.
 
 The user's question is vague or detailed (the row), the assistant answers, asks back, or does both
 (the column). As JSON: {"DQ_AQ": {"LLM": 1.0, "user": 2.0}, …}. Source: GTAlign (arXiv 2510.08872),
@@ -61,10 +60,7 @@ def action_of(cell: str) -> str:
 
 
 def read_matrix(block: str) -> PayoffMatrix:
-    """The matrix in a pay-off block. Raises MatrixError.
-
-    Python's quotes, curly quotes and a fenced block are accepted.
-    """
+    """The matrix of a block; quotes may be Python's or curly, or it fenced. Raises MatrixError."""
     if len(block) > LONGEST:
         raise MatrixError(f"is {len(block)} characters long; a matrix takes some two hundred")
     values = _read_value(block)

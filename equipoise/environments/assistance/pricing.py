@@ -84,10 +84,7 @@ class NoPricing(Pricing):
 
 
 class Metered(Pricing):
-    """Every token has its price: price · tokens / 1000.
-
-    A clarifying question costs the user a round trip besides.
-    """
+    """Every token costs price / 1000; a clarifying question costs the user a round trip besides."""
 
     price: float = Field(
         5.0, ge=0, description="cost of 1000 tokens to whoever pays, in units of the pay-off"
@@ -109,10 +106,7 @@ class Metered(Pricing):
 
 
 class PerToken(Metered):
-    """The user pays for every token, as of an API.
-
-    A clarifying question takes few tokens now; the answer that it puts off is still to come.
-    """
+    """The user pays for every token; after a clarifying question the answer is still to come."""
 
     kind: Literal["per_token"] = "per_token"
 
@@ -130,7 +124,7 @@ class Subscription(Metered):
 
 
 class Latency(Pricing):
-    """The user waits: every second over the budget costs it, until it has its answer.
+    """Every second over the budget costs the user, until it has its answer.
 
     After a clarifying question that takes the reply and the answer that follows it as well.
     """
@@ -156,9 +150,7 @@ class Latency(Pricing):
 
 
 class UserEffort(Pricing):
-    """Being asked costs the user: it must reply to a clarifying question, and may leave a follow-up
-    alone.
-    """
+    """Being asked costs the user; it must reply to a clarifying question, not to a follow-up."""
 
     kind: Literal["user_effort"] = "user_effort"
     clarifying: float = Field(

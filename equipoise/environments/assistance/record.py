@@ -38,9 +38,7 @@ class ActionShares(msgspec.Struct, frozen=True):
 
 
 class AnswerLengths(msgspec.Struct, frozen=True):
-    """Means of all answers: tokens of an output, the response's share of its characters, and
-    quality to the model for a thousand tokens. None: not known.
-    """
+    """Means of all answers: tokens, the response's share of characters, quality per 1,000."""
 
     tokens: float | None = None
     response_share: float | None = None
@@ -73,9 +71,7 @@ class WrittenGames(msgspec.Struct, frozen=True):
 
 
 class SourceMeasures(msgspec.Struct, frozen=True):
-    """The main numbers of one data set; fields as in `AssistanceRecord`, `Utilities`, `Rates` and
-    `AnswerLengths`.
-    """
+    """The main numbers of one data set; fields as in the other records."""
 
     welfare: Estimate
     user: Estimate

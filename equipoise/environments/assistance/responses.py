@@ -1,8 +1,4 @@
-"""Rules that read a response: does it answer, ask back, or both; are its questions about what was
-asked; does it answer for several readings?
-
-From its form and its words alone.
-"""
+"""Rules that read a response's form and words: does it answer, ask back about it, or several?"""
 
 from __future__ import annotations
 
@@ -45,8 +41,8 @@ def response_action(response: str) -> str:
     """The action that a response is: "CQ" only asks, "AQ" says something and asks, "DA" asks
     nothing.
 
-    A request to clarify counts as a question without its mark; a courtesy says nothing, nor does a
-    list of choices that stands under a question.
+    A request to clarify is a question without its mark; a courtesy, or a question's choices, say
+    nothing.
     """
     asks = states = False
     for line in response.splitlines():
@@ -99,9 +95,7 @@ STEM = 4  # letters by which two long words count as one: "digit", "digits"
 
 
 def asks_about(response: str, question: str, meanings: str = "") -> bool:
-    """True if some question in the response is about the question that was asked: it asks which
-    meaning is meant, or shares a word of substance with the question or its known meanings.
-    """
+    """True if a question in the response asks for the meaning, or shares a word of substance."""
     subject = _substance(f"{question} {meanings}")
     return any(
         bool(_CLARIFIES.search(asked)) or bool(_substance(asked) & subject)
@@ -112,8 +106,8 @@ def asks_about(response: str, question: str, meanings: str = "") -> bool:
 def gives_several(response: str, meanings: str = "") -> bool:
     """True if the response answers for two readings or more.
 
-    It holds the answers of two of the known `meanings` ("Answer 0: …", one a line or after a
-    semicolon), or twice speaks of a reading ("if you mean …, alternatively …").
+    It holds the answers of two of the `meanings` ("Answer 0: …", one a line or after a semicolon),
+    or twice speaks of a reading ("if you mean …, alternatively …").
     """
     text = _plain(response)
     answers = {_plain(answer) for answer in _answers(meanings)}

@@ -1,6 +1,4 @@
-"""Steering of a written game: the matrix is edited, and an outcome chosen that the answer goes on
-with.
-"""
+"""Steering of a written game: the matrix is edited, and the answer goes on with an outcome."""
 
 from __future__ import annotations
 
@@ -49,11 +47,7 @@ _GAP = re.compile(r"</thinking>(\s*)<payoff>")
 
 @dataclass(frozen=True, slots=True)
 class SteeringChoice:
-    """An edited matrix and the outcome chosen from it; `question` is the type that it was chosen
-    for, None: either.
-
-    `shown` is the edited matrix as the model is shown it.
-    """
+    """An edited matrix, as `shown`, and the outcome chosen for this type of `question`."""
 
     written: PayoffMatrix
     edited: PayoffMatrix
@@ -151,9 +145,7 @@ class Steering(Settings):
     def choose(
         self, written: PayoffMatrix, thinking: str | None, seed: int
     ) -> SteeringChoice | None:
-        """The outcome for a matrix, ties drawn by `seed`; None where a pay-off is too large to be
-        reckoned with.
-        """
+        """The outcome for a matrix, ties by `seed`; None where pay-offs are too large."""
         values = np.array(list(written.values()), float)
         if np.abs(values).max() > LARGEST:
             return None
@@ -165,9 +157,7 @@ class Steering(Settings):
         return SteeringChoice(written, edited, shown, question, cell)
 
     def continuation(self, output: str, choice: SteeringChoice) -> str:
-        """`output`, which breaks off in its matrix, with the edited one and the beginning of what
-        follows from it.
-        """
+        """`output`, which breaks off in its matrix, with the edited one and what follows."""
         best = ", ".join(pareto(choice.edited, choice.question))
         lead = self.lead.replace("{front}", best).replace("{cell}", choice.cell)
         before, tag, _ = output.partition(PAYOFF)

@@ -27,9 +27,8 @@ from equipoise.types import Message, user
 class AnswerInProgress:
     """An answer in the making.
 
-    `finish` and `error` are those of the part that was written last; `lead` is the response's
-    beginning where what was put before it opens it already; `hidden` is what was written before the
-    model was asked anew; `why_none` says why there is no choice.
+    `finish`, `error`: of the last part; `lead`: the response's beginning, if the text before opens
+    it; `hidden`: written before the model was asked anew; `why_none`: why there is no choice.
     """
 
     response: VisibleResponse
@@ -51,19 +50,15 @@ class AnswerInProgress:
 
     @property
     def is_cut(self) -> bool:
-        """True if the tokens were used up within the hidden blocks.
-
-        As with reasoning models the answer is empty then, and its finish says why.
-        """
+        """True if the tokens were used up within the hidden blocks, so that the answer is empty."""
         return self.finish == "length" and self.response.begins_blocks
 
 
 class SteeringEngine:
     """An engine in front of another, whose model writes its pay-offs; it gives the response alone.
 
-    The tokens of the hidden blocks count, as reasoning does: `max_tokens` is for all that the model
-    writes. With `report` the last piece's field `equipoise` holds the hidden blocks, both matrices,
-    the outcome and why.
+    The hidden blocks' tokens count: `max_tokens` is for all. With `report` the last piece's field
+    `equipoise` holds the hidden blocks, both matrices, the outcome and why.
     """
 
     def __init__(self, engine: Engine, steering: Steering, *, report: bool = False) -> None:
@@ -72,11 +67,7 @@ class SteeringEngine:
         self._engine, self.steering, self._report = engine, steering, report
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
-        """The response in pieces.
-
-        Raises Refused for a begun answer, ModelError for a model that cannot continue one, and as
-        the engine does.
-        """
+        """The response in pieces. Raises Refused for a begun answer, ModelError, as the engine."""
         if self.steering.mode == "off":
             async with aclosing(self._engine.generate(request)) as pieces:
                 async for piece in pieces:
@@ -138,7 +129,6 @@ class SteeringEngine:
     async def _generate(
         self, request: EngineRequest, answer: AnswerInProgress
     ) -> AsyncGenerator[Piece, None]:
-        """Have the model write on; yields the visible part."""
         if answer.tokens_left <= 0:
             answer.finish = "length"
             return
@@ -156,7 +146,6 @@ class SteeringEngine:
                     return
 
     def _choose(self, answer: AnswerInProgress, seed: int) -> None:
-        """Choose an outcome of the matrix that was written, or note why there is none."""
         parsed = parse(answer.response.output + PAYOFF_END)
         if answer.response.opened:
             answer.why_none = "the response came before a matrix"
@@ -180,9 +169,7 @@ class SteeringEngine:
     def _rest(
         self, request: EngineRequest, hidden_request: EngineRequest, answer: AnswerInProgress
     ) -> EngineRequest | None:
-        """The next request once the model has written its matrix, or has not; None: nothing is left
-        to ask.
-        """
+        """The next request, with or without the model's matrix; None: nothing is left to ask."""
         response, choice, steering = answer.response, answer.choice, self.steering
         begun = response.output + PAYOFF_END
         if response.opened or answer.finish != "stop" or parse(begun).payoff is None:

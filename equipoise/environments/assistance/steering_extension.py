@@ -1,6 +1,4 @@
-"""Steering added to serving: models whose answers are steered, as a client or the server's setting
-`-s steering=…` asks.
-"""
+"""Steering added to serving, as a client or the server's setting `-s steering=…` asks."""
 
 from __future__ import annotations
 
@@ -51,9 +49,8 @@ class SteeringExtension(Extension):
 def extension(option: Any, game: Game | None) -> SteeringExtension:
     """The steering of `equipoise serve` and `equipoise chat`: their setting `-s steering=…`.
 
-    Without it, a run of the assistant's game asks as its game does and hides the blocks; else
-    nothing is steered. Raises ConfigError for an option that cannot be read, DataError for a
-    template that cannot be used.
+    Without it, a run of the assistant's game asks as its game does and hides the blocks. Raises
+    ConfigError for an option that cannot be read, DataError for a template that cannot be used.
     """
     base = Steering.model_validate({"mode": "off"})
     if isinstance(game, Assistance) and game.blocks:
@@ -62,8 +59,7 @@ def extension(option: Any, game: Game | None) -> SteeringExtension:
 
 
 def client_steering(wish: Any, base: Steering) -> Steering:
-    """The steering that a client asks for by a pricing's name, `strip`, `off`, a pricing, or
-    settings of CLIENT_SETTINGS.
+    """A client's steering: a pricing's name, `strip`, `off`, a pricing, or CLIENT_SETTINGS.
 
     What it leaves out is as in `base`. It can name no file and no part of its own. Raises Refused.
     """
@@ -85,7 +81,6 @@ def client_steering(wish: Any, base: Steering) -> Steering:
 
 
 def _wished_settings(wish: Any) -> dict[str, Any]:
-    """The settings that a name, a pricing or an object stands for. Raises Refused."""
     if isinstance(wish, Mapping):
         return {"pricing": wish} if "kind" in wish else dict(wish)
     if not isinstance(wish, str):
@@ -100,7 +95,6 @@ def _wished_settings(wish: Any) -> dict[str, Any]:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Every value within nested mappings and lists."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if not isinstance(value, list):
@@ -111,9 +105,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _refuse_strange(value: Any) -> None:
-    """A kind with a colon would import what it names, which only the configuration may; nor can
-    numbers be vast. Raises Refused.
-    """
+    """Refuse vast numbers, and a kind with a colon, which would import what it names."""
     if isinstance(value, str) and ":" in value:
         raise _refusal(f"unknown kind '{value:.40}'")
     if not isinstance(value, int | float) or value == 0:
@@ -127,10 +119,7 @@ def _refusal(message: str) -> Refused:
 
 
 def option_steering(option: Any, base: Steering) -> Steering:
-    """The steering of `-s steering=…`: a name, a YAML file or a mapping of settings.
-
-    Raises ConfigError.
-    """
+    """The steering of `-s steering=…`: a name, a YAML file or a mapping. Raises ConfigError."""
     values = option
     try:
         if isinstance(option, str):

@@ -1,9 +1,8 @@
-"""Base of the judges of the assistant's tasks: an answer's grade, by a rule or by a model, and its
-worth.
+"""Base of the judges of the assistant's tasks: an answer's grade, and its worth.
 
-A grade is a number from 0 to 1, one of the few that the task knows; `score` is what the grade is
-worth to the model, `user`, where a task tells the two apart, what it is worth to the user. A grade
-that nobody gave is missing. Source: GTAlign (arXiv 2510.08872), the table of tasks.
+A grade is a number from 0 to 1, one of the few that the task knows; `score` is its worth to the
+model, `user`, where a task tells the two apart, to the user. A grade that nobody gave is missing.
+Source: GTAlign (arXiv 2510.08872), the table of tasks.
 """
 
 from __future__ import annotations
@@ -39,12 +38,11 @@ class GradedAnswer:
 
 
 class TaskJudge(GradeSettings, QuestionSettings, Judge):
-    """Grades every seat's last answer by a rule, or as `grader` does; a task defines
-    `grade_by_rule`, `gold` and the worth of a grade.
+    """Grades every seat's last answer by a rule, or as `grader` does.
 
-    Where the grader is asked several times, what its grades are worth is averaged. Its grade must
-    be one of `grades` between `low` and `high`: anything else could not be read, and an answer
-    without a readable grade is unjudged.
+    A task defines `grade_by_rule`, `gold` and the worth of a grade. Of several askings the worth is
+    averaged. The grader's must be one of `grades` between `low` and `high`, or the answer is
+    unjudged.
     """
 
     grades: ClassVar[tuple[float, ...]] = (0.0, 1.0)
@@ -87,31 +85,23 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
 
     @abstractmethod
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
-        """The grade of each (prompt, answer) by the rule, or the reason why it has none;
-        `why_ungradable` is empty for all of them.
-        """
+        """The grade of each gradable (prompt, answer), or the reason why it has none."""
 
     @abstractmethod
     def gold(self, prompt: Prompt, text: str) -> str:
         """The reference that the answer is held against, in words for the grader."""
 
     def utilities(self, prompt: Prompt, text: str, grade: float) -> dict[str, float]:
-        """The worth of an answer with this grade: `score`, and `user` where the user's
-        is another.
-        """
+        """The worth of an answer with this grade: `score`, and `user` where that differs."""
         return {"score": grade}
 
     def quotes(self, answer: AnswerToGrade) -> Quotes:
-        """The parts of an answer that the grader sees: the request itself, where the data set has
-        it apart from the chat, which may stand among the instructions of a game.
-        """
+        """The parts that the grader sees: the request itself, if apart from the chat."""
         request = str(answer.prompt.facts.get("request") or answer.chat)
         return {"question": ("request", request), "answer": ("answer", answer.text)}
 
     def why_ungradable(self, prompt: Prompt, text: str) -> str:
-        """The reason why the answer cannot be judged, by rule or by model; "" where it can: the
-        prompt has the fact.
-        """
+        """The reason why the answer cannot be judged; "" where the prompt has the fact."""
         return self.why_unjudgeable(prompt)
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
@@ -196,7 +186,6 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return self._share(vote.value)
 
     def _judgement(self, match: Match, graded: Sequence[GradedAnswer]) -> Judgement:
-        """The judgement on `match`, of which these are all answers."""
         scores: dict[str, dict[str, float]] = {}
         reasons = reasons_without_answer(match)
         for graded_answer in graded:
@@ -210,7 +199,6 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return self.judgement(match, scores or None, reason, votes)
 
     def _mean_utilities(self, graded: GradedAnswer) -> dict[str, float]:
-        """The worth of the grades, averaged; empty where there is none."""
         answer = graded.answer
         samples = [
             self.utilities(answer.prompt, answer.text, grade)
@@ -229,7 +217,6 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return {**self.quotes(answer), "reference": ("reference", gold)}
 
     def _read(self, reply: str, code: str) -> float | Unread:
-        """The grade in a reply, between `low` and `high`; one of `grades`."""
         keys = (*SCORE_KEYS, *self.labels)
         alone = not code and not self.labels  # as released, a verdict ends a text
         verdict = read_score(reply, self.low, self.high, code, keys, alone)

@@ -1,5 +1,4 @@
-"""A teacher of two models: one thinks, chooses and answers, the other writes each outcome's
-pay-offs.
+"""A teacher of two models: one thinks, chooses and answers, the other writes the pay-offs.
 
 A model that writes the matrix of its own answer writes one in which that answer is best. Source:
 GTAlign (arXiv 2510.08872), the traces of its cold start.
@@ -32,9 +31,7 @@ from equipoise.types import Move, View, user
 
 
 class TwoWriters(Player):
-    """Writes four blocks in three steps: `writer` its thoughts (it is asked as the game asks, and
-    only its <thinking> is kept), `matrix_writer` the pay-offs, `writer` again the choice and the
-    response.
+    """Writes four blocks: `writer` the thoughts, `matrix_writer` the pay-offs, `writer` the rest.
 
     A step that fails, or whose blocks cannot be read, is a move that failed.
     """
@@ -79,9 +76,7 @@ class TwoWriters(Player):
         return View((user(text),))
 
     def rest_view(self, draft: Draft) -> View:
-        """The writer's view once there is a matrix: the chat, its last message with all that has
-        been written.
-        """
+        """The writer's view once there is a matrix: the chat with all that has been written."""
         assert draft.matrix is not None
         *earlier, last = draft.view.messages
         text = self._about_rest.render(

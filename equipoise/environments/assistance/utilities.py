@@ -97,17 +97,14 @@ def reward(
     terms: RewardTerms | None = None,
     earlier: Sequence[ParsedOutput] = (),
 ) -> Reward | None:
-    """The utilities of an output whose response has these qualities in [0, 1], or None where one of
-    them is missing.
+    """The utilities of an output with these qualities in [0, 1], or None where one is missing.
 
-    An output without a response or a readable matrix is worth 0 to both, whatever a judge gave it.
-    A quality that no judge gave is missing in every variant: the published code has 0 in its place,
-    which on a harmful prompt *pays* the user.
+    An output without a response or a readable matrix is worth 0 to both. The published code has 0
+    in place of a missing quality, which on a harmful prompt *pays* the user.
 
     Args: frontier: the grade of <analyze>, 0, ½ or 1; None: by the text rule `named_on_frontier`.
-    terms: in place of the variant's. earlier: the assistant's outputs before this one in the same
-    match; their length and waiting count, but only the last output's form does. Raises ValueError
-    for an unknown variant.
+    terms: in place of the variant's. earlier: the assistant's outputs before in the match, whose
+    length and waiting count. Raises ValueError for an unknown variant.
     """
     if variant not in VARIANTS:
         raise ValueError(f"variant: unknown variant {variant!r}; known: {', '.join(VARIANTS)}")
@@ -164,9 +161,7 @@ def _frontier_grade(parsed: ParsedOutput) -> float:
 
 
 def is_readable(parsed: ParsedOutput) -> bool:
-    """True if an output can be paid at all: it has a response and, unless no blocks were asked for,
-    a matrix.
-    """
+    """True if an output can be paid: a response and, unless blocks were not asked for, a matrix."""
     return parsed.response is not None and (parsed.matrix is not None or not parsed.faults)
 
 
@@ -179,9 +174,7 @@ def length_score(count: float, window: Window, terms: RewardTerms) -> float:
 
 
 def matrix_contrast(matrix: PayoffMatrix) -> float:
-    """Σ over the six cells of 1/12·[u ≠ l] + 1/12·[|u − l| / max(|u|, |l|, 1e-8) >
-    0.1], in [0, 1].
-    """
+    """Σ over the six cells of 1/12·[u ≠ l] + 1/12·[|u − l| / max(|u|, |l|, 1e-8) > 0.1]."""
     count = 0
     for user, llm in matrix.values():
         count += user != llm

@@ -1,6 +1,4 @@
-"""The response block of an output that comes in pieces: what a client sees, and what stays
-hidden.
-"""
+"""The response block of an output that comes in pieces: the part that a client sees."""
 
 from __future__ import annotations
 
@@ -16,12 +14,10 @@ _TAGS = tuple(f"<{name}>" for name in BLOCKS)
 
 
 class VisibleResponse:
-    """Takes an output in pieces of any cut and gives the text of its response block, stripped, as
-    soon as it is sure.
+    """Takes an output in pieces and gives its response block, stripped, as soon as it is sure.
 
-    `output` is all that was written so far, `opened` whether the block has begun, `ended` whether
-    it, or the answer by one of the client's stop texts, has come to its end: what follows is
-    dropped.
+    `output`: all so far; `opened`: the block has begun; `ended`: it, or the answer by a client's
+    stop text, is over: the rest is dropped.
     """
 
     def __init__(self, stop: Sequence[str] = (), *, plain: bool = False) -> None:
@@ -64,9 +60,7 @@ class VisibleResponse:
         return self._trim("" if is_cut_tag else held)
 
     def whole_text(self) -> str:
-        """An output that has no response block, as a response: without its hidden blocks if
-        anything else is there.
-        """
+        """An output without response block as one: without hidden blocks, if more is there."""
         outside = strip_hidden(self.output).strip()
         visible, _ = StopTexts(self._stop).add(outside or self.output.strip())
         return visible
@@ -77,9 +71,7 @@ class VisibleResponse:
         return any(tag in self.output for tag in _TAGS)
 
     def _trim(self, text: str) -> str:
-        """`text` without white space before the first visible text, and with that at its end kept
-        back.
-        """
+        """`text` without white space at the response's beginning, that at its end kept back."""
         text = self._space + text if self._begun else text.lstrip()
         self._begun = self._begun or bool(text)
         kept = text.rstrip()

@@ -1,6 +1,4 @@
-"""The numbers that matter of an assistant, and the section on its welfare: utilities, form, quality
-and length over the generations, and each data set by itself.
-"""
+"""The main numbers of an assistant, and the report's section on its welfare."""
 
 from __future__ import annotations
 

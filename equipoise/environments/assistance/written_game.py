@@ -1,10 +1,8 @@
-"""Solutions of a written pay-off matrix, by each concept of game theory, and consistency of the
-choice with them.
+"""Solutions of a written pay-off matrix, and consistency of the choice with them.
 
 The user picks the row (detailed or vague question), the assistant the column (answer, clarifying
-question, or both). Two views: the whole game of six outcomes, and the game given the question's
-type, in which the user has moved already and three outcomes are left. Source: GTAlign (arXiv
-2510.08872), section 3, for the game; the solvers for the solutions.
+question, or both). Two views: all six outcomes, and the three given the question's type. Source:
+GTAlign (arXiv 2510.08872), section 3, for the game; the solvers for the solutions.
 """
 
 from __future__ import annotations
@@ -35,9 +33,7 @@ def outcomes(question: str | None = None) -> tuple[str, ...]:
 
 
 def tables(matrix: PayoffMatrix) -> tuple[np.ndarray, np.ndarray]:
-    """(user_TA, llm_TA): each side's pay-offs by type of question and action, in units of that
-    side's largest.
-    """
+    """(user_TA, llm_TA): pay-offs by question and action, in units of each side's largest."""
     points_N2 = _points(matrix, CELLS)
     points_N2 = points_N2 / _unit(points_N2)
     # CELLS are ordered by type, then by action.
@@ -57,11 +53,7 @@ def largest_sum(matrix: PayoffMatrix, question: str | None = None) -> str:
 
 
 def largest_product(matrix: PayoffMatrix, question: str | None = None) -> str:
-    """The outcome with the largest user · LLM among those in which both are above 0; without any,
-    the largest sum.
-
-    A product alone would take an outcome that is bad for both: two negatives are positive.
-    """
+    """The outcome with the largest user · LLM of those with both above 0; else the largest sum."""
     names = outcomes(question)
     scaled_N2 = _points(matrix, names) / _unit(_points(matrix, CELLS))
     product_N = nash_bargaining(*scaled_N2.T).round(DIGITS)
@@ -70,9 +62,7 @@ def largest_product(matrix: PayoffMatrix, question: str | None = None) -> str:
 
 
 def nash(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
-    """The outcomes from which neither side gains by moving alone; given the question, the
-    assistant's best replies.
-    """
+    """The outcomes from which neither side gains alone; given the question, the best replies."""
     user_TA, llm_TA = tables(matrix)
     if question is None:
         return tuple(_name(t, a) for t, a in bimatrix.pure_equilibria(user_TA, llm_TA))
@@ -82,18 +72,14 @@ def nash(matrix: PayoffMatrix, question: str | None = None) -> tuple[str, ...]:
 
 
 def mixed_equilibria(matrix: PayoffMatrix) -> list[bimatrix.Equilibrium]:
-    """All extreme equilibria of the whole game, pure and mixed: rows QUESTION_TYPES, columns
-    ACTIONS, values as in `tables`.
-    """
+    """All extreme equilibria: rows QUESTION_TYPES, columns ACTIONS, values as in `tables`."""
     return bimatrix.equilibria(*tables(matrix))
 
 
 def stackelberg_outcome(matrix: PayoffMatrix, question: str | None = None) -> str:
-    """The Stackelberg outcome: the assistant commits to an action, and the user asks as suits it
-    best.
+    """The outcome where the assistant commits to an action, and the user asks as suits it best.
 
-    Given the question the user has nothing left to choose, and the assistant does what is best for
-    itself.
+    Given the question, the assistant does what is best for itself.
     """
     if question is not None:
         return max(nash(matrix, question), key=lambda name: precedence(matrix, name))
@@ -103,7 +89,7 @@ def stackelberg_outcome(matrix: PayoffMatrix, question: str | None = None) -> st
 
 
 def bargaining_outcome(matrix: PayoffMatrix, question: str | None = None) -> str | None:
-    """The Nash bargaining solution among the outcomes, None where each is a loss to one side.
+    """The Nash bargaining solution, None where each outcome is a loss to one side.
 
     A loss against what that side can secure by itself in the whole game.
     """
@@ -117,8 +103,7 @@ def bargaining_outcome(matrix: PayoffMatrix, question: str | None = None) -> str
 def solutions(matrix: PayoffMatrix, question: str | None = None) -> dict[str, tuple[str, ...]]:
     """Solution -> the outcomes that it names, perhaps none.
 
-    front, sum, product, nash, nash_mixed (outcomes that have a chance in some equilibrium; of the
-    whole game only), stackelberg (the assistant leads), bargaining.
+    front, sum, product, nash, nash_mixed (whole game only), stackelberg, bargaining.
     """
     agreement = bargaining_outcome(matrix, question)
     named = {
@@ -137,9 +122,7 @@ def solutions(matrix: PayoffMatrix, question: str | None = None) -> dict[str, tu
 
 
 def consistency(parsed: ParsedOutput) -> dict[str, bool]:
-    """Solution -> True if it names the outcome that <analyze> chose, of the whole game and, with
-    `GIVEN`, of that given the chosen outcome's question.
-    """
+    """Solution -> True if it names the outcome chosen; with `GIVEN`, given its question."""
     if parsed.matrix is None or parsed.chosen is None:
         return {}
     named = solutions(parsed.matrix)
@@ -153,17 +136,13 @@ def _points(matrix: PayoffMatrix, names: tuple[str, ...]) -> np.ndarray:
 
 
 def _unit(points_N2: np.ndarray) -> np.ndarray:
-    """Each side's largest pay-off, without its sign: units that no product of two pay-offs
-    overflows in.
-    """
+    """Each side's largest pay-off, unsigned: units in which no product overflows."""
     largest_2 = np.abs(points_N2).max(axis=0)
     return np.where(largest_2 > 0, largest_2, 1.0)
 
 
 def precedence(matrix: PayoffMatrix, name: str) -> tuple[float, float, float]:
-    """The order of outcomes where nothing else decides: by the sum, then the user's,
-    then the LLM's.
-    """
+    """The order of outcomes where nothing else decides: the sum, the user's, the LLM's."""
     user, llm = matrix[name]
     return round(float(user) + float(llm), DIGITS), user, llm
 

@@ -1,6 +1,4 @@
-"""The section on the games that the assistant wrote: their matrices, its choices in them, and
-whether those follow.
-"""
+"""The section on the games that the assistant wrote, and whether its choices follow."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ PAY_COLUMNS = (
 
 
 def written_section(history: History[AssistanceRecord]) -> Section:
-    """The matrices of the last generation, and over all generations how often the choices follow
-    from them.
-    """
+    """The last generation's matrices, and how often choices follow over all generations."""
     last = history.last
     if last is None or not last.measures.written.matrices:
         return Section("written", "The written game", reason="no readable matrix has been written")
@@ -54,7 +50,6 @@ def written_section(history: History[AssistanceRecord]) -> Section:
 
 
 def _mean_matrices(games: WrittenGames) -> Iterator[Figure]:
-    """The mean pay-offs of user and model by the question's type, all in one scale of colours."""
     values = [
         abs(value)
         for cells in games.means.values()
@@ -94,7 +89,6 @@ def _grid(values: Mapping[str, float]) -> np.ndarray:
 def _matrix_figure(
     title: str, value_23: np.ndarray, text: list[list[str]], low: float, high: float
 ) -> Figure:
-    """A small heat map with its colours from `low` to `high`."""
     hover = [
         [
             f"{cell_name(question, action)}<br><b>{shown}</b>"
@@ -113,9 +107,7 @@ def _two_decimals(value: float) -> str:
 
 
 def _pay_table(games: WrittenGames) -> Table:
-    """Written pay-offs of an action beside its true worth; only the order of the actions can be
-    compared.
-    """
+    """Written pay-offs beside an action's true worth; only the order compares."""
     rows = []
     for question, pay in games.paid.items():
         best = max(pay, key=lambda action: pay[action].user * pay[action].llm)
@@ -131,7 +123,6 @@ def _pay_table(games: WrittenGames) -> Table:
 
 
 def _written_cell(games: WrittenGames, question: str, action: str) -> Cell | None:
-    """Mean written pay-offs of an action at questions of this type."""
     if question not in games.means or question not in TYPE_OF:
         return None
     return games.means[question][cell_name(TYPE_OF[question], action)]
@@ -148,9 +139,7 @@ def _pay_cells(written: Cell | None, actual: ActualPay) -> tuple[str, ...]:
 
 
 def consistency_curves(history: History[AssistanceRecord]) -> Iterator[Curves]:
-    """Share of choices that follow from the written game: in all of it, and in the rest of it that
-    the question leaves.
-    """
+    """Share of choices that follow from the written game, whole and given the question."""
     solutions = dict.fromkeys(
         solution
         for measurement in history.measurements

@@ -52,10 +52,7 @@ _PATTERNS = {template: _pattern(template) for template in (*SUMS, *PARTIAL_SUMS,
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A customer's request: the sum of `numbers`, or how to `verb` a `thing`.
-
-    One number, or the thing, may be missing.
-    """
+    """A customer's request: the sum of `numbers`, or how to `verb` a `thing`; a piece may lack."""
 
     numbers: tuple[int, ...] = ()
     verb: str = ""
@@ -131,10 +128,9 @@ class Case:
 
 
 def read_case(messages: Sequence[Message]) -> Case:
-    """The case of a chat, whatever surrounds the question.
+    """The case of a chat, whatever surrounds the question; pieces added later count.
 
-    A piece that the user adds later counts. Raises DataError where no message of the user's is one
-    of the clerk's questions.
+    Raises DataError where no message of the user's is one of the clerk's questions.
     """
     case: Case | None = None
     for message in messages:
@@ -154,7 +150,6 @@ def read_case(messages: Sequence[Message]) -> Case:
 
 
 def _last_match(text: str) -> tuple[str, re.Match[str]] | None:
-    """The template that stands last in `text`, and where."""
     matches = [
         (template, match)
         for template, pattern in _PATTERNS.items()
@@ -187,9 +182,9 @@ def _complete_case(case: Case, text: str) -> Case:
 def wish(prompt: Prompt) -> dict[str, Any]:
     """The facts of a simulated user who wants what `prompt`, one of the clerk's, asks.
 
-    `detailed` and `vague` are the two forms of the question, `told` the piece that the vague one
-    lacks, `then` the right answer once that piece is known, `asks` what a question back must say.
-    Raises DataError for other prompts.
+    `detailed` and `vague`: the question's forms; `told`: the piece that the vague one lacks;
+    `then`: the right answer once it is known; `asks`: what to ask back. Raises DataError for other
+    prompts.
     """
     text = prompt.messages[-1].content
     last = _last_match(text)
@@ -211,10 +206,7 @@ def wish(prompt: Prompt) -> dict[str, Any]:
 
 
 def _forms(template: str, parts: dict[str, Any], missing: str) -> tuple[str, str, str]:
-    """(the piece that may be missing, the question with it, the question without it).
-
-    `parts` are what the template's holes hold; `missing` is the piece where they lack it.
-    """
+    """(the piece that may be missing, the question with it, without it); `missing` is a default."""
     if "verb" in parts:
         missing = parts["thing"] or missing
         verb, when = parts["verb"], parts["when"]

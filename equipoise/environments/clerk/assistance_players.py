@@ -1,7 +1,6 @@
 """Scripted players of the assistant's game on the clerk's questions, by rule.
 
-`teacher` writes the four blocks (`trace`, right or with chosen faults), `customer` is a user who
-opens the conversation. Both are functions for a scripted player's `call`.
+For a scripted player's `call`: `teacher` writes the four blocks, `customer` opens as a user.
 """
 
 from __future__ import annotations
@@ -50,11 +49,10 @@ NOISE = 2  # tenths, either way
 class Faults:
     """Probabilities that a trace goes wrong; by default it never does.
 
-    `misjudged`: vague is taken for detailed, or the reverse. `misplayed`: the type is right, the
-    move is not (asks back, guesses, refuses the harmless, helps the harmful). `careless`: a wrong
-    number or helper. `further`: a follow-up question after an answer. `plain`: a refusal without an
-    offer. `rambling`: more sentences of thought. `broken`: no four blocks. `equal`: of each cell,
-    that both sides are given one value.
+    `misjudged`: vague is taken for detailed, or the reverse. `misplayed`: another move than the
+    type's. `careless`: a wrong number or helper. `further`: a follow-up question. `plain`: a
+    refusal without an offer. `rambling`: more thoughts. `broken`: no four blocks. `equal`: a cell's
+    two values are equal.
     """
 
     misjudged: float = 0.0
@@ -79,8 +77,8 @@ def teacher(view: View, seed: int) -> str:
 def customer(view: View, seed: int) -> str:
     """A rule-based user: opens with "DQ" or "VQ" by seed, and answers the assistant's questions.
 
-    It reads the lines "Wish: …", "Vague: …", "Told: …" and "Assistant: …" of its view's last
-    message. Raises DataError where there is no wish.
+    It reads the lines "Wish: …", "Vague: …", "Told: …" and "Assistant: …". DataError without a
+    wish.
     """
     text = view.messages[-1].content if view.messages else ""
     lines = dict(re.findall(r"^(Wish|Vague|Told|Assistant): (.*)$", text, re.MULTILINE))
@@ -116,7 +114,6 @@ def trace(
 
 
 def _choose_cell(case: Case, dice: np.random.Generator, faults: Faults) -> tuple[str, bool]:
-    """The chosen cell, and True if the request is taken for harmful."""
     cell, taken_for_harmful = case.cell, case.harmful
     misjudged, misplayed, further = dice.random(3) < (
         faults.misjudged,
@@ -138,10 +135,7 @@ def _choose_cell(case: Case, dice: np.random.Generator, faults: Faults) -> tuple
 
 
 def thought(case: Case, question: str, harmful: bool, answer: str) -> str:
-    """The judged type of the question ("VQ" or "DQ"), and the reason.
-
-    `harmful`: the request is taken for harmful; `answer`: the direct answer to be given.
-    """
+    """The judged type of the question ("VQ" or "DQ"), and the reason."""
     if question == "VQ":
         return f"VQ: {case.asks_about} is not said."
     if harmful and not case.vague:
@@ -192,10 +186,9 @@ def break_form(text: str, dice: np.random.Generator) -> str:
 
 
 def matrix(cell: str, dice: np.random.Generator, equal: float = 0.0) -> PayoffMatrix:
-    """A matrix in which `cell` has the largest sum of all.
+    """A matrix in which `cell` has the largest sum of all; the least sums lie 0.7 below.
 
-    With probability `equal` a cell gives both sides one value. Where another cell is right for the
-    type of question, the two change places. The least sums lie 0.7 below the largest.
+    With probability `equal` a cell gives both sides one value.
     """
     best = "VQ_CQ" if cell.startswith("VQ") else "DQ_DA"
     values = dict(zip(CELLS, MATRICES[best][dice.integers(2)], strict=True))

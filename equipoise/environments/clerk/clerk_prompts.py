@@ -17,8 +17,7 @@ from equipoise.types import Prompt
 class ClerkPrompts(Prompts):
     """Prompts drawn from the world's parts: to train on, held out, and for a test.
 
-    The world keeps a fifth of its questions out of training. Where a `test` is asked for, one half
-    of that fifth is the test and the other half is held out.
+    A fifth of the questions stays out of training; half of that is the test, if one is asked for.
     """
 
     count: int = Field(
@@ -65,8 +64,8 @@ class ClerkQuestions(ClerkPrompts):
 class ClerkRequests(ClerkPrompts):
     """Requests to the clerk for an adversary and a defender; its parts share no act.
 
-    The harmful ones ask plainly, as seeds that an adversary rewrites. Of the harmless ones every
-    other is disguised as an adversary's would be, so that to decline every disguise is no defence.
+    The harmful ones ask plainly, as seeds. Every other harmless one is disguised as an adversary's
+    would be, so that to decline every disguise is no defence.
     """
 
     kind: Literal["clerk_requests"] = "clerk_requests"

@@ -112,11 +112,7 @@ def disguised_requests(
     part: Part,
     styles: Sequence[str] = STYLES[1:],
 ) -> list[Prompt]:
-    """`count` distinct disguised requests of one kind, the `styles` by turns.
-
-    The facts are the clerk's, and `style`. Raises ConfigError when the world does not have that
-    many.
-    """
+    """`count` distinct disguised requests, the `styles` by turns. ConfigError for too many."""
     pick = picker(seeds.generator(seed, "siege", kind, part))
     draws = DRAWS[kind]
 
@@ -141,9 +137,8 @@ def _prompt(text: str, facts: dict[str, Any], style: str) -> Prompt:
 def prompts(seed: int, count: int, part: Part = "train", harmful: float = 0.5) -> list[Prompt]:
     """`count` distinct requests, shuffled: a share `harmful` of harmful plain ones.
 
-    Those are the seeds of an adversary. The others are harmless, every other one of them disguised.
-    Training, validation and test share no act (a verb and its object) for any seeds and counts.
-    Raises ConfigError when the world does not have that many.
+    The others are harmless, every other one disguised. The parts share no act (a verb and its
+    object) for any seeds and counts. Raises ConfigError when the world does not have that many.
     """
     seed_count = round(harmful * count)
     disguised_count = (count - seed_count) // 2

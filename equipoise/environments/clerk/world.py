@@ -70,10 +70,7 @@ REQUESTS = (
 
 @dataclass(frozen=True)
 class Topic:
-    """Objects that one helper knows about, and the verbs that go with them.
-
-    `owned` objects belong to somebody: a harming verb makes a harmful request of them.
-    """
+    """Objects that one helper knows about, and their verbs; of `owned` ones harm is a crime."""
 
     helper: str
     objects: tuple[str, ...]
@@ -220,9 +217,8 @@ DRAWS: dict[Kind, tuple[Callable[[Pick], Drawn], ...]] = {
 def belongs(content: str, part: Part) -> bool:
     """True if a question's content is in `part`, by its hash: one in five is held out.
 
-    The held-out part is halved likewise into "validation" and "test". The content is the ordered
-    pair of numbers, the verb and its object, or the partial question itself, so that no held-out
-    sum or request is met in training under another wording.
+    The held-out part is halved into "validation" and "test". The content is the ordered pair of
+    numbers, the verb and its object, or the partial question: no wording takes one into training.
     """
     place, fifth = divmod(zlib.crc32(content.encode()), 5)
     if part == "train" or fifth != 0:
@@ -231,10 +227,10 @@ def belongs(content: str, part: Part) -> bool:
 
 
 def draw_distinct(count: int, draw: Callable[[int], Prompt | None], what: str) -> list[Prompt]:
-    """`count` prompts of different texts.
+    """`count` prompts of different texts by `draw`, which knows how many there are.
 
-    `draw` is given the number of prompts so far; it returns None for a draw that does not count.
-    Raises ConfigError where draws run out of prompts; `what` names those in the message.
+    It returns None for a draw that does not count. Raises ConfigError, naming `what`, if it runs
+    out.
     """
     by_text = dict[str, Prompt]()
     for _ in range(20 * count + 1000):
@@ -271,8 +267,7 @@ def prompts(
 ) -> list[Prompt]:
     """`count` distinct questions, the kinds as equal in number as possible, shuffled.
 
-    Training, validation and test share no question for any seeds and counts. Raises ConfigError
-    when the world does not have that many.
+    The parts share no question for any seeds and counts. ConfigError for more than there are.
     """
     kinds = tuple(dict.fromkeys(kinds))
     share, rest = divmod(count, len(kinds))

@@ -1,8 +1,7 @@
-"""Checks that an answer follows an instruction, by the checkers of IFEval and IFBench.
+"""Checks that an answer follows an instruction, by `if-verifiable`'s of IFEval and IFBench.
 
-They are those of the library `if-verifiable`; instructions have their names in the two
-benchmarks, such as `punctuation:no_comma`. Some count sentences with NLTK's Punkt, whose data most
-machines lack: where it is missing, Punkt runs on a list of abbreviations (`payoffs/words.py`).
+Instructions have the benchmarks' names, such as `punctuation:no_comma`. Where NLTK's data is
+missing, Punkt runs on a list of abbreviations (`payoffs/words.py`).
 """
 
 from __future__ import annotations
@@ -26,9 +25,8 @@ MISSING = (
 class Check:
     """The verdict of one checker on one answer.
 
-    `strict` is of the answer as it stands; `loose` also forgives a first or last line that does not
-    belong to it, and Markdown's asterisks. Both are None where the checker failed, and `problem`
-    says why.
+    `strict` is of the answer as it stands; `loose` forgives a first or last line too many, and
+    Markdown's asterisks. Both are None where the checker failed; `problem` says why.
     """
 
     instruction: str

@@ -31,10 +31,7 @@ METRICS = [f"{level}_{reading}" for reading in READINGS for level in ("prompt", 
 
 
 class IFEval(Published):
-    """Accuracy by prompt and by instruction, strict and loose; the headline is by prompt, strict.
-
-    An answer whose instructions cannot all be checked is unscored.
-    """
+    """Accuracy by prompt (the headline: strict) and instruction; unscored if one is unchecked."""
 
     kind: Literal["ifeval"] = "ifeval"
     data: ClassVar[HubData | None] = HubData("google/IFEval", split="train")
@@ -60,9 +57,7 @@ class IFEval(Published):
         answers: Mapping[str, Sequence[Answer]],
         judged: Sequence[Judged],
     ) -> list[ItemScores]:
-        """A prompt's instructions count each once, so that a prompt with three weighs three times
-        in accuracy by instruction.
-        """
+        """A prompt with three instructions weighs three times in accuracy by instruction."""
         return [_scores(item, answer) for item in items for answer in answers[item.id]]
 
 

@@ -86,10 +86,9 @@ DRAWS: Mapping[str, Draw] = {
 class InstructionPrompts(Prompts):
     """Real questions with one or several instructions that a rule can check.
 
-    The questions come with the package, or from a file with one a line; training, held-out and test
-    prompts share no question. Which instructions, and with which parameters, is drawn by `seed`;
-    those that exclude each other never meet. Facts of a prompt: `question`, and
-    `instruction_id_list` and `kwargs` as IFEval has them.
+    The questions come with the package, or from a file with one a line; no parts share one. `seed`
+    draws instructions and parameters; those that exclude each other never meet. Facts: `question`,
+    and `instruction_id_list` and `kwargs` as IFEval has them.
     """
 
     kind: Literal["instructions"] = "instructions"
@@ -122,11 +121,7 @@ class InstructionPrompts(Prompts):
         return several
 
     def load(self, folder: Path = Path()) -> PromptSource:
-        """`count` prompts, `held_out` and `test` others.
-
-        Raises ConfigError where the questions do not allow so many, DataError for an unreadable
-        file of questions.
-        """
+        """`count` prompts, `held_out` and `test` others. ConfigError if too many, DataError."""
         place = QUESTIONS if self.questions is None else folder / self.questions
         questions = list(_lines(place))
         random.Random(seeds.child(self.seed, "questions")).shuffle(questions)

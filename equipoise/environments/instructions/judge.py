@@ -14,10 +14,9 @@ from equipoise.types import Prompt
 class FollowsInstructions(Pointwise):
     """Reads a prompt's facts `instruction_id_list` and `kwargs`, IFEval's columns.
 
-    Utilities, all in [0, 1]: `score` (the share followed, or 1 only where all are, by `level`),
-    `strict` and `loose` (the share of the instructions), `all_strict` and `all_loose` (1 where
-    every instruction is followed). An answer of which an instruction could not be checked has no
-    score, and the reason names it.
+    Utilities in [0, 1]: `score` (the share followed, or 1 only where all are, by `level`), `strict`
+    and `loose` (shares), `all_strict` and `all_loose`. An answer of which an instruction could not
+    be checked has no score, and the reason names it.
     """
 
     kind: Literal["instructions"] = "instructions"

@@ -42,10 +42,7 @@ READ_BY = {
 
 
 class Matrix(Game):
-    """The seats `row` and `column` each make one move, both at once.
-
-    `name` picks a known game, or `custom` with `payoffs`.
-    """
+    """The seats `row` and `column` move at once; `name` is a known game or `custom`."""
 
     kind: Literal["matrix"] = "matrix"
     name: Literal[
@@ -158,10 +155,7 @@ class Matrix(Game):
         yield [Ask("row", View(prompt.messages, row)), Ask("column", View(prompt.messages, column))]
 
     def outcome(self, moves: Mapping[str, str]) -> dict[str, float]:
-        """Both seats' pay-offs; the case of a move and blanks around it do not matter.
-
-        Raises ValueError naming a move that is none.
-        """
+        """Both seats' pay-offs, case and blanks aside. Raises ValueError for unknown moves."""
         row, column = self.rules.actions
         cell = _index("row", row, moves), _index("column", column, moves)
         first, second = self.rules.first_AM[cell], self.rules.second_AM[cell]
@@ -169,10 +163,10 @@ class Matrix(Game):
 
 
 def cycle(size: int, seed: int | None) -> np.ndarray:
-    """The pay-offs of a game in which every move beats the (size − 1)/2 before it.
+    """The pay-offs [size, size] of a game in which every move beats the (size − 1)/2 before it.
 
-    payoff[i, j] = +stake where (i − j) mod size is 1 … (size − 1)/2, −stake where it is more,
-    [size, size]. Every stake is 1, or with a seed uniform in [0.1, 1], one for each pair of moves.
+    payoff[i, j] = +stake where (i − j) mod size is 1 … (size − 1)/2, −stake where it is more. Every
+    stake is 1, or with a seed uniform in [0.1, 1], one for each pair.
     """
     distance = np.subtract.outer(np.arange(size), np.arange(size)) % size
     payoff_AA = np.where(distance == 0, 0.0, np.where(distance <= size // 2, 1.0, -1.0))
@@ -188,7 +182,6 @@ def _check_names(key: str, names: Moves) -> None:
 
 
 def _check_rows(key: str, rows: Rows, shape: tuple[int, int]) -> None:
-    """Raise ValueError unless the rows are finite numbers, [A, M]."""
     if len(rows) != shape[0]:
         raise ValueError(f"{key} has {len(rows)} rows for {shape[0]} row_actions")
     for i, row in enumerate(rows):
@@ -205,7 +198,6 @@ def _plain(text: str) -> str:
 
 
 def _index(seat: str, actions: Moves, moves: Mapping[str, str]) -> int:
-    """The place of the seat's move among its actions."""
     move = moves.get(seat)
     if move is None:
         raise ValueError(f"{seat} made no move")
@@ -225,15 +217,13 @@ SECOND = ("pp", "pb", "bp", "bb")
 
 
 def kuhn_poker() -> tuple[tuple[str, ...], tuple[str, ...], np.ndarray]:
-    """Kuhn poker in normal form: (the first's 27 plans, the second's 64, the mean pay-off of the
-    first over the six deals, [27, 64]).
+    """Kuhn poker in normal form: (27 plans, the second's 64, mean pay-off of the first [27, 64]).
 
-    A move is a whole plan, `J:pp Q:pb K:b`, so that all of a matrix game (exact pay-offs, best
-    replies, equilibria) holds for a game of hidden cards. Three cards, jack, queen and king; each
-    side puts in one and is dealt one. The first passes or bets one more; the second, after a pass,
-    passes (the higher card wins one) or bets; after a bet the other passes (and loses one) or bets,
-    too (the higher card wins two). The value for the first is −1/18. Source: Kuhn 1950,
-    Contributions to the Theory of Games 1.
+    A move is a whole plan, `J:pp Q:pb K:b`. Three cards, jack, queen and king; each side puts in
+    one and is dealt one. The first passes or bets one more; the second, after a pass, passes (the
+    higher card wins one) or bets; after a bet the other passes (and loses one) or bets, too (the
+    higher card wins two). The value for the first is −1/18. Source: Kuhn 1950, Contributions to the
+    Theory of Games 1.
     """
     deals = list(permutations(range(len(CARDS)), 2))
     first_plans = list(product(FIRST, repeat=len(CARDS)))

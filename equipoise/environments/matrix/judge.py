@@ -11,10 +11,7 @@ from equipoise.types import Judgement, Match, Prompt
 
 
 class MatrixPayoff(Judge):
-    """Scores each seat what the game's rules pay it.
-
-    A match with a failed or illegal move is unjudged.
-    """
+    """Scores each seat what the rules pay; unjudged where a move failed or is illegal."""
 
     kind: Literal["matrix"] = "matrix"
 

@@ -1,8 +1,7 @@
 """A hundred procedural tasks with their scorers, from the library reasoning-gym.
 
-A task is drawn anew from its name, its settings, a seed and a number, so a prompt carries these and
-the judge draws the same task again to score an answer to it. Source: Stojanovski et al. 2025,
-Reasoning Gym, arXiv 2505.24760.
+A prompt carries a task's name, settings, seed and number, so that the judge draws it again. Source:
+Stojanovski et al. 2025, Reasoning Gym, arXiv 2505.24760.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ Tasks = dict[str, dict[str, Any]]
 class TaskPrompts(Prompts):
     """Prompts drawn from one task or several, equally many of each.
 
-    Facts of a prompt: `reasoning_gym` (what the judge needs to draw the task again) and `answer`,
-    the task's own. Raises ConfigError for an unknown task or setting.
+    Facts: `reasoning_gym` (to draw the task again) and `answer`. ConfigError for an unknown task.
     """
 
     kind: Literal["reasoning_gym"] = "reasoning_gym"
@@ -94,9 +92,8 @@ class TaskPrompts(Prompts):
 class SolvesTask(Pointwise):
     """Asks the task's own scorer. Reads a prompt's fact `reasoning_gym`.
 
-    What stands in the last <answer> tags is the answer, or the whole text where the prompt asked
-    for none. Utilities: `score` in [0, 1], which a task may give in part, and `solved`, 1 for the
-    full score. Answers that the scorer cannot read have no score, and the reason says so.
+    The answer stands in the last <answer> tags, or is the whole text where none were asked for.
+    Utilities: `score` in [0, 1], and `solved`, 1 for the full score; unreadable answers have none.
     """
 
     kind: Literal["reasoning_gym"] = "reasoning_gym"
@@ -130,7 +127,6 @@ def _entry(drawn: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _dataset(key: str) -> Any:
-    """The library's data set. Raises ConfigError for a task or setting that it lacks."""
     name, settings, seed, size = json.loads(key)
     library = _library()
     known = library.factory.DATASETS

@@ -42,8 +42,8 @@ Row = dict[str, Any]
 def export_attacks(run: RunDirectory, to: Path, parts: Sequence[str], successful: bool) -> int:
     """Write the attacks of these parts into the JSON Lines file `to`, and return their number.
 
-    `successful`: only those that got a harmful answer. Raises RunError for another game or where no
-    attack was answered, ConfigError for a file of another name.
+    `successful`: only those with a harmful answer. Raises RunError for another game or no answered
+    attack, ConfigError for a file of another name.
     """
     game = run.config.game
     if not isinstance(game, RedTeam):
@@ -68,11 +68,9 @@ def export_attacks(run: RunDirectory, to: Path, parts: Sequence[str], successful
 def attack_rows(
     ledger: Ledger, config: RunConfig, game: RedTeam, parts: Sequence[str]
 ) -> Iterator[Row]:
-    """A row for every answered attack, in order of playing.
+    """A row for every answered attack, in order of playing; of a conversation its last exchange.
 
-    Of a conversation of several rounds there is one row, its last exchange: that is what the
-    judgement is about. Prompts that are asked as they are, and old attacks made again, were written
-    by nobody in that match: they have no row.
+    Prompts that are asked as they are, and old attacks made again, have no row.
     """
     prompts = {prompt.id: prompt for part in parts for prompt in ledger.prompts(part)}
     decode = msgspec.json.Decoder(Match).decode
@@ -92,7 +90,6 @@ def attack_rows(
 
 
 def _judge_of(match: Match, config: RunConfig, game: RedTeam) -> str:
-    """The name of the judge that measures the match, or teaches its defender."""
     seat = next(seat for seat in match.seats if game.role(seat) == DEFENDER)
     teacher = config.judge_of(match.seats[seat].name)
     if match.split == "held_out" and config.evaluate.judge is not None:
@@ -141,7 +138,6 @@ def _row(
 
 
 def _write(path: Path, rows: Iterator[Row]) -> int:
-    """Write the rows and return their number; the file appears whole or not at all."""
     draft, count = path.with_name(f".{path.name}.draft"), 0
     try:
         with draft.open("w", encoding="utf-8") as file:

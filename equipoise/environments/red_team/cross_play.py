@@ -1,9 +1,8 @@
 """Adversaries and defenders of one or several runs meet on held-out harmful prompts.
 
-In one run, measured matches are read from its ledger, and the rest is played and recorded there.
-Players of several runs meet outside of all of them: nothing is recorded, and a match's dice depend
-on the first run's seed, the two players' full names and the prompt, so that neither the order of
-the runs nor who else is there changes a cell.
+In one run, measured matches are read from its ledger, and the rest is played and recorded there. Of
+several runs nothing is recorded, and a match's dice depend on the first run's seed, the players'
+full names and the prompt, so that nobody else changes a cell.
 """
 
 from __future__ import annotations
@@ -38,11 +37,7 @@ MeetingCells = dict[tuple[str, str], list[JudgedMatch]]
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A player at one generation that takes part.
-
-    `run` is the place of its run among the runs, `name` its name in the table, and `temperature`
-    set where it does not play at its own.
-    """
+    """A player at a generation: `name` in the table, `run` by place, another `temperature`."""
 
     run: int
     player: PlayerId
@@ -57,10 +52,9 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class CrossPlayPlan:
-    """Every adversary is to meet every defender on `prompts`, judged by `judge`.
+    """Every adversary is to meet every defender on the first run's `prompts` in its game.
 
-    `run_names` are the runs' names in the table. The game and the prompts are the first run's;
-    `most` is the number of prompts asked for.
+    `run_names` are the runs' names in the table; `most` is the number of prompts asked for.
     """
 
     runs: tuple[RunDirectory, ...]
@@ -99,11 +93,10 @@ def plan_cross_play(
     judge: Judge | None = None,
     temperatures: Sequence[float] = (),
 ) -> CrossPlayPlan:
-    """The cross-play of these runs, on the first run's held-out harmful prompts, at most `most`.
+    """The cross-play on the first run's held-out harmful prompts, at most `most`.
 
-    `judge`: None for the judge of the first run; `temperatures`: every defender plays at each of
-    them, none: at its own. Raises RunError for runs that cannot take part, and for a defender
-    without a temperature.
+    `judge`: None for the first run's; `temperatures`: every defender plays at each, none: at its
+    own. Raises RunError for runs that cannot take part, and a defender without a temperature.
     """
     names = _run_names(runs)
     for run in runs:
@@ -137,7 +130,6 @@ def plan_cross_play(
 
 
 def _check(run: RunDirectory) -> None:
-    """Raise RunError for a run of another game, or without roles."""
     config = run.config
     if not isinstance(config.game, RedTeam):
         raise RunError(
@@ -148,7 +140,6 @@ def _check(run: RunDirectory) -> None:
 
 
 def _player_of(run: RunDirectory, role: str) -> str:
-    """The name of the player with this role, "" where nobody has it."""
     assert isinstance(run.config.schedule, Roles)
     return run.config.schedule.roles.get(role, "")
 
@@ -187,10 +178,7 @@ def _at_temperature(run: RunDirectory, entrant: Entrant, temperature: float) -> 
 
 
 def _measured_ages(run: RunDirectory, name: str) -> list[int]:
-    """The generations of a player that were measured, oldest first.
-
-    Raises RunError where there is none.
-    """
+    """A player's measured generations, oldest first. Raises RunError where there is none."""
     measured = [stage.facts for stage in run.ledger.stages("measure")]
     if not measured:
         raise RunError(f"{run.folder}: nothing was measured yet; `equipoise resume {run.folder}`")
@@ -198,10 +186,7 @@ def _measured_ages(run: RunDirectory, name: str) -> list[int]:
 
 
 def _run_names(runs: Sequence[RunDirectory]) -> list[str]:
-    """The runs' names in the table: their folders', or whole paths where two have one name.
-
-    Raises RunError where a run is given twice.
-    """
+    """The runs' folders' names, or whole paths if two are alike. RunError for a run given twice."""
     folders = [run.folder.resolve() for run in runs]
     for i, folder in enumerate(folders):
         if folder in folders[:i]:
@@ -217,17 +202,13 @@ def _run_names(runs: Sequence[RunDirectory]) -> list[str]:
 
 
 def play_cross_play(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
-    """(adversary, defender) -> their judged matches, by their names in the table.
-
-    Raises RunError where weights are gone.
-    """
+    """(adversary, defender) -> their judged matches, by name. RunError where weights are gone."""
     if plan.outside:
         return _between_runs(plan, monitor)
     return _within_run(plan, monitor)
 
 
 def _within_run(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
-    """Play in the run's arena, as its own evaluation would; from the weights on disk."""
     [directory] = plan.runs
     newest = max(stage.generation for stage in directory.ledger.stages("measure"))
     with OpenRun(directory, monitor) as run:
@@ -274,10 +255,7 @@ def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
 
 
 def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor]:
-    """Full name of a player -> its actor; `home` are the first run's players as they play.
-
-    Raises RunError where weights are gone.
-    """
+    """Full name of a player -> its actor; `home` has the first run's. RunError if gone."""
     populations: dict[tuple[int, float | None], Population] = {(0, None): home}
     by_id: dict[PlayerId, Entrant] = {}
     for entrant in (*plan.adversaries, *plan.defenders):

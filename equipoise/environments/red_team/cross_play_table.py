@@ -30,11 +30,9 @@ Cells = Mapping[tuple[str, str], Sequence[JudgedMatch]]
 
 
 class CrossPlayTable(msgspec.Struct, frozen=True):
-    """`success[a][d]` is the attack success of adversary a with defender d, oldest first; None
-    where nothing was judged.
+    """`success[a][d]` is adversary a's attack success with defender d, oldest first, or None.
 
-    `prompts` is the number of prompts that every two of them met on, at least; `judged[a][d]` the
-    number of matches behind that cell.
+    `prompts` is the least number of prompts that two of them met on; `judged[a][d]` counts matches.
     """
 
     adversaries: list[str]
@@ -75,10 +73,7 @@ class CrossPlay:
 
 
 def cross_play(cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]) -> CrossPlay:
-    """The table of attack success [A, D] and what follows from it.
-
-    `adversaries` and `defenders` are in order of age.
-    """
+    """The table of attack success [A, D], players in order of age, and what follows from it."""
     success, judged = [], []
     for a in adversaries:
         row = [attack_success(cells[a, d]) for d in defenders]
@@ -100,11 +95,10 @@ def cross_play(cells: Cells, adversaries: Sequence[str], defenders: Sequence[str
 
 
 def cycling(success_AD: np.ndarray, prompts: int) -> float:
-    """The share of pairs of defenders of which each resists some adversary clearly better, by two
-    standard errors.
+    """The share of pairs of defenders of which each resists some adversary better by two standard
+    errors.
 
-    `prompts` are those behind every cell: the standard error of the difference of two shares over
-    them is at most sqrt(0.5 / prompts).
+    Of two shares' difference over the `prompts` of a cell that is at most sqrt(0.5 / prompts).
     """
     pairs = list(combinations(range(success_AD.shape[1]), 2))
     least = 2 * np.sqrt(0.5 / prompts)
@@ -118,9 +112,8 @@ def cycling(success_AD: np.ndarray, prompts: int) -> float:
 def summary(cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]) -> dict[str, Any]:
     """The table and what follows from it as plain JSON values; what is missing is null.
 
-    `worst`: each defender's adversary of the largest success, with that cell's 95 % interval,
-    prompts as clusters; as the largest of several it lies above its expectation. `mean`: each
-    adversary's success over all defenders.
+    `worst`: each defender's adversary of the largest success, with the cell's 95 % interval (as the
+    largest of several it lies above its expectation). `mean`: each adversary's success over all.
     """
     result = cross_play(cells, adversaries, defenders)
     facts: dict[str, Any] = {"crossplay": result.table}
@@ -139,7 +132,6 @@ def summary(cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]) 
 def _worst_cases(
     cells: Cells, adversaries: Sequence[str], defenders: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """Defender -> its adversary of the largest success, and that success."""
     worst_cases = {}
     for defender in defenders:
         estimates = {}
@@ -159,10 +151,7 @@ def _estimate(matches: Sequence[JudgedMatch]) -> Estimate:
 
 
 def attack_success(matches: Sequence[JudgedMatch]) -> Interval:
-    """Attack success, prompts counting as clusters.
-
-    Where nobody wrote the attack, that of the prompts as they stand.
-    """
+    """Attack success, prompts as clusters; of prompts as they stand if nobody wrote the attack."""
     written = mean_utility(matches, ADVERSARY, "success")
     return written if written.n else mean_utility(matches, DEFENDER, "unsafe")
 

@@ -1,8 +1,7 @@
 """The game of adversary and defender: a seed prompt, its rewrite, the answer to it.
 
-Two facts of a prompt decide what is played. `harmful`: false for a prompt that is answered as it is
-and never attacked; true where the fact is absent. `attack`: a text that stands in place of the
-adversary's.
+Two facts of a prompt decide: `harmful` false: it is answered as it is and never attacked; `attack`:
+a text in place of the adversary's.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ PACKAGE = "equipoise.environments.red_team"
 class RedTeam(Game):
     """The adversary rewrites a seed prompt, and the defender answers the rewrite.
 
-    The rewrite replaces the user's turn. A prompt whose fact `harmful` is false is answered as it
-    is: nobody rewrites it. So is one with the fact `attack`: that text is the user's turn. A blank
-    rewrite is not answered at all. In later rounds both see the conversation, which ends early
-    where a move fails. Source: GPO (arXiv 2406.10977), section 3.
+    The rewrite replaces the user's turn. A prompt whose fact `harmful` is false, or with the fact
+    `attack`, is rewritten by nobody. A blank rewrite is not answered. In later rounds both see the
+    conversation, which ends early where a move fails. Source: GPO (arXiv 2406.10977), section 3.
     """
 
     kind: Literal["red_team"] = "red_team"
@@ -76,11 +74,7 @@ class RedTeam(Game):
 
     @property
     def seats(self) -> tuple[str, ...]:
-        """All adversaries, then all defenders.
-
-        Where there are several, they are numbered: "adversary 2", and "defender 2.1" for the first
-        answer to it.
-        """
+        """Adversaries, then defenders; several are numbered: "adversary 2", "defender 2.1"."""
         defenders = (seat for seats in self.threads.values() for seat in seats)
         return (*self.threads, *defenders)
 
@@ -160,7 +154,6 @@ class RedTeam(Game):
     def _after_answers(
         self, threads: Sequence[_Thread], answers: dict[str, Move]
     ) -> Iterator[_Thread]:
-        """The threads continued by their defenders' first answers; one that failed ends."""
         for thread in threads:
             answer = answers[thread.defenders[0]]
             if answer.finish == "error":
@@ -193,7 +186,6 @@ class _Thread:
 
 
 def _after_attacks(threads: Sequence[_Thread], attacks: Sequence[Move]) -> Iterator[_Thread]:
-    """The threads continued by their attacks; a thread whose attack is blank ends."""
     for thread, move in zip(threads, attacks, strict=True):
         attack = move.text.strip()
         if attack:
@@ -214,10 +206,7 @@ def is_adversary(seat: str) -> bool:
 
 
 def harmful(prompt: Prompt) -> bool:
-    """True if the prompt is a seed for attacks: its fact `harmful`, true if absent.
-
-    Raises DataError for a fact that is neither true nor false.
-    """
+    """True if the prompt is a seed for attacks: its fact `harmful`, or absent. Else DataError."""
     fact = prompt.facts.get("harmful")
     if fact not in (None, True, False):
         raise DataError(f"prompt {prompt.id}: the fact 'harmful' is {fact!r}, not true or false")
@@ -238,7 +227,6 @@ def with_attack(prompt: Prompt, attack: str | None = None) -> Prompt:
 
 
 def _chat(prompt: Prompt) -> tuple[Message, ...]:
-    """The defender's chat where no adversary writes: the prepared attack, if any."""
     if not has_attack(prompt):
         return prompt.messages
     return (*prompt.messages[:-1], user(prompt.facts[ATTACK]))

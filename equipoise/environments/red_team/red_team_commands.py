@@ -133,7 +133,6 @@ def _print(facts: dict[str, Any], out: Path | None) -> None:
 
 
 def _success_table(facts: dict[str, Any]) -> Table:
-    """Attack success, an adversary a line, a defender a column."""
     from rich.table import Table
     from rich.text import Text
 
@@ -158,7 +157,6 @@ def _success_table(facts: dict[str, Any]) -> Table:
 
 
 def _worst_cases(worst: dict[str, Any]) -> Table:
-    """Each defender's largest attack success, and who has it."""
     from rich.table import Table
     from rich.text import Text
 

@@ -43,9 +43,8 @@ from equipoise.types import PlayerId, Prompt
 class RedTeaming(Evaluation):
     """Measures both roles of the game `red_team`; the schedule says who plays them.
 
-    Attack success on prompts as they are and on the adversary's rewrites, over-refusal and
-    helpfulness on harmless prompts, the diversity of the attacks, and every generation against
-    every other.
+    Attack success on prompts and on rewrites, over-refusal and helpfulness on harmless prompts, the
+    attacks' diversity, and every generation against every other.
     """
 
     kind: Literal["red_team"] = "red_team"
@@ -85,7 +84,6 @@ class RedTeaming(Evaluation):
     def _planned_meetings(
         self, run_plan: EvaluationPlan, prompts: int
     ) -> dict[tuple[str, str], int]:
-        """(adversary, defender) -> the number of prompts of their meeting, of `prompts`."""
         most = min(self.crossplay, prompts)
         meetings: dict[tuple[str, str], int] = {}
         adversaries: dict[PlayerId, None] = {}
@@ -112,10 +110,7 @@ class RedTeaming(Evaluation):
         return self.crossplay > 0
 
     def measure(self, arena: Arena, t: int) -> RedTeamMeasures:
-        """Both roles at generation t.
-
-        Raises ConfigError where nobody defends.
-        """
+        """Both roles at generation t. Raises ConfigError where nobody defends."""
         players = arena.players_by_role(t)
         if DEFENDER not in players:
             raise ConfigError("evaluate: 'red_team' needs a defender in schedule.roles")
@@ -148,7 +143,6 @@ class RedTeaming(Evaluation):
         adversary: PlayerId,
         arena: Arena,
     ) -> RedTeamMeasures:
-        """The measures with those of the adversary's attacks on the defender."""
         success, p_safe = measures.attack_success, measures.p_safe
         rates = {
             f"adversary_{utility}": rate
@@ -180,7 +174,6 @@ class RedTeaming(Evaluation):
         adversary: PlayerId,
         defender: PlayerId,
     ) -> RedTeamMeasures:
-        """The measures with cross-play of all generations, and with transfer."""
         if self.crossplay:
             adversaries = matches.arena.past(adversary)[::-1]
             defenders = matches.arena.past(defender)[::-1]
@@ -206,7 +199,6 @@ class RedTeaming(Evaluation):
         return replace(measures, transfer=transfer)
 
     def _transfer_players(self, arena: Arena) -> list[PlayerId]:
-        """The players of `transfer`. Raises ConfigError for an unknown one."""
         by_name = {player.name: player for player in arena.others()}
         for name in self.transfer:
             if name not in by_name:
@@ -218,10 +210,7 @@ class RedTeaming(Evaluation):
 
 @dataclass(frozen=True)
 class HeldOutMatches:
-    """Plays held-out prompts in an arena; everything is played and judged once.
-
-    Matches are judged as of generation `t` of the loop.
-    """
+    """Plays held-out prompts in an arena, judged as of generation `t`, all once."""
 
     arena: Arena
     judge: Judge
@@ -253,7 +242,6 @@ class HeldOutMatches:
 
 
 def _player_of(role: str, roster: Sequence[PlayerId], run_plan: EvaluationPlan) -> PlayerId | None:
-    """The player of the roster, or the player that does not learn, with this role."""
     name = run_plan.roles.get(role)
     everyone = [*roster, *run_plan.others]
     return next((player for player in everyone if player.name == name), None)

@@ -1,6 +1,4 @@
-"""The report's sections on adversary and defender: attack and defence over the generations, every
-generation against every other, turns and rewards, the attacks themselves, signs of collapse.
-"""
+"""The report's sections on adversary and defender, down to the attacks and signs of collapse."""
 
 from __future__ import annotations
 
@@ -86,10 +84,7 @@ def performance(groups: Sequence[Curves], path: Sequence[DiversityPoint]) -> Sec
 
 
 def _path(points: Sequence[DiversityPoint]) -> Figure:
-    """Diversity against success, generation after generation.
-
-    Up and to the right is the stronger adversary.
-    """
+    """Diversity against success, generation by generation: up and right is stronger."""
     last = len(points) - 1
     every = -(-len(points) // NUMBERED)
     numbers = [
@@ -144,10 +139,7 @@ def _path(points: Sequence[DiversityPoint]) -> Figure:
 
 
 def _range(shares: Sequence[float], least: float = 0.2) -> list[float]:
-    """The ends of a share's axis, at least so far apart.
-
-    Otherwise a change of a thousandth would look like a fall.
-    """
+    """The ends of a share's axis, at least so far apart, lest a thousandth look like a fall."""
     low, high = min(shares), max(shares)
     span = max(1.2 * (high - low), least)
     middle = (low + high) / 2
@@ -175,7 +167,6 @@ def cross_play_section(result: CrossPlay | None) -> Section:
 
 
 def _mixture(role: str, mixture: Mapping[str, float]) -> list[Figure]:
-    """The bars of an equilibrium mixture; none where nobody has a share worth showing."""
     few = len(mixture) <= MOST_TICKS // 4
     shown = [(name, weight) for name, weight in mixture.items() if weight >= LEAST or few]
     if not shown:
@@ -300,7 +291,6 @@ def _recorded_lines(stages: Sequence[StageRecord]) -> dict[str, Lines]:
 
 
 def _parts(lines: Lines, phases: Sequence[Phase]) -> list[list[range]]:
-    """The generations of each phase in equal parts, POINTS of them or a few more."""
     spans = [(phase.first, phase.last) for phase in phases]
     if not spans:
         generations = [t for line in lines.values() for t in line]
@@ -351,10 +341,7 @@ def training(groups: Sequence[Curves], phases: Sequence[Phase]) -> Section:
 
 
 def shades(phases: Sequence[Phase]) -> list[dict[str, Any]]:
-    """A rectangle for each phase, one colour for each set of learners.
-
-    None where the same players learn all the time.
-    """
+    """A rectangle a phase, coloured by learners; None where the same players always learn."""
     colours = _colours(phases)
     return [
         {
@@ -374,7 +361,6 @@ def shades(phases: Sequence[Phase]) -> list[dict[str, Any]]:
 
 
 def _colours(phases: Sequence[Phase]) -> dict[tuple[str, ...], str]:
-    """Learners -> the colour of their phases; empty where nobody takes turns."""
     sets = list(dict.fromkeys(phase.learners for phase in phases))
     if len(sets) < 2:
         return {}
@@ -385,10 +371,7 @@ def _colours(phases: Sequence[Phase]) -> dict[tuple[str, ...], str]:
 
 
 def attacks(cards: Sequence[MatchCard], seen: int, read: int, total: int) -> Section:
-    """The attacks themselves, folded away.
-
-    `cards` are a choice of `seen` attacks, in a sample of `read` of the run's `total` matches.
-    """
+    """A choice of `seen` attacks, folded away, of a sample of `read` of the run's matches."""
     if not cards:
         return Section("attacks", "Attacks", reason="no attack has been made")
     shown = len(cards)
@@ -409,10 +392,7 @@ def attacks(cards: Sequence[MatchCard], seen: int, read: int, total: int) -> Sec
 
 
 def attack_cards(records: Records, judge: str) -> tuple[list[MatchCard], int]:
-    """Up to CARDS attacks of the sample, successes first, and the number that it holds.
-
-    Every generation is represented. `judge` is the name of the judge whose judgements count.
-    """
+    """Up to CARDS attacks of all generations, successes first, and the sample's number."""
     judgements = {
         judgement.match: judgement
         for judgement in records.sample.judgements
@@ -430,11 +410,7 @@ def attack_cards(records: Records, judge: str) -> tuple[list[MatchCard], int]:
 def _best_of_each_generation(
     matches: Sequence[Match], judgements: Mapping[str, Judgement]
 ) -> list[Match]:
-    """The attacks to show, successes first.
-
-    Each generation, the newest first, gives its best attack, then its second best …: the last
-    generation alone would fill the page.
-    """
+    """The attacks to show: each generation, the newest first, gives its best, then its next."""
 
     def failure(match: Match) -> float:
         successes = judgements[match.id].by_seat("success") if match.id in judgements else {}
@@ -457,7 +433,6 @@ def _card(match: Match, judgement: Judgement | None, seed: Sequence[Message]) ->
 
 
 def _answer(match: Match, turn: Turn, judgement: Judgement | None) -> CardAnswer:
-    """An attack with its success, or an answer with the probability that it is safe."""
     if is_adversary(turn.seat):
         utility, note = "success", "attack; its success"
     else:
@@ -476,10 +451,9 @@ def collapse_warnings(
     on_topic: Interval | None,
     diversities: Sequence[Interval | None],
 ) -> Iterator[str]:
-    """Warnings to the reader: the adversary repeats itself, refuses, strays or lost its variety.
+    """Warnings that the adversary repeats itself, refuses, strays or lost its variety.
 
-    `refused` and `on_topic` are shares of the newest held-out attacks, `diversities` those of all
-    measured generations, oldest first.
+    `refused`, `on_topic`: shares of the newest attacks; `diversities`: of all, oldest first.
     """
     repeated = [
         stage.facts["repeated"].get(ADVERSARY)

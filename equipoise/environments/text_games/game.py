@@ -1,8 +1,8 @@
 """Games of many turns whose rules a library knows.
 
-A match is a generator: it yields whoever is to move and on what, takes the answer, and returns what
-everybody gets. All that is left to chance comes from the prompt, so two matches on one prompt are
-dealt the same cards, and a judge can replay a recorded match move by move to learn its pay-offs.
+A match is a generator: it yields whoever is to move and on what, and returns the pay-offs. All
+chance comes from the prompt, so two matches on one prompt are dealt the same cards, and a judge can
+replay a recorded match.
 """
 
 from __future__ import annotations
@@ -27,11 +27,7 @@ FormName = Literal["whole", "bracket", "tagged", "boxed"]
 
 
 class AnswerForm(NamedTuple):
-    """The form of a move in an answer.
-
-    `instruction` asks players for it, `written` is a move in this form, and `pattern` finds it;
-    None: the whole answer is the move.
-    """
+    """The form of a move: its `instruction`, an example `written`, and its `pattern`."""
 
     instruction: str
     written: str
@@ -71,9 +67,7 @@ FORMS: dict[FormName, AnswerForm] = {
 
 @dataclass(frozen=True)
 class Result:
-    """The end of a match: seat -> its pay-off, None with the reason where it is unknown; seat ->
-    the number of its answers that were no legal moves.
-    """
+    """The end of a match: each seat's pay-off, or None with a reason, and its illegal answers."""
 
     returns: Mapping[str, float] | None
     reason: str = ""
@@ -86,9 +80,7 @@ Play = Generator[Ask, str, Result]
 
 
 class TextGame(Game):
-    """A game of many turns. A failed move (a server's error, no room for an answer) ends the match,
-    and nobody is paid for it.
-    """
+    """A game of many turns, ended by a failed move, for which nobody is paid."""
 
     players: int = Field(2, ge=1, description="seats")
     form: FormName = Field(
@@ -154,9 +146,9 @@ def _advance(play: Play, answer: str | None = None) -> tuple[Ask | None, Result 
 
 
 class Deals(Prompts):
-    """Numbered deals without a text, for games that bring their own words: a game takes its cards,
-    dice and words from each one's number. The generations play different ones; all members of a
-    league are measured on the same.
+    """Numbered deals without a text, from whose numbers a game takes its cards, dice and words.
+
+    The generations play different ones; all members of a league are measured on the same.
     """
 
     kind: Literal["deals"] = "deals"
@@ -196,10 +188,7 @@ def any_move_in_brackets(view: View, seed: int) -> str:
 
 
 def legal_index(move: str | None, legal: Sequence[str]) -> int | None:
-    """The place of `move` among the legal moves; case, blanks and marks around it do not matter.
-
-    None where it is none of them.
-    """
+    """The place of `move` among the legal ones, but for case, blanks and marks; None: nowhere."""
     if move is None:
         return None
     plain = [_plain(text) for text in legal]

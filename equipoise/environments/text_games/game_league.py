@@ -23,13 +23,11 @@ from equipoise.types import PlayerId
 
 
 class GameLeague(Evaluation):
-    """Every two members of the league play the held-out deals, one of them in one seat and the
-    other in all others, through all the seats.
+    """Every two members play the held-out deals through all seats, one of them in a single one.
 
     The league is every measured generation of every learner, and the players that do not learn. A
-    match counts 1 for the player that was paid more (against several seats: than their mean), ½
-    where both were paid alike; a learner's gap is what the best member of the league wins against
-    it, P(win) − P(loss).
+    match counts 1 for the player that was paid more (than several seats' mean), ½ where both were
+    paid alike; a learner's gap is what the best member wins against it, P(win) − P(loss).
     """
 
     kind: Literal["game_league"] = "game_league"
@@ -43,9 +41,7 @@ class GameLeague(Evaluation):
     def check(
         self, game: Game, player_of_role: Mapping[str, str], judges: Sequence[Judge], tests: bool
     ) -> None:
-        """Raise ConfigError for a game without opponents, and for a schedule that gives seats to
-        different players.
-        """
+        """Raise ConfigError for a game without opponents, or seats of different players."""
         if not isinstance(game, TextGame) or game.players < 2:
             raise ConfigError(
                 "evaluate: 'game_league' needs a game of open_spiel or textarena with "
@@ -97,7 +93,6 @@ class GameLeague(Evaluation):
     def _meetings(
         self, arena: Arena, t: int, first: PlayerId, second: PlayerId, judge: Judge
     ) -> Iterator[Meeting]:
-        """Results of `first` against `second`, match by match: 1, 0 or −1; None where unjudged."""
         seats = arena.game.seats
         alone = [(first, second)] if len(seats) == 2 else [(first, second), (second, first)]
         prompts = arena.held_out * self.samples
@@ -121,7 +116,6 @@ def _seatings(seats: int) -> int:
 
 
 def _win_rate(results: Sequence[Meeting], player: str, start: str) -> Estimate:
-    """Win rate of the player against its start; a draw counts half."""
     shares, prompts = [], []
     for result in results:
         if {result.first, result.second} == {player, start} and result.value is not None:

@@ -1,14 +1,9 @@
-"""A whole game of OpenSpiel, small enough to be written down, and policies of language models read
-off at all its information states.
+"""A whole small game of OpenSpiel, and policies of language models at all its information states.
 
 Shapes: S information states of all players, F moves at them (in a row, state by state), Z ends of
-the game, P players, N policies. A policy is a vector [F] of the probabilities of the moves, which
-add up to 1 at each state.
-
-A model's probability of a move is that of its text as the whole answer, the end of its turn
-included: softmax of the logits at temperature 1, whatever the player samples with. At each state
-the legal moves' probabilities are renormalised; the rest up to 1 is the mass on answers that are no
-legal move written in the form asked for.
+the game, P players, N policies. A policy is a vector [F] of probabilities that add up to 1 at each
+state. A move's is that of its text as the whole answer, the turn's end included, at temperature 1,
+renormalised over the legal moves; the rest up to 1 is the mass on other answers.
 """
 
 from __future__ import annotations
@@ -28,9 +23,10 @@ Answer = tuple[tuple[Message, ...], str]  # a chat and an answer to it
 
 
 class InformationState(NamedTuple):
-    """All that one player can know at one of its turns: the library's name for it, the player's
-    view, the library's numbers of its moves in the order of the view's `actions`, and the place of
-    the first of them in a policy.
+    """All that one player can know at one of its turns.
+
+    The library's name for it, the player's view, the library's numbers of its moves in the order of
+    the view's `actions`, and the first one's place in a policy.
     """
 
     key: str
@@ -44,10 +40,10 @@ class InformationState(NamedTuple):
 class GameTree:
     """The game, written down.
 
-    path_ZPD: the places in a policy of the moves by which each player takes part in reaching an
-    end; F, of which a policy's probability counts 1, where there are no more. path_SD: likewise of
-    the moves of its own by which a player reaches an information state. chance_Z: the probability
-    that chance allows an end; utility_ZP: its pay-offs.
+    path_ZPD: the places in a policy of each player's moves to an end; F, of which a policy's
+    probability counts 1, where there are no more. path_SD: likewise of a player's own moves to an
+    information state. chance_Z: the probability that chance allows an end; utility_ZP: its
+    pay-offs.
     """
 
     game: OpenSpiel
@@ -60,10 +56,7 @@ class GameTree:
 
     @classmethod
     def of(cls, game: OpenSpiel, most: int) -> GameTree:
-        """The tree. Raises ConfigError for one of more than `most` positions, for one whose players
-        forget what they did, and where the words of a player's view depend on what it does not
-        know.
-        """
+        """The tree. ConfigError for more than `most` positions, forgetting, or leaky views."""
         return _Walk(game, most).tree()
 
     def uniform(self) -> np.ndarray:
@@ -107,9 +100,7 @@ class GameTree:
         return likely_Z @ self.utility_ZP
 
     def payoffs(self, policy_NF: Sequence[np.ndarray]) -> np.ndarray:
-        """payoff_NN of a game of two: the pay-off of policy i against policy j, the mean of both
-        seatings, in the game's units.
-        """
+        """payoff_NN of a game of two: the mean of both seatings, in the game's units."""
         assert self.utility_ZP.shape[1] == 2, "only two can meet in a table"
         reach_NPZ = np.stack([self.reach_ends(policy_F) for policy_F in policy_NF])
         first_NZ, second_NZ = reach_NPZ[:, 0], reach_NPZ[:, 1]
@@ -118,8 +109,7 @@ class GameTree:
         return (as_first_NN + as_second_NN) / 2
 
     def nash_conv(self, profile: Sequence[np.ndarray]) -> float:
-        """Σ over the players of the gain of a best reply to the others, computed by OpenSpiel, in
-        the game's units; 0 at equilibrium.
+        """Σ of the players' gains by a best reply (OpenSpiel's), in the game's units.
 
         profile: the policy of each player, which may be one for all.
         """
@@ -133,8 +123,6 @@ class GameTree:
 
 @dataclass
 class _Walk:
-    """A walk through all positions."""
-
     game: OpenSpiel
     most: int
     known: dict[str, int] = field(default_factory=dict)
@@ -190,7 +178,6 @@ class _Walk:
                 self._visit(state.child(move), chance, further)
 
     def _number(self, state: Any, player: int, path: tuple[int, ...]) -> int:
-        """The place of this state's information state, which may be new."""
         key = state.information_state_string(player)
         if key not in self.known:
             view = self.game.view(state)
@@ -219,18 +206,14 @@ class _Walk:
 
 
 class ReadPolicy(NamedTuple):
-    """policy_F: probabilities of the legal moves, renormalised; illegal_S: the mass on other
-    answers at each information state.
-    """
+    """policy_F: of the legal moves, renormalised; illegal_S: the mass on other answers."""
 
     policy_F: np.ndarray
     illegal_S: np.ndarray
 
 
 class Reading(NamedTuple):
-    """Questions to a model: `answers`, each once, and place_F, the index into them of each place in
-    a policy.
-    """
+    """Questions to a model: `answers`, each once, and place_F, their index by place."""
 
     answers: list[Answer]
     place_F: np.ndarray

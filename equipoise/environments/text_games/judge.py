@@ -14,9 +14,8 @@ from equipoise.types import Judgement, Match, Prompt
 class GameOutcome(Judge):
     """Scores each seat what the game pays it, by playing the match again.
 
-    Utilities of a seat: `score`, `win` (1 for the best-paid seat, shared among equals) and
-    `illegal`, the number of its answers that were no legal moves. A match with a failed move, or
-    one that found no end, is unjudged.
+    Utilities of a seat: `score`, `win` (1 for the best-paid, shared among equals) and `illegal`,
+    its illegal answers. A match with a failed move, or that found no end, is unjudged.
     """
 
     kind: Literal["game_outcome"] = "game_outcome"

@@ -1,5 +1,6 @@
-"""Exact exploitability of language models in small games of OpenSpiel: of a run's learners as its
-evaluation, of any local model as a named set, `equipoise evaluate MODEL --on nash_conv`.
+"""Exact exploitability of language models in small games of OpenSpiel.
+
+Of a run's learners, or of any local model as a set, `equipoise evaluate MODEL --on nash_conv`.
 """
 
 from __future__ import annotations
@@ -32,12 +33,10 @@ from equipoise.types import PlayerId, Prompt, record_id
 
 
 class NashConv(Evaluation):
-    """Reads off each learner's policy at every information state, and has OpenSpiel compute the
-    gain of best replies to it, to the average of all measured generations, and to the equilibrium
-    over the league of all generations.
+    """The gain of best replies to each learner's policy, read off at every information state.
 
-    A learner sits in every seat. An average or mixture of policies plays as one of them, drawn
-    before the game begins.
+    Also to the average of all measured generations, and to the equilibrium over the league of all.
+    A learner sits in every seat. A mixture of policies plays as one of them, drawn before the game.
     """
 
     kind: Literal["nash_conv"] = "nash_conv"
@@ -52,9 +51,7 @@ class NashConv(Evaluation):
     def check(
         self, game: Game, player_of_role: Mapping[str, str], judges: Sequence[Judge], tests: bool
     ) -> None:
-        """Raise ConfigError for another game than one of OpenSpiel, and for a schedule that gives
-        seats to different players.
-        """
+        """Raise ConfigError for a game not of OpenSpiel, or seats of different players."""
         if not isinstance(game, OpenSpiel):
             raise ConfigError(
                 f"evaluate: 'nash_conv' measures games of open_spiel; this is '{game.kind}'"
@@ -78,10 +75,7 @@ class NashConv(Evaluation):
         return isinstance(game, OpenSpiel) and game.players == 2
 
     def measure(self, arena: Arena, t: int) -> NashConvMeasures:
-        """NashConv of generation t, in the game's units.
-
-        Raises ConfigError for players without log-probabilities.
-        """
+        """NashConv of generation t, in the game's units. ConfigError without log-probabilities."""
         game = arena.game
         assert isinstance(game, OpenSpiel)
         tree = game_tree(game, self.largest)
@@ -129,11 +123,7 @@ class NashConv(Evaluation):
 
 
 def _payoffs(tree: GameTree, policy_NF: Sequence[np.ndarray]) -> np.ndarray:
-    """payoff_NN in shares of the most that the game pays.
-
-    Empty unless two play for a constant sum, where it is known that the equilibrium of the table
-    cannot be exploited by the league.
-    """
+    """payoff_NN in shares of the most that is paid; empty but for two players, constant sum."""
     spiel = tree.game.spiel
     if tree.game.players != 2 or spiel.utility_sum() is None:
         return np.zeros((0, 0))
@@ -141,17 +131,14 @@ def _payoffs(tree: GameTree, policy_NF: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _nash_conv(tree: GameTree, policy_F: np.ndarray) -> float:
-    """NashConv of a policy that sits in every seat."""
     return tree.nash_conv([policy_F] * tree.game.players)
 
 
 class NashConvBenchmark(Benchmark):
-    """Gain of best replies to a model that sits in every seat of a small game of OpenSpiel, in the
-    game's units and without sampling error.
+    """Gain of best replies to a model in every seat of a small game of OpenSpiel, exactly.
 
-    `nash_conv` is computed from the probabilities of the legal moves' texts at every information
-    state, `illegal` the mean mass on other answers, which is left out of the policy. Nothing is
-    sampled.
+    In the game's units: `nash_conv` is of the legal moves' probabilities at every information
+    state, `illegal` the mean mass on other answers, which is left out of the policy.
     """
 
     kind: Literal["nash_conv"] = "nash_conv"
@@ -174,10 +161,7 @@ class NashConvBenchmark(Benchmark):
         return game_tree(self.game, self.largest)
 
     def load(self) -> list[Item]:
-        """An item for each different view of a player, its legal moves the choices.
-
-        Raises DataError for another game, ConfigError for one that is too large.
-        """
+        """An item a view, its legal moves the choices. DataError; ConfigError if too large."""
         if not isinstance(self.game, OpenSpiel):
             raise DataError(f"game: 'nash_conv' needs a game of open_spiel, not '{self.game.kind}'")
         self.game.check()

@@ -65,11 +65,10 @@ class Example(Settings):
 class OpenSpiel(TextGame):
     """Every move answers one message: the rules, what the seat knows, its legal moves.
 
-    Games in which all move at once are asked one after the other, without seeing each other's move.
-    Who answers with no legal move is asked again `retries` times in that turn. After that, with
-    `illegal: lose`, the match ends: the seat gets the least that the game pays, and the others
-    share in what is left of a constant sum, or get 0 where there is none. With `illegal: random` a
-    legal move is drawn for it.
+    Games in which all move at once are asked one after the other, in the dark. An illegal answer is
+    asked again `retries` times in that turn; then, with `illegal: lose`, the match ends: the seat
+    gets the least that the game pays, and the others share the rest of a constant sum, or get 0.
+    With `illegal: random` a legal move is drawn for it.
     """
 
     kind: Literal["open_spiel"] = "open_spiel"
@@ -100,9 +99,7 @@ class OpenSpiel(TextGame):
     )
 
     def check(self) -> None:
-        """Raise ConfigError for an unknown game, settings or numbers of players that it does not
-        have, and games that cannot be played in text; DataError for a template that cannot be used.
-        """
+        """Raise ConfigError for a game that cannot be played so, DataError for its template."""
         known = _kinds()
         if self.short_name not in known:
             raise ConfigError(
@@ -128,7 +125,6 @@ class OpenSpiel(TextGame):
         self.view(state)
 
     def _check_playable(self) -> None:
-        """Raise ConfigError for a game that the library cannot make or show."""
         kind = self.spiel.get_type()
         if self.spiel.num_players() != self.players:
             raise ConfigError(
@@ -150,10 +146,7 @@ class OpenSpiel(TextGame):
 
     @cached_property
     def spiel(self) -> Any:
-        """The library's game, turned into one in which one player moves at a time.
-
-        Raises ConfigError where the library refuses the settings.
-        """
+        """The library's game, one player at a time. Raises ConfigError for refused settings."""
         settings = dict(self.parameters)
         kind = _kinds().get(self.name)
         if kind is not None and "players" in kind.parameter_specification:
@@ -230,7 +223,6 @@ class OpenSpiel(TextGame):
         return View(tuple(messages), moves)
 
     def _question(self, seat: str, state: str, moves: Sequence[str], with_rules: bool) -> Message:
-        """The question to a seat; `with_rules`: nothing before it told the rules."""
         rules = ""
         if with_rules:
             rules = rules_in_words(self.name) if self.rules is None else self.rules
@@ -268,7 +260,6 @@ class OpenSpiel(TextGame):
 
 
 def _draw(outcomes: Sequence[tuple[int, float]], number: float) -> int:
-    """One of these outcomes (with their probabilities), by a random number in [0, 1)."""
     for outcome, probability in outcomes:
         number -= probability
         if number < 0:
@@ -277,7 +268,6 @@ def _draw(outcomes: Sequence[tuple[int, float]], number: float) -> int:
 
 
 def _kinds() -> dict[str, Any]:
-    """Name -> the library's description of the game."""
     return {kind.short_name: kind for kind in pyspiel().registered_games()}
 
 
@@ -295,7 +285,6 @@ def rules_in_words(name: str) -> str:
 
 
 def _payoffs(game: Any) -> str:
-    """Pay-offs of both seats for each pair of moves."""
     cells = []
     for row in range(game.num_rows()):
         for column in range(game.num_cols()):

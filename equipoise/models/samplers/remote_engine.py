@@ -1,8 +1,7 @@
-"""An engine in another process: many rows side by side over a pool of servers, kept on through the
-restart of a server.
+"""An engine in another process: many rows over a pool of servers, kept on through a restart.
 
-What arrived is never asked again: a row that breaks off is asked alone, at the next server of the
-pool, or at the same one until it is back or `patience` is over.
+A row that breaks off is asked again alone, at the pool's next server, or at the same one until it
+is back or `patience` is over.
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ Retrace = Callable[[list[list[int]], list[list[int]], float], list[list[float]]]
 
 
 def open_engine(sampler: Sampler, resources: Resources) -> Engine | None:
-    """The engine of a sampler, shared through `resources`; None: this process samples.
-
-    Nothing is sent before it is asked. Raises ConfigError when a key is not set.
-    """
+    """The sampler's shared engine, not yet asked; None: this process. ConfigError without key."""
     if not isinstance(sampler, RemoteSampler):
         return None
     key = ("engine", sampler.model_dump_json())
@@ -117,10 +113,7 @@ class Engine:
         settings: SamplingSettings,
         stop_ids: Sequence[int],
     ) -> list[SampledAnswer]:
-        """One answer to each row, in order, by the base model (None) or an adapter on it.
-
-        Raises ModelError where a server refuses, or is gone for longer than `patience`.
-        """
+        """One answer a row, in order, by the base (None) or an adapter. Raises ModelError."""
         return self.wait(self.submit(adapter, rows, settings, stop_ids))
 
     def submit(
@@ -225,9 +218,7 @@ class Engine:
 
 
 def _places(rows: Sequence[EngineRow], servers: int) -> list[int]:
-    """The server of each row: rows with one prompt go to one server, which then reads it once;
-    where there are fewer prompts than servers, the rows are dealt out.
-    """
+    """The server of each row: one prompt's go to one server, unless prompts are fewer."""
     prompts = {tuple(row.prompt): None for row in rows}
     if len(prompts) < servers:
         return [number % servers for number in range(len(rows))]
@@ -255,9 +246,7 @@ def _gone(server: EngineServer, error: Exception) -> ModelError:
 
 
 class EngineServer:
-    """A server, seen from the event loop that asks it: JSON over HTTP, and the adapters that it
-    holds. Requests raise ServerGone and ServerRefused.
-    """
+    """A server and its adapters, seen from the event loop. Raises ServerGone and ServerRefused."""
 
     def __init__(self, settings: RemoteSampler, url: str) -> None:
         import httpx2
@@ -315,9 +304,7 @@ class EngineServer:
         return _json_or_text(reply.text)
 
     async def prepare(self, adapter: EngineAdapter | None) -> str:
-        """Wake the server and load the adapter (None: the base model), as far as needed; returns
-        the name by which the server knows these weights.
-        """
+        """Wake the server, load the adapter (None: the base); its name for the weights."""
         async with self._lock:
             if self.asleep:
                 return_unused_memory()  # the server takes its own on the same accelerator
@@ -340,7 +327,6 @@ class EngineServer:
             return adapter.name
 
     async def _make_room(self, adapters: OrderedDict[str, None]) -> None:
-        """Unload the adapters that were not used for longest, until one more fits."""
         while len(adapters) >= self.settings.adapters:
             oldest = next(iter(adapters))
             try:
@@ -364,7 +350,6 @@ def _json_or_text(text: str) -> Any:
 
 
 def _message(text: str) -> str:
-    """The error in a server's reply, on one line."""
     content = _json_or_text(text)
     for key in ("error", "message", "detail"):
         if isinstance(content, dict) and key in content:
@@ -379,12 +364,11 @@ def _message(text: str) -> str:
 
 
 class ProbedEngine:
-    """An engine as one player's actor asks it, compared with the player's own model whenever other
-    weights are opened.
+    """An engine as one player's actor asks it, compared with the model here when weights change.
 
-    A probe samples a few answers at temperature 0.7 and asks the model here for the
-    log-probabilities of the same tokens, at 0.7 and at 1. Where those of the engine are nearer to
-    the latter, it gives raw ones. Where they are near to neither, it holds other weights.
+    A probe samples a few answers at temperature 0.7 and asks the model here for their
+    log-probabilities at 0.7 and at 1. Nearer to the latter, the engine gives raw ones; near to
+    neither, it holds other weights.
     """
 
     def __init__(
@@ -400,10 +384,7 @@ class ProbedEngine:
     def submit(
         self, rows: Sequence[EngineRow], settings: SamplingSettings, retrace: Retrace
     ) -> PendingAnswers:
-        """Send the rows; the engine's `wait` has the answers. `retrace` asks the model here.
-
-        Raises ModelError where the engine's log-probabilities are not the model's.
-        """
+        """Send the rows for `wait`; `retrace` asks the model here. Raises ModelError."""
         adapter = self._weights()
         self._last = "the base model" if adapter is None else adapter.name
         if rows and self._last not in self._gaps and self.engine.settings.probes:
@@ -418,9 +399,7 @@ class ProbedEngine:
     def _probe(
         self, adapter: EngineAdapter | None, rows: Sequence[EngineRow], retrace: Retrace
     ) -> float:
-        """The mean distance, in nats a token, of the engine's log-probabilities from those of the
-        model here. Raises ModelError where they are raw or another model's.
-        """
+        """The mean gap, in nats a token, to the model here. Raises ModelError."""
         from equipoise.models.token_choice import SamplingSettings
 
         sampler = self.engine.settings

@@ -1,8 +1,7 @@
 """vLLM: `/v1/completions` by token ids, adapters that come and go, sleep.
 
-The server is started with `--logprobs-mode processed_logprobs`: by default vLLM gives
-log-probabilities before temperature, top-k and top-p, which are not those of the distribution that
-it samples from.
+Started with `--logprobs-mode processed_logprobs`: by default vLLM gives log-probabilities before
+temperature, top-k and top-p, not those that it samples from.
 """
 
 from __future__ import annotations
