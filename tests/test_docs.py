@@ -1,6 +1,7 @@
 """The pages that map papers and rooms to code name files and functions that are there."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -11,8 +12,9 @@ PACKAGE = ROOT / "equipoise"
 PLACE = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.(?:py|txt|yaml))(?::([\w.]+))?")
 
 
+@functools.cache
 def names(path: Path) -> set[str]:
-    """What a file defines: functions, classes with their members, constants."""
+    """Names that a file defines: functions, classes with their members, constants."""
     defined = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

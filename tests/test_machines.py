@@ -36,6 +36,7 @@ def test_one_kernel_is_one_machine():
     assert machine() == machine() != ""
 
 
+@pytest.mark.long
 def test_a_beat_that_stops_ends_the_wait_and_one_that_goes_on_does_not(tmp_path):
     beat = tmp_path / "beat"
     ended = threading.Event()

@@ -174,6 +174,7 @@ def test_a_verb_that_is_not_there_is_suggested(command, spelling, hint):
     assert done.code == 2 and f"Did you mean '{hint}'?" in done.err
 
 
+@pytest.mark.long
 def test_the_list_of_verbs_imports_no_verb():
     """Nor pydantic, so that it is there at once."""
     code = (

@@ -86,7 +86,10 @@ def coverage(draw, truth, repetitions=1500):
     return np.mean([interval.low <= truth <= interval.high for interval in intervals])
 
 
-@pytest.mark.parametrize(("a", "b", "groups"), [(1, 1, 10), (8, 2, 30), (19, 1, 10), (19, 1, 100)])
+@pytest.mark.parametrize(
+    ("a", "b", "groups"),
+    [(1, 1, 10), (8, 2, 30), (19, 1, 10), pytest.param(19, 1, 100, marks=pytest.mark.long)],
+)
 def test_clustered_answers_are_covered(a, b, groups):
     dice = np.random.default_rng(4)
     prompts = np.repeat(np.arange(groups), 5).tolist()

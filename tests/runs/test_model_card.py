@@ -56,6 +56,7 @@ def test_a_resumed_run_has_the_same_cards(adapter_copy):
     assert [folder.name for folder in path.parents[1].glob("[0-9]*")] == ["1"]
 
 
+@pytest.mark.long
 def test_before_its_measurement_a_card_says_so(adapter_copy):
     with RunDirectory.open(adapter_copy) as run:
         with run.ledger.transaction() as db:
@@ -64,6 +65,7 @@ def test_before_its_measurement_a_card_says_so(adapter_copy):
     assert card.data.eval_results is None and "was not measured" in card.text
 
 
+@pytest.mark.long
 def test_a_run_that_noted_no_command_still_has_a_card(adapter_copy):
     with RunDirectory.open(adapter_copy) as run:
         with run.ledger.transaction() as db:
@@ -85,6 +87,7 @@ def test_tables_and_learners_in_memory_have_cards(command, tmp_path, red_team_ru
         assert "policy_gradient" in card.data.tags and "## Scores" in card.text
 
 
+@pytest.mark.long
 def test_an_export_carries_cards_and_describes_itself(command, adapter_run, tmp_path):
     assert command("export", adapter_run, "--to", "out").code == 0
     card = DatasetCard.load(tmp_path / "out" / "README.md")
@@ -96,6 +99,7 @@ def test_an_export_carries_cards_and_describes_itself(command, adapter_run, tmp_
     assert carried.read_text() == first.read_text()
 
 
+@pytest.mark.long
 def test_an_export_leaves_a_readme_of_ones_own(command, adapter_run, tmp_path):
     (tmp_path / "README.md").write_text("mine")
     assert command("export", adapter_run, "--to", ".").code == 0

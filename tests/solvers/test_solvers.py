@@ -168,7 +168,13 @@ def test_known_mixtures(kind):
     assert solve(DOMINATED)[3] < 0.01
 
 
-@pytest.mark.parametrize("kind", COMPONENTS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.long if kind == "fictitious" else ())
+        for kind in COMPONENTS
+    ],
+)
 def test_names_and_units_of_the_population_change_nothing(kind):
     payoff_NN, order = random_symmetric(5, 6), [3, 0, 5, 1, 4, 2]
     solve = Solver.build({"kind": kind, **SHORT.get(kind, {})}).solve

@@ -144,6 +144,7 @@ def test_any_text_is_taken_apart_or_refused(parts):
     checked("".join(parts))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("texts", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_mangled_outputs_are_taken_apart_or_refused(texts):
     dice = random.Random(0)

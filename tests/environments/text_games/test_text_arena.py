@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from equipoise.matches.base import Planned
 from equipoise.matches.match_play import play
 from equipoise.types import Match, Move, PlayerId
 
-pytest.importorskip("textarena")
+# Not imported where no test of it runs: it takes a second.
+pytestmark = pytest.mark.skipif(find_spec("textarena") is None, reason="needs textarena")
 DEALS = Deals(count=2, held_out=0).load().training
 # name -> (seats, whether what they get adds up to 0)
 GAMES = {
