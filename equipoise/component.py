@@ -127,6 +127,8 @@ class Component(Settings):
     """What is recorded of a user's part when it is played, by the names of attributes, so that the
     run can be read without it.
     """
+    REQUIRED: ClassVar[tuple[str, ...]] = ()
+    """Class attributes that each part must set, beside its abstract methods."""
     STANDS_FOR: ClassVar[str] = ""
     """The import path of the user's part that this class stands in for."""
 
@@ -208,7 +210,8 @@ class Component(Settings):
             raise PydanticCustomError(
                 "wrong_room", "'{kind}' is not a {room}", {"kind": kind, "room": cls.__name__}
             )
-        if missing := sorted(part.__abstractmethods__):
+        absent = {name for name in part.REQUIRED if not hasattr(part, name)}
+        if missing := sorted(part.__abstractmethods__ | absent):
             raise PydanticCustomError(
                 "unfinished_component",
                 "'{kind}' does not define {methods}, which every {room} must have",

@@ -69,7 +69,7 @@ class GameGroup(TyperGroup):
 
     def __init__(self, game: str, paths: dict[str, str]) -> None:
         """`paths` are verb -> "module:function"."""
-        super().__init__(name=game, help=f"Verbs of this game: {', '.join(paths)}.")
+        super().__init__(name=game, help=f"Verbs of {game}: {', '.join(paths)}.")
         self.no_args_is_help = True
         self.paths = paths
         self.commands = dict.fromkeys(paths, TyperCommand(game))

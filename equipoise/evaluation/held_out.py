@@ -92,6 +92,11 @@ class HeldOut(Evaluation):
         if not has_roles(game):
             return
         check_roles(game, player_of_role, [self.judge] if self.judge else judges)
+        if self.measures is not LeagueMeasures:
+            raise ConfigError(
+                f"evaluate: '{self.kind}' adds to LeagueMeasures, but a game of roles has "
+                "RoleMeasures; override measures_in and measure for these"
+            )
         if tests:
             raise ConfigError(
                 "prompts.test: 'held_out' chooses no player to test in a game of "

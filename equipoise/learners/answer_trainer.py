@@ -157,7 +157,8 @@ class AnswerTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
-        """The batch's part of the step's mean loss, times the number of processes.
+        """The batch's part of the step's mean loss, times the number of processes; transformers'
+        Trainer calls backward on it.
 
         Raises EquipoiseError when it is not a number.
         """

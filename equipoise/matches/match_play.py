@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from equipoise import seeds
+from equipoise.errors import ConfigError
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.matches.base import Planned
 from equipoise.types import Match, Move, PlayerId, Turn, View
@@ -37,6 +38,9 @@ def play(
         asked: dict[PlayerId, list[tuple[OpenMatch, int]]] = defaultdict(list)
         for match in waiting:
             for i, ask in enumerate(match.asks):
+                if ask.seat not in match.plan.seats:
+                    seats = ", ".join(match.plan.seats)
+                    raise ConfigError(f"game: the referee asks seat '{ask.seat}'; seats: {seats}")
                 asked[match.plan.seats[ask.seat]].append((match, i))
         batches: list[Batch] = []
         for player, rows in asked.items():

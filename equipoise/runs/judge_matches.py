@@ -91,7 +91,7 @@ def _count_unjudged(
     run.monitor.numbers(unjudged_share=share)
     if share > most:
         raise NoSignal(
-            f"judge '{judge.kind}': {share:.0%} of {seats} answers have no '{utility}' score, "
+            f"judge '{judge.kind}': {share:.0%} of {seats} answers have no utility '{utility}', "
             f"more than max_unjudged = {most:.0%}. {most_common(reasons)}"
         )
     return {

@@ -7,10 +7,17 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from equipoise.errors import ModelError
 from equipoise.models.resources import Resources
-from equipoise.models.samplers.base import EngineAdapter, EngineRow, RemoteSampler, SampledAnswer
+from equipoise.models.samplers.base import (
+    EngineAdapter,
+    EngineRow,
+    RemoteSampler,
+    SampledAnswer,
+    Sampler,
+)
 from equipoise.models.samplers.remote_engine import sampler_faults
 from equipoise.models.samplers.vllm import Vllm
 from equipoise.models.token_choice import SamplingSettings
@@ -285,3 +292,21 @@ def test_vllm_without_token_ids_is_too_old():
         engine.read(old, CUT, [9])
     guided = engine.body("m", EngineRow([1], 7, 5, {"type": "object"}), CUT, [9])
     assert guided["structured_outputs"] == {"json": {"type": "object"}}
+
+
+class Unfinished(RemoteSampler):
+    """Lacks the path that it asks."""
+
+    kind: Literal["unfinished"] = "unfinished"
+    logprobs_are: ClassVar[str] = "of the model"
+
+    def body(self, model, row, settings, stop_ids):
+        return {}
+
+    def read(self, reply, settings, stop_ids):
+        raise AssertionError
+
+
+def test_a_sampler_that_lacks_an_attribute_is_refused_when_it_is_named():
+    with pytest.raises(PydanticCustomError, match="answer_path"):
+        Sampler.find(f"{__name__}:Unfinished")

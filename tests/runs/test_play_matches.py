@@ -364,13 +364,13 @@ def test_as_much_as_is_allowed_may_be_missing(ledger):
 
 
 def test_more_than_is_allowed_stops_the_run(ledger):
-    with pytest.raises(NoSignal, match=r"20% of 10 .*'score'"):
+    with pytest.raises(NoSignal, match=r"20% of 10 .* 'score'"):
         unjudged(ledger, two_of_ten, max_unjudged=0.19)
     assert ledger.stage_facts("judge") is None
 
 
 def test_a_score_is_missing_where_another_utility_is_played_for(ledger):
-    with pytest.raises(NoSignal, match=r"100% of 10 .*'welfare'"):
+    with pytest.raises(NoSignal, match=r"100% of 10 .* 'welfare'"):
         unjudged(ledger, lambda matches: (), utility="welfare")
 
 

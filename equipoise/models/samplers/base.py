@@ -135,7 +135,8 @@ class JsonServer(Protocol):
 class RemoteSampler(Sampler):
     """Servers of one base model, which answer token ids with token ids.
 
-    One's own defines `body` and `read`. Without `load` its players do not learn, and without
+    A sampler of one's own defines `answer_path`, `logprobs_are`, `body` and `read`. What it leaves
+    out of the rest is not supported: without `load` its players do not learn, and without
     `put_to_sleep` it keeps its memory.
     """
 
@@ -160,9 +161,17 @@ class RemoteSampler(Sampler):
 
     is_remote: ClassVar[bool] = True
     takes_adapters: ClassVar[bool] = False
+
+    REQUIRED: ClassVar = ("answer_path", "logprobs_are")
     answer_path: ClassVar[str]
+    """The path that takes the request of `body`, as "/v1/completions"."""
     logprobs_are: ClassVar[str]
     """The form of its log-probabilities, in the engine's own words."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        cls.takes_adapters = cls.load is not RemoteSampler.load
 
     @field_validator("base_url", mode="before")
     @classmethod

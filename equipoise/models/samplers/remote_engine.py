@@ -196,9 +196,9 @@ class Engine:
                 await asyncio.sleep(random.uniform(0, longest))
             except ServerRefused as error:
                 raise ModelError(f"sampler {server.url}: {error}") from error
-            except ValueError as error:
+            except (ValueError, LookupError, TypeError) as error:
                 raise ModelError(
-                    f"sampler {server.url}: its answer cannot be read: {error}"
+                    f"sampler {server.url}: its answer cannot be read: {error!r}"
                 ) from error
         raise AssertionError("the attempts have no end")
 
