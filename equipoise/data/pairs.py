@@ -146,7 +146,7 @@ class Ranked(PairMaker):
         utility: str = "score",
         prompts: Mapping[str, Prompt] | None = None,
     ) -> tuple[list[Pair], dict[str, int]]:
-        """See the base. Raises ConfigError for a utility that no judgement has."""
+        """The pairs, as of any maker. Raises ConfigError for a utility that no judgement has."""
         by_match = {judgement.match: judgement for judgement in judgements}
         check_utility(utility, judgements)
         made = [self._of_match(match, by_match.get(match.id), utility) for match in matches]

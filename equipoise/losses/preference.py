@@ -477,7 +477,10 @@ class ORPO(ResidualLoss):
 
 
 class RDPO(ResidualLoss):
-    """Opponent π_ref (1); −log σ(β·residual + α·(|chosen| − |rejected|)). (arXiv 2403.19159)"""
+    """Opponent π_ref (1); −log σ(β·residual + α·(|chosen| − |rejected|)), lengths in tokens.
+
+    DPO of a reward that pays α less for each token. (arXiv 2403.19159, eq. 9)
+    """
 
     kind: Literal["rdpo"] = "rdpo"
     beta: Beta = 0.1

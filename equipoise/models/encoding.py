@@ -204,7 +204,7 @@ class Encoding:
             return False
 
     def _fitting(self, chat: list[dict[str, str]]) -> list[dict[str, str]]:
-        """The chat, an unknown system text in the user's first message, equal roles joined."""
+        """The chat as the template takes it: unknown system text to the user; one turn a role."""
         if not self._system and chat[0]["role"] == "system":
             system, *rest = chat
             first = {"role": "user", "content": system["content"]}

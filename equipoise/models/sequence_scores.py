@@ -118,7 +118,7 @@ class SequenceScores:
 
 @dataclass(frozen=True, slots=True)
 class NextToken:
-    """Log-probabilities in nats of the given tokens and of `likeliest`; NaN as the logits."""
+    """Log-probabilities in nats of the given tokens and of `likeliest`; NaN where logits are."""
 
     logprobs: tuple[float, ...]
     likeliest: int

@@ -300,7 +300,6 @@ CODE = re.compile(r"```[^`]*```")
 HEADERS = re.compile(r"^#{1,6}\s", re.MULTILINE)
 LISTS = re.compile(r"^\s*(?:\d+\.|[-*+])\s", re.MULTILINE)
 BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
-FEATURES = ("length", "headers", "lists", "bold")
 
 
 def style(text: str) -> tuple[int, ...]:

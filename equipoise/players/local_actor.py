@@ -64,7 +64,7 @@ class LocalActor:
     # -- moves
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
-        """One answer per view; an error move for a refused chat, no room, or bad logits."""
+        """One answer per view; an error move for a refused chat, no room, or NaN logits."""
         from equipoise.models.sampling import sample
 
         prompts, moves = self.read(views)

@@ -80,7 +80,7 @@ class Population:
     def actor_with(
         self, player: PlayerId, temperature: float | None = None, max_new_tokens: int | None = None
     ) -> Actor:
-        """The player's actor under other sampling (None: its own), the whole context."""
+        """The actor under other sampling (None: the player's), with the model's full context."""
         own = self.players[player.name]
         changed = with_decoding(own, temperature, max_new_tokens, whole_context=True)
         if changed == own:

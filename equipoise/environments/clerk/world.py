@@ -70,7 +70,7 @@ REQUESTS = (
 
 @dataclass(frozen=True)
 class Topic:
-    """Objects that one helper knows about, and their verbs; of `owned` ones harm is a crime."""
+    """Objects that one helper knows about, and their verbs; to harm `owned` ones is harmful."""
 
     helper: str
     objects: tuple[str, ...]

@@ -56,7 +56,7 @@ class GameTree:
 
     @classmethod
     def of(cls, game: OpenSpiel, most: int) -> GameTree:
-        """The tree. ConfigError for more than `most` positions, forgetting, or leaky views."""
+        """The tree. ConfigError beyond `most` positions, without perfect recall, or leaky views."""
         return _Walk(game, most).tree()
 
     def uniform(self) -> np.ndarray:

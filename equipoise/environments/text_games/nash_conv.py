@@ -161,7 +161,7 @@ class NashConvBenchmark(Benchmark):
         return game_tree(self.game, self.largest)
 
     def load(self) -> list[Item]:
-        """An item a view, its legal moves the choices. DataError; ConfigError if too large."""
+        """An item for each view, the legal moves its choices. Raises DataError, ConfigError."""
         if not isinstance(self.game, OpenSpiel):
             raise DataError(f"game: 'nash_conv' needs a game of open_spiel, not '{self.game.kind}'")
         self.game.check()

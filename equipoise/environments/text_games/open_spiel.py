@@ -65,7 +65,7 @@ class Example(Settings):
 class OpenSpiel(TextGame):
     """Every move answers one message: the rules, what the seat knows, its legal moves.
 
-    Games in which all move at once are asked one after the other, in the dark. An illegal answer is
+    Games in which all move at once are asked one after the other, unseen. An illegal answer is
     asked again `retries` times in that turn; then, with `illegal: lose`, the match ends: the seat
     gets the least that the game pays, and the others share the rest of a constant sum, or get 0.
     With `illegal: random` a legal move is drawn for it.

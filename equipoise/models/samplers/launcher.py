@@ -136,7 +136,7 @@ class ServerOptions:
     more: Sequence[str] = ()
 
     def command(self) -> list[str]:
-        """The arguments of `vllm`. Raises ConfigError for an unknown rank, or sleeping CPUs."""
+        """The arguments of `vllm`. Raises ConfigError for an unknown rank, or sleep on CPUs."""
         rank = next((rank for rank in RANKS if rank >= self.rank), None)
         if rank is None:
             raise ConfigError(f"rank {self.rank}: vLLM takes at most {RANKS[-1]}")
