@@ -9,16 +9,16 @@ from typing import TypeVar
 
 from equipoise import seeds
 from equipoise.matches.base import Planned, Seatings
+from equipoise.matches.match_play import Batch
 from equipoise.matches.match_play import play as play_together
 from equipoise.players.base import EngineSampled
 from equipoise.players.together import MoveRequest
 from equipoise.runs.contexts import match_context
 from equipoise.runs.dealt_prompts import MADE
 from equipoise.runs.open_run import OpenRun
-from equipoise.types import Match, Move, PlayerId, Prompt, View, record_id
+from equipoise.types import Match, Move, PlayerId, Prompt, record_id
 
 T = TypeVar("T")
-Batch = tuple[PlayerId, list[View], list[int]]  # a player, its views, and the seed of each
 
 
 def play(run: OpenRun, prompts: Sequence[Prompt], t: int) -> list[Match]:

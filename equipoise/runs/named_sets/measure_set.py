@@ -21,7 +21,7 @@ from equipoise.evaluation.named_sets.item_scores import (
     Likelihood,
 )
 from equipoise.judges.base import Judge, JudgeContext
-from equipoise.matches.match_play import play
+from equipoise.matches.match_play import Batch, play
 from equipoise.players.base import Actor, Scorer, TextScorer
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.database import to_json
@@ -35,7 +35,7 @@ from equipoise.runs.named_sets.recorded_answers import (
 )
 from equipoise.runs.named_sets.results import SOURCE, STAGE, log, stage_key
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.play_matches import Batch, chunks, unplayed_chunks
+from equipoise.runs.play_matches import chunks, unplayed_chunks
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, record_id
 
 OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
