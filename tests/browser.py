@@ -28,7 +28,7 @@ needs_chromium = pytest.mark.skipif(
 class Browser:
     """One headless chromium with one page; `events` gathers what the page did."""
 
-    def __init__(self, profile: Path):
+    def __init__(self, profile: Path, *flags: str):
         assert CHROMIUM is not None
         reads, self._write = os.pipe()
         self._read, writes = os.pipe()
@@ -42,6 +42,7 @@ class Browser:
                 command,
                 CHROMIUM,
                 *FLAGS.split(),
+                *flags,
                 f"--user-data-dir={profile}",
                 "about:blank",
             ],
