@@ -158,12 +158,13 @@ class Arena(Protocol):
         judge: Judge,
         t: int,
         label: str,
+        temperature: float | None = None,
     ) -> list[JudgedMatch]:
         """Matches on these prompts with these players in the roles, judged as of generation t.
 
         `prompts` are held-out prompts or made of them by the game (a prompt that occurs twice is
         played twice); `label` names the selection in the ledger, and another selection must have
-        another label.
+        another label. `temperature`: of all players' sampling, None for their own.
         """
         ...
 

@@ -78,11 +78,18 @@ class Population:
         return self._open[key]
 
     def actor_with(
-        self, player: PlayerId, temperature: float | None = None, max_new_tokens: int | None = None
+        self,
+        player: PlayerId,
+        temperature: float | None = None,
+        max_new_tokens: int | None = None,
+        *,
+        whole_context: bool = True,
     ) -> Actor:
-        """The actor under other sampling (None: the player's), with the model's full context."""
+        """The actor under other sampling (None: the player's), by default with the model's full
+        context.
+        """
         own = self.players[player.name]
-        changed = with_decoding(own, temperature, max_new_tokens, whole_context=True)
+        changed = with_decoding(own, temperature, max_new_tokens, whole_context=whole_context)
         if changed == own:
             return self.actor(player)
         live = self._live(player)

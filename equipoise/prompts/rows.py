@@ -261,6 +261,9 @@ def read_gtalign(
     facts = _ground_truth(str(row["data_source"]), truth, where)
     if isinstance(single, str) and single.strip():
         facts["request"] = single
+    if text == "prompt" and extra.get("chat_history"):
+        # What the user said last, without the row's own instruction around it.
+        facts["said"] = read_chat(list(extra["chat_history"]), where)[-1].content
     return read_chat(chat, f"{where}: {name}"), facts
 
 

@@ -200,16 +200,21 @@ class RunArena(Arena):
         judge: Judge,
         t: int,
         label: str,
+        temperature: float | None = None,
     ) -> list[JudgedMatch]:
         players = "+".join(map(str, roles.values()))
         born = max((player.generation for player in roles.values()), default=0)
+        if temperature is not None:
+            label = f"{label} at temperature {temperature:g}"
         key = f"{born}/held_out/{label}/{players}"
         if (key, judge.name) not in self._judged:
             dealt = {prompt.id for prompt in self.held_out}
             made = [prompt for prompt in prompts if prompt.id not in dealt]
             self.run.ledger.add_prompts(made, MADE, born)
             seatings = [(prompt, self._seats(prompt, roles)) for prompt in prompts]
-            matches = record_matches(self.run, f"{key}/play", seatings, born, "held_out", players)
+            matches = record_matches(
+                self.run, f"{key}/play", seatings, born, "held_out", players, temperature
+            )
             judgements = record_judgements(
                 self.run,
                 f"{key}/judge/{judge.name}",

@@ -34,18 +34,28 @@ def play(run: OpenRun, prompts: Sequence[Prompt], t: int) -> list[Match]:
 
 
 def record_matches(
-    run: OpenRun, key: str, seatings: Seatings, t: int, part: str, player: str = ""
+    run: OpenRun,
+    key: str,
+    seatings: Seatings,
+    t: int,
+    part: str,
+    player: str = "",
+    temperature: float | None = None,
 ) -> list[Match]:
     """All matches of the stage `key`, in order, played if not recorded yet.
 
-    `player`: the name of the only player in all the seats, if there is only one.
+    `player`: the name of the only player in all the seats, if there is only one; `temperature`: of
+    all players' sampling, None for their own.
     """
-    planned = [_plan(run, i, prompt, seats, t, part) for i, (prompt, seats) in enumerate(seatings)]
+    planned = [
+        _plan(run, i, prompt, seats, t, part, temperature)
+        for i, (prompt, seats) in enumerate(seatings)
+    ]
     if run.ledger.stage_facts(key) is None:
         title = "play" if part == "train" else f"play {part.replace('_', '-')}"
         run.show(title, len(planned), t, player)
         engines: dict[str, EngineSampled] = {}
-        act = partial(request_moves, run, engines=engines)
+        act = partial(request_moves, run, engines=engines, temperature=temperature)
         with run.stage("play", key, t) as facts:
             for chunk in unplayed_chunks(run, planned):
                 run.ledger.add_matches(play_together(chunk, run.config.game, None, act))
@@ -58,11 +68,18 @@ def record_matches(
 
 
 def _plan(
-    run: OpenRun, i: int, prompt: Prompt, seats: dict[str, PlayerId], t: int, part: str
+    run: OpenRun,
+    i: int,
+    prompt: Prompt,
+    seats: dict[str, PlayerId],
+    t: int,
+    part: str,
+    temperature: float | None,
 ) -> Planned:
     seed = run.config.seed
     seating = ",".join(f"{seat}={player}" for seat, player in seats.items())
-    identity = record_id("match", seed, part, t, i, prompt.id, seating)
+    cooled = () if temperature is None else (temperature,)
+    identity = record_id("match", seed, part, t, i, prompt.id, seating, *cooled)
     return Planned(identity, t, part, prompt, seats, seeds.child(seed, "match", identity))
 
 
@@ -76,12 +93,15 @@ def unplayed_chunks(run: OpenRun, planned: Sequence[Planned]) -> Iterator[Sequen
 
 
 def request_moves(
-    run: OpenRun, batches: Sequence[Batch], engines: dict[str, EngineSampled]
+    run: OpenRun,
+    batches: Sequence[Batch],
+    engines: dict[str, EngineSampled],
+    temperature: float | None = None,
 ) -> list[list[Move]]:
     """The moves of several players at once; `engines` notes those that are sampled elsewhere."""
     requests = []
     for player, views, dice in batches:
-        actor = run.population.actor(player)
+        actor = run.population.actor_with(player, temperature, whole_context=False)
         if isinstance(actor, EngineSampled):
             engines[str(player)] = actor
         requests.append(MoveRequest(actor, views, dice))

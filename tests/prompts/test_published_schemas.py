@@ -52,7 +52,8 @@ def test_what_to_ask_of_a_gtalign_row(own_data):
     ]
     assert [message.role for message in chat.messages] == ["user", "assistant", "user"]
     assert single.messages == (user("What is a half of one?"),)
-    assert whole.facts["request"] == "What is a half of one?"
+    assert whole.facts["request"] == whole.facts["said"] == "What is a half of one?"
+    assert "said" not in chat.facts
 
 
 def test_rows_whose_texts_differ_in_case_and_space_do_not_leak(own_data):

@@ -33,6 +33,11 @@ class AssistanceEvaluation(Evaluation):
     measures: ClassVar = AssistanceMeasures
     plays: ClassVar[bool] = True
     samples: int = Field(1, ge=1, description="answers to each held-out prompt")
+    temperature: float | None = Field(
+        None,
+        ge=0,
+        description="of the players' sampling in the measurement; 0: greedy; null: their own",
+    )
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
         """Every measured assistant on every held-out prompt."""
@@ -84,7 +89,8 @@ class AssistanceEvaluation(Evaluation):
         judge = self._judge(arena, roles[ASSISTANT])
         repeats = f" ×{self.samples}" if self.samples > 1 else ""
         label = f"all{repeats}/{len(arena.held_out)}"
-        return arena.play(roles, arena.held_out * self.samples, judge, t, label)
+        prompts = arena.held_out * self.samples
+        return arena.play(roles, prompts, judge, t, label, self.temperature)
 
     def _judge(self, arena: Arena, assistant: PlayerId) -> Judge:
         return self.judge or arena.judge_of(assistant)

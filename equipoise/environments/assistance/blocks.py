@@ -12,12 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from equipoise.environments.assistance.payoff_matrix import (
     CELLS,
     MatrixError,
     PayoffMatrix,
     read_matrix,
+    read_matrix_as_released,
     write_matrix,
 )
 from equipoise.errors import DataError
@@ -25,6 +27,11 @@ from equipoise.errors import DataError
 BLOCKS = ("thinking", "payoff", "analyze", "response")
 
 _TAG = re.compile(rf"</?(?:{'|'.join(BLOCKS)})>")
+# Between two blocks, and after the last, as the released pattern has them.
+_SEAMS = (
+    *(re.compile(rf"</{before}>\s*<{after}>") for before, after in pairwise(BLOCKS)),
+    re.compile(rf"</{BLOCKS[-1]}>$", re.MULTILINE),
+)
 _CELL = rf"\b({'|'.join(CELLS)})\b"
 _MENTION = re.compile(_CELL, re.IGNORECASE)
 # What is chosen is the next cell in the same part of a sentence.
@@ -128,6 +135,34 @@ def parse(text: str, *, strict: bool = False) -> ParsedOutput:
         tuple(faults),
         before if before >= 0 else len(text),
     )
+
+
+def parse_as_released(text: str) -> ParsedOutput:
+    """Take `text` apart as GTAlign's code does; nothing is raised.
+
+    The text is taken as it stands: it begins with <thinking>, and a line ends behind </response>.
+    Of a block that stands there more than once the first counts, which is no fault.
+    """
+    blocks = [find_block(text, name) for name in BLOCKS]
+    thinking, payoff, analyze, response = (block and block.content for block in blocks)
+    faults, matrix = [], None
+    if not _in_order_as_released(text):
+        faults.append("the four blocks do not stand in order, from the first character on")
+    try:
+        matrix = read_matrix_as_released(payoff or "")
+    except MatrixError as error:
+        faults.append(f"<payoff>: {error}")
+    before = len(text.split("<response>")[0])
+    return ParsedOutput(text, thinking, payoff, analyze, response, matrix, tuple(faults), before)
+
+
+def _in_order_as_released(text: str) -> bool:
+    opening = f"<{BLOCKS[0]}>"
+    place = len(opening) if text.startswith(opening) else -1
+    for seam in _SEAMS:
+        found = seam.search(text, place) if place >= 0 else None
+        place = found.end() if found else -1
+    return place >= 0
 
 
 def response_only(output: str) -> ParsedOutput:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
 from pydantic import Field, PrivateAttr, model_validator
 
 from equipoise.component import nearest
+from equipoise.environments.assistance.blocks import parse_as_released
 from equipoise.environments.assistance.game import (
     ASSISTANT,
     USER,
@@ -18,7 +19,12 @@ from equipoise.environments.assistance.game import (
     assistant_answers,
     is_vague,
 )
-from equipoise.environments.assistance.gtalign_tasks import FRONTIER, task_judges
+from equipoise.environments.assistance.gtalign_tasks import (
+    FRONTIER,
+    PUBLISHED,
+    reward_terms,
+    task_judges,
+)
 from equipoise.environments.assistance.payoff_matrix import ACTIONS
 from equipoise.environments.assistance.responses import response_action
 from equipoise.environments.assistance.utilities import (
@@ -26,6 +32,7 @@ from equipoise.environments.assistance.utilities import (
     Reward,
     RewardTerms,
     Variant,
+    is_paid,
     is_readable,
     reward,
 )
@@ -52,8 +59,8 @@ class AssistanceJudge(Judge):
     kind: Literal["assistance"] = "assistance"
     variant: Variant = Field(
         "corrected",
-        description="corrected; as_released: as the published code pays, harmful prompts too; "
-        "frontier: the second published reward, which pays for naming an action of the frontier; "
+        description="corrected; as_released: as the published code reads and pays, harmful prompts "
+        "too; frontier: its second reward, which pays for naming an action of the frontier; "
         "choice: the corrected one, which pays for choosing an outcome there",
     )
     terms: RewardTerms | None = Field(
@@ -84,9 +91,9 @@ class AssistanceJudge(Judge):
             )
         return self
 
-    @property
-    def reward_terms(self) -> RewardTerms:
-        return self.terms or VARIANTS[self.variant]
+    def terms_of(self, source: str) -> RewardTerms:
+        """Weights and windows of the reward on rows of that data source."""
+        return self.terms or reward_terms(self.variant, source)
 
     def prepare(self) -> None:
         """Put the tasks' judges into the context. Raises as theirs, ConfigError."""
@@ -118,17 +125,17 @@ class AssistanceJudge(Judge):
         if self.otherwise is not None:
             judges[OTHERWISE] = self.otherwise
         count = max((judge.questions(1, pool) for judge in judges.values()), default=0)
-        if self.reward_terms.llm_frontier:
+        if (self.terms or VARIANTS[self.variant]).llm_frontier:
             count += analysis.questions(1, pool)
         return count
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
         assert self._game is not None, "the judge has no context yet"
-        responses = [judged_response(match, prompts[match.prompt], self._game) for match in matches]
+        responses = [self._response(match, prompts[match.prompt]) for match in matches]
         by_source: dict[str, list[JudgedResponse]] = {}
         for response in responses:
-            if response is not None and is_readable(response.last.output):
+            if response is not None and self._is_paid(response):
                 source = response.prompt.source
                 known_judges = source if source in self._judges else OTHERWISE
                 by_source.setdefault(known_judges, []).append(response)
@@ -144,6 +151,20 @@ class AssistanceJudge(Judge):
             for match, response in zip(matches, responses, strict=True)
         ]
 
+    def _response(self, match: Match, prompt: Prompt) -> JudgedResponse | None:
+        assert self._game is not None
+        response = judged_response(match, prompt, self._game)
+        if response is None or self.variant not in PUBLISHED or not self._game.blocks:
+            return response
+        answers = [
+            replace(answer, output=parse_as_released(answer.output.text))
+            for answer in response.answers
+        ]
+        return replace(response, answers=answers)
+
+    def _is_paid(self, response: JudgedResponse) -> bool:
+        return is_paid(response.last.output, self.terms_of(response.prompt.source))
+
     def _qualities(self, by_source: Mapping[str, Sequence[JudgedResponse]]) -> dict[str, Judgement]:
         by_match: dict[str, Judgement] = {}
         for source, responses in by_source.items():
@@ -158,10 +179,12 @@ class AssistanceJudge(Judge):
 
     def _choices(self, responses: Iterable[JudgedResponse]) -> dict[str, Judgement]:
         """Judgements of <analyze> by the response's match, where the reward uses them."""
-        judge = self._judges.get(FRONTIER)
-        if judge is None or not self.reward_terms.llm_frontier:
-            return {}
-        choices = {response.match.id: response.choice() for response in responses}
+        judge = self._judges[FRONTIER]
+        choices = {
+            response.match.id: response.choice()
+            for response in responses
+            if self.terms_of(response.prompt.source).llm_frontier
+        }
         matches = [match for match, _ in choices.values()]
         prompts = {prompt.id: prompt for _, prompt in choices.values()}
         judgements = judge.checked_judgements(matches, prompts)
@@ -179,10 +202,11 @@ class AssistanceJudge(Judge):
         grades = quality.utilities(ASSISTANT) if quality else {}
         on_frontier = choice.score(ASSISTANT, "score") if choice else None
         *earlier, last = (answer.output for answer in response.answers)
-        if is_readable(last):
+        terms = self.terms_of(response.prompt.source)
+        if is_paid(last, terms):
             if "score" not in grades:
                 return self.judgement(match, None, self._why_none(response, quality), votes)
-            if self.reward_terms.llm_frontier and on_frontier is None:
+            if terms.llm_frontier and on_frontier is None:
                 return self.judgement(match, None, self._why_none(response, choice), votes)
         paid = reward(
             last,
@@ -190,7 +214,7 @@ class AssistanceJudge(Judge):
             grades.get("score"),
             self.variant,
             frontier=on_frontier,
-            terms=self.reward_terms,
+            terms=terms,
             earlier=earlier,
         )
         assert paid is not None

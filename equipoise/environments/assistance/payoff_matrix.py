@@ -13,7 +13,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from math import isfinite
+from math import isclose, isfinite
 from typing import Any, NamedTuple
 
 from equipoise.errors import DataError
@@ -27,6 +27,7 @@ LONGEST = 20_000  # characters of a block that are read; a matrix takes some two
 VAST = 1e300  # numbers from here on are refused
 
 _STRAIGHT = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'"})
+_RELEASED_STRAIGHT = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'"})
 _FENCE = re.compile(r"```\w*\s*(.*)```", re.DOTALL)
 
 
@@ -72,6 +73,43 @@ def read_matrix(block: str) -> PayoffMatrix:
         foreign = next(key for key in values if key not in CELLS)
         raise MatrixError(f"has a foreign key {_brief(foreign)}")
     return {name: _read_cell(name, values[name]) for name in CELLS}
+
+
+def read_matrix_as_released(block: str) -> PayoffMatrix:
+    """The matrix of a block as GTAlign's code reads it. Raises MatrixError.
+
+    A fence is a fault; of a cell that stands twice the last counts; true, NaN and Infinity are
+    numbers.
+    """
+    try:
+        values = _released_value(block)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise MatrixError("is neither JSON nor Python") from error
+    if not isinstance(values, dict) or values.keys() != set(CELLS):
+        raise MatrixError("must be an object with the six cells")
+    for name, value in values.items():
+        if not isinstance(value, dict) or value.keys() != {"LLM", "user"}:
+            raise MatrixError(f'{name} must be {{"LLM": number, "user": number}}')
+        if not all(isinstance(payoff, (int, float)) for payoff in value.values()):
+            raise MatrixError(f"{name}: {_brief(value)} are no numbers")
+    matrix = {name: Cell(values[name]["user"], values[name]["LLM"]) for name in CELLS}
+    try:
+        matrix_contrast(matrix)
+    except OverflowError as error:
+        raise MatrixError("has a vast number beside one with a fraction") from error
+    return matrix
+
+
+def _released_value(block: str) -> Any:
+    try:
+        return json.loads(block)
+    except (ValueError, RecursionError):
+        text = block.translate(_RELEASED_STRAIGHT)
+    if len(text) > LONGEST:
+        raise ValueError("too long to be read as Python")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return json.loads(json.dumps(ast.literal_eval(text)))
 
 
 def _read_cell(name: str, value: Any) -> Cell:
@@ -126,6 +164,41 @@ def _without_double_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _decode_json = json.JSONDecoder(object_pairs_hook=_without_double_keys).decode
+
+
+def matrix_contrast(matrix: PayoffMatrix) -> float:
+    """Σ over the six cells of 1/12·[u ≠ l] + 1/12·[|u − l| / max(|u|, |l|, 1e-8) > 0.1]."""
+    count = 0
+    for user, llm in matrix.values():
+        count += user != llm
+        count += abs(user - llm) / max(abs(user), abs(llm), 1e-8) > 0.1
+    return count / 12
+
+
+def undominated(matrix: PayoffMatrix, tolerance: float = 1e-9) -> tuple[str, ...]:
+    """The outcomes that no other dominates; pay-offs that differ by less than `tolerance`, or by
+    that share, are equal. None where numbers are too vast to be compared.
+
+    >>> undominated({name: Cell(n, -abs(n - 4)) for n, name in enumerate(CELLS)})
+    ('VQ_CQ', 'VQ_DA')
+    """
+
+    def dominates(b: Cell, a: Cell) -> bool:
+        pairs = list(zip(b, a, strict=True))
+        more = [y > x + tolerance for y, x in pairs]
+        return any(more) and all(
+            larger or isclose(y, x, abs_tol=tolerance)
+            for larger, (y, x) in zip(more, pairs, strict=True)
+        )
+
+    try:
+        return tuple(
+            name
+            for name in CELLS
+            if not any(dominates(matrix[other], matrix[name]) for other in CELLS)
+        )
+    except OverflowError:
+        return ()
 
 
 def write_matrix(matrix: PayoffMatrix) -> str:

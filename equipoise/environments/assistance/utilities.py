@@ -9,6 +9,8 @@ Source: GTAlign (arXiv 2510.08872), section 4 and its released code. A second pu
 the model besides where <analyze> names an action of the true frontier:
 
     llm = ε + 0.35·Q_llm + 0.05·B + 0.2·format + 0.2·matrix + 0.2·named
+
+Both published variants read an output as the released code does (`blocks.parse_as_released`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pydantic import Field, field_validator
 from equipoise.component import Settings
 from equipoise.environments.assistance.blocks import ParsedOutput
 from equipoise.environments.assistance.named_actions import named_on_frontier
-from equipoise.environments.assistance.payoff_matrix import PayoffMatrix
+from equipoise.environments.assistance.payoff_matrix import matrix_contrast, undominated
 
 Variant = Literal["corrected", "as_released", "frontier", "choice"]
 Window = tuple[float, float]
@@ -45,6 +47,9 @@ class RewardTerms(Settings):
     llm_frontier: float = Field(
         0.0, ge=0, description="weight of the grade of <analyze>: does it name the frontier?"
     )
+    needs_analyze: bool = Field(
+        False, description="an output without <analyze> is worth 0, as one without a matrix"
+    )
     round_cost: float = Field(0.0, ge=0, description="off the user's utility per further turn")
     response_words: Window = Field((20, 500), description="window of the response's words")
     output_words: Window = Field((500, 1000), description="window of the whole output's words")
@@ -65,10 +70,12 @@ class RewardTerms(Settings):
 
 _FIRST = RewardTerms.model_validate({})
 _SECOND = RewardTerms.model_validate({"llm_quality": 0.35, "llm_length": 0.05, "llm_frontier": 0.2})
+# The first variant where the second's code runs it: on the sets out of domain.
+OUT_OF_DOMAIN = _FIRST.model_copy(update={"needs_analyze": True})
 VARIANTS: dict[str, RewardTerms] = {
     "corrected": _FIRST,
     "as_released": _FIRST,
-    "frontier": _SECOND,
+    "frontier": _SECOND.model_copy(update={"needs_analyze": True}),
     "choice": _SECOND,
 }
 
@@ -109,7 +116,7 @@ def reward(
     if variant not in VARIANTS:
         raise ValueError(f"variant: unknown variant {variant!r}; known: {', '.join(VARIANTS)}")
     terms = terms or VARIANTS[variant]
-    if not is_readable(parsed):
+    if not is_paid(parsed, terms):
         return Reward(0.0, 0.0, {})
     if quality_user is None or quality_llm is None:
         return None
@@ -155,9 +162,12 @@ def _frontier_grade(parsed: ParsedOutput) -> float:
     """The text rule's grade: 1, ½ or 0 as <analyze> names an action of the matrix's frontier."""
     if parsed.matrix is None:
         return 0.0
-    from equipoise.environments.assistance.written_game import pareto
+    return named_on_frontier(parsed.analyze, undominated(parsed.matrix))
 
-    return named_on_frontier(parsed.analyze, pareto(parsed.matrix))
+
+def is_paid(parsed: ParsedOutput, terms: RewardTerms) -> bool:
+    """True if an output is worth anything: readable, and with <analyze> where that is needed."""
+    return is_readable(parsed) and not (terms.needs_analyze and parsed.analyze is None)
 
 
 def is_readable(parsed: ParsedOutput) -> bool:
@@ -171,15 +181,6 @@ def length_score(count: float, window: Window, terms: RewardTerms) -> float:
     long_enough = _sigmoid(terms.steepness * (count - low))
     short_enough = _sigmoid(terms.steepness * (high - count))
     return long_enough * short_enough
-
-
-def matrix_contrast(matrix: PayoffMatrix) -> float:
-    """Σ over the six cells of 1/12·[u ≠ l] + 1/12·[|u − l| / max(|u|, |l|, 1e-8) > 0.1]."""
-    count = 0
-    for user, llm in matrix.values():
-        count += user != llm
-        count += abs(user - llm) / max(abs(user), abs(llm), 1e-8) > 0.1
-    return count / 12
 
 
 def _sigmoid(value: float) -> float:

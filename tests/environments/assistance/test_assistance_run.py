@@ -65,6 +65,26 @@ def test_the_measures_are_means_of_what_is_recorded(talked):
     assert first["length"]["tokens"] == pytest.approx(tokens)
 
 
+def test_a_measurement_may_be_greedy_where_the_player_samples(tmp_path):
+    from equipoise.runs import recipe_loader
+    from equipoise.runs.play_out import play_out
+
+    answers = {}
+    for temperature in ("0", "null"):
+        held = ("prompts.held_out=6", "prompts.count=40", "evaluate.samples=2", "generations=0")
+        own = ("players.assistant.max_new_tokens=100", f"evaluate.temperature={temperature}")
+        configured = recipe_loader.load("gtalign_clerks", [*held, *own])
+        with RunDirectory.create(configured, tmp_path / temperature) as run:
+            play_out(run)
+            matches = run.ledger.matches("held_out", 0)
+        by_prompt = {}
+        for match in matches:
+            by_prompt.setdefault(match.prompt, set()).add(match.turns[0].move.text)
+        assert len(matches) == 12 and len(by_prompt) == 6
+        answers[temperature] = [len(texts) for texts in by_prompt.values()]
+    assert answers["0"] == [1] * 6 and 2 in answers["null"]
+
+
 def test_shares_of_moves_are_shares_and_both_kinds_of_question_were_asked(talked):
     for facts in measures(talked):
         assert set(facts["actions"]) == {"detailed", "vague"}

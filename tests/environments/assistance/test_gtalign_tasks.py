@@ -379,6 +379,14 @@ def test_a_model_may_grade_writing_high_and_bleu_pay_the_user_little(openai_serv
     assert word.scores["s0"] == {"score": 0.75, "user": 0}
 
 
+def test_the_grader_of_writing_sees_no_instruction_of_the_row(openai_server, grader):
+    facts = {"reference": "an ideal text", "request": "the intent", "said": "an article, please"}
+    openai_server.answer = says(2)
+    judged(task_judges("llm", grader)["medium"], prompt("medium", facts), "a text")
+    (body,) = openai_server.bodies()
+    assert "an article, please" in shown(body) and "instructions of the game" not in shown(body)
+
+
 @pytest.mark.parametrize(
     ("analyze", "grade"),
     [
@@ -455,7 +463,8 @@ def test_the_published_rewards_keep_what_was_published():
     assert ours == {**corrected, FRONTIER: Judge.build("chosen_outcome")}
     assert (corrected["medium"].bleu, corrected["wildguard"].variant) == ("words", "corrected")
     for judges in published:
-        assert (judges["medium"].bleu, judges["advbench"].variant) == ("characters", "as_released")
+        assert (judges["medium"].bleu, judges["wildguard"].variant) == ("characters", "as_released")
+        assert judges["advbench"].variant == "shared"
 
 
 @pytest.mark.parametrize(
