@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
+import msgspec
 import numpy as np
 from pydantic import Field
 
@@ -17,7 +18,7 @@ from equipoise.evaluation.measures import History, Measures, Quantity, Records, 
 from equipoise.games.base import Bimatrix, Game
 from equipoise.report.league_sections import equilibrium_section
 from equipoise.report.section import Section
-from equipoise.solvers.exploitability import exploitability, nash_conv
+from equipoise.solvers.exploitability import exploitability, nash_conv, regularised_gain
 from equipoise.solvers.zero_sum import is_constant_sum, nash
 from equipoise.types import PlayerId
 
@@ -50,6 +51,16 @@ EXPLOITABILITY = Quantity(
     read="exploitability",
     higher_is_better=False,
     note="gain of a best reply against the average policy, in pay-off units",
+    digits=4,
+    has_headline=False,
+    has_change=False,
+)
+DEVIATION = Quantity(
+    title="best deviation",
+    read="deviation_gains",
+    higher_is_better=False,
+    note="what the best of all policies would gain over the last iterate against the mixture that "
+    "it faces, less evaluate.tau × its KL to the start (arXiv 2509.23102, eq 9), in pay-off units",
     digits=4,
     has_headline=False,
     has_change=False,
@@ -89,9 +100,15 @@ class ExactMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FiniteMeasures(ExactMeasures, frozen=True, kw_only=True, omit_defaults=True):
-    """Exact measures of players that can play both seats; `actions` are their moves."""
+    """Exact measures of players that can play both seats; `actions` are their moves.
+
+    `deviation_gains` is eq 9's gap of each last iterate.
+    """
+
+    quantities: ClassVar[tuple[Quantity, ...]] = (*ExactMeasures.quantities, DEVIATION)
 
     actions: list[str]
+    deviation_gains: dict[str, float] = msgspec.field(default_factory=dict)
 
 
 class Finite(Evaluation):
@@ -99,11 +116,18 @@ class Finite(Evaluation):
     uniform average of all.
 
     The average of a learner's policies is its mixed strategy over generations; it, not the last
-    iterate, is what no-regret dynamics promise to converge.
+    iterate, is what no-regret dynamics promise to converge. Beside them stands the gap of MNPO's eq
+    9: what a learner's best policy would gain with its opponents held fixed, by J(π) = π·(pay-off
+    against them) − τ·KL(π ‖ start).
     """
 
     kind: Literal["finite"] = "finite"
     measures: ClassVar[type[Measures]] = FiniteMeasures
+    tau: float = Field(
+        0.0,
+        ge=0,
+        description="eq 9's τ, in units of pay-off per nat: the price of KL from the start",
+    )
 
     def measure(self, arena: Arena, t: int) -> FiniteMeasures:
         """Exploitability of each learner at generation t, in pay-off units; `exploitability` is the
@@ -119,10 +143,15 @@ class Finite(Evaluation):
         actions = arena.game.actions
         lasts: dict[str, np.ndarray] = {}
         averages: dict[str, np.ndarray] = {}
+        deviations: dict[str, float] = {}
         for player in arena.learners(t):
             policies = [arena.probabilities(old, actions) for old in arena.past(player)]
             lasts[str(player)] = policies[0]
             averages[str(player)] = np.mean(policies, axis=0)
+            faced_A = self._faced(arena, player, t)
+            deviations[str(player)] = regularised_gain(
+                payoff_AA @ faced_A, policies[0], policies[-1], self.tau
+            )
         gaps = {name: exploitability(payoff_AA, mean_A) for name, mean_A in averages.items()}
         last_gaps = {name: exploitability(payoff_AA, last_A) for name, last_A in lasts.items()}
         return FiniteMeasures(
@@ -133,7 +162,17 @@ class Finite(Evaluation):
             last_gap=last_gaps,
             exploitability=max(gaps.values()),
             last_exploitability=max(last_gaps.values()),
+            deviation_gains=deviations,
         )
+
+    def _faced(self, arena: Arena, player: PlayerId, t: int) -> np.ndarray:
+        """The mixture of moves that a learner's loss sets against it; its own where none does."""
+        opponents = arena.opponent_weights(player, t) or {player: 1.0}
+        actions = arena.game.actions
+        policies = [
+            weight * arena.probabilities(other, actions) for other, weight in opponents.items()
+        ]
+        return np.sum(policies, axis=0)
 
 
 class TwoSeatMeasures(ExactMeasures, frozen=True, kw_only=True, omit_defaults=True):

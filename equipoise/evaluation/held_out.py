@@ -46,8 +46,10 @@ class HeldOut(Evaluation):
     that do not learn. A learner's gap is what the best member of the league gains against it, by
     the learner's own judge: max_i payoff[i, learner], in [0, 1]; `exploitability` is the largest
     gap. The pay-off table shown is by the first learner's judge. Of judges that score, this best
-    reply and what the learner itself would gain by its best deviation against the mixture that it
-    faces (eq 9) have bootstrap intervals that allow for the maximum.
+    reply and what the learner itself would gain by playing as any of the league does against the
+    mixture that it faces have bootstrap intervals that allow for the maximum. Maxima over the
+    league are lower bounds: eq 9's is over all policies, and has −τ·KL (exactly, for tabular
+    players: `finite`).
 
     In a game whose seats have different roles nobody sits in every seat. The schedule says which
     player has which of the two roles; each role has a league of all its player's measured
@@ -154,7 +156,7 @@ class HeldOut(Evaluation):
     def _gains(
         self, arena: Arena, t: int, league: Sequence[PlayerId], judges: Mapping[PlayerId, Judge]
     ) -> tuple[dict[str, Estimate], dict[str, Estimate]]:
-        """Exploitability, and eq 9's gap, of each learner, with intervals for a maximum."""
+        """Exploitability and the best deviation of each learner, with intervals for a maximum."""
         best_replies: dict[str, Estimate] = {}
         deviations: dict[str, Estimate] = {}
         for player, judge in judges.items():

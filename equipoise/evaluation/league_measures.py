@@ -83,7 +83,8 @@ EXPLOITABILITY = Quantity(
     title="exploitability",
     read=lambda measures: {**_largest_gains(measures), **measures.best_reply_gains},
     higher_is_better=False,
-    note="what the best member of the league, as it is now, wins against it: P(win) − P(loss)",
+    note="what the best member of the league, as it is now, wins against it: P(win) − P(loss); a "
+    "lower bound, since others might win more",
     digits=3,
     label="exploitability of {player}",
     of_many=("largest",),
@@ -100,8 +101,9 @@ GAP = Quantity(
 DEVIATION = Quantity(
     title="best deviation",
     read="deviation_gains",
-    note="what it would gain by playing as the league's best does, against the mixture that it "
-    "faces (arXiv 2509.23102, eq 9), of 1",
+    note="what it would gain by playing as the league's best does against the mixture that it "
+    "faces, of 1: a lower bound of the gap without its KL (arXiv 2509.23102, eq 9), whose maximum "
+    "is over all policies",
     of_many=(),
     has_change=False,
     has_curve=False,
@@ -115,8 +117,10 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     standard error (None where it is not known), and the judged meetings. `judges` names each newest
     learner's judge. `gap` is what the best member of the league wins against a newest learner, in
     [0, 1]; `exploitability` is the largest. `best_reply_gains` are the same with an interval that
-    allows for the maximum; `deviation_gains` (eq 9) what the learner itself would gain by its best
-    deviation against the mixture that it faces. `win_rates` are over the player's own start.
+    allows for the maximum; `deviation_gains` what the learner itself would gain by playing as any
+    of the league does against the mixture that it faces. Both are lower bounds: a maximum over the
+    league, where eq 9's is over all policies, without its −τ·KL. `win_rates` are over the player's
+    own start.
     """
 
     quantities: ClassVar[tuple[Quantity, ...]] = (SCORE, WIN_RATE, EXPLOITABILITY, DEVIATION)

@@ -4,9 +4,10 @@ With Δ(π) = log π(chosen | x) − log π(rejected | x), every member is
 
     residual = Δ(π_θ) − Σ_k w_k Δ(opponent_k);    loss = D[residual ‖ target]
 
-and differs only in its `opponents` and `rows`: squared distance to a finite target, or −log
-σ(β·residual), whose target lies at infinity. The last four read more: the answers' own likelihood
-(CPO, ORPO), their lengths (R-DPO), or each answer alone (KTO). (arXiv 2509.23102, Table 1.)
+and differs only in its `opponents` and `rows`: squared distance or Bernoulli KL to a finite target,
+or −log σ(β·residual), whose target lies at infinity. The last four read more: the answers' own
+likelihood (CPO, ORPO), their lengths (R-DPO), or each answer alone (KTO). (arXiv 2509.23102, Table
+1.)
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from equipoise.losses.opponents import (
 from equipoise.losses.residual_loss import (
     EstimatesWins,
     ResidualLoss,
+    bernoulli,
     probability,
     released_mnpo,
     residual,
@@ -53,6 +55,7 @@ __all__ = [
     "DistillDPO",
     "MNPOReleased",
     "SimPO",
+    "bernoulli",
     "released_mnpo",
     "residual",
     "sigmoid",
@@ -60,6 +63,7 @@ __all__ = [
 ]
 
 INTENDED = (0.25, 0.75)  # λ as the published MNPO configurations write it
+NEARLY_ONE = 0.99  # a sum of λ that is one but for rounding
 CERTAIN = -1e-6  # nats per token: an answer's odds are finite up to here
 
 Beta = Annotated[
@@ -229,14 +233,15 @@ class INPO(ResidualLoss):
 
 
 class MNPO(EstimatesWins, ResidualLoss):
-    """Opponents π_t, π_{t−1}, … (λ) and perhaps π_ref; (residual − target)². (arXiv 2509.23102, eq.
-    14)
+    """Opponents π_t, π_{t−1}, … (λ) and perhaps π_ref; D[residual ‖ target]. (arXiv 2509.23102, eqs
+    14, 16, 17)
 
     `against: history` is time-dependent MNPO, `peers` heterogeneous, `outsiders` external (§3.2,
     §3.3); shares mix them. target: 1/(2η) (constant); η·(r(chosen) − r(rejected)) (reward);
-    η·(P(chosen beats ·) − P(rejected beats ·)) (probability). Over pairs of π_t the minimiser is
-    Π_k opponent_k^w_k · exp(P(y beats π_t)/η) with the constant and Π_k opponent_k^w_k · exp(η·P(y
-    beats the history)) with the probability target: multiplicative weights.
+    η·(P(chosen beats ·) − P(rejected beats ·)) (probability). Over pairs of π_t the minimiser of
+    the squared distance is Π_k opponent_k^w_k · exp(P(y beats π_t)/η) with the constant and Π_k
+    opponent_k^w_k · exp(η·P(y beats the history)) with the probability target: multiplicative
+    weights.
 
     η divides in the constant target and multiplies in the others. The gradient is 2(Δ(π_θ) − Σ w
     Δ_k − target) · ∇Δ: the opponents steer it only where Σ w Δ_k is not small beside the target.
@@ -264,12 +269,14 @@ class MNPO(EstimatesWins, ResidualLoss):
         "taken as written, give shares in against",
     )
     ratio: float = Field(0.0, ge=0, le=1, description="the reference's share among the opponents")
-    distance: Literal["squared", "sigmoid"] = Field(
-        "squared", description="squared, or −log σ(β·residual)"
+    distance: Literal["squared", "bernoulli", "sigmoid"] = Field(
+        "squared",
+        description="squared; bernoulli, KL(Ber(σ(β·target)) ‖ Ber(σ(β·residual))); or sigmoid, "
+        "−log σ(β·residual), whose target is infinite",
     )
     target: Literal["constant", "reward", "probability"] | None = Field(
-        default_factory=lambda data: "constant" if data.get("distance") == "squared" else None,
-        description="of the squared distance: 1/(2η), η × reward gap, "
+        default_factory=lambda data: None if data.get("distance") == "sigmoid" else "constant",
+        description="of the distances to a finite one: 1/(2η), η × reward gap, "
         "or η × gap of win probabilities",
     )
     eta: float | None = Field(
@@ -281,9 +288,10 @@ class MNPO(EstimatesWins, ResidualLoss):
         "0.1), multiplies in the others (10)",
     )
     beta: float | None = Field(
-        default_factory=lambda data: 0.1 if data.get("distance") == "sigmoid" else None,
+        default_factory=lambda data: None if data.get("distance") == "squared" else 0.1,
         gt=0,
-        description="of the sigmoid distance: scale of the residual, per nat",
+        description="of the Bernoulli and the sigmoid distance: scale of residual and target, per "
+        "nat",
     )
 
     @model_validator(mode="after")
@@ -291,10 +299,10 @@ class MNPO(EstimatesWins, ResidualLoss):
         weights = self.weights
         if isinstance(self.against, MixedOpponents):
             if weights is not None or self.ratio:
-                name = "ratio" if weights is None else "weights"
+                name, unset = ("ratio", 0) if weights is None else ("weights", "null")
                 raise ValueError(
                     f"{name} is not read where against gives shares: write them there, as in "
-                    "{history: [0.5, 0.2], reference: 0.3}"
+                    f"{{history: [0.5, 0.2], reference: 0.3}}, and set {name}: {unset}"
                 )
             return self
         if self.against == "history" and not isinstance(weights, tuple):
@@ -313,11 +321,20 @@ class MNPO(EstimatesWins, ResidualLoss):
             raise ValueError("weights: the first (of π_t, which is never absent) must be positive")
         if min(values) < 0 or not 0 < sum(values) < float("inf"):
             raise ValueError("weights must be finite and not negative, one of them positive")
+        if sum(values) < NEARLY_ONE:
+            raise ValueError(
+                f"weights: they add up to {sum(values):g}, but are scaled to 1; give weights of "
+                f"sum 1, or, if the rest is nobody's, shares in against: {{{self.against}: …}}"
+            )
         return self
 
     @model_validator(mode="after")
     def _all_read(self) -> MNPO:
-        reads = ("target", "eta") if self.distance == "squared" else ("beta",)
+        reads = {
+            "squared": ("target", "eta"),
+            "bernoulli": ("target", "eta", "beta"),
+            "sigmoid": ("beta",),
+        }[self.distance]
         for name in ("target", "eta", "beta"):
             value = getattr(self, name)
             if (value is None) == (name in reads):
@@ -360,30 +377,44 @@ class MNPO(EstimatesWins, ResidualLoss):
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
         residual_B = self.residual_B(batch)
-        if self.beta is not None:
+        if self.distance == "squared":
+            return squared(residual_B, self._target(batch))
+        assert self.beta is not None
+        if self.distance == "sigmoid":
             return sigmoid(residual_B, self.beta)
+        return bernoulli(residual_B, self._target(batch), self.beta)
+
+    def _target(self, batch: PairBatch) -> torch.Tensor | float:
+        """The finite target in nats, one for all or [B]."""
         assert self.eta is not None
         if self.target == "constant":
-            return squared(residual_B, 1 / (2 * self.eta))
+            return 1 / (2 * self.eta)
         chosen_B, rejected_B = batch.score_chosen_B, batch.score_rejected_B
         if self.target == "probability":
             chosen_B, rejected_B = probability(chosen_B), probability(rejected_B)
-        return squared(residual_B, self.eta * (chosen_B - rejected_B))
+        return self.eta * (chosen_B - rejected_B)
 
 
 class MNPOReleased(ResidualLoss):
     """MNPO as released, to compare with: see `MNPO` for why its opponents hardly steer.
 
     The history begins with the policy that sampled, π_t itself, also where it is π_0: up to
-    `max_history`. Log-probabilities are per-token means. β scales the logged rewards, β·(log π_θ −
-    log π_ref), and nothing else.
+    `max_history`, behind which `peers` may stand. Log-probabilities are per-token means. β scales
+    the logged rewards, β·(log π_θ − log π_ref), and nothing else.
     """
 
     kind: Literal["mnpo_released"] = "mnpo_released"
     length: Literal["sum", "mean"] = Field(
         "mean", description="an answer's log-probability: sum, or mean per token"
     )
-    max_history: int = Field(2, ge=1, description="most generations in the history, π_t counted")
+    max_history: int = Field(
+        2, ge=1, description="most opponents beside the reference, π_t and peers counted"
+    )
+    peers: bool = Field(
+        False,
+        description="the other learners, as they are now, stand behind the own history, as in the "
+        "released heterogeneous runs (with max_history: 4)",
+    )
     weights: (
         Literal["uniform", "intended"]
         | Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)]
@@ -420,9 +451,17 @@ class MNPOReleased(ResidualLoss):
     def scored_against(self, pool: OpponentPool) -> Shares:
         return [(pool.current, 1.0)]
 
+    @property
+    def memory(self) -> int:
+        """The number of newest generations needed: two against peers, some of whom learn first."""
+        weights = self.weight_K[: self.max_history]
+        own = max(place for place, weight in enumerate(weights, 1) if weight > 0)
+        return max(own, 2) if self.peers else own
+
     def opponents(self, pool: OpponentPool) -> Shares:
         """π_0 first, which the logged rewards need even without a share, then the other history."""
-        present = pool.past[: self.max_history]
+        rivals = [*pool.past, *(pool.others("peers") if self.peers else ())]
+        present = rivals[: self.max_history]
         history = scale_to_one(zip(present, self.weight_K, strict=False))
         share = {player: (1 - self.ratio) * weight for player, weight in history}
         reference = self.ratio + share.pop(pool.reference, 0.0)

@@ -59,6 +59,25 @@ def sigmoid(residual_B: torch.Tensor, beta: float) -> torch.Tensor:
     return -logsigmoid(beta * residual_B)
 
 
+def bernoulli(residual_B: torch.Tensor, target: torch.Tensor | float, beta: float) -> torch.Tensor:
+    """KL(Ber(σ(β·target)) ‖ Ber(σ(β·residual))) in nats, per row: the backward Bernoulli KL.
+
+    `target` in nats, one for all or [B]; `beta` per nat. It is 0 where the residual is the target;
+    an infinite target gives −log σ(β·residual), `sigmoid`. Source: arXiv 2509.23102, eqs 16, 17.
+
+    >>> bernoulli(torch.tensor([1.0, -1.0]), 1.0, 1.0).round(decimals=4)
+    tensor([0.0000, 0.4621])
+    """
+    import torch
+    from torch.nn.functional import binary_cross_entropy_with_logits
+    from torch.special import entr
+
+    target_B = torch.as_tensor(target).to(residual_B).expand_as(residual_B)
+    wanted_B, unwanted_B = (beta * target_B).sigmoid(), (-beta * target_B).sigmoid()
+    cross_B = binary_cross_entropy_with_logits(beta * residual_B, wanted_B, reduction="none")
+    return cross_B - entr(wanted_B) - entr(unwanted_B)
+
+
 def released_mnpo(
     policy_margin_B: torch.Tensor,
     reference_margin_B: torch.Tensor,

@@ -1,8 +1,12 @@
 """Gains against a player, gains of the player, and intervals for the largest of them.
 
     exploitability   max_k  payoff[k, i]                      the best reply to player i
-    gap (eq 9)       max_k  Σ_j m_j payoff[k, j] − Σ_j m_j payoff[i, j]
-                     what i gains by its best deviation against the mixture m it faces
+    best deviation   max_k  Σ_j m_j payoff[k, j] − Σ_j m_j payoff[i, j]
+                     what i gains by playing as k does against the mixture m it faces
+
+k is a member of the league. MNPO's gap (eq 9) is a maximum over all policies with −τ·KL to the
+reference; without that term the best deviation is a lower bound of it. For tabular players it is
+exact: `solvers.exploitability.regularised_gain`.
 
 Both are maxima of means over prompts. The largest of several noisy means is larger than the largest
 of the means: thirteen equal players show a best one. So the interval is one for all means at once,

@@ -130,8 +130,11 @@ PLAYERS = {
         players__outsider__model="tiny",
         players__outsider__base_url="http://127.0.0.1:9/v1",  # where it runs: a server's
     ),
-    "mnpo_heterogeneous": settings(
-        players__alice=TINY, players__bob=TINY, judges={"alice": "exact", "bob": "shorter"}
+    **dict.fromkeys(
+        ("mnpo_heterogeneous", "mnpo_heterogeneous_as_released"),
+        settings(
+            players__alice=TINY, players__bob=TINY, judges={"alice": "exact", "bob": "shorter"}
+        ),
     ),
     # Models that never learned to grade: an unreadable grade counts as the middle, so that there is
     # something to teach.
@@ -149,7 +152,7 @@ PLAYERS = {
     "sparta_sppo": OF_POOL,
     "sparta_spin": POOL_MEMBERS,
 }
-JUDGED_BY_NAME = ("mnpo_heterogeneous", *(name for name in PLAYERS if "sparta" in name))
+JUDGED_BY_NAME = [name for name in PLAYERS if "heterogeneous" in name or "sparta" in name]
 
 
 def arguments(name, rows) -> list[str]:
@@ -255,6 +258,16 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, r
     assert "<html" in (tmp_path / "run" / "report.html").read_text()
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("loss", ["{against: {}, weights: null}", "{distance: bernoulli}"])
+def test_mnpo_runs_against_nobody_and_by_the_bernoulli_distance(loss, command, tmp_path):
+    given = settings(generations=2, loss=loss, evaluate__tau=0.1)
+    done = command("run", "rock_paper_scissors", *given, "--out", "run")
+    assert done.code == 0, done.err
+    gains = open_run(tmp_path / "run").measures().deviation_gains
+    assert len(gains) == 3 and (gains >= 0).all()
 
 
 def test_the_talk_does_not_compare_answers_with_themselves():

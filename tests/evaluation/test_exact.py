@@ -33,7 +33,7 @@ class Table:
     """An arena of players whose policies are given, oldest first."""
 
     def __init__(self, game, frozen=(), **policies):
-        self.game, self.frozen, self.policies = game, frozen, policies
+        self.game, self.frozen, self.policies, self.faced = game, frozen, policies, {}
 
     def learners(self, t):
         return [PlayerId(name, t) for name in self.policies if name not in self.frozen]
@@ -43,6 +43,9 @@ class Table:
 
     def past(self, player):
         return [PlayerId(player.name, g) for g in range(player.generation, -1, -1)]
+
+    def opponent_weights(self, player, t):
+        return {PlayerId(*who): weight for who, weight in self.faced.get(player.name, {}).items()}
 
     def probabilities(self, player, actions):
         found = np.asarray(self.policies[player.name][player.generation], float)
@@ -60,6 +63,25 @@ def test_by_hand():
     assert facts.last_gap == pytest.approx({"defender@1": 0.0, "adversary@1": 1.0})
     assert (facts.exploitability, facts.last_exploitability) == (0.5, 1.0)
     assert facts.actions == {"row": ["heads", "tails"], "column": ["heads", "tails"]}
+
+
+def test_eq_9_is_the_gain_of_the_best_policy_against_the_mixture_that_is_faced():
+    """Rock, before which the opponents are rock and paper: paper gains ½ of a loss and ½ of a tie.
+
+    A KL that is dear leaves nothing to gain, since the start is best then.
+    """
+    game = Matrix(name="rock_paper_scissors")
+    arena = Table(game, policy=[EVEN, ROCK], other=[EVEN, PAPER])
+    arena.faced = {"policy": {("policy", 1): 0.5, ("other", 1): 0.5}}
+    gains = Finite().measure(arena, 1).deviation_gains
+    # rock gets 0 and −1, paper 1 and 0, scissors −1 and 1; `other` faces itself
+    assert gains == pytest.approx({"policy@1": 1.0, "other@1": 1.0})
+    paid = Finite(tau=0.5).measure(arena, 1).deviation_gains
+    reward_A, start_A = np.array([-0.5, 0.5, 0.0]), np.array(EVEN)
+    best = 0.5 * np.log(start_A @ np.exp(reward_A / 0.5))
+    assert paid["policy@1"] == pytest.approx(best - (-0.5 - 0.5 * np.log(3)))
+    arena = Table(game, policy=[EVEN, EVEN])
+    assert Finite(tau=1e6).measure(arena, 1).deviation_gains["policy@1"] == pytest.approx(0)
 
 
 @pytest.mark.parametrize("seed", range(5))

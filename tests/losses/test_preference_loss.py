@@ -9,7 +9,7 @@ import torch
 from equipoise.errors import ConfigError
 from equipoise.losses.base import PairBatch, PreferenceLoss
 from equipoise.losses.opponents import OpponentPool
-from equipoise.losses.preference import released_mnpo, residual, sigmoid, squared
+from equipoise.losses.preference import bernoulli, released_mnpo, residual, sigmoid, squared
 from equipoise.types import PlayerId
 
 PAST = [PlayerId("policy", generation) for generation in (3, 2, 1, 0)]
@@ -38,12 +38,15 @@ MEMBERS = [
     {"kind": "mnpo", "target": "reward"},
     {"kind": "mnpo", "target": "probability"},
     {"kind": "mnpo", "distance": "sigmoid"},
+    {"kind": "mnpo", "distance": "bernoulli"},
+    {"kind": "mnpo", "distance": "bernoulli", "target": "probability", "beta": 1.0},
     {"kind": "mnpo", "against": "peers", "weights": {"bob": 3, "carol": 1}, "ratio": 0.2},
     {"kind": "mnpo", "against": "outsiders"},
     {"kind": "mnpo", "against": {"history": [0.3, 0.1], "peers": 0.3, "reference": 0.2}},
     {"kind": "mnpo", "against": {"outsiders": {"old": 0.5}}, "target": "probability"},
     {"kind": "mnpo", "against": {}},
     {"kind": "mnpo_released"},
+    {"kind": "mnpo_released", "peers": True, "max_history": 4, "ratio": 0.85},
 ]
 
 
@@ -105,6 +108,22 @@ def test_distances():
     expected_B = torch.log1p(torch.exp(-0.5 * margin_B))
     torch.testing.assert_close(sigmoid(margin_B, 0.5), expected_B)
     assert torch.isfinite(sigmoid(torch.tensor([-1e4, 1e4]), 1.0)).all()
+
+
+def test_bernoulli_pulls_to_its_target_and_is_the_sigmoid_where_that_is_infinite():
+    """Its gradient is β·(σ(β·residual) − σ(β·target)), by autograd of the formula too."""
+    residual_B = torch.linspace(-30, 30, 13, dtype=torch.float64, requires_grad=True)
+    p, q = torch.sigmoid(torch.tensor(0.6, dtype=torch.float64)), torch.sigmoid(0.3 * residual_B)
+    formula_B = p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()
+    loss_B = bernoulli(residual_B, 2.0, 0.3)
+    torch.testing.assert_close(loss_B, formula_B)
+    (gradient_B,) = torch.autograd.grad(loss_B.sum(), residual_B)
+    (expected_B,) = torch.autograd.grad(formula_B.sum(), residual_B)
+    torch.testing.assert_close(gradient_B, expected_B)
+    torch.testing.assert_close(gradient_B, 0.3 * (q - p).detach())
+    infinite_B = bernoulli(residual_B, float("inf"), 0.3)
+    torch.testing.assert_close(infinite_B, sigmoid(residual_B, 0.3))
+    assert bernoulli(torch.tensor([5.0]), 5.0, 0.1).abs().item() < 1e-6
 
 
 # -- every member by its paper
@@ -619,6 +638,21 @@ def test_scores_that_are_read_as_probabilities_must_be_some():
         assert "'rubric' lie between" in fault and "counted or bradley_terry" in fault
 
 
+def test_released_peers_stand_behind_the_own_history():
+    """As in the released heterogeneous runs; the list is cut at `max_history`."""
+    settings = {"kind": "mnpo_released", "peers": True, "max_history": 4, "ratio": 0.85}
+    loss = PreferenceLoss.build(settings)
+    young = [PlayerId("policy", 1), PlayerId("policy", 0)]
+    found = {str(player): w for player, w in loss.opponents(OpponentPool(young, PEERS))}
+    share = 0.15 / 4
+    expected = {"policy@1": share, "policy@0": 0.85 + share, "bob@3": share, "carol@3": share}
+    assert found == pytest.approx(expected) and loss.memory == 4
+    assert not {"bob@3", "carol@3"} & {str(player) for player, _ in loss.opponents(POOL)}
+    with pytest.raises(ConfigError, match="no peers in this run"):
+        loss.opponents(OpponentPool(young))
+    assert PreferenceLoss.build({**settings, "max_history": 1}).memory == 2
+
+
 def test_mnpo_history_shorter_than_its_weights_shares_them_out():
     loss = PreferenceLoss.build({"kind": "mnpo", "weights": [1, 1, 2], "ratio": 0.5})
     assert loss.opponents(OpponentPool(PAST[-2:])) == [
@@ -639,11 +673,20 @@ def test_mnpo_history_shorter_than_its_weights_shares_them_out():
         ({"kind": "mnpo", "weights": [0, 1]}, "the first .* positive"),
         ({"kind": "mnpo", "weights": [1, -1]}, "not negative"),
         ({"kind": "mnpo", "weights": [1, float("inf")]}, "finite"),
+        ({"kind": "mnpo", "weights": [0.333, 0.333]}, r"add up to 0.666.*against: {history: …}"),
+        (
+            {"kind": "mnpo", "against": "peers", "weights": {"bob": 0.3}},
+            "add up to 0.3.*against: {peers: …}",
+        ),
         ({"kind": "mnpo", "ratio": "1/3"}, "valid number"),
         ({"kind": "mnpo", "beta": 0.1}, "beta is not read with distance: squared"),
         (
             {"kind": "mnpo", "distance": "sigmoid", "eta": 0.1},
             "eta is not read with distance: sigmoid",
+        ),
+        (
+            {"kind": "mnpo", "distance": "bernoulli", "target": None},
+            "target is needed with distance: bernoulli",
         ),
         ({"kind": "mnpo", "history_weights": [1]}, "did you mean 'weights'"),
         (

@@ -20,6 +20,12 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + exp(-x))
 
 
+def bernoulli_kl(first: float, second: float) -> float:
+    """KL of coins that fall heads with the sigmoids of these."""
+    p, q = sigmoid(first), sigmoid(second)
+    return p * log(p / q) + (1 - p) * log((1 - p) / (1 - q))
+
+
 def log_odds(mean: float) -> float:
     return mean - log(-expm1(mean))
 
@@ -125,6 +131,15 @@ def by_formula():
         {"kind": "mnpo", "distance": "sigmoid", "beta": 0.3},
         lambda r: softplus(-0.3 * r.residual({3: 0.5, 2: 0.5})),
     )
+    yield (
+        {"kind": "mnpo", "distance": "bernoulli", "eta": 0.25, "beta": 0.3},
+        lambda r: bernoulli_kl(0.3 * 2, 0.3 * r.residual({3: 0.5, 2: 0.5})),
+    )
+    yield (
+        {"kind": "mnpo", "distance": "bernoulli", "target": "reward", "eta": 4.0, "beta": 1.0},
+        lambda r: bernoulli_kl(4 * (r.scores[0] - r.scores[1]), r.residual({3: 0.5, 2: 0.5})),
+    )
+    yield ({"kind": "mnpo", "against": {}, "eta": 0.25}, lambda r: (r.margin(r.policy) - 2) ** 2)
     yield (
         {"kind": "mnpo_released", "weights": [1, 3], "ratio": 0.4, "eta": 0.1},
         lambda r: (r.residual({0: 0.4, 3: 0.15, 2: 0.45}, mean=True) - 5) ** 2,

@@ -46,7 +46,7 @@ def test_a_real_best_reply_is_found():
 
 def test_rock_paper_scissors_has_two_numbers():
     """Rock alone: paper gains 1 against it, which is its exploitability; against scissors it has
-    nothing to gain, which is eq 9's gap.
+    nothing to gain, which is its best deviation.
     """
     payoff_PNN = np.tile([[0, -1, 1], [1, 0, -1], [-1, 1, 0.0]], (5, 1, 1))
     assert maximum_interval(exploitability_gains(payoff_PNN, 0)).mean == 1.0

@@ -48,6 +48,18 @@ def test_a_setting_is_what_the_recipe_resolves_to():
     assert setting(values, "judge.terms.response_words.1", "") == 20
 
 
+@pytest.mark.parametrize(
+    ("name", "largest"),
+    [("mnpo", {"weights of the history"}), ("mnpo_heterogeneous", {"opponents"})],
+)
+def test_mnpo_lists_its_largest_departures(name, largest):
+    """A reader must see them before a run is held against the paper's figures."""
+    compared = compare_with_published(name)
+    shared = {"η", "reference's share", "judge", "prompts a generation", "base model"}
+    assert {element.element for element in compared.differences} >= shared | largest
+    assert compared.code == "smiles724/MNPO"
+
+
 RECIPE = {
     "extends": "gtalign",
     "published": {"elements": {"clip": {"setting": "learner.clip", "published": 0.3}}},
