@@ -1,16 +1,21 @@
-"""The rate at which GPO's idealised algorithm approaches equilibrium: the Nash gap of averaged
-policies against rounds.
+"""The rate at which GPO's idealised algorithm approaches equilibrium: the Nash gap of averaged and
+of last policies against rounds, in two games.
 
 `python -m benchmarks.nash_gap` (two minutes on two cores); `--rounds` and `--games` make it
-shorter. Random zero-sum games of 10 × 10 with pay-offs uniform in [−1, 1]. Every number of rounds T
-is its own run, since β and η are chosen for it: β = c·√T with c = span/√(8·ln A), and η likewise,
-which minimises the regret bound; nothing is tuned. The entropy-regularised variant adds an entropy
-bonus of weight τ = span/√(2·T·ln A), whose bias is at most as large as that bound. Both are run
-with both players stepping at once and with the column player meeting the row player's new policy,
-from uniform policies.
+shorter. Random pay-offs of 10 answers × 10 prompts, uniform in [−1, 1], played in two ways:
 
-The gap is NashConv in the game itself, without the bonus. The exponent is the slope of log gap on
-log T, fitted for each game; the interval is Student's t over games.
+    contextual     the game as stated: the defender sees the prompt and has a policy for
+                   each; its KL weighs prompts by the adversary's policy, or all alike
+    simultaneous   a substitute: both move at once; also with an entropy bonus of weight
+                   τ = span/√(2·T·ln A), whose bias is at most as large as the bound
+
+Every number of rounds T is its own run, since β and η are chosen for it (`contextual_steps`,
+`step_sizes`: they minimise the regret bound; nothing is tuned), with both players stepping at once
+and with the adversary meeting the defender's new policy, from uniform policies.
+
+The gap is NashConv in the game itself, without the bonus. The exponent is the slope on log T of the
+logarithm of the mean gap over games; its interval draws games with replacement. The raw file has
+one row a game, variant and T.
 """
 
 from __future__ import annotations
@@ -18,9 +23,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import product
+from itertools import chain, product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -30,88 +35,93 @@ from rich.table import Table
 
 from benchmarks.running import write_results
 from equipoise import seeds
-from equipoise.payoffs.intervals import fitted_exponent, over_seeds
-from equipoise.solvers.gpo import gaps, step_sizes
+from equipoise.payoffs.intervals import Interval, fitted_exponent, resampled_bounds
+from equipoise.solvers.gpo import contextual_gaps, gaps, step_sizes
 
 SIZE = 10
-EXPECTED = (-0.6, -0.4)  # around the −½ that the theory gives as an upper bound
+LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+TURNS = ("both at once", "in turn")
+POLICIES = ("average", "last")
 VARIANTS = [
-    (f"{name}, {turns}", entropy, alternate)
-    for (name, entropy), (turns, alternate) in product(
-        (("plain", False), ("entropy", True)), (("both at once", False), ("in turn", True))
-    )
+    (game, variant, turns)
+    for game, variant, turns in [
+        *product(["contextual"], ["played", "uniform"], TURNS),
+        *product(["simultaneous"], ["plain", "entropy"], TURNS),
+    ]
 ]
+RowOfRaw = dict[str, str | int | float]
 
 
-def game(seed: int) -> np.ndarray:
-    """Pay-offs uniform in [−1, 1], [SIZE, SIZE]."""
+def payoffs(seed: int) -> np.ndarray:
+    """Pay-offs uniform in [−1, 1], [SIZE, SIZE]: the defender's, answers × prompts."""
     return seeds.generator(seed, "nash_gap").uniform(-1, 1, (SIZE, SIZE))
 
 
-def measured(seed: int, rounds: int) -> list[tuple[float, float]]:
-    """(gap of the averages, gap of the last profile) of each variant on one game."""
-    payoff_AM, measurements = game(seed), []
-    for _, entropy, alternate in VARIANTS:
-        step = step_sizes(payoff_AM, rounds, entropy=entropy)
-        [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, alternate=alternate)
-        measurements.append((gap.average, gap.last))
-    return measurements
+def measured(seed: int, rounds: int) -> list[RowOfRaw]:
+    """The gaps after `rounds` of each variant on one game's pay-offs."""
+    payoff_AM, rows = payoffs(seed), []
+    for game, variant, turns in VARIANTS:
+        in_turn = turns == "in turn"
+        if game == "contextual":
+            assert variant in ("played", "uniform")
+            [gap] = contextual_gaps(
+                payoff_AM, [rounds], rounds=rounds, weights=variant, alternate=in_turn
+            )
+        else:
+            step = step_sizes(payoff_AM, rounds, entropy=variant == "entropy")
+            [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, alternate=in_turn)
+        names = {"game": game, "variant": variant, "turns": turns}
+        rows.append({**names, "seed": seed, **gap._asdict()})
+    return rows
 
 
-def gap_table(gap_GRV2: np.ndarray, rounds_R: Sequence[int]) -> Table:
-    """The mean gap over games, of the averages and of the last profile."""
-    shown = Table(
-        title=f"Nash gap after T rounds, mean of {len(gap_GRV2)} games: averaged "
-        "policies | last policies"
-    )
-    shown.add_column("T", justify="right")
-    for label, _, _ in VARIANTS:
-        shown.add_column(label, justify="right")
-    for rounds, gap_V2 in zip(rounds_R, gap_GRV2.mean(0), strict=True):
-        shown.add_row(str(rounds), *(f"{average:.4f} | {last:.4f}" for average, last in gap_V2))
-    return shown
+def exponent(rows: Sequence[RowOfRaw], policies: str) -> Interval:
+    """The slope of log mean gap on log rounds, with an interval over games."""
+    games = sorted({row["seed"] for row in rows})
+    rounds_R = sorted({float(row["rounds"]) for row in rows})
+    gap_of = {(row["seed"], row["rounds"]): row[policies] for row in rows}
+    gap_GR = np.array([[gap_of[game, rounds] for rounds in rounds_R] for game in games])
+
+    def slope(games_drawn: np.ndarray) -> float:
+        return fitted_exponent(rounds_R, gap_GR[games_drawn].mean(0))[0]
+
+    low, high = resampled_bounds(games, slope, resamples=1000)
+    return Interval(slope(np.arange(len(games))), low, high, len(games))
 
 
-def exponent_table(gap_GRV2: np.ndarray, rounds_R: Sequence[int]) -> Table:
-    """The fitted exponents, and whether their mean is the one that the theory predicts."""
-    low, high = EXPECTED
-    shown = Table(title="Exponent of the gap in T, fitted for each game")
-    for column in (
-        "variant",
-        "policies",
-        "mean over games, 95 % interval",
-        "games' range",
-        "median half-width",
-    ):
+def of_variant(
+    rows: Iterable[RowOfRaw], game: str, variant: str, turns: str
+) -> list[RowOfRaw]:
+    """The rows of one variant."""
+    names = {"game": game, "variant": variant, "turns": turns}
+    return [row for row in rows if names.items() <= row.items()]
+
+
+def exponent_table(rows: Sequence[RowOfRaw]) -> Table:
+    """The fitted exponents and the mean gaps at the last T."""
+    last = max(int(row["rounds"]) for row in rows)
+    shown = Table(title="Exponent in T of the mean Nash gap over games, 95 % interval")
+    for column in ("game", "variant", "", "averaged policies", "last policies"):
         shown.add_column(column)
-    shown.add_column(f"interval in [{low}, {high}]")
-    for v, (label, _, _) in enumerate(VARIANTS):
-        for which, name in enumerate(("averaged", "last")):
-            fits = np.array(
-                [fitted_exponent(rounds_R, gap_R) for gap_R in gap_GRV2[:, :, v, which]]
-            )
-            mean = over_seeds(fits[:, 0])
-            verdict = "yes" if low <= mean.low and mean.high <= high else "NO"
-            shown.add_row(
-                label if which == 0 else "",
-                name,
-                mean.text(),
-                f"{fits[:, 0].min():.3f} to {fits[:, 0].max():.3f}",
-                f"{np.median(fits[:, 2] - fits[:, 1]) / 2:.3f}",
-                verdict if which == 0 else "",
-                end_section=which == 1,
-            )
+    for policies in POLICIES:
+        shown.add_column(f"{policies} gap at T = {last}", justify="right")
+    for game, variant, turns in VARIANTS:
+        own = of_variant(rows, game, variant, turns)
+        exponents = [exponent(own, policies).text() for policies in POLICIES]
+        at_last = [row for row in own if row["rounds"] == last]
+        means = [np.mean([row[policies] for row in at_last]) for policies in POLICIES]
+        shown.add_row(game, variant, turns, *exponents, *(f"{mean:.2g}" for mean in means))
     return shown
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run every variant on every game and print both tables."""
+    """Run every variant on every game and print the exponents."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--games", type=int, default=20, help="random games")
+    parser.add_argument("--games", type=int, default=100, help="random pay-offs")
     parser.add_argument(
-        "--rounds", type=int, default=14, metavar="K", help="T goes from 2^6 to 2^K"
+        "--rounds", type=int, default=12, metavar="K", help="T goes from 2^6 to 2^K"
     )
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args(argv)
@@ -121,30 +131,19 @@ def main(argv: Sequence[str] | None = None) -> None:
             "--games 2 and --rounds 8 or more"
         )
     rounds_R = [2**k for k in range(6, options.rounds + 1)]
-    for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        # Small matrices in many processes, which are started afresh and read this.
-        os.environ[library] = "1"
+    # Small matrices in many processes, which are started afresh and read this.
+    os.environ.update(dict.fromkeys(LIBRARIES, "1"))
     started = time.perf_counter()
     runs = list(product(range(options.games), rounds_R))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        gap_GRV2 = np.array(
-            list(pool.map(measured, *zip(*runs, strict=True), chunksize=len(rounds_R)))
-        )
-    gap_GRV2 = gap_GRV2.reshape(options.games, len(rounds_R), len(VARIANTS), 2)
+        parts = pool.map(measured, *zip(*runs, strict=True), chunksize=len(rounds_R))
+        rows = list(chain.from_iterable(parts))
     if options.json:
-        figures = {
-            "variants": [label for label, _, _ in VARIANTS],
-            "rounds": rounds_R,
-            "gap_GRV2": gap_GRV2.tolist(),
-        }
-        write_results(options.json, figures, games=options.games)
+        write_results(options.json, rows, games=options.games, rounds=options.rounds)
     console = Console(width=max(140, Console().width))
-    console.print(gap_table(gap_GRV2, rounds_R))
-    console.print(exponent_table(gap_GRV2, rounds_R))
+    console.print(exponent_table(rows))
     console.print(
-        f"{SIZE} × {SIZE} games, entries uniform in [−1, 1]; "
-        f"{time.perf_counter() - started:.0f} s. β = η = c·√T with "
-        f"c = span/√(8·ln {SIZE}), from the bound. Half-width: of one game's own 95 % interval."
+        f"{options.games} games of {SIZE} × {SIZE}; {time.perf_counter() - started:.0f} s."
     )
 
 

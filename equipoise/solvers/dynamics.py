@@ -38,13 +38,14 @@ class Step(NamedTuple):
 
 
 def softmax(logit_A: np.ndarray) -> np.ndarray:
-    """exp(logit) / sum exp(logit); scipy's takes ten times as long on a few choices.
+    """exp(logit) / sum exp(logit) over the last axis; scipy's takes ten times as long on a few
+    choices.
 
     >>> softmax(np.log([1.0, 3.0]))
     array([0.25, 0.75])
     """
-    weight_A = np.exp(logit_A - logit_A.max())
-    return weight_A / weight_A.sum()
+    weight_A = np.exp(logit_A - logit_A.max(-1, keepdims=True))
+    return weight_A / weight_A.sum(-1, keepdims=True)
 
 
 def mixtures(logits: Profile) -> Profile:

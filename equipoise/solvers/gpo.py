@@ -1,6 +1,11 @@
 """GPO's idealised algorithm: two players, each taking KL-proximal steps against the other.
 
-The average of the policies played approaches equilibrium like 1/sqrt(rounds); the last circles it.
+    contextual   the game as stated, J = E[r(x, y)] over x ~ μ, y ~ π(·|x): the defender
+                 sees the prompt, and has a policy for each
+    gpo          a substitute for it, in which both move at once: a matrix game
+
+The averages of the policies played approach equilibrium like 1/sqrt(rounds) in both. The last
+policies do so faster in the contextual game, and circle the equilibrium of the substitute.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from pydantic import Field
 from equipoise.solvers.base import (
     Iterates,
     Profile,
+    checked_mixture,
     checked_payoff,
     checked_positive,
     checked_sides,
@@ -25,6 +31,9 @@ from equipoise.solvers.exploitability import nash_conv
 
 EntropySide = Literal["both", "column"]
 """The side whose entropy counts; as published the column player's, the adversary's, alone."""
+
+PromptWeights = Literal["played", "uniform"]
+"""The weights of prompts in the defender's KL: the adversary's policy μ_t, or all alike."""
 
 
 class StepSizes(NamedTuple):
@@ -109,10 +118,11 @@ def gpo(
     start: Profile | None = None,
     entropy_of: EntropySide = "both",
 ) -> Iterates:
-    """The policies after `rounds` KL-proximal steps of both players, and the averages of those
-    played.
+    """The policies after `rounds` KL-proximal steps of both players in a matrix game, and the
+    averages of those played.
 
-    π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β · exp(payoff·μ_t))^(1/(β +
+    Both move at once, so that the row player does not see what it answers: a substitute for the
+    published game, which `contextual` plays. π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β · exp(payoff·μ_t))^(1/(β +
     τ)), μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ − τ·H(μ) + η·KL(μ‖μ_t), likewise; with `alternate` the
     column player meets π_{t+1}. In a zero-sum game, from the uniform start, nash_conv of the
     averages is at most (β·ln A + η·ln M)/rounds + span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and
@@ -182,6 +192,172 @@ def _path(
         return Profile(logit_A, proximal_step(logits.column_M, reward_M, 1 / eta, tau))
 
     return path(both_step, checked_start(start, row_payoff_AM.shape), rounds)
+
+
+class PromptPolicies(NamedTuple):
+    """Policies of the contextual game."""
+
+    answer_MA: np.ndarray
+    """The defender's: for each prompt (a row) the probabilities of its answers."""
+    prompt_M: np.ndarray
+    """The adversary's: the probabilities of the prompts."""
+
+
+class PromptIterates(NamedTuple):
+    """The policies after the last round of the contextual game, and the averages of those played."""
+
+    last: PromptPolicies
+    average: PromptPolicies
+
+
+def contextual(
+    payoff_AM: np.ndarray,
+    *,
+    rounds: int,
+    weights: PromptWeights = "played",
+    step: StepSizes | None = None,
+    alternate: bool = False,
+    entropy_of: EntropySide = "both",
+) -> PromptIterates:
+    """The policies after `rounds` KL-proximal steps in the game whose row player sees the prompt,
+    and the averages of those played, from uniform policies.
+
+    J(π, μ) = Σ_x μ(x)·Σ_y π(y|x)·payoff[y, x]. π_{t+1} = argmax_π J(π, μ_t) − β·Σ_x w_t(x)·
+    KL(π(·|x)‖π_t(·|x)), so π_{t+1}(y|x) ∝ π_t(y|x)·exp(μ_t(x)·payoff[y, x]/(β·w_t(x))), with w_t =
+    μ_t where `weights` is "played", 1/prompts where "uniform"; μ_{t+1} = argmin_μ J(π_t, μ) + η·
+    KL(μ‖μ_t), with `alternate` against π_{t+1}. τ adds entropies, weighed by w_t, as in `gpo`.
+
+    payoff_AM: the defender's for each answer (row) to each prompt (column), in the orientation of
+    `gpo`; `diverse` adds R_div. step: None is `contextual_steps(…)` without entropy. Raises
+    ValueError for wrong pay-offs, rounds or step. Source: GPO, arXiv 2406.10977, §3.1 and §3.2.
+
+    >>> pennies = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> contextual(pennies, rounds=100).last.answer_MA.round(3) + 0.0
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    last = end(_contextual_path(payoff_AM, rounds, weights, step, alternate, entropy_of))
+    return PromptIterates(
+        PromptPolicies(*last.following), PromptPolicies(*average(last.sums, rounds))
+    )
+
+
+def contextual_gaps(
+    payoff_AM: np.ndarray,
+    at: Collection[int],
+    *,
+    rounds: int,
+    weights: PromptWeights = "played",
+    step: StepSizes | None = None,
+    alternate: bool = False,
+    entropy_of: EntropySide = "both",
+) -> list[Gap]:
+    """The Nash gap after each of the rounds `at`, in order, on the path of `contextual`.
+
+    Raises ValueError as `contextual` does, and for a round of `at` outside 1 … rounds.
+
+    >>> [gap] = contextual_gaps(np.array([[1.0, -1.0], [-1.0, 1.0]]), at=[100], rounds=100)
+    >>> gap.last < gap.average
+    True
+    """
+    if any(not 1 <= t <= rounds for t in at):
+        raise ValueError(f"at must lie in 1 … {rounds}: {sorted(at)}")
+    steps = _contextual_path(payoff_AM, rounds, weights, step, alternate, entropy_of)
+    return [
+        Gap(
+            t,
+            contextual_nash_conv(payoff_AM, *average(sums, t)),
+            contextual_nash_conv(payoff_AM, *following),
+        )
+        for t, (_, sums, following) in enumerate(steps, 1)
+        if t in at
+    ]
+
+
+def contextual_nash(payoff_AM: np.ndarray) -> tuple[PromptPolicies, float]:
+    """(an equilibrium of the contextual game, its value min over x of max over y of payoff[y, x]).
+
+    The defender gives each prompt its best answer, the adversary writes the prompt whose best
+    answer pays least. Raises ValueError for wrong pay-offs.
+
+    >>> contextual_nash(np.array([[1.0, -1.0], [-1.0, 0.5]]))[1]
+    0.5
+    """
+    payoff_AM = checked_payoff(payoff_AM)
+    answers, prompts = payoff_AM.shape
+    best_M = payoff_AM.max(0)
+    policies = PromptPolicies(
+        np.eye(answers)[payoff_AM.argmax(0)], np.eye(prompts)[best_M.argmin()]
+    )
+    return policies, float(best_M.min())
+
+
+def contextual_nash_conv(
+    payoff_AM: np.ndarray, answer_MA: np.ndarray, prompt_M: np.ndarray
+) -> float:
+    """What best replies of both gain in the contextual game, ≥ 0, 0 at equilibrium.
+
+    Σ_x μ(x)·max_y payoff[y, x] − min_x Σ_y π(y|x)·payoff[y, x]. Raises ValueError for wrong pay-offs
+    or policies: `answer_MA` has a row for each prompt, a column of the pay-offs.
+
+    >>> contextual_nash_conv(np.eye(2), answer_MA=np.full((2, 2), 0.5), prompt_M=np.ones(2) / 2)
+    0.5
+    """
+    payoff_AM = checked_payoff(payoff_AM)
+    answers, prompts = payoff_AM.shape
+    answer_MA = np.asarray(answer_MA, dtype=float)
+    if answer_MA.shape != (prompts, answers):
+        raise ValueError(
+            f"answer_MA must have a row for each prompt and a column for each answer, "
+            f"({prompts}, {answers}); its shape is {answer_MA.shape}"
+        )
+    for x, answer_A in enumerate(answer_MA):
+        checked_mixture(answer_A, answers, f"answer_MA[{x}]")
+    prompt_M = checked_mixture(prompt_M, prompts, "prompt_M")
+    value_M = (answer_MA * payoff_AM.T).sum(1)
+    return max(0.0, float(prompt_M @ payoff_AM.max(0) - value_M.min()))
+
+
+def contextual_steps(
+    payoff_AM: np.ndarray, rounds: int, weights: PromptWeights = "played", *, entropy: bool = False
+) -> StepSizes:
+    """β, η and τ of `step_sizes`, β times sqrt(prompts) where the KL's weights are uniform.
+
+    With it nash_conv of the averages is at most (β·ln A + η·ln M)/rounds + span²·(M/β + 1/η)/8 for
+    uniform weights. For those played, β·ln A·(1 + ln rounds)/rounds + span/rounds + η·ln M/rounds +
+    span²/(8·η). Raises ValueError for wrong pay-offs or rounds.
+
+    >>> contextual_steps(np.eye(4), 100, "uniform").beta / step_sizes(np.eye(4), 100).beta
+    2.0
+    """
+    step = step_sizes(payoff_AM, rounds, entropy=entropy)
+    prompts = np.shape(payoff_AM)[1] if weights == "uniform" else 1
+    return step._replace(beta=step.beta * float(np.sqrt(prompts)))
+
+
+def _contextual_path(
+    payoff_AM: np.ndarray,
+    rounds: int,
+    weights: PromptWeights,
+    step: StepSizes | None,
+    alternate: bool,
+    entropy_of: EntropySide,
+) -> Iterator[Step]:
+    payoff_AM = checked_payoff(payoff_AM)
+    beta, eta, tau = step or contextual_steps(payoff_AM, rounds, weights)
+    row_tau = tau if entropy_of == "both" else 0.0
+    checked_positive(rounds=rounds, beta=beta, eta=eta, entropy=tau or None)
+    prompts = payoff_AM.shape[1]
+
+    def both_step(logits: Profile, played: Profile) -> Profile:
+        # μ_t(x)/w_t(x)
+        share_M1 = prompts * played.column_M[:, None] if weights == "uniform" else 1.0
+        logit_MA = proximal_step(logits.row_A, share_M1 * payoff_AM.T, 1 / beta, row_tau)
+        met_MA = softmax(logit_MA) if alternate else played.row_A
+        reward_M = -(met_MA * payoff_AM.T).sum(1)
+        return Profile(logit_MA, proximal_step(logits.column_M, reward_M, 1 / eta, tau))
+
+    return path(both_step, Profile(np.zeros(payoff_AM.T.shape), np.zeros(prompts)), rounds)
 
 
 class GPO(Dynamic):
