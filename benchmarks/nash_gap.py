@@ -28,6 +28,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import chain, product
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -49,7 +50,7 @@ VARIANTS = [
         *product(["simultaneous"], ["plain", "entropy"], TURNS),
     ]
 ]
-RowOfRaw = dict[str, str | int | float]
+RowOfRaw = dict[str, Any]
 
 
 def payoffs(seed: int) -> np.ndarray:
@@ -71,7 +72,8 @@ def measured(seed: int, rounds: int) -> list[RowOfRaw]:
             step = step_sizes(payoff_AM, rounds, entropy=variant == "entropy")
             [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, alternate=in_turn)
         names = {"game": game, "variant": variant, "turns": turns}
-        rows.append({**names, "seed": seed, **gap._asdict()})
+        shown = {policies: float(f"{getattr(gap, policies):.6g}") for policies in POLICIES}
+        rows.append({**names, "seed": seed, "rounds": rounds, **shown})
     return rows
 
 
@@ -89,9 +91,7 @@ def exponent(rows: Sequence[RowOfRaw], policies: str) -> Interval:
     return Interval(slope(np.arange(len(games))), low, high, len(games))
 
 
-def of_variant(
-    rows: Iterable[RowOfRaw], game: str, variant: str, turns: str
-) -> list[RowOfRaw]:
+def of_variant(rows: Iterable[RowOfRaw], game: str, variant: str, turns: str) -> list[RowOfRaw]:
     """The rows of one variant."""
     names = {"game": game, "variant": variant, "turns": turns}
     return [row for row in rows if names.items() <= row.items()]
@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--games", type=int, default=100, help="random pay-offs")
+    parser.add_argument("--games", type=int, default=50, help="random pay-offs")
     parser.add_argument(
         "--rounds", type=int, default=12, metavar="K", help="T goes from 2^6 to 2^K"
     )

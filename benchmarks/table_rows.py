@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import nash_gap as nash_gaps
 from benchmarks.comparing import bounded, paired
 from benchmarks.kuhn_table import kuhn_claim
-from equipoise.payoffs.intervals import Interval, fitted_exponent, over_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -314,18 +314,21 @@ def assistance(results: Results) -> Row:
 
 
 def nash_gap(results: Results) -> Row:
-    """The fitted exponents of the plain algorithm's averages, both players at once."""
-    figures = results["figures"]
-    gap_GR2 = np.array(figures["gap_GRV2"])[:, :, 0]
+    """The exponents of both games, both players at once."""
+    rows = results["figures"]
 
-    def exponents(which: int) -> Interval:
-        fits = [fitted_exponent(figures["rounds"], g[:, which]) for g in gap_GR2]
-        return over_seeds([slope for slope, *_ in fits])
+    def exponents(game: str, variant: str) -> str:
+        own = nash_gaps.of_variant(rows, game, variant, nash_gaps.TURNS[0])
+        averages, last = (nash_gaps.exponent(own, policies) for policies in nash_gaps.POLICIES)
+        return f"averaged policies {averages.text()}, last {last.text()}"
 
     return Row(
-        f"duality gap of GPO's averaged policies against T, {len(gap_GR2)} random games",
-        f"exponent {exponents(0).text()}",
-        f"exact games, nothing is learned from samples; of the last policies {exponents(1).text()}",
+        "Nash gap of GPO's idealised algorithm against T, "
+        f"{results['arguments']['games']} random games, exponent",
+        f"the defender sees the prompt, KL by μ_t: {exponents('contextual', 'played')}; "
+        f"uniform: {exponents('contextual', 'uniform')}",
+        "exact games, nothing is learned from samples; the substitute in which both move at once: "
+        f"{exponents('simultaneous', 'plain')}",
         "python -m benchmarks.nash_gap",
         results["date"],
     )

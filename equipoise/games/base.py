@@ -26,11 +26,15 @@ Referee = Generator[Ask | list[Ask], Move | list[Move], None]
 
 
 class Bimatrix(NamedTuple):
-    """A finite game of two seats: both seats' moves, and what each gets, [A, M]."""
+    """A finite game of two seats: both seats' moves, and what each gets, [A, M].
+
+    first_sees: the first seat sees the second's move; its moves are plans, an answer to each.
+    """
 
     actions: tuple[tuple[str, ...], tuple[str, ...]]
     first_AM: np.ndarray
     second_AM: np.ndarray
+    first_sees: bool = False
 
 
 class Game(Component):

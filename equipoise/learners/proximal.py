@@ -20,7 +20,7 @@ from equipoise.matches.base import Schedule
 from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
 from equipoise.solvers.dynamics import proximal_step
-from equipoise.solvers.gpo import step_sizes
+from equipoise.solvers.gpo import PromptWeights, step_sizes
 
 
 class Proximal(Learner):
@@ -30,6 +30,9 @@ class Proximal(Learner):
     β = c·√rounds for either seat. Both players step at once where everyone learns in every
     generation, and in turn, each against the other's newest policy, where they take turns. Source:
     GPO, arXiv 2406.10977; see `solvers.gpo`.
+
+    Where the first seat sees the second's move (`game.row_sees`) and its moves are plans, KL(π‖π_t)
+    is the sum over prompts of the KLs of its answers: this is `solvers.gpo.contextual` then.
     """
 
     kind: Literal["proximal"] = "proximal"
@@ -55,11 +58,20 @@ class Proximal(Learner):
         "which keeps the rate",
     )
 
+    weights: PromptWeights = Field(
+        "uniform",
+        description="where the first seat sees the second's move: weights of the prompts in its "
+        "KL, all alike, or `played`, by the other's policy",
+    )
+
     def faults(self, player: Player, game: Game) -> Iterator[str]:
         if not isinstance(player, Tabular):
             yield f"'proximal' trains tabular players, not '{player.kind}'"
-        if game.bimatrix() is None:
+        rules = game.bimatrix()
+        if rules is None:
             yield f"'proximal' needs a finite game of two seats; '{game.kind}' is none"
+        elif self.weights == "played" and not rules.first_sees:
+            yield "weights: played is of games in which the first seat sees the second's move"
 
     def faults_of_opponents(
         self, learner: str, players: Mapping[str, Player], schedule: Schedule, game: Game
@@ -96,11 +108,16 @@ class Proximal(Learner):
         opposite = batch.other_players[other]
         before_A = _logprobs(batch.learner.name, batch.player, batch.weights, own_AM.shape[0])
         other_M = _logprobs(other, opposite.player, opposite.weights, own_AM.shape[1])
-        reward_A = own_AM @ np.exp(other_M)
+        value_A = reward_A = own_AM @ np.exp(other_M)
+        if first and self.weights == "played":
+            # E_μ[reward − β·KL] has its maximum for each prompt alone, whatever μ is.
+            reward_A, moves = own_AM.sum(1), own_AM.shape[1]
+            if self.c is None:
+                beta *= float(np.sqrt(moves))
         after_A = log_softmax(proximal_step(before_A, reward_A, 1 / beta, step.entropy))
         write_policy(batch.output, after_A - after_A.mean())
         facts = {
-            "value": float(np.exp(before_A) @ reward_A),
+            "value": float(np.exp(before_A) @ value_A),
             "entropy": float(-(np.exp(after_A) * after_A).sum()),
             "kl": max(0.0, float((np.exp(after_A) * (after_A - before_A)).sum())),
         }

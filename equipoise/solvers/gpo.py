@@ -122,11 +122,12 @@ def gpo(
     averages of those played.
 
     Both move at once, so that the row player does not see what it answers: a substitute for the
-    published game, which `contextual` plays. π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) − β·KL(π‖π_t) ∝ (π_t^β · exp(payoff·μ_t))^(1/(β +
-    τ)), μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ − τ·H(μ) + η·KL(μ‖μ_t), likewise; with `alternate` the
-    column player meets π_{t+1}. In a zero-sum game, from the uniform start, nash_conv of the
-    averages is at most (β·ln A + η·ln M)/rounds + span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and
-    span/rounds more with `alternate`: of order 1/sqrt(rounds) for the `step_sizes`.
+    published game, which `contextual` plays. π_{t+1} = argmax_π ⟨π, payoff·μ_t⟩ + τ·H(π) −
+    β·KL(π‖π_t) ∝ (π_t^β · exp(payoff·μ_t))^(1/(β + τ)), μ_{t+1} = argmin_μ ⟨μ, payoffᵀ·π_t⟩ −
+    τ·H(μ) + η·KL(μ‖μ_t), likewise; with `alternate` the column player meets π_{t+1}. In a zero-sum
+    game, from the uniform start, nash_conv of the averages is at most (β·ln A + η·ln M)/rounds +
+    span²·(1/β + 1/η)/8 + τ·(ln A + ln M), and span/rounds more with `alternate`: of order
+    1/sqrt(rounds) for the `step_sizes`.
 
     With τ = 0 this is the published idealised algorithm, which is multiplicative weights with steps
     1/β and 1/η. With τ > 0 both objectives gain an entropy bonus, or with `entropy_of` "column" the
@@ -204,7 +205,7 @@ class PromptPolicies(NamedTuple):
 
 
 class PromptIterates(NamedTuple):
-    """The policies after the last round of the contextual game, and the averages of those played."""
+    """Policies of the contextual game: after the last round, and the averages of those played."""
 
     last: PromptPolicies
     average: PromptPolicies
@@ -297,8 +298,8 @@ def contextual_nash_conv(
 ) -> float:
     """What best replies of both gain in the contextual game, ≥ 0, 0 at equilibrium.
 
-    Σ_x μ(x)·max_y payoff[y, x] − min_x Σ_y π(y|x)·payoff[y, x]. Raises ValueError for wrong pay-offs
-    or policies: `answer_MA` has a row for each prompt, a column of the pay-offs.
+    Σ_x μ(x)·max_y payoff[y, x] − min_x Σ_y π(y|x)·payoff[y, x]. Raises ValueError for wrong
+    pay-offs or policies: `answer_MA` has a row for each prompt, a column of the pay-offs.
 
     >>> contextual_nash_conv(np.eye(2), answer_MA=np.full((2, 2), 0.5), prompt_M=np.ones(2) / 2)
     0.5

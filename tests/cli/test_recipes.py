@@ -20,6 +20,7 @@ ROLES = settings(
 OWN = {
     "rock_paper_scissors": settings(generations=1),
     "gpo_matrix": settings(generations=1),
+    "gpo_contextual": settings(generations=1),
     "psro_matrix": settings(generations=1),
     "psro_kuhn": settings(generations=1),
     "kuhn_poker": settings(generations=1, prompts__count=40, prompts__per_generation=12),

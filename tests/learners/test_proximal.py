@@ -20,7 +20,8 @@ from equipoise.models.resources import Resources
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, log_softmax, read_policy, write_policy
 from equipoise.solvers.base import Profile
-from equipoise.solvers.gpo import StepSizes, gpo, step_sizes
+from equipoise.solvers.exploitability import nash_conv
+from equipoise.solvers.gpo import StepSizes, contextual, contextual_nash_conv, gpo, step_sizes
 from equipoise.types import PlayerId
 
 PAYOFF_AM = np.array([[0.9, -0.4, 0.2, -0.8], [-0.5, 0.7, -0.6, 0.1], [0.0, 0.3, -0.2, 0.6]])
@@ -53,7 +54,9 @@ def training_batch(
     )
 
 
-def run(folder, learner, rounds=ROUNDS, in_turn=False) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def run(
+    folder, learner, rounds=ROUNDS, in_turn=False, game=GAME
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Every policy of defender and adversary when both learn for `rounds` generations."""
     weights: dict[str, Path | None] = {"defender": None, "adversary": None}
     policies = {name: [np.exp(log_softmax(np.array(start)))] for name, start in STARTS.items()}
@@ -61,7 +64,7 @@ def run(folder, learner, rounds=ROUNDS, in_turn=False) -> tuple[list[np.ndarray]
         known = dict(weights)
         for name, other in (("defender", "adversary"), ("adversary", "defender")):
             met = weights if in_turn else known
-            now = training_batch(folder, name, known[name], met[other], generation=t)
+            now = training_batch(folder, name, known[name], met[other], game, generation=t)
             learner.learn(now)
             weights[name] = now.output
             policies[name].append(np.exp(log_softmax(read_policy(now.output))))
@@ -79,6 +82,28 @@ def test_both_players_take_the_solvers_steps(tmp_path, entropy, in_turn):
     np.testing.assert_allclose(adversary[-1], played.last.column_M, atol=1e-12)
     np.testing.assert_allclose(np.mean(defender[:-1], axis=0), played.average.row_A, atol=1e-12)
     np.testing.assert_allclose(np.mean(adversary[:-1], axis=0), played.average.column_M, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", ["uniform", "played"])
+def test_a_defender_that_sees_the_prompt_takes_the_contextual_solvers_steps(
+    tmp_path, monkeypatch, weights
+):
+    sees = Matrix.model_validate(GAME.settings() | {"row_sees": True})
+    monkeypatch.setitem(STARTS, "defender", (0.0,) * 3**4)
+    monkeypatch.setitem(STARTS, "adversary", (0.0,) * 4)
+    learner = Proximal(rounds=ROUNDS, weights=weights)
+    defender, adversary = run(tmp_path, learner, game=sees)
+    played = contextual(PAYOFF_AM, rounds=ROUNDS, weights=weights)
+    plans = np.indices((3,) * 4).reshape(4, -1)  # plans[x]: each plan's answer to prompt x
+    for policy_P, policies in (
+        (defender[-1], played.last),
+        (np.mean(defender[:-1], axis=0), played.average),
+    ):
+        answer_MA = [np.bincount(plans[x], policy_P) for x in range(4)]
+        np.testing.assert_allclose(answer_MA, policies.answer_MA, atol=1e-12)
+    np.testing.assert_allclose(adversary[-1], played.last.prompt_M, atol=1e-12)
+    gap = nash_conv(sees.payoff_AM(), defender[-1], adversary[-1])
+    assert gap == pytest.approx(contextual_nash_conv(PAYOFF_AM, *played.last))
 
 
 def test_c_sets_both_regularisers(tmp_path):

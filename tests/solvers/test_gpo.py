@@ -4,11 +4,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from equipoise.solvers.base import Profile, Solver, span
 from equipoise.solvers.dynamics import mirror_descent, multiplicative_weights
 from equipoise.solvers.exploitability import nash_conv
-from equipoise.solvers.gpo import StepSizes, diverse, gaps, gpo, step_sizes
+from equipoise.solvers.gpo import (
+    StepSizes,
+    contextual,
+    contextual_gaps,
+    contextual_nash,
+    contextual_nash_conv,
+    contextual_steps,
+    diverse,
+    gaps,
+    gpo,
+    step_sizes,
+)
 from equipoise.solvers.zero_sum import nash
 
 BIASED = np.array([[0.0, -1, 3], [1, 0, -1], [-3, 1, 0]])
@@ -203,3 +215,92 @@ def test_the_entropy_bonus_of_a_population_spreads_over_equals():
 def test_what_makes_no_sense_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# -- the game as stated: the defender sees the prompt
+
+
+def by_linear_programme(payoff_AM):
+    """max v with Σ_y π(y|x)·payoff[y, x] ≥ v for every prompt x: the contextual game's value."""
+    answers, prompts = payoff_AM.shape
+    at_least = np.zeros((prompts, prompts * answers + 1))
+    sums = np.zeros((prompts, prompts * answers + 1))
+    for x in range(prompts):
+        own = slice(x * answers, (x + 1) * answers)
+        at_least[x, own], at_least[x, -1], sums[x, own] = -payoff_AM[:, x], 1, 1
+    objective = np.append(np.zeros(prompts * answers), -1)
+    bounds = [(0, 1)] * (prompts * answers) + [(None, None)]
+    return -linprog(objective, at_least, np.zeros(prompts), sums, np.ones(prompts), bounds).fun
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 5), (6, 3)])
+def test_the_contextual_equilibrium_is_that_of_the_linear_programme(shape):
+    payoff_AM = random_game(5, *shape)
+    policies, value = contextual_nash(payoff_AM)
+    assert value == pytest.approx(by_linear_programme(payoff_AM))
+    assert contextual_nash_conv(payoff_AM, *policies) == pytest.approx(0, abs=1e-12)
+    assert value >= nash(payoff_AM)[2] - 1e-12  # to see the prompt cannot hurt
+
+
+@pytest.mark.parametrize("weights", ["played", "uniform"])
+@pytest.mark.parametrize("alternate", [False, True])
+def test_the_contextual_steps_are_the_published_closed_form(weights, alternate):
+    """One policy a prompt, in loops."""
+    payoff_AM, (beta, eta) = random_game(6, 3, 4), (0.7, 2.5)
+    answer_MA, prompt_M = np.ones((4, 3)) / 3, np.ones(4) / 4
+    played = []
+    for _ in range(5):
+        played.append((answer_MA, prompt_M))
+        weight_M = prompt_M if weights == "played" else np.ones(4) / 4
+        next_MA = np.array(
+            [
+                normal(answer_MA[x] * np.exp(prompt_M[x] * payoff_AM[:, x] / (beta * weight_M[x])))
+                for x in range(4)
+            ]
+        )
+        met_MA = next_MA if alternate else answer_MA
+        paid_M = np.array([met_MA[x] @ payoff_AM[:, x] for x in range(4)])
+        answer_MA, prompt_M = next_MA, normal(prompt_M * np.exp(-paid_M / eta))
+    step = StepSizes(beta, eta)
+    ours = contextual(payoff_AM, rounds=5, weights=weights, step=step, alternate=alternate)
+    np.testing.assert_allclose(ours.last.answer_MA, answer_MA)
+    np.testing.assert_allclose(ours.last.prompt_M, prompt_M)
+    np.testing.assert_allclose(ours.average.answer_MA, np.mean([a for a, _ in played], axis=0))
+    np.testing.assert_allclose(ours.average.prompt_M, np.mean([p for _, p in played], axis=0))
+
+
+@pytest.mark.parametrize("rounds", [1, 10, 300])
+@pytest.mark.parametrize("shape", [(2, 2), (1, 5), (12, 3)])
+def test_the_contextual_averages_keep_their_bounds(shape, rounds):
+    payoff_AM = 7 * random_game(3, *shape) + 100
+    unit, log_A, log_M = span(payoff_AM), *np.log(shape)
+    for weights in ("played", "uniform"):
+        beta, eta, _ = contextual_steps(payoff_AM, rounds, weights)
+        adversarys = eta * log_M / rounds + unit**2 / (8 * eta)
+        defenders = beta * log_A / rounds + unit**2 * shape[1] / (8 * beta)
+        if weights == "played":
+            defenders = beta * log_A * (1 + np.log(rounds)) / rounds + unit / rounds
+        [gap] = contextual_gaps(payoff_AM, [rounds], rounds=rounds, weights=weights)
+        assert -1e-9 <= gap.average <= defenders + adversarys
+
+
+def test_the_last_contextual_policies_converge_where_those_of_the_substitute_circle():
+    payoff_AM = random_game(7, 4, 4)
+    for weights in ("played", "uniform"):
+        [gap] = contextual_gaps(payoff_AM, [1000], rounds=1000, weights=weights)
+        assert gap.last < gap.average / 10
+    [substitute] = gaps(payoff_AM, [1000], rounds=1000)
+    assert substitute.last > 2 * substitute.average
+
+
+def test_prompts_and_answers_are_not_exchanged():
+    payoff_AM = np.outer([1.0, 0.0, 0.0], np.ones(3))  # one answer is good for every prompt
+    ours, exchanged = (contextual(matrix, rounds=200) for matrix in (payoff_AM, payoff_AM.T))
+    assert contextual_nash_conv(payoff_AM, *ours.last) < 0.05
+    assert contextual_nash_conv(payoff_AM, *exchanged.last) > 0.5
+    assert (contextual_nash(payoff_AM)[1], contextual_nash(payoff_AM.T)[1]) == (1, 0)
+    with pytest.raises(ValueError, match=r"a row for each prompt.*\(4, 2\)"):
+        contextual_nash_conv(random_game(8, 2, 4), np.ones((2, 4)) / 4, np.ones(4) / 4)
+    columns_sum_to_one = ours.last.answer_MA * [[2.0], [0.5], [0.5]]
+    with pytest.raises(ValueError, match=r"answer_MA\[0\] must be non-negative and sum to one"):
+        contextual_nash_conv(payoff_AM, columns_sum_to_one, np.ones(3) / 3)

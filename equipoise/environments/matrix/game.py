@@ -38,7 +38,9 @@ READ_BY = {
     "column_payoffs": "custom",
     "row_actions": "custom",
     "column_actions": "custom",
+    "row_sees": "custom",
 }
+MOST_PLANS = 4096
 
 
 class Matrix(Game):
@@ -81,10 +83,16 @@ class Matrix(Game):
         None, description="of `custom`: column's; else they are row's"
     )
 
+    row_sees: bool = Field(
+        False,
+        description="of `custom`: row sees column's move; a move of row is then a whole plan, "
+        "`answer to` each of column's moves",
+    )
+
     @model_validator(mode="after")
     def _well_formed(self) -> Matrix:
         for key, name in READ_BY.items():
-            if getattr(self, key) is not None and self.name != name:
+            if getattr(self, key) not in (None, False) and self.name != name:
                 raise ValueError(f"{key} is not read by name: {self.name}, only by {name}")
         if self.size is not None and self.size % 2 == 0:
             raise ValueError(
@@ -106,6 +114,12 @@ class Matrix(Game):
         _check_rows("payoffs", self.payoffs, shape)
         if self.column_payoffs:
             _check_rows("column_payoffs", self.column_payoffs, shape)
+        plans = len(self.row_actions) ** len(column_actions)
+        if self.row_sees and plans > MOST_PLANS:
+            raise ValueError(
+                f"row_sees: {len(self.row_actions)} answers to each of {len(column_actions)} moves "
+                f"make {plans} plans, more than {MOST_PLANS}; take fewer, or solvers.gpo.contextual"
+            )
 
     @property
     def seats(self) -> tuple[str, ...]:
@@ -122,9 +136,11 @@ class Matrix(Game):
             assert self.row_actions is not None
             actions = self.row_actions, self.column_actions or self.row_actions
             payoff_AM = np.array(self.payoffs, float)
-            if self.column_payoffs is None:
-                return Bimatrix(actions, payoff_AM, -payoff_AM)
-            return Bimatrix(actions, payoff_AM, np.array(self.column_payoffs, float))
+            column_AM = -payoff_AM
+            if self.column_payoffs is not None:
+                column_AM = np.array(self.column_payoffs, float)
+            rules = Bimatrix(actions, payoff_AM, column_AM)
+            return with_plans(rules) if self.row_sees else rules
         if self.name == "kuhn_poker":
             first, second, payoff_AM = kuhn_poker()
             return Bimatrix((first, second), payoff_AM, -payoff_AM)
@@ -147,7 +163,7 @@ class Matrix(Game):
 
     def bimatrix(self) -> Bimatrix:
         rules = self.rules
-        return Bimatrix(rules.actions, rules.first_AM.copy(), rules.second_AM.copy())
+        return rules._replace(first_AM=rules.first_AM.copy(), second_AM=rules.second_AM.copy())
 
     def referee(self, prompt: Prompt) -> Referee:
         """Ask both at once; neither sees the other's move."""
@@ -160,6 +176,27 @@ class Matrix(Game):
         cell = _index("row", row, moves), _index("column", column, moves)
         first, second = self.rules.first_AM[cell], self.rules.second_AM[cell]
         return {"row": float(first), "column": float(second)}
+
+
+def with_plans(rules: Bimatrix) -> Bimatrix:
+    """The game in which the first seat sees the second's move, in normal form.
+
+    Its moves are plans, one for each way to answer each of the second's moves, named `answer to
+    move; …`: A ** M of them.
+    """
+    answers, moves = rules.actions
+    plans_PM = np.array(list(product(range(len(answers)), repeat=len(moves))))
+    column_M = np.arange(len(moves))
+    names = [
+        "; ".join(f"{answers[a]} to {move}" for a, move in zip(plan, moves, strict=True))
+        for plan in plans_PM
+    ]
+    return Bimatrix(
+        (tuple(names), moves),
+        rules.first_AM[plans_PM, column_M],
+        rules.second_AM[plans_PM, column_M],
+        first_sees=True,
+    )
 
 
 def cycle(size: int, seed: int | None) -> np.ndarray:

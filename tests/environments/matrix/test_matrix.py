@@ -5,6 +5,7 @@ from equipoise.environments.matrix.game import Matrix
 from equipoise.games.base import Ask, Game
 from equipoise.types import Prompt, View, user
 
+RANGE = [str(n) for n in range(14)]
 RPS = ["rock", "paper", "scissors"]
 
 
@@ -143,3 +144,17 @@ def test_settings_survive_a_round_trip():
         Matrix(name="custom", payoffs=((0.0, 1.0),), row_actions=("a",), column_actions=("b", "c")),
     ):
         assert Game.build(game.settings()) == game
+
+
+def test_a_row_that_sees_columns_move_has_plans():
+    settings = {"name": "custom", "payoffs": [[1, 2], [3, 4], [5, 6]], "row_actions": list("abc")}
+    game = Matrix(**settings, column_actions=["x", "y"], row_sees=True)
+    rules = game.bimatrix()
+    assert rules.first_sees and not Matrix(**settings, column_actions=["x", "y"]).rules.first_sees
+    assert len(rules.actions[0]) == 9 and rules.actions[0][1] == "a to x; b to y"
+    assert rules.first_AM[1].tolist() == [1, 4] and rules.second_AM[1].tolist() == [-1, -4]
+    assert game.outcome({"row": "c to x; a to y", "column": "y"}) == {"row": 2, "column": -2}
+    with pytest.raises(ValueError, match="only by custom"):
+        Matrix(row_sees=True)
+    with pytest.raises(ValueError, match="4782969 plans, more than 4096"):
+        Matrix(**settings | {"payoffs": [[0] * 14] * 3}, column_actions=RANGE, row_sees=True)
