@@ -116,6 +116,10 @@ class Learner(Component):
         """Reasons why it cannot train `learner` against the players opposite, one message each."""
         return iter(())
 
+    def notes(self) -> tuple[str, ...]:
+        """Notes for a plan."""
+        return ()
+
     def steps(self, examples: int) -> int:
         """The number of optimizer steps that learning from `examples` takes, over all processes."""
         return 1

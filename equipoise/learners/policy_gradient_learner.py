@@ -63,6 +63,14 @@ class PolicyGradient(PolicyGradientSettings, Learner):
         if divides and isinstance(player, LocalSettings) and player.lora is not None:
             yield "launch: fsdp2 divides whole weights; with lora, use ddp"
 
+    def notes(self) -> tuple[str, ...]:
+        if not self.whiten_advantages or not self.whiten_floor:
+            return ()
+        return (
+            "learner: advantages are whitened in batches whose rewards have a standard deviation "
+            f"of at least whiten_floor = {self.whiten_floor:g}",
+        )
+
     def carried_precision(self) -> Precision:
         return "bf16" if self.precision == "bf16" else "fp32"  # auto counts as fp32
 

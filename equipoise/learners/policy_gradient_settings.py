@@ -105,6 +105,12 @@ class PolicyGradientSettings(Settings):
         default_factory=lambda data: of_estimator(data, "whitens", False),
         description="bring advantages to mean 0 and deviation 1 over the tokens of a batch",
     )
+    whiten_floor: float = Field(
+        0.01,
+        ge=0,
+        description="least standard deviation of a batch's rewards, in reward units, for it to be "
+        "whitened: below, advantages stay as they are, being noise; 0: always whiten",
+    )
     over: Over = Field(
         default_factory=lambda data: of_estimator(data, "over", "token"),
         description="the loss is a mean over tokens, over answers, or a sum over a constant length",

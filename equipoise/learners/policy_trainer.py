@@ -138,7 +138,7 @@ class PolicyTrainer(SampledPolicy):
         player, settings, count = self.player, self.settings, batch.mask_BT.sum()
         facts = {
             "reward": batch.reward_B.mean().item(),
-            "reward_deviation": batch.reward_B.std(correction=0).item(),
+            "reward_deviation": _deviation(batch),
             "length": (count / len(batch)).item(),
         }
         if player.temperature > 0:
@@ -156,6 +156,8 @@ class PolicyTrainer(SampledPolicy):
                     f"than learner.max_kl = {settings.max_kl:g}",
                     f"raise learner.kl (now {self.kl_weight:g}) or ",
                 )
+        if settings.whiten_advantages:
+            facts["whitened"] = float(facts["reward_deviation"] >= settings.whiten_floor)
         if settings.estimator.by_group:
             facts["alone"] = batch.alone
         return facts
@@ -163,6 +165,8 @@ class PolicyTrainer(SampledPolicy):
     def _estimate(self, batch: RolloutBatch) -> None:
         """Fill in advantages and returns (before whitening, for a critic), and the new baselines.
 
+        Where the rewards hardly differ nothing succeeded or failed; what whitening would blow up
+        to deviation 1 is the critic's error and the KL.
         Raises NoSignal where moves are compared with their group and every group is of one move.
         """
         settings, estimator = self.settings, self.settings.estimator
@@ -178,7 +182,7 @@ class PolicyTrainer(SampledPolicy):
         batch.return_BT = advantage_BT
         if self.critic is not None:
             batch.return_BT = (advantage_BT + batch.value_BT) * batch.mask_BT
-        if settings.whiten_advantages:
+        if settings.whiten_advantages and _deviation(batch) >= settings.whiten_floor:
             advantage_BT = whiten(advantage_BT, batch.mask_BT)
         batch.advantage_BT = advantage_BT
 
@@ -273,6 +277,11 @@ class PolicyTrainer(SampledPolicy):
         self.optimizer.restore(state.optimizer, state.steps)
         self.kl_weight, self.baselines = state.kl, state.baselines
         self.learner = PlayerId(self.learner.name, generation)
+
+
+def _deviation(batch: RolloutBatch) -> float:
+    """The standard deviation of the batch's rewards, over B."""
+    return batch.reward_B.std(correction=0).item()
 
 
 def policy_loss(

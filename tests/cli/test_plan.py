@@ -49,6 +49,15 @@ def test_only_those_whose_turn_it_is_are_taught(command):
 
 
 @pytest.mark.long
+def test_when_advantages_are_whitened_is_said(command):
+    def notes(*arguments):
+        return command("plan", "gpo_clerks", *RED_TEAM_RUN, *arguments, "--json").err
+
+    assert "a standard deviation of at least whiten_floor = 0.01" in notes()
+    assert "whiten_floor" not in notes(*settings(learner__whiten_advantages=False))
+
+
+@pytest.mark.long
 def test_rarer_measurements_and_less_crossplay_take_fewer_matches(command):
     often = planned(command, *settings(generations=4))["held_out_matches"]
     rare = planned(command, *settings(generations=4, evaluate__every=4))["held_out_matches"]

@@ -578,6 +578,33 @@ def test_the_critic_is_taught_the_return_and_the_policy_what_exceeded_it(make):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("paid", [0.0, 1.0])
+def test_a_batch_without_a_success_is_not_whitened(make, paid):
+    """A critic that is a little off: noise where nothing succeeded, and only there."""
+
+    def learned(**settings):
+        policy_trainer = make(critic="model", lam=1.0, kl=0, **settings)
+        torch.nn.init.normal_(policy_trainer.critic.head.weight, std=0.02)
+        taught = played(policy_trainer, pays=lambda n: paid * (n == 0))
+        batch = batch_of(policy_trainer, taught)
+        return batch.advantage_BT[batch.mask_BT], learn(policy_trainer, taught)
+
+    torch.manual_seed(0)
+    advantage_N, facts = learned()
+    assert facts["whitened"] == paid
+    assert (advantage_N.std() > 0.99) == bool(paid)
+    torch.manual_seed(0)
+    raw_N, unwhitened = learned(whiten_advantages=False)
+    assert "whitened" not in unwhitened
+    assert torch.equal(advantage_N, raw_N) == (not paid)
+    torch.manual_seed(0)
+    always_N, always = learned(whiten_floor=0)
+    assert always["whitened"] == 1 and always_N.std() > 0.99
+    if not paid:
+        assert facts["grad_norm"] < always["grad_norm"] / 3
+
+
+@pytest.mark.long
 def test_the_critic_learns_what_moves_are_paid(make):
     policy_trainer = make(
         critic="head", learning_rate=1e-6, critic_learning_rate=3e-2, value_clip=10.0, lam=1.0

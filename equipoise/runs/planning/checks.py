@@ -55,7 +55,9 @@ def check_run(config: RunConfig) -> CheckedRun:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
     few = _few(len(split.parts[0]), prompts.per_generation) if split.parts else ()
     stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
-    return CheckedRun(config, split, (*notes, *few, *unjudged, *stand_ins))
+    learners = (config.learner_of(name) for name in config.learning)
+    of_learners = dict.fromkeys(chain.from_iterable(learner.notes() for learner in learners))
+    return CheckedRun(config, split, (*notes, *few, *unjudged, *stand_ins, *of_learners))
 
 
 def teaching_judges(config: RunConfig) -> dict[str, Judge]:
