@@ -63,7 +63,7 @@ def import_object(path: str) -> Any:
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise PydanticCustomError(
             "import", "cannot import '{path}': {error}", {"path": path, "error": str(error)}
         ) from error
@@ -99,7 +99,11 @@ class Settings(BaseModel):
     """A frozen group of settings; an unknown key is an error that suggests a known one."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_default=True, protected_namespaces=()
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        protected_namespaces=(),
+        allow_inf_nan=False,
     )
 
     @model_validator(mode="before")

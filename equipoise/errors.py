@@ -95,6 +95,11 @@ def unpack_error(kind: str, message: str) -> EquipoiseError:
     return globals()[kind](message)
 
 
+def shorten(text: str, limit: int = 200) -> str:
+    """A text from outside for a message, cut beyond `limit` characters."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of a library's error message, with the second where the first is only a
     heading; the error's class where it has no message.

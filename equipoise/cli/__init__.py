@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from equipoise import __version__
-from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError
+from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, shorten
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.system.wings import wing_table
 
@@ -172,7 +172,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _fail("stopped", Stopped.exit_code)
     except OSError as error:
-        place = error.filename or "disk"
+        place = shorten(str(error.filename or "disk"))
         if error.errno in DISK_FULL:
             _fail(f"{place}: cannot write ({error.strerror}); free some space", DiskFull.exit_code)
         if error.errno in FORBIDDEN and error.filename:

@@ -8,11 +8,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from equipoise.component import Settings, nearest
+from equipoise.errors import ConfigError
+from equipoise.system.yaml_text import parse_yaml
 
 LAUNCH = "launch"
 """The part of a scratch folder that processes share with the one that started them."""
@@ -53,11 +54,9 @@ class Launch(Settings):
                 "no_file", "no such file: '{name}'; {hint}", {"name": value, "hint": hint}
             )
         try:
-            return yaml.safe_load(file.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            raise PydanticCustomError(
-                "yaml", "{name}: not YAML: {error}", {"name": value, "error": str(error)}
-            ) from error
+            return parse_yaml(file.read_text(encoding="utf-8"), value)
+        except ConfigError as error:
+            raise PydanticCustomError("yaml", "{error}", {"error": str(error)}) from error
 
     @model_validator(mode="after")
     def _check_number(self) -> Launch:

@@ -26,7 +26,6 @@ from uuid import uuid4
 
 import msgspec
 import numpy as np
-import yaml
 
 from equipoise.component import Component, import_object, import_path
 from equipoise.errors import EquipoiseError, unpack_error
@@ -35,6 +34,7 @@ from equipoise.learners.launch import LAUNCH, Launch
 from equipoise.models.device import return_unused_memory
 from equipoise.models.resources import Resources
 from equipoise.system.locks import lock, machine
+from equipoise.system.yaml_text import yaml_text
 
 BATCH = "training_batch.json"
 ARRAYS = "arrays.npz"
@@ -81,7 +81,7 @@ class ProcessGroup:
         self._folder = folder.resolve() / uuid4().hex
         self._number = 0
         self._folder.mkdir(parents=True)
-        settings = yaml.safe_dump(launch.accelerate(), sort_keys=False)
+        settings = yaml_text(launch.accelerate())
         (self._folder / "accelerate.yaml").write_text(settings)
         (self._folder / ORDER).touch()
         with ExitStack() as opening:

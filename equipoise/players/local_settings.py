@@ -32,6 +32,7 @@ class LocalSettings(Player):
     kind: Literal["local"] = "local"
     model: str = Field(
         "builtin",
+        max_length=1000,
         description="a folder, a Hugging Face id, a GGUF file (or {path, gguf_file}), or a "
         "packaged model, such as builtin",
     )

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, model_validator
 
 from equipoise.component import Component, Settings, nearest
@@ -32,6 +31,7 @@ from equipoise.runs.executors.base import Executor, short_form
 from equipoise.runs.turns import Turns
 from equipoise.solvers.base import Solver
 from equipoise.system.user_parts import is_only_read
+from equipoise.system.yaml_text import yaml_text
 
 SET_NAME = re.compile(r"[\w][\w.-]*")
 
@@ -42,7 +42,7 @@ class RunConfig(Settings):
     name: str = Field("run", min_length=1, description="the run's title, in reports and trackers")
     seed: int = Field(0, ge=0, description="the one seed; every choice derives its own from it")
     generations: int = Field(
-        3, ge=0, description="turns of the loop; 0: the players are only measured"
+        3, ge=0, le=10_000, description="turns of the loop; 0: the players are only measured"
     )
     players: dict[str, Player] = Field(
         min_length=1, description="name -> player; those with `learns` are trained"
@@ -266,7 +266,10 @@ class RunConfig(Settings):
                 raise ValueError(f"by_generation: there is no '{name}'; {hint}")
             if message := schedule_fault(name, part, schedules):
                 raise ValueError(message)
-        for t in range(self.generations):
+        begins = {0}
+        for schedules in self.by_generation.values():
+            begins.update(*schedules.values())
+        for t in sorted(t for t in begins if t < self.generations):
             self.loss_at(t)
             for name in self.learning:
                 trainer = self.learner_at(name, t)
@@ -425,8 +428,3 @@ class RunConfig(Settings):
                 f"keep: the loss meets {self.loss.memory} past generations, but only "
                 f"{self.keep} are kept"
             )
-
-
-def yaml_text(settings: Mapping[str, Any]) -> str:
-    """Plain settings as they are written."""
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=120)

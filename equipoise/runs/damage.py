@@ -16,12 +16,12 @@ from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.named_sets.item_scores import ItemScores
 from equipoise.players.population import home
 from equipoise.runs import recipe_loader
-from equipoise.runs.config import yaml_text
 from equipoise.runs.database import connect_to_read, damaged_rows
 from equipoise.runs.directory import SETTINGS, RunDirectory
 from equipoise.runs.ledger import COUNTED, Ledger
 from equipoise.system.files import CHECKSUMS, faults, set_aside, write_text
 from equipoise.system.locks import check_writable
+from equipoise.system.yaml_text import yaml_text
 from equipoise.types import Episode, Judgement, Match, Pair, PlayerId, Prompt
 
 State = Literal["whole", "damaged", "missing", "unchecked"]

@@ -22,8 +22,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from equipoise import __version__
 from equipoise.component import FREE, fixed_settings
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError
@@ -37,6 +35,7 @@ from equipoise.runs.planning.checks import check_run
 from equipoise.system.files import make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
 from equipoise.system.user_parts import only_reading
+from equipoise.system.yaml_text import parse_yaml
 
 LEDGER = "ledger.sqlite"
 SETTINGS = "settings"  # the ledger's note of config.yaml as it was at the start
@@ -135,7 +134,7 @@ class RunDirectory:
                 directory=str(Path.cwd()),
                 command=command,
                 version=__version__,
-                **{SETTINGS: json.dumps(yaml.safe_load(text)), **(meta or {})},
+                **{SETTINGS: json.dumps(parse_yaml(text, "config.yaml")), **(meta or {})},
             ).close()
             if there is not None:
                 (draft / LEDGER).symlink_to(there)

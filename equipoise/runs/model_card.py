@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from equipoise.evaluation.measures import History, Measures
 from equipoise.models.adapters import PublishedName, published_name
 from equipoise.players.population import home
@@ -22,6 +20,7 @@ from equipoise.report.section import Headline
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.reading.history import history
 from equipoise.system.files import write_text
+from equipoise.system.yaml_text import yaml_text
 from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
@@ -256,7 +255,7 @@ def _settings(run: RunDirectory, player: PlayerId) -> str:
     settings = {"learner": trainer.settings()}
     if len(_method(run, player)) > 1 and run.config.loss is not None:
         settings["loss"] = run.config.loss.settings()
-    return yaml.safe_dump(without_folders(settings), sort_keys=False, allow_unicode=True)
+    return yaml_text(without_folders(settings))
 
 
 def _command(run: RunDirectory) -> str:

@@ -15,18 +15,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from equipoise.component import Component, Settings, import_path, nearest
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, shorten
 from equipoise.runs.config import RunConfig
 from equipoise.system.packaged_recipes import recipe_descriptions, recipe_folder
+from equipoise.system.yaml_text import check_plain, parse_yaml, read_yaml
 
 C = TypeVar("C", bound=Component)
 S = TypeVar("S", bound=Settings)
 Recipe = str | Path | Mapping[str, Any]
 Overrides = Mapping[str, Any] | Sequence[str]
+LONGEST = 20  # recipes that extend one another
 
 
 def load(recipe: Recipe, overrides: Overrides = ()) -> RunConfig:
@@ -48,6 +49,7 @@ def build(
     values: Mapping[str, Any], source: str, origins: Mapping[str, str] | None = None
 ) -> RunConfig:
     """A RunConfig from plain values. Raises ConfigError naming `source` or the override."""
+    check_plain(values, source)
     try:
         return RunConfig.model_validate(with_defaults(values))
     except ValidationError as error:
@@ -61,10 +63,12 @@ def component(
 
     Raises ConfigError, in which `option` is what gave it.
     """
+    check_plain(given, option)
     values = plain_values(given)
     if not isinstance(values, dict):
         values = parse_mapping(values, option)
     origins = override(values, overrides)
+    check_plain(values, option)
     try:
         return TypeAdapter(room).validate_python(values)
     except ValidationError as error:
@@ -75,6 +79,7 @@ def settings(kind: type[S], overrides: Overrides) -> S:
     """A group of settings by their defaults and overrides. Raises ConfigError."""
     values: dict[str, Any] = {}
     origins = override(values, overrides)
+    check_plain(values, "-s")
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -84,15 +89,13 @@ def settings(kind: type[S], overrides: Overrides) -> S:
 def parse_mapping(text: str, option: str) -> dict[str, Any]:
     """The mapping in a YAML file or text, or a kind's name. Raises ConfigError."""
     values: Any = {"kind": text}
-    try:
-        if text.endswith((".yaml", ".yml")):
-            values = yaml.safe_load(Path(text).read_text(encoding="utf-8"))
-        elif "{" in text:
-            values = yaml.safe_load(text)
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{option} {text}: {error}") from error
+    shown = f"{option} {shorten(text)}"
+    if text.endswith((".yaml", ".yml")):
+        values = read_yaml(Path(text), shown)
+    elif "{" in text:
+        values = parse_yaml(text, shown)
     if not isinstance(values, dict):
-        raise ConfigError(f"{option} {text}: give a mapping of settings with a kind")
+        raise ConfigError(f"{shown}: give a mapping of settings with a kind")
     return values
 
 
@@ -114,12 +117,15 @@ def read_with_published(recipe: Recipe) -> dict[str, Any]:
 def _with_extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
     """The settings over what they extend; `above` are those that extend this one."""
     if isinstance(recipe, Mapping):
+        check_plain(recipe, title(recipe))
         values, home = plain_values(recipe), Path()
     elif isinstance(recipe, str | Path):
         values, home = _read_yaml(recipe), Path(recipe).parent
         place = Path(recipe).resolve()
         if place in above:
             raise ConfigError(f"{recipe}: extends itself")
+        if len(above) > LONGEST:
+            raise ConfigError(f"{recipe}: more than {LONGEST} recipes extend one another")
         above = (*above, place)
     else:
         raise ConfigError(
@@ -135,29 +141,23 @@ def _with_extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _read_yaml(recipe: str | Path) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(_text(recipe))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{recipe}: not YAML: {error}") from error
+    path = Path(recipe)
+    if path.suffix in (".yaml", ".yml"):
+        values = read_yaml(path)
+    else:
+        values = parse_yaml(_packaged(str(recipe)), str(recipe))
     if not isinstance(values, dict):
         raise ConfigError(f"{recipe}: a recipe is a mapping of settings")
     return values
 
 
-def _text(recipe: str | Path) -> str:
-    path = Path(recipe)
-    if path.suffix in (".yaml", ".yml"):
-        if not path.is_file():
-            raise ConfigError(f"{path}: no such file")
-        try:
-            return path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start})") from error
-    file = recipe_folder() / f"{recipe}.yaml"
-    if not file.is_file():
-        hint = nearest(str(recipe), list(recipe_descriptions()))
-        raise ConfigError(f"no recipe '{recipe}'; {hint} (or give a .yaml file)")
-    return file.read_text(encoding="utf-8")
+def _packaged(name: str) -> str:
+    """The text of a packaged recipe. Raises ConfigError."""
+    known = list(recipe_descriptions())
+    if name not in known:
+        hint = nearest(name, known)
+        raise ConfigError(f"no recipe '{shorten(name)}'; {hint} (or give a .yaml file)")
+    return (recipe_folder() / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,6 +232,7 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
     if isinstance(overrides, Mapping):
         for key, value in overrides.items():
             path = _full_path(str(key).split("."), values)
+            check_plain(value, f"settings['{shorten(str(key))}']")
             _put(values, path, plain_values(value))
             for leaf in _leaves(path, value):
                 origins[leaf] = f"settings['{key}']"
@@ -241,13 +242,11 @@ def override(values: dict[str, Any], overrides: Overrides) -> dict[str, str]:
     for text in overrides:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise ConfigError(f"-s {text}: write it as -s key.path=value")
+            raise ConfigError(f"-s {shorten(text)}: write it as -s key.path=value")
         path = _full_path(key.split("."), values)
-        try:
-            _put(values, path, yaml.safe_load(value))
-        except yaml.YAMLError as error:
-            raise ConfigError(f"-s {text}: the value is not YAML ({error})") from error
-        origins[".".join(path)] = f"-s {text}"
+        origin = f"-s {shorten(text)}"
+        _put(values, path, parse_yaml(value, origin))
+        origins[".".join(path)] = origin
     return origins
 
 
@@ -280,13 +279,16 @@ def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
 UNION_ARMS = ("str", "int", "float", "bool")
 SELF_EXPLAINING = ("unknown_key", "unknown_kind", "kind", "value_error")
 SHORT = 60  # characters of a value that a message repeats
+MANY = 20  # faults that a message lists
 
 
 def config_error(error: ValidationError, source: str, origins: Mapping[str, str]) -> ConfigError:
     """One line for each fault: file, or override by `origins`, key, and what is wrong."""
     # A default that could not be made because of another fault is no fault of its own.
     faults = [fault for fault in error.errors() if fault["type"] != "default_factory_not_called"]
-    lines = dict.fromkeys(_line(fault, source, origins) for fault in faults)
+    lines = list(dict.fromkeys(_line(fault, source, origins) for fault in faults))
+    if len(lines) > MANY:
+        lines[MANY:] = [f"{source}: and {len(lines) - MANY:,} faults more"]
     return ConfigError("\n".join(lines))
 
 

@@ -23,7 +23,7 @@ def test_a_schedule_is_followed_and_survives_a_round_trip(schedule):
     overrides = ["generations=4", "loss.kind=mnpo", f"loss.ratio={schedule}"]
     config = recipe_loader.load("mnpo", [*overrides, "policy.model=builtin", "prompts.path=x"])
     assert ratios(config) == [0.25, 0.25, 0.75, 0.75]
-    again = recipe_loader.build(recipe_loader.yaml.safe_load(config.yaml()), "again")
+    again = recipe_loader.build(recipe_loader.parse_yaml(config.yaml(), "again"), "again")
     assert again == config and again.yaml() == config.yaml()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from equipoise.component import nearest
@@ -18,6 +17,7 @@ from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.serve.engine import Engine, Refused
 from equipoise.serve.extension import Extension
+from equipoise.system.yaml_text import read_yaml
 
 FIELD = "steering"  # of a request
 CLIENT_SETTINGS = ("pricing", "by", "question", "mode", "level")
@@ -125,14 +125,14 @@ def option_steering(option: Any, base: Steering) -> Steering:
         if isinstance(option, str):
             if not option.endswith((".yaml", ".yml")):
                 return client_steering(option, base)
-            values = yaml.safe_load(Path(option).read_text(encoding="utf-8"))
+            values = read_yaml(Path(option), f"-s steering={option}")
         if not isinstance(values, dict):
             raise ConfigError(
                 f"-s steering={option}: must be a mapping of settings, such as "
                 "{pricing: subscription}"
             )
         return Steering.model_validate({**dict(base), "mode": "prefix", **values})
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, Refused) as error:
+    except Refused as error:
         raise ConfigError(f"-s steering={option}: {error}") from error
     except ValidationError as error:
         raise ConfigError(f"-s steering={option}: {_first_fault(error)}") from error

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from equipoise.errors import DataError
 from equipoise.evaluation.harnesses.score_files import (
@@ -25,6 +24,7 @@ from equipoise.evaluation.harnesses.score_files import (
 )
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores, estimate
+from equipoise.system.yaml_text import read_yaml
 
 WHAT = "a report of EvalScope"
 
@@ -232,7 +232,7 @@ def _version(path: Path) -> str:
     if _in_place(path):
         config = path.parents[2] / "configs" / "task_config.yaml"
         if config.is_file():
-            values = yaml.safe_load(config.read_text(encoding="utf-8"))
+            values = read_yaml(config)
             if isinstance(values, dict) and values.get("evalscope_version"):
                 return str(values["evalscope_version"])
     return "of unknown version"

@@ -8,15 +8,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from equipoise.component import Component
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, shorten
 from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.judges.base import Judge
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.recipe_loader import Overrides
+from equipoise.system.yaml_text import parse_yaml
 
 Sweep = Mapping[str, Sequence[Any]] | Sequence[str]
 
@@ -73,10 +72,7 @@ def _variations(sweep: Sweep) -> Iterator[dict[str, Any]]:
 
 def _parse_sweep(text: str) -> tuple[str, list[Any]]:
     key, equals, values = text.partition("=")
-    try:
-        several = yaml.safe_load(f"[{values}]")
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--sweep {text}: the values are not YAML: {error}") from error
+    several = parse_yaml(f"[{values}]", f"--sweep {shorten(text)}")
     if not equals or not key or not several:
         raise ConfigError(f"--sweep {text}: write it as --sweep key=value,value")
     return key, several
