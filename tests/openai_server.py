@@ -75,10 +75,17 @@ class Stream:
 
 @dataclass(frozen=True)
 class Drop:
-    """The connection breaks before an answer."""
+    """The connection breaks before an answer; `reset`: as when the server is killed."""
+
+    reset: bool = False
 
 
-Step = Say | Stream | Fail | Raw | Drop
+@dataclass(frozen=True)
+class Cut:
+    """The answer breaks off in the middle of its body."""
+
+
+Step = Say | Stream | Fail | Raw | Drop | Cut
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,8 @@ class Seen:
 
 class QuietServer(ThreadingHTTPServer):
     """Says nothing of clients that leave early; of all else, what is usual."""
+
+    request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
@@ -201,9 +210,15 @@ class OpenAIServer:
 
             def act_on(self, step: Step, body: dict[str, Any]) -> None:
                 match step:
+                    case Drop(reset=True):
+                        self.reset()
                     case Drop():
                         self.close_connection = True
                         self.connection.shutdown(socket.SHUT_RDWR)
+                    case Cut():
+                        whole = json.dumps(completion(Say(), body)).encode()
+                        self.send(200, whole[:20], {"content-length": str(len(whole))})
+                        self.close_connection = True
                     case Raw():
                         self.send(200, step.body, {"content-type": step.content_type})
                     case Fail():
@@ -236,10 +251,14 @@ class OpenAIServer:
                     server.left.set()
                     raise
                 if step.breaks:
-                    self.connection.setsockopt(
-                        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-                    )
-                    self.connection.close()
+                    self.reset()
+
+            def reset(self) -> None:
+                self.close_connection = True
+                self.connection.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )
+                self.connection.close()
 
             def send(
                 self, status: int, body: bytes, headers: Mapping[str, str | None] = {}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from recorded_run import add_judged, estimate, recorded_run, user_prompt
 
+from equipoise.models.resources import Spending
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Match, Message, Move, PlayerId, Turn, View, Vote, record_id
 
@@ -34,9 +35,10 @@ def write(folder: Path, generations: int = 5, per_generation: int = 120, seed: i
         )
         run.ledger.finish("select", generations, "select", _select(generations), 1.0)
         for i in range(30):
-            run.ledger.add_reply(
-                record_id("r", i), "house" if i % 3 else "guest", {}, 220 + i, 0.0004
-            )
+            account = "house" if i % 3 else "guest"
+            request = run.ledger.reserve(account, Spending(1))
+            charge = Spending(1, 220 + i, 0.0004)
+            run.ledger.settle(request, account, charge, {}, record_id("r", i))
     return folder
 
 

@@ -21,6 +21,7 @@ def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
 def _print(facts: dict[str, Any]) -> None:
     from rich.console import Console
 
+    from equipoise.models.resources import Spending
     from equipoise.report.terminal import duration, status_table
 
     rows = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
@@ -38,10 +39,7 @@ def _print(facts: dict[str, Any]) -> None:
         for part, inside in time.get("parts", {}).items():
             rows.append((f"    {part}", f"{duration(inside)} of these"))
     for account, spent in facts["spent"].items():
-        amounts = (
-            f"{spent['calls']:,} calls, {spent['tokens']:,} tokens, {spent['money']:g} in money"
-        )
-        rows.append((f"spent by {account}", amounts))
+        rows.append((f"spent by {account}", Spending(**spent).text()))
     Console().print(status_table(rows))
 
 

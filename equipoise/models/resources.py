@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+import uuid
+from collections.abc import Callable, Collection, Hashable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, runtime_checkable
 from weakref import WeakValueDictionary
 
@@ -13,16 +15,40 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """An account's calls, tokens (of questions and answers) and money, in its prices' currency."""
+    """An account's calls, tokens (of questions and answers) and money, in its prices' currency.
+
+    A call is a request that was sent, each attempt for itself. `unanswered` of them brought no
+    answer and no count of tokens; `unanswered_tokens` and `unanswered_money` are what they are
+    charged: the most that they can have cost.
+    """
 
     calls: int = 0
     tokens: int = 0
     money: float = 0.0
+    unanswered: int = 0
+    unanswered_tokens: int = 0
+    unanswered_money: float = 0.0
 
     def __add__(self, other: Spending) -> Spending:
-        return Spending(
-            self.calls + other.calls, self.tokens + other.tokens, self.money + other.money
-        )
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Spending(*(mine + theirs for mine, theirs in pairs))
+
+    def without_answer(self) -> Spending:
+        """The same, as the charge of calls that brought no answer."""
+        return Spending(self.calls, self.tokens, self.money, self.calls, self.tokens, self.money)
+
+    def text(self, *, priced: bool = True) -> str:
+        """`12 calls, 900 tokens, 0.3 of money; 2 calls, 80 tokens, 0.1 of money unanswered`."""
+        spent = _amounts(self.calls, self.tokens, self.money, priced)
+        if not self.unanswered:
+            return spent
+        lost = (self.unanswered, self.unanswered_tokens, self.unanswered_money)
+        return f"{spent}; of these unanswered: {_amounts(*lost, priced)}"
+
+
+def _amounts(calls: int, tokens: int, money: float, priced: bool) -> str:
+    amounts = f"{calls:,} call{'s' * (calls != 1)}, {tokens:,} tokens"
+    return f"{amounts}, {money:g} of money" if priced else amounts
 
 
 class Replies(Protocol):
@@ -32,14 +58,21 @@ class Replies(Protocol):
         """The kept answer to the request `key`, or None."""
         ...
 
-    def add_reply(
-        self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
+    def reserve(self, account: str, most: Spending) -> str:
+        """Charge a request with the most that it can cost, before it is sent; its name."""
+        ...
+
+    def settle(
+        self, request: str, account: str, charge: Spending, reply: dict[str, Any], key: str = ""
     ) -> None:
-        """Keep an answer at once, with what it cost the account."""
+        """Charge a reserved request with what it did cost, and keep what came back at once.
+
+        `key`: what an answer is found by; "": there is none. No `charge.calls`: it was not sent.
+        """
         ...
 
     def spent(self, account: str) -> Spending:
-        """The account's spending, also before the run was resumed."""
+        """The account's spending, also before the run was resumed, with all that is reserved."""
         ...
 
 
@@ -48,19 +81,26 @@ class MemoryReplies:
 
     def __init__(self) -> None:
         self._replies: dict[str, dict[str, Any]] = {}
-        self._spent: dict[str, Spending] = {}
+        self._charges: dict[str, tuple[str, Spending]] = {}  # by request
 
     def reply(self, key: str) -> dict[str, Any] | None:
         return self._replies.get(key)
 
-    def add_reply(
-        self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
+    def reserve(self, account: str, most: Spending) -> str:
+        request = uuid.uuid4().hex
+        self._charges[request] = account, most.without_answer()
+        return request
+
+    def settle(
+        self, request: str, account: str, charge: Spending, reply: dict[str, Any], key: str = ""
     ) -> None:
-        self._replies[key] = reply
-        self._spent[account] = self.spent(account) + Spending(1, tokens, cost)
+        self._charges[request] = account, charge
+        if key:
+            self._replies[key] = reply
 
     def spent(self, account: str) -> Spending:
-        return self._spent.get(account, Spending())
+        charges = (charge for name, charge in self._charges.values() if name == account)
+        return sum(charges, Spending())
 
 
 @runtime_checkable
@@ -75,9 +115,18 @@ class Lendable(Protocol):
 class Resources:
     """Opened models by key, closed together; `replies` (None: memory) keeps those paid for."""
 
-    def __init__(self, replies: Replies | None = None, unit_rows: int | None = None) -> None:
-        """`unit_rows`: how many rows models score together at most; None: all of them."""
+    def __init__(
+        self,
+        replies: Replies | None = None,
+        unit_rows: int | None = None,
+        first_addresses: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    ) -> None:
+        """`unit_rows`: how many rows models score together at most; None: all of them.
+
+        `first_addresses`: (address, model) of endpoints that have moved -> where the run began.
+        """
         self.replies = replies
+        self.first_addresses = first_addresses
         self.unit_rows = unit_rows
         self._opened: dict[Hashable, Any] = {}
         # What was forgotten here and is still in memory, because somebody uses it.

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
+from zlib import crc32
 
-from equipoise.errors import BudgetSpent, EquipoiseError, ModelError, UserError
+from equipoise.errors import EquipoiseError, ModelError, UserError
 from equipoise.models.resources import MemoryReplies, Replies, Resources, Spending
+from equipoise.players.account import Account
 from equipoise.players.endpoint_settings import EndpointSettings
-from equipoise.players.requests import (
-    Connection,
-    Failure,
-    configuration_fault,
-    pause_after,
-    set_within,
+from equipoise.players.requests import Connection, Failure, configuration_fault
+from equipoise.players.server_reply import (
+    UNSTATED,
+    WITHHELD,
+    ServerReply,
+    Usage,
+    without_surrogates,
 )
-from equipoise.players.server_reply import WITHHELD, ServerReply, Usage, without_surrogates
 from equipoise.types import Move, View, record_id
 
 T = TypeVar("T")
@@ -40,7 +42,8 @@ class Endpoint(EndpointSettings):
     def open(self, weights: Path | None, resources: Resources) -> EndpointActor:
         """The actor; nothing is sent yet. Raises ConfigError when the key is not set."""
         replies = resources.replies or resources.get("replies in memory", MemoryReplies)
-        return EndpointActor(self, Connection(self), replies)
+        began_at = resources.first_addresses.get(self.address, self.base_url)
+        return EndpointActor(self, Connection(self), replies, began_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +54,30 @@ class Request:
     body: dict[str, Any]
     schema: dict[str, Any] | None
     longest: Usage  # the most tokens that it can take
-    reserve: Spending  # the most that the reply can cost
-    attempt: int = 0  # replies that were paid for and could not be used
 
 
-# A request in flight; its move is None where it is to be sent again.
-Attempts = dict[asyncio.Task[Move | None], Request]
+# Requests under way, by the task that sends them.
+Tasks = dict[asyncio.Task[Move], Request]
 
 
 class EndpointActor:
     """An endpoint that is ready to move. It runs its own event loop in the thread that calls it."""
 
-    def __init__(self, player: EndpointSettings, connection: Connection, replies: Replies) -> None:
-        """`replies` is read and written in the calling thread only."""
+    def __init__(
+        self, player: EndpointSettings, connection: Connection, replies: Replies, began_at: str = ""
+    ) -> None:
+        """`replies` is read and written in the calling thread only.
+
+        `began_at`: the address that the run began with ("": the player's own). It tells players of
+        one model's name apart, and a reply stays kept when the server moves.
+        """
         self.player = player
         self._connection, self._replies = connection, replies
+        self._account = Account(player, replies)
+        self._began_at = began_at or player.base_url
         self._runner: asyncio.Runner | None = None
         automatic = player.structured == "auto"
         self._formats = SCHEMA_FORMATS if automatic else (player.structured,)
-        self._spent = Spending()
         self._counts_tokens = False  # whether the server has given counts so far
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
@@ -88,7 +96,7 @@ class EndpointActor:
                 moves[key] = _move(reply)
         missing = [request for key, request in distinct.items() if key not in moves]
         if missing:
-            self._spent = self._replies.spent(self._account)
+            self._account.renew()
             self._run(self._send_all(missing, moves))
         return [moves[request.key] for request in requests]
 
@@ -98,10 +106,6 @@ class EndpointActor:
             self._run(self._connection.close())
             self._runner.close()
             self._runner = None
-
-    @property
-    def _account(self) -> str:
-        return self.player.account or self.player.model
 
     def _request(self, view: View, seed: int) -> Request:
         player = self.player
@@ -125,15 +129,16 @@ class EndpointActor:
         # The schema's format is left out: a reply stays kept when the server learns a stricter
         # format.
         identity = json.dumps(
-            [player.base_url, body, view.schema, seed], sort_keys=True, ensure_ascii=False
+            [self._began_at, body, view.schema, seed], sort_keys=True, ensure_ascii=False
         )
-        # A token is at least a byte long.
+        # A token is at least a byte long; templates may write out a schema, tools and documents.
         prompt_tokens = sum(
             len(message["content"].encode()) + TEMPLATE_TOKENS for message in body["messages"]
         )
+        for other in (view.schema, player.extra_body):
+            prompt_tokens += len(json.dumps(other)) if other else 0
         longest = Usage(prompt_tokens, player.max_new_tokens)
-        reserve = self._charge(longest)
-        return Request(record_id("reply", identity), body, view.schema, longest, reserve)
+        return Request(record_id("reply", identity), body, view.schema, longest)
 
     def _charge(self, usage: Usage, unstated: Usage = NOTHING) -> Spending:
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
@@ -173,40 +178,29 @@ class EndpointActor:
 
     async def _send_all(self, requests: list[Request], moves: dict[str, Move]) -> None:
         """Send requests side by side, as `concurrency` and the budget allow; fill `moves`."""
-        in_flight: Attempts = {}
+        tasks: Tasks = {}
         try:
-            await self._send_in_turn(deque(requests), in_flight, moves)
+            await self._send_in_turn(deque(requests), tasks, moves)
         finally:
             # Empty, unless an interrupt or an error of ours cut the loop short.
-            for task in in_flight:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*in_flight, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send_in_turn(
-        self, waiting: deque[Request], in_flight: Attempts, moves: dict[str, Move]
+        self, waiting: deque[Request], tasks: Tasks, moves: dict[str, Move]
     ) -> None:
         first_error: EquipoiseError | None = None
         stop = asyncio.Event()
-        while in_flight or (waiting and first_error is None):
-            while (
-                waiting
-                and first_error is None
-                and len(in_flight) < self.player.concurrency
-                and self._limit_reached(list(in_flight.values())) is None
-            ):
+        while tasks or (waiting and first_error is None):
+            while waiting and first_error is None and len(tasks) < self.player.concurrency:
                 request = waiting.popleft()
-                in_flight[asyncio.create_task(self._send(request, stop))] = request
-            if not in_flight:
-                raise self._budget_spent()
-            done, _ = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
+                tasks[asyncio.create_task(self._send(request, stop))] = request
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                request = in_flight.pop(task)
+                request = tasks.pop(task)
                 try:
-                    move = task.result()
-                    if move is None:
-                        waiting.append(replace(request, attempt=request.attempt + 1))
-                    else:
-                        moves[request.key] = move
+                    moves[request.key] = task.result()
                 except EquipoiseError as error:
                     # The others in flight are awaited and kept, but not retried.
                     first_error = first_error or error
@@ -214,67 +208,70 @@ class EndpointActor:
         if first_error is not None:
             raise first_error
 
-    def _limit_reached(self, in_flight: Sequence[Request]) -> str | None:
-        total = self._spent
-        for request in in_flight:
-            total += request.reserve
-        for name, limit in self.player.budget:
-            if limit is not None and asdict(total)[name] >= limit:
-                return name
-        return None
+    async def _send(self, request: Request, stop: asyncio.Event) -> Move:
+        """The move, after as many attempts as it takes; each is charged for itself.
 
-    def _budget_spent(self) -> BudgetSpent:
-        name, spent = self._limit_reached([]), self._spent
-        limit = getattr(self.player.budget, str(name))
-        money = f", {spent.money:g} of money" if self.player.prices else ""
-        return BudgetSpent(
-            f"account '{self._account}' has reached budget.{name} = {limit}: {spent.calls} calls, "
-            f"{spent.tokens} tokens{money}. The replies that arrived are kept",
-            self._account,
-            str(name),
-        )
+        Equal chats go to one server of a pool, each attempt to the next. A format of a schema that
+        is refused gives way to a laxer one, and what the server takes is remembered.
+        """
+        places = count(crc32(json.dumps(request.body["messages"]).encode()))
+        formats = deque(self._formats if request.schema else ("none",))
 
-    async def _send(self, request: Request, stop: asyncio.Event) -> Move | None:
-        """The move; None where the request is to be sent again, as the budget allows."""
-        pause = pause_after(request.attempt) if request.attempt else 0
-        if pause and await set_within(stop, pause):
-            return Move("", "error", error=f"{self.player.model}: not sent again")
-        outcome = await self._outcome(request, stop)
+        async def attempt() -> tuple[ServerReply, Spending] | Failure:
+            while True:
+                body = request.body | _response_format(formats[0], request.schema)
+                outcome = await self._pay_for(request, body, next(places), stop)
+                failed = isinstance(outcome, Failure)
+                if not failed or outcome.status not in FORMAT_REFUSED or len(formats) == 1:
+                    return outcome
+                formats.popleft()
+
+        outcome = await self._connection.retry(attempt, stop)
+        if isinstance(outcome, Failure):
+            return self._failed(outcome)
+        if request.schema:
+            # A request beside this one may have learned it first; a format that is known to work
+            # is never made stricter.
+            self._formats = min(self._formats, tuple(formats), key=len)
+        reply, charge = outcome
+        self._check_counts(reply.usage)
+        return _move(_as_kept(reply, charge))
+
+    async def _pay_for(
+        self, request: Request, body: dict[str, Any], place: int, stop: asyncio.Event
+    ) -> tuple[ServerReply, Spending] | Failure:
+        """The outcome of one request to the server, charged before and after it."""
+        most = self._charge(request.longest)
+        name = await self._account.reserve(most, stop)
+        if name is None:
+            return Failure("not sent, since the run stopped")
+        outcome = await self._connection.send(body, place)
         if isinstance(outcome, ServerReply):
-            reply = self._keep(request, outcome)
-            self._check_counts(outcome.usage)
-            return _move(reply)
-        fault = configuration_fault(self.player, outcome)
+            charge = self._charge(
+                outcome.usage, request.longest if self._pays_for_tokens else NOTHING
+            )
+            self._account.settle(name, charge, _as_kept(outcome, charge), request.key)
+            return outcome, charge
+        if outcome.unreachable:
+            charge = Spending()
+        elif outcome.refused:
+            charge = Spending(1).without_answer()
+        elif outcome.usage == UNSTATED:
+            charge = most.without_answer()
+        else:
+            charge = self._charge(outcome.usage, request.longest)
+        self._account.settle(name, charge, {"error": str(outcome)})
+        return outcome
+
+    def _failed(self, failure: Failure) -> Move:
+        """The error move of a row. Raises ModelError for a failure that concerns every row."""
+        fault = configuration_fault(self.player, failure)
         if fault:
             raise ModelError(f"endpoint {self.player.base_url}: {fault}")
-        error = f"{self.player.model}: {outcome}"
-        if not outcome.usage.stated:
+        error = f"{self.player.model}: {failure}"
+        if not failure.usage.stated:
             return Move("", "error", error=error)
-        reply = self._keep_unusable(outcome, error)
-        tries_left = outcome.transient and request.attempt < self.player.retries
-        if tries_left and not stop.is_set():
-            return None
-        return _failed_move(reply, error)
-
-    def _keep(self, request: Request, completion: ServerReply) -> dict[str, Any]:
-        """Record a completion with its cost (uncounted tokens at their most); return it as kept."""
-        usage = completion.usage
-        charge = self._charge(usage, request.longest if self._pays_for_tokens else NOTHING)
-        reply = {"text": completion.text, "finish": completion.finish}
-        reply |= {"logprobs": completion.logprobs} | _counts(usage, charge)
-        self._pay(request.key, reply, charge)
-        return reply
-
-    def _keep_unusable(self, failure: Failure, error: str) -> dict[str, Any]:
-        """Record what an unusable reply cost; it answers no request, now or later."""
-        charge = self._charge(failure.usage)
-        reply = {"error": error} | _counts(failure.usage, charge)
-        self._pay(record_id("unusable reply", uuid.uuid4().hex), reply, charge)
-        return reply
-
-    def _pay(self, key: str, reply: dict[str, Any], charge: Spending) -> None:
-        self._replies.add_reply(key, self._account, reply, charge.tokens, charge.money)
-        self._spent += charge
+        return _failed_move(_counts(failure.usage, self._charge(failure.usage)), error)
 
     @property
     def _pays_for_tokens(self) -> bool:
@@ -289,26 +286,8 @@ class EndpointActor:
                 "and use budget.calls"
             )
 
-    async def _outcome(self, request: Request, stop: asyncio.Event) -> ServerReply | Failure:
-        """The server's reply; a schema's format, the strictest that it takes, is remembered."""
-        if request.schema is None:
-            return await self._connection.send(request.body, stop)
-        formats = self._formats
-        outcome: ServerReply | Failure = Failure("not sent")
-        for i, name in enumerate(formats):
-            body = request.body | _response_format(name, request.schema)
-            outcome = await self._connection.send(body, stop)
-            if isinstance(outcome, ServerReply):
-                # A request beside this one may have learned it first; a format that is known to
-                # work is never made stricter.
-                self._formats = min(self._formats, formats[i:], key=len)
-                break
-            if outcome.status not in FORMAT_REFUSED:
-                break
-        return outcome
 
-
-def _response_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _response_format(name: str, schema: dict[str, Any] | None) -> dict[str, Any]:
     if name == "json_schema":
         named = {"name": "answer", "schema": schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": named}}
@@ -322,6 +301,11 @@ def _counts(usage: Usage, charge: Spending) -> dict[str, Any]:
         "completion_tokens": usage.completion_tokens or 0,
         "cost": charge.money,
     }
+
+
+def _as_kept(reply: ServerReply, charge: Spending) -> dict[str, Any]:
+    kept = {"text": reply.text, "finish": reply.finish, "logprobs": reply.logprobs}
+    return kept | _counts(reply.usage, charge)
 
 
 def _move(reply: dict[str, Any]) -> Move:

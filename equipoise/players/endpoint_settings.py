@@ -46,10 +46,20 @@ class Prices(Settings):
 class Budget(Settings):
     """The most that an account may spend in one run, which then stops resumable; null: no limit."""
 
-    calls: int | None = Field(None, ge=0, description="answers")
-    tokens: int | None = Field(None, ge=0, description="tokens of questions and answers together")
+    calls: int | None = Field(
+        None, ge=0, description="requests that are sent, each attempt and time-out for itself"
+    )
+    tokens: int | None = Field(
+        None,
+        ge=0,
+        description="tokens of questions and answers together; a time-out counts as the most that "
+        "it can have taken",
+    )
     money: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="in the currency of the prices"
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="in the currency of the prices, time-outs as with tokens",
     )
 
 
@@ -184,6 +194,16 @@ class EndpointSettings(Player):
             self.key()
         except ConfigError as error:
             yield str(error)
+
+    @property
+    def address(self) -> tuple[str, str]:
+        """Where the model answers, and its name there."""
+        return self.base_url, self.model
+
+    @property
+    def most_requests(self) -> int:
+        """The most requests that one question can take: attempts, and formats of a schema."""
+        return 1 + self.retries + 2 * (self.structured == "auto")
 
     def key(self) -> str | None:
         """The key from the environment; None if none is needed. Raises ConfigError."""

@@ -1,4 +1,4 @@
-"""One chat completion from an OpenAI-compatible server, retried until it answers or refuses.
+"""Requests for a chat completion to an OpenAI-compatible server, and their retries.
 
 Time-outs, broken connections, unreadable answers, 408, 409, 425, 429 and 5xx are retried, after a
 pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n (at most LONGEST_PAUSE), or
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
-import json
 import random
 import re
 import time
@@ -17,7 +16,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeVar
-from zlib import crc32
 
 from equipoise.players.endpoint_settings import SETTING_OF_FIELD, EndpointSettings
 from equipoise.players.server_reply import (
@@ -69,6 +67,11 @@ class Failure:
     def __str__(self) -> str:
         return f"HTTP {self.status}: {self.message}" if self.status else self.message
 
+    @property
+    def refused(self) -> bool:
+        """True if the server said no before it computed anything: no service bills for that."""
+        return self.status is not None and self.status < 500 and self.status != 408
+
 
 class Connection:
     """The official client, without its own retries and its settings from the environment."""
@@ -106,23 +109,15 @@ class Connection:
         client.organization = client.project = client.admin_api_key = None
         return client
 
-    async def send(self, body: Mapping[str, Any], stop: asyncio.Event) -> ServerReply | Failure:
-        """The server's completion of `body`, or the last failure; no retry once `stop` is set.
-
-        Equal chats go to one server of a pool; each retry goes to the next.
-        """
-        places = count(crc32(json.dumps(body["messages"]).encode()))
-        return await self.retry(lambda: self._attempt(body, next(places)), stop)
-
     async def retry(
         self, attempt: Callable[[], Awaitable[T | Failure]], stop: asyncio.Event
     ) -> T | Failure:
-        """`attempt`'s result or last failure: transient ones get `retries`, unless paid for."""
+        """`attempt`'s result or last failure; transient ones get `retries`, until `stop` is set."""
         for attempts in count(1):
             result = await attempt()
             if not isinstance(result, Failure):
                 return result
-            if not result.transient or result.usage.stated or attempts > self._retries:
+            if not result.transient or attempts > self._retries:
                 return result
             pause = pause_after(attempts)
             if result.wait is not None:
@@ -136,7 +131,8 @@ class Connection:
         for client in self._clients:
             await client.close()
 
-    async def _attempt(self, body: Mapping[str, Any], place: int) -> ServerReply | Failure:
+    async def send(self, body: Mapping[str, Any], place: int) -> ServerReply | Failure:
+        """The completion of `body` by the pool's server at `place`, of one request: no retry."""
         import openai
 
         client = self._clients[place % len(self._clients)]

@@ -5,9 +5,10 @@ configuration.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
+from equipoise.models.resources import Spending
 from equipoise.report.section import (
     Cards,
     SampleSize,
@@ -146,14 +147,10 @@ class MatchCard:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The use of one endpoint's account: calls, tokens (asked and answered), money in its prices'
-    currency.
-    """
+    """The use of one endpoint's account."""
 
     name: str
-    calls: int
-    tokens: int
-    money: float
+    spent: Spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,18 +222,12 @@ def _durations(durations: Sequence[Duration]) -> Table:
 
 
 def _accounts(accounts: Sequence[Account]) -> Table:
-    totals = Account(
-        "all",
-        sum(account.calls for account in accounts),
-        sum(account.tokens for account in accounts),
-        sum(account.money for account in accounts),
-    )
+    totals = Account("all", sum((account.spent for account in accounts), Spending()))
     listed = [*accounts, totals] if len(accounts) > 1 else accounts
-    rows = tuple(
-        (account.name, number(account.calls), number(account.tokens), number(account.money))
-        for account in listed
-    )
-    return Table(("account", "calls", "tokens", "money"), rows, "Endpoints")
+    width = 6 if totals.spent.unanswered else 3
+    rows = tuple((account.name, *map(number, astuple(account.spent)[:width])) for account in listed)
+    columns = ("calls", "tokens", "money", "calls unanswered", "their tokens", "their money")
+    return Table(("account", *columns[:width]), rows, "Endpoints")
 
 
 def _tokens(spent: Sequence[Tokens]) -> Table:

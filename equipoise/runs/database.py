@@ -8,7 +8,8 @@
     pairs       the pairs of answers that a learner was taught
     episodes    a learner's moves with their rewards
     logprobs    answer log-probabilities (nats) and token counts, by (player, text)
-    replies     what endpoints replied, by the hash of the question
+    replies     what endpoints replied, by the hash of the question, and requests that
+                brought no answer; each is written before it is sent, at its highest charge
     players     lineage
     metrics     the lines of metrics that a stage logged, written with its row
     stages      what is finished; the last line written for a stage
@@ -174,6 +175,18 @@ class Database:
                 ) from error
             raise
 
+    @contextmanager
+    def _unsynced(self) -> Iterator[None]:
+        """Write without waiting for the disk, but inside a transaction: a power cut may lose it."""
+        if self._db.in_transaction:
+            yield
+            return
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            self._db.execute("PRAGMA synchronous = FULL")
+
     def _insert(
         self, table: str, rows: Iterable[tuple[Any, ...]], replacing: str | None = None
     ) -> None:
@@ -187,6 +200,13 @@ class Database:
             query += f" ON CONFLICT ({replacing}) DO UPDATE SET {values}"
         with self.transaction() as db:
             db.executemany(query, ((*row, checksum(row)) for row in rows))
+
+    def _change(self, table: str, column: str, value: str, row: tuple[Any, ...]) -> None:
+        """Put `row` in the place of the one whose `column` has this value, unless another is it."""
+        values = ", ".join(f"{name} = ?" for name in self._columns_of(table))
+        query = f"UPDATE OR IGNORE {table} SET {values} WHERE {column} = ?"
+        with self.transaction() as db:
+            db.execute(query, (*row, checksum(row), value))
 
     def _columns_of(self, table: str) -> list[str]:
         if table not in self._columns:

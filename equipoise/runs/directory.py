@@ -254,6 +254,18 @@ class RunDirectory:
         with damaged_records(folder), Ledger.open(folder / LEDGER, reading=reading) as ledger:
             yield cls(folder, recipe_loader.read(path), ledger)
 
+    def first_addresses(self) -> dict[tuple[str, str], str]:
+        """(address, model) of each endpoint -> the address that the run began with.
+
+        Left out where endpoints of one model came together at an address: theirs is the new one.
+        """
+        began = json.loads(self.ledger.meta(SETTINGS, "{}"))
+        now = self.config.model_dump(mode="json")
+        first: dict[tuple[str, str], set[str]] = {}
+        for address, before in _moves(began, now):
+            first.setdefault(address, set()).add(before)
+        return {address: before.pop() for address, before in first.items() if len(before) == 1}
+
     def in_starting_folder(self) -> AbstractContextManager[Any]:
         """Make the folder of the run's relative paths the current one, unless it is gone."""
         home = Path(self.ledger.meta("directory"))
@@ -384,6 +396,18 @@ def _changes(before: Any, now: Any, key: str = "") -> Iterator[str]:
             yield from _changes(before.get(name), now.get(name), inner)
     else:
         yield f"{key}: {_short(now)}, was {_short(before)}"
+
+
+def _moves(before: Any, now: Any) -> Iterator[tuple[tuple[str, str], str]]:
+    """((address, model), earlier address) of the endpoints in plain settings."""
+    if isinstance(before, list) and isinstance(now, list):
+        before, now = dict(enumerate(before)), dict(enumerate(now))
+    if not isinstance(before, Mapping) or not isinstance(now, Mapping):
+        return
+    if before.get("kind") == now.get("kind") == "endpoint":
+        yield (now["base_url"], now["model"]), before["base_url"]
+    for name in now:
+        yield from _moves(before.get(name), now[name])
 
 
 def _short(value: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import starmap
 from pathlib import Path
@@ -33,6 +34,10 @@ COUNTED = (
 
 
 MEETING = "meeting"  # the `game` of matches that set recorded answers beside each other
+# How keys of `replies` begin that are no answer's: requests that brought none and no count, also
+# those in flight at a kill; replies that could not be used; requests that never left.
+REQUEST = "request:"
+UNANSWERED, UNUSABLE, UNSENT = (f"{REQUEST}{how}:" for how in ("unanswered", "unusable", "unsent"))
 WITHIN = "within"  # the fact that names the stage around one that is inside another
 
 
@@ -112,12 +117,29 @@ class Ledger(Database):
         )
         self._insert("logprobs", rows)
 
-    def add_reply(
-        self, key: str, account: str, reply: dict[str, Any], tokens: int, cost: float
+    def reserve(self, account: str, most: Spending) -> str:
+        """Record a request to an endpoint before it is sent, at the most that it can cost.
+
+        It survives a kill at once, a power cut from the next record on.
+        """
+        request = f"{UNANSWERED}{uuid.uuid4().hex}"
+        with self._unsynced():
+            self._insert("replies", [(request, account, most.tokens, most.money, "{}")])
+        return request
+
+    def settle(
+        self, request: str, account: str, charge: Spending, reply: dict[str, Any], key: str = ""
     ) -> None:
-        """Record an endpoint's reply and its cost at once, for it may have been paid for."""
-        row = (key, account, tokens, cost, to_json(reply))
-        self._insert("replies", [row])
+        """Record what a reserved request brought and cost; an answer under its `key`.
+
+        No `charge.calls`: it was never sent.
+        """
+        if charge.unanswered:
+            key = request
+        elif not charge.calls:
+            key = request.replace(UNANSWERED, UNSENT)
+        row = (key or request.replace(UNANSWERED, UNUSABLE), account, charge.tokens, charge.money)
+        self._change("replies", "key", request, (*row, to_json(reply)))
 
     def add_benchmark_scores(self, stage: str, scores: Iterable[ItemScores]) -> None:
         """Record the scores of each answer in the stage of this key."""
@@ -265,19 +287,21 @@ class Ledger(Database):
 
     def spent(self, account: str) -> Spending:
         """The spending of an account in this run."""
-        query = "SELECT count(*), total(tokens), total(cost) FROM replies WHERE account = ?"
-        calls, tokens, cost = self._db.execute(query, (account,)).fetchone()
-        return Spending(calls, int(tokens), cost)
+        return self.accounts(account).get(account, Spending())
 
-    def accounts(self) -> dict[str, Spending]:
-        """The spending of every account in this run."""
-        query = (
-            "SELECT account, count(*), total(tokens), total(cost) FROM replies "
-            "GROUP BY account ORDER BY account"
-        )
+    def accounts(self, only: str | None = None) -> dict[str, Spending]:
+        """The spending of every account in this run, or of one that has any."""
+        query = f"""
+            SELECT account, count(*), total(tokens), total(cost), total(lost),
+                total(tokens * lost), total(cost * lost)
+            FROM (SELECT *, key GLOB '{UNANSWERED}*' AS lost FROM replies
+                WHERE NOT key GLOB '{UNSENT}*' AND (? IS NULL OR account = ?))
+            GROUP BY account ORDER BY account"""
         return {
-            account: Spending(calls, int(tokens), cost)
-            for account, calls, tokens, cost in self.rows(query)
+            account: Spending(calls, int(tokens), money, int(lost), int(lost_tokens), lost_money)
+            for account, calls, tokens, money, lost, lost_tokens, lost_money in self.rows(
+                query, (only, only)
+            )
         }
 
     # -- benchmarks
@@ -289,8 +313,8 @@ class Ledger(Database):
 
     def has_begun(self) -> bool:
         """True if anything was played, paid for, or made."""
-        tables = ("matches", "replies", "players")
-        queries = [f"SELECT EXISTS(SELECT 1 FROM {table})" for table in tables]
+        sources = ("matches", "players", f"replies WHERE tokens OR NOT key GLOB '{REQUEST}*'")
+        queries = [f"SELECT EXISTS(SELECT 1 FROM {source})" for source in sources]
         return any(self._db.execute(query).fetchone()[0] for query in queries)
 
     def counts(self) -> dict[str, int]:

@@ -75,7 +75,8 @@ class OpenRun:
     @cached_property
     def resources(self) -> Resources:
         """Opened models and kept replies, shared by players, judges and learners."""
-        return Resources(self.ledger, self.config.unit_rows)
+        addresses = self.directory.first_addresses()
+        return Resources(self.ledger, self.config.unit_rows, addresses)
 
     @cached_property
     def dispatcher(self) -> Dispatcher:

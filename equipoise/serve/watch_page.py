@@ -99,8 +99,7 @@ def _facts(run: LiveRun, pace: Mapping[str, float]) -> list[list[str]]:
         rows.append([name, f"{count:,}{rate}"])
     rows.append(["time in stages", duration(run.seconds)])
     for account, spent in run.spent.items():
-        amounts = f"{spent.calls:,} calls, {spent.tokens:,} tokens, {spent.money:g}"
-        rows.append([f"spent by {clean(account)}", amounts])
+        rows.append([f"spent by {clean(account)}", spent.text()])
     return rows
 
 

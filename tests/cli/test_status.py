@@ -2,6 +2,7 @@
 
 import pytest
 
+from equipoise.models.resources import Spending
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 
@@ -15,3 +16,17 @@ def test_whose_turn_it_is_is_said_where_turns_alternate(command, tmp_path):
             run.ledger.finish(f"{t}/turn", t, "turn", {"learn": names}, 0.0)
     assert command("status", "run", "--json").facts["turn"] == "adversary"
     assert "turn" in command("status", "run").out
+
+
+@pytest.mark.long
+def test_what_an_account_was_charged_is_said(command, tmp_path):
+    with RunDirectory.create(recipe_loader.load("gpo_clerks"), tmp_path / "run") as run:
+        request = run.ledger.reserve("lab", Spending(1, 70, 0.5))
+        run.ledger.settle(request, "lab", Spending(1, 20, 0.25), {}, "key")
+        run.ledger.reserve("lab", Spending(1, 70, 0.5))  # in flight
+    numbers = {"calls": 2, "tokens": 90, "money": 0.75}
+    lost = {"unanswered": 1, "unanswered_tokens": 70, "unanswered_money": 0.5}
+    assert command("status", "run", "--json").facts["spent"] == {"lab": numbers | lost}
+    words = " ".join(command("status", "run").out.split())
+    assert "spent by lab 2 calls, 90 tokens, 0.75 of money" in words
+    assert "unanswered: 1 call, 70 tokens, 0.5 of money" in words

@@ -526,18 +526,18 @@ def test_of_one_batch_what_had_arrived_is_kept(openai_server, opened, tmp_path):
         class Breaking:
             """A ledger that the user interrupts at the third answer."""
 
-            reply, spent = ledger.reply, ledger.spent
+            reply, reserve, spent = ledger.reply, ledger.reserve, ledger.spent
 
-            def add_reply(self, *reply):
+            def settle(self, *reply):
                 kept.append(reply)
                 if len(kept) == 3:
                     raise KeyboardInterrupt
-                ledger.add_reply(*reply)
+                ledger.settle(*reply)
 
         actor = opened(Resources(Breaking()), concurrency=1)
         with pytest.raises(KeyboardInterrupt):
             actor.act(views("a", "b", "c", "d"), range(4))
-        assert ledger.spent("tiny").calls == 2
+        assert (ledger.spent("tiny").calls, ledger.spent("tiny").unanswered) == (3, 1)
         assert [m.text for m in actor.act(views("a", "b"), range(2))] == ["first", "second"]
 
 

@@ -10,6 +10,7 @@ from equipoise.evaluation.judge_report import MeanGiven
 from equipoise.evaluation.judge_sections import judges_section, who_judged_whom_section
 from equipoise.evaluation.last_test import SelectionRecord, selection_section
 from equipoise.evaluation.measures import Estimate
+from equipoise.models.resources import Spending
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.payoffs.table import Meeting, tally
 from equipoise.ratings.base import Rating
@@ -165,9 +166,11 @@ def test_cost_is_told_even_where_nothing_was_paid():
     assert "no endpoint was asked" in free.lead
     [table] = free.blocks
     assert isinstance(table, Table) and table.rows == (("a", "2", "30", "4", "0"),)
-    paid = cost_section((Account("x", 2, 10, 0.5), Account("y", 1, 5, 0.25)), (), whole)
-    [table] = paid.blocks
-    assert isinstance(table, Table) and table.rows[-1] == ("all", "3", "15", "0.75")
+    for lost, more in ((Spending(), ()), (Spending(1, 9, 0.5, 1, 9, 0.5), ("1", "9", "0.5"))):
+        accounts = (Account("x", Spending(2, 10, 0.5)), Account("y", Spending(1, 5, 0.25) + lost))
+        [table] = cost_section(accounts, (), whole).blocks
+        sums = ("4", "24", "1.25") if more else ("3", "15", "0.75")
+        assert isinstance(table, Table) and table.rows[-1] == ("all", *sums, *more)
     assert cost_section((), (), whole).reason
 
 

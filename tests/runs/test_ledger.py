@@ -201,16 +201,32 @@ def test_log_probabilities_are_of_a_player_and_an_encoding(ledger):
 
 
 def test_an_account_pays_for_its_own_replies(ledger):
-    ledger.add_reply("1", "alice", {"text": "a"}, 10, 0.5)
-    ledger.add_reply("2", "bob", {"text": "b"}, 30, 2.0)
-    ledger.add_reply("2", "bob", {"text": "again"}, 30, 2.0)
-    assert ledger.spent("alice") == Spending(1, 10, 0.5)
-    assert ledger.spent("bob") == Spending(1, 30, 2.0)
-    assert {name: spent.calls for name, spent in ledger.accounts().items()} == {
-        "alice": 1,
-        "bob": 1,
+    def pay(account, charge, text="", key=""):
+        request = ledger.reserve(account, Spending(1, 99, 9.0))
+        assert ledger.spent(account).unanswered_tokens >= 99
+        ledger.settle(request, account, charge, {"text": text}, key)
+
+    pay("alice", Spending(1, 10, 0.5), "a", "1")
+    pay("bob", Spending(1, 30, 2.0), "b", "2")
+    pay("bob", Spending(1, 7, 1.0))  # it could not be used
+    pay("carol", Spending(1, 99, 9.0).without_answer())
+    pay("dan", Spending())  # it never left
+    assert ledger.accounts() == {
+        "alice": Spending(1, 10, 0.5),
+        "bob": Spending(2, 37, 3.0),
+        "carol": Spending(1, 99, 9.0, 1, 99, 9.0),
     }
+    assert (ledger.spent("bob"), ledger.spent("dan")) == (Spending(2, 37, 3.0), Spending())
     assert ledger.reply("2") == {"text": "b"} and ledger.reply("3") is None
+    ledger.check_rows()
+
+
+def test_only_what_may_cost_something_begins_a_run(ledger):
+    for charge in (Spending(), Spending(1).without_answer()):
+        ledger.settle(ledger.reserve("a", Spending(1, 9)), "a", charge, {"error": "no"})
+        assert not ledger.has_begun()
+    ledger.reserve("a", Spending(1, 9))
+    assert ledger.has_begun()
 
 
 def test_lines_of_a_stage_are_written_once_with_it(ledger):

@@ -2,7 +2,10 @@
 at a budget.
 """
 
+from collections.abc import Callable
+
 import pytest
+from openai_server import OpenAIServer
 
 from equipoise.errors import ConfigError, Stopped
 from equipoise.judges.base import Judge
@@ -11,7 +14,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_out import play_out
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, View, user
 
 TINY = {
     "kind": "local",
@@ -130,3 +133,43 @@ def test_a_judge_keeps_its_name_when_its_limits_change():
 
     assert name(5, "small") == name(50, "small") != name(5, "large")
     assert Judge.build("gold").name == "gold"
+
+
+def test_a_server_that_moves_is_not_paid_again(server, openai_server, tmp_path):
+    """Identity is where the run began: models of one name on two servers stay two."""
+    other, third = OpenAIServer(), OpenAIServer()
+    recipe = values(server.url, None)
+    recipe["players"] = {
+        "ann": {"kind": "scripted", "text": "yes", "learns": False},
+        "dan": recipe["players"]["dan"],
+        "eve": {**recipe["players"]["dan"], "base_url": other.url},
+    }
+    question = [View((user("Who?"),))]
+
+    def ask(run: RunDirectory) -> dict[str, str]:
+        with OpenRun(run) as opened:
+            actors = {name: opened.population.actor(PlayerId(name)) for name in ("dan", "eve")}
+            return {name: actor.act(question, [1])[0].text for name, actor in actors.items()}
+
+    def answering(name: str) -> Callable[[dict], str]:
+        return lambda body: name
+
+    server.answer, other.answer, third.answer = map(answering, ("here", "there", "elsewhere"))
+    recipe |= {"generations": 0, "judge": "clerk", "schedule": "round_robin"}
+    for part in ("loss", "learner", "training_ratings"):
+        del recipe[part]
+    folder = tmp_path / "run"
+    with RunDirectory.create(recipe_loader.build(recipe, "test"), folder) as run:
+        assert ask(run) == {"dan": "here", "eve": "there"}
+    moved = {"dan": f"[{third.url}, {server.url}]", "eve": server.url}
+    for name, url in moved.items():
+        with RunDirectory.open(folder) as run:
+            run.allow([f"players.{name}.base_url={url}"])
+            assert ask(run) == {"dan": "here", "eve": "there"}
+    with RunDirectory.open(folder) as run:  # now both are at one address: a question for it
+        run.allow([f"players.{name}.base_url={third.url}" for name in moved])
+        run.allow(["players.dan.replicas=[]"])
+        assert ask(run) == {"dan": "elsewhere", "eve": "elsewhere"}
+    assert [len(each.requests) for each in (server, other, third)] == [1, 1, 1]
+    other.close()
+    third.close()

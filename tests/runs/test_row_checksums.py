@@ -7,6 +7,7 @@ import pytest
 
 from equipoise.errors import RunError
 from equipoise.evaluation.named_sets.item_scores import ItemScores
+from equipoise.models.resources import Spending
 from equipoise.runs.ledger import Ledger
 from equipoise.types import (
     Episode,
@@ -39,7 +40,8 @@ def fill(ledger: Ledger) -> None:
     episode = Episode("e", 0, "m", 0, "1", "p", 1.0)
     ledger.add_episodes([episode], POLICY)
     ledger.add_logprobs(POLICY, "enc", ["a", "b"], [(-1, 3), (-1 / 3, 1)])
-    ledger.add_reply("r", "judge", {"text": "\U0001f600"}, 2**40, 0)
+    request = ledger.reserve("judge", Spending(1, 5))
+    ledger.settle(request, "judge", Spending(1, 2**40, 0), {"text": "\U0001f600"}, "r")
     ledger.add_player(POLICY, None, "none", {})
     ledger.log("0/learn", {"loss": float("nan")})
     ledger.finish("0/learn", 0, "learn", {"loss": 0.5}, 1)

@@ -67,10 +67,7 @@ def page(
     recorded = records(run, sample)
     size = SampleSize(len(recorded.sample.matches), recorded.sample.total)
     totals = counts(run, recorded.stages)
-    accounts = [
-        Account(name, spent.calls, spent.tokens, spent.money)
-        for name, spent in run.ledger.accounts().items()
-    ]
+    accounts = [Account(name, spent) for name, spent in run.ledger.accounts().items()]
     shown, content_warning = match_cards(run, measured, recorded.stages, cards)
     sections = [
         headline_section(headlines(run)),

@@ -132,7 +132,7 @@ def progress(run: RunDirectory) -> dict[str, Any]:
         "records": {name.replace(" ", "_"): value for name, value in named_counts.items()},
         "time": {name: _time(time) for name, time in stage_times(stages).items()},
         "spent": {
-            account: {"calls": spent.calls, "tokens": spent.tokens, "money": round(spent.money, 6)}
+            account: {name: round(amount, 6) for name, amount in asdict(spent).items()}
             for account, spent in run.ledger.accounts().items()
         },
         **_best_responses(run),
