@@ -181,7 +181,9 @@ def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(openai_server, tmp_p
 
 
 @pytest.mark.long
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     names=st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=8),
     concurrency=st.sampled_from([1, 2, 8, 64]),
