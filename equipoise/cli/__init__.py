@@ -19,6 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from equipoise import __version__
 from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, shorten
 from equipoise.models.quiet import ignore_known_warnings
+from equipoise.system.command_options import machine_options
 from equipoise.system.wings import wing_table
 
 TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
@@ -52,6 +53,8 @@ VERBS = {  # verb -> the first line of its help
     "sampler": "Start, stop or look at a vLLM server in an environment and process of its own.",
     "doctor": "Check what this machine has, and that the parts work on it.",
 }
+# Verbs with the options of `machine_options`, beside those of games.
+PLAYING = ["run", "resume", "evaluate", "judge", "best-response", "serve", "chat", "play"]
 FILES = {"resume": "run", "import-scores": "evaluate"}  # verbs in another's file
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 FORBIDDEN = (
@@ -79,7 +82,7 @@ class GameGroup(TyperGroup):
         if cmd_name not in self.paths:
             return None
         module, _, function = self.paths[cmd_name].partition(":")
-        return command_of(cmd_name, getattr(import_module(module), function))
+        return command_of(cmd_name, getattr(import_module(module), function), plays=True)
 
 
 class VerbGroup(TyperGroup):
@@ -102,7 +105,8 @@ class VerbGroup(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name in VERBS:
             module = import_module(f"equipoise.cli.{FILES.get(name, name).replace('-', '_')}")
-            command = command_of(name, vars(module)[name.replace("-", "_")])
+            verb = vars(module)[name.replace("-", "_")]
+            command = command_of(name, verb, plays=name in PLAYING)
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
@@ -116,11 +120,14 @@ class VerbGroup(TyperGroup):
             raise Stopped("stopped") from None
 
 
-def command_of(name: str, verb: Callable[..., None]) -> Any:
-    """The command that typer makes of a function."""
+def command_of(name: str, verb: Callable[..., None], *, plays: bool = False) -> Any:
+    """The command that typer makes of a function; one that `plays` has options of the machine."""
     single = typer.Typer(add_completion=False)
     single.command(name)(verb)
-    return typer.main.get_command(single)
+    command: Any = typer.main.get_command(single)
+    if plays:
+        command.params += command_of(name, machine_options).params
+    return command
 
 
 def app() -> typer.Typer:

@@ -10,18 +10,23 @@ do not depend on how busy the machine is.
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
 from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.system.subprocesses import (
+    DEVNULL,
+    PIPE,
+    Process,
+    child_environment,
+    python_command,
+    start_process,
+)
 
 SCIENTIFIC = re.compile(r"(?<![\w.\\])(\d+(?:\.\d+)?)[eE]([+-]?\d+)(?![\w.])")
 FORMULA = re.compile(r"\$|\\boxed|\\\[|\\\(")
@@ -40,7 +45,7 @@ class Checker:
                 "judge: mathematics needs the package `math-verify`: pip install 'equipoise[train]'"
             )
         self._timeout = timeout
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Process[str] | None = None
 
     def __enter__(self) -> Checker:
         return self
@@ -71,17 +76,14 @@ class Checker:
             f"computing and {MEMORY >> 30} GiB (exit {code})"
         )
 
-    def _start(self) -> subprocess.Popen[str]:
-        root = str(Path(__file__).resolve().parents[2])
-        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "equipoise.judges.mathematics", str(self._timeout)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # where the watchdog writes its traceback
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    def _start(self) -> Process[str]:
+        self._process = start_process(
+            python_command("equipoise.judges.mathematics", self._timeout),
+            child_environment(bare=True),  # answers are strangers' texts
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,  # where the watchdog writes its traceback
             text=True,
-            start_new_session=True,
         )
         assert self._process.stdout is not None
         if self._process.stdout.readline() != READY:

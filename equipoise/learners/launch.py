@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ from pydantic_core import PydanticCustomError
 
 from equipoise.component import Settings, nearest
 from equipoise.errors import ConfigError
+from equipoise.system.addresses import Machine, of_the_machine
+from equipoise.system.subprocesses import python_command
 from equipoise.system.yaml_text import parse_yaml
 
 LAUNCH = "launch"
@@ -32,11 +33,11 @@ class Launch(Settings):
         ge=1,
         description="processes over all machines, in place of the configuration's own number",
     )
-    prefix: list[str] = Field(
-        default_factory=list,
-        description="what goes before the command to start it once on each machine, "
-        "such as srun and its options",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_prefix(cls, given: Any) -> Any:
+        return of_the_machine(given, {"prefix": "launch_prefix"})
 
     @field_validator("config", mode="before")
     @classmethod
@@ -88,12 +89,12 @@ class Launch(Settings):
 
     def command(self, folder: Path) -> list[str]:
         """The command that starts a machine's processes for the batches in `folder`."""
-        launcher = [sys.executable, "-m", "accelerate.commands.launch"]
-        launcher += ["--config_file", str(folder / "accelerate.yaml")]
+        launcher = python_command("accelerate.commands.launch")
+        launcher += ["--config_file", str(folder / "accelerate.yaml"), "--no_python"]
         if not self.accelerate().get("main_process_port"):
             launcher += ["--main_process_port", "0"]  # 0: one that is free
-        worker = ["-m", "equipoise.learners.training_worker", str(folder)]
-        return [*self.prefix, *launcher, *worker]
+        worker = python_command("equipoise.learners.training_worker", folder)
+        return [*Machine.here().launch_prefix, *launcher, *worker]
 
 
 def world_size() -> int:

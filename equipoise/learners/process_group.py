@@ -13,10 +13,9 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from importlib.util import find_spec
@@ -34,6 +33,7 @@ from equipoise.learners.launch import LAUNCH, Launch
 from equipoise.models.device import return_unused_memory
 from equipoise.models.resources import Resources
 from equipoise.system.locks import lock, machine
+from equipoise.system.subprocesses import DEVNULL, STDOUT, Process, StillRunning, start_process
 from equipoise.system.yaml_text import yaml_text
 
 BATCH = "training_batch.json"
@@ -46,10 +46,6 @@ HOST = "parent.host"  # its machine
 BEAT = "parent.beat"  # a number that it counts up, for those on other machines
 BEAT_SECONDS = 2.0
 PATIENCE = 20.0  # seconds that processes are given to end by themselves
-# What the launcher of another job leaves in the environment of this process, and would be mistaken
-# for its own.
-FOREIGN = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "GROUP_", "ROLE_", "LOCAL_")
-FOREIGN_NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 OrderKind = Literal["learn", "save_state", "end"]
 
@@ -87,13 +83,8 @@ class ProcessGroup:
         with ExitStack() as opening:
             opening.enter_context(_show_alive(self._folder))
             log = opening.enter_context(open(self._folder / LOG, "wb"))
-            self._process = subprocess.Popen(
-                launch.command(self._folder),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=clean_environment(os.environ),
-                start_new_session=True,  # a group of their own, which ends as one
+            self._process = start_process(
+                launch.command(self._folder), stdin=DEVNULL, stdout=log, stderr=STDOUT
             )
             opening.callback(_end, self._process)
             self._open = opening.pop_all()
@@ -115,7 +106,7 @@ class ProcessGroup:
         """End them."""
         if self._process.poll() is None:
             self._write_order("end")
-            with suppress(subprocess.TimeoutExpired):
+            with suppress(StillRunning):
                 self._process.wait(timeout=PATIENCE)
         self._open.close()
 
@@ -144,7 +135,7 @@ class ProcessGroup:
 
         def has_ended(seconds: float) -> bool:
             if not facts:
-                with suppress(subprocess.TimeoutExpired):
+                with suppress(StillRunning):
                     self._process.wait(timeout=seconds)
             return bool(facts) or self._process.returncode is not None
 
@@ -164,15 +155,6 @@ class ProcessGroup:
         # some time later.
         order = json.dumps({"number": self._number, "what": kind}) + "\n"
         (self._folder / ORDER).write_text(order)
-
-
-def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what another job's launcher has left in it."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if not name.startswith(FOREIGN) and name not in FOREIGN_NAMES
-    }
 
 
 def follow_lines(
@@ -231,13 +213,13 @@ def _show_alive(folder: Path) -> Iterator[None]:
             thread.join()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Process[bytes]) -> None:
     """End the launcher and with it the group; kill it when it takes too long."""
     for number, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, None)):
         if process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
-            with suppress(subprocess.TimeoutExpired):
+            with suppress(StillRunning):
                 process.wait(timeout=patience)
 
 

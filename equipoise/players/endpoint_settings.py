@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
 from equipoise.players.base import Player
-from equipoise.system.addresses import KeyVariable, check_address, key_of
+from equipoise.system.addresses import KeyVariable, check_address, key_of, of_the_machine
 
 # Fields of the request that settings fill, so that `extra_body` may not: field -> setting.
 SETTING_OF_FIELD = {
@@ -113,16 +112,6 @@ class EndpointSettings(Player):
     longest_reply: int = Field(
         16 * 2**20, ge=1, description="bytes of a reply, uncompressed; a longer one fails its row"
     )
-    proxy: str | None = Field(
-        None,
-        description="the proxy that requests go through: http://proxy.example:3128; null: "
-        "none. On a way to http:// it sees the key, to https:// it does not",
-    )
-    trust_env: bool = Field(
-        False,
-        description="use what the environment names: proxies (HTTPS_PROXY, ALL_PROXY, "
-        "NO_PROXY, …) and certificates (SSL_CERT_FILE, SSL_CERT_DIR)",
-    )
     prices: Prices | None = Field(None, description="prices of tokens; null: costs are not counted")
     budget: Budget = Field(
         default_factory=lambda: Budget.model_validate({}),
@@ -131,6 +120,11 @@ class EndpointSettings(Player):
     account: str | None = Field(
         None, description="players of one account share its spending; null: the model"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_proxy(cls, given: Any) -> Any:
+        return of_the_machine(given, {"proxy": "proxy", "trust_env": "proxy"})
 
     @model_validator(mode="before")
     @classmethod
@@ -153,18 +147,6 @@ class EndpointSettings(Player):
     @staticmethod
     def _address(url: str) -> str:
         return check_address(url).removesuffix("/chat/completions")
-
-    @field_validator("proxy")
-    @classmethod
-    def _is_a_proxy(cls, url: str | None) -> str | None:
-        parts = urlsplit(url or "http://none")
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ValueError("must begin with http:// or https:// and name a host")
-        if "@" in parts.netloc:
-            raise ValueError(
-                "must hold no password; put the address into HTTPS_PROXY, and set trust_env: true"
-            )
-        return url
 
     @field_validator("extra_body")
     @classmethod

@@ -1,4 +1,4 @@
-"""The HTTP client of endpoints: one host, the way that the settings name, bounded replies."""
+"""The HTTP client of endpoints: one host, the way that `--proxy` names, bounded replies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 from openai import DefaultAsyncHttpxClient
+
+from equipoise.system.addresses import Machine
 
 LONGEST_REFUSAL = 64 * 1024  # bytes that are read of a reply that reports an error
 # What belongs to the body as it came, and not to what was read of it.
@@ -40,14 +42,18 @@ class BoundedStream(httpx2.AsyncByteStream):
 class BoundedClient(DefaultAsyncHttpxClient):
     """A client that stops reading a reply which grows too long, and follows no redirects."""
 
-    def __init__(self, base_url: str, *, longest: int, proxy: str | None, trust_env: bool) -> None:
-        """`longest`: bytes of a reply, uncompressed."""
+    def __init__(self, base_url: str, *, longest: int) -> None:
+        """`longest`: bytes of a reply, uncompressed. Raises ConfigError for a faulty --proxy."""
+        here = Machine.here()
         # Requests go to base_url alone, wherever the server would redirect them; so http never
         # leads to TLS, and loading certificates, the slowest part of opening a player, can be left
         # out.
-        encrypted = urlsplit(base_url).scheme != "http" or proxy or trust_env
+        encrypted = urlsplit(base_url).scheme != "http" or here.proxy or here.uses_environment
         super().__init__(
-            follow_redirects=False, verify=bool(encrypted), trust_env=trust_env, proxy=proxy
+            follow_redirects=False,
+            verify=bool(encrypted),
+            trust_env=here.uses_environment,
+            proxy=here.proxy,
         )
         self._longest = longest
 

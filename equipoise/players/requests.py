@@ -99,9 +99,7 @@ class Connection:
             api_key=key,
             max_retries=0,
             timeout=Timeout(player.timeout, connect=min(player.timeout, CONNECTING)),
-            http_client=BoundedClient(
-                url, longest=player.longest_reply, proxy=player.proxy, trust_env=player.trust_env
-            ),
+            http_client=BoundedClient(url, longest=player.longest_reply),
             # Set here so that OPENAI_CUSTOM_HEADERS cannot put another in its place.
             default_headers={"Authorization": f"Bearer {key}"},
         )

@@ -84,6 +84,55 @@ NoToken = Annotated[bool, typer.Option("--no-token", help="ask for no token; on 
 Json = Annotated[bool, typer.Option("--json", help="print facts as JSON, and nothing else")]
 
 
+def _set_machine(context: typer.Context, option: typer.CallbackParam, value: str) -> None:
+    from equipoise.system.addresses import machine
+
+    if value:
+        context.with_resource(machine(**{str(option.name): value}))
+
+
+def _machine_option(variable: str, metavar: str, what: str) -> Any:
+    return typer.Option(
+        metavar=metavar,
+        help=what,
+        envvar=variable,
+        callback=_set_machine,
+        expose_value=False,
+        rich_help_panel="This machine",
+    )
+
+
+def machine_options(
+    launch_prefix: Annotated[
+        str,
+        _machine_option(
+            "EQUIPOISE_LAUNCH_PREFIX",
+            "COMMAND",
+            "goes before the command of learner.launch, to start it once on each machine: "
+            "'srun --nodes=2 --ntasks-per-node=1'",
+        ),
+    ] = "",
+    ray_address: Annotated[
+        str,
+        _machine_option(
+            "EQUIPOISE_RAY_ADDRESS",
+            "ADDRESS",
+            "the Ray cluster of `executor: ray`, or auto; without it one of this machine",
+        ),
+    ] = "",
+    proxy: Annotated[
+        str,
+        _machine_option(
+            "EQUIPOISE_PROXY",
+            "URL",
+            "the proxy of endpoints' requests, which sees the key on the way to http://; "
+            "environment: what HTTPS_PROXY, NO_PROXY and SSL_CERT_FILE name",
+        ),
+    ] = "",
+) -> None:
+    """Options of every verb that plays: what belongs to the machine and to no configuration."""
+
+
 def announce_page(address: str, token_env: str, json: bool) -> None:
     """Print a page's address; a token from a variable is not printed."""
     shown = address.partition("#")[0] if token_env else address

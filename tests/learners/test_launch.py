@@ -29,6 +29,7 @@ from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.preference import DPO
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
+from equipoise.system.addresses import machine
 from equipoise.types import Pair, PlayerId, user
 
 PACKAGED = ("ddp", "deepspeed_zero3", "fsdp2")
@@ -158,7 +159,7 @@ def test_two_machines_find_each_other_and_number_themselves(model_folder, tmp_pa
     twice = (
         tmp_path / "twice.sh"
     )  # a machine of rank 0 insists on a port that nobody listens on yet
-    twice.write_text('"${@:1:3}" --machine_rank 1 "${@:4}" &\n"$@"\nwait\n')
+    twice.write_text('"${@:1:4}" --machine_rank 1 "${@:5}" &\n"$@"\nwait\n')
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
@@ -171,10 +172,10 @@ def test_two_machines_find_each_other_and_number_themselves(model_folder, tmp_pa
         "main_process_ip": "localhost",
         "main_process_port": port,
     }
-    several = learner(batch_size=4, launch={"config": config, "prefix": ["bash", str(twice)]})
-    assert several.learn(two) == {
-        k: pytest.approx(v, rel=2e-4) for k, v in learner().learn(one).items()
-    }
+    several = learner(batch_size=4, launch={"config": config})
+    with machine(launch_prefix=f"bash {twice}"):
+        learned = several.learn(two)
+    assert learned == {k: pytest.approx(v, rel=2e-4) for k, v in learner().learn(one).items()}
     assert_same(one.output, two.output)
 
 
@@ -294,10 +295,11 @@ def test_a_packaged_configuration_is_one_of_accelerate(name, tmp_path):
 def test_a_launch_is_read_early_and_resolved_once(tmp_path):
     own = tmp_path / "own.yaml"
     own.write_text("{distributed_type: MULTI_GPU, num_processes: 4, main_process_port: 1234}")
-    now = Launch.model_validate({"config": str(own), "prefix": ["nice", "-n", "1"]})
+    now = Launch.model_validate({"config": str(own)})
     own.unlink()
     assert Launch.model_validate(now.model_dump(mode="json")) == now and now.processes == 4
-    words = now.command(tmp_path)
+    with machine(launch_prefix="nice -n 1"):
+        words = now.command(tmp_path)
     assert words[:3] == ["nice", "-n", "1"] and "--main_process_port" not in words
     assert (
         Launch.model_validate({"num_processes": 3}).accelerate()["distributed_type"] == "MULTI_GPU"
@@ -305,23 +307,11 @@ def test_a_launch_is_read_early_and_resolved_once(tmp_path):
     for wrong, message in [
         ({}, "needs a config"),
         ({"config": "fsdp"}, "did you mean 'fsdp2'"),
-        ({"prefix": ["a"]}, "needs a config"),
         ({"config": {"distributed_type": "FSDP"}}, "give launch.num_processes"),
         ({"config": "none.yaml"}, "no such"),
     ]:
         with pytest.raises(ValidationError, match=message):
             Launch.model_validate(wrong)
-
-
-def test_the_launcher_of_another_job_is_not_heard():
-    given = {
-        "RANK": "1",
-        "ACCELERATE_USE_FSDP": "true",
-        "LOCAL_RANK": "1",
-        "PATH": "p",
-        "CUDA_VISIBLE_DEVICES": "1",
-    }
-    assert process_group.clean_environment(given) == {"PATH": "p", "CUDA_VISIBLE_DEVICES": "1"}
 
 
 def test_equal_steps_however_they_are_divided():

@@ -89,7 +89,7 @@ def test_an_environment_whose_making_did_not_end_is_not_taken_for_whole(environm
 
 def test_an_environment_that_cannot_be_made_is_one_message(tmp_path, capsys):
     broken = tmp_path / "python"  # cannot make environments, as where venv is not installed
-    broken.write_text("#!/bin/sh\necho reading the options\necho No module named $2 >&2; exit 1\n")
+    broken.write_text("#!/bin/sh\necho reading the options\necho No module named $3 >&2; exit 1\n")
     broken.chmod(0o755)
     for interpreter, why in (
         (tmp_path / "none", r"cannot be started \(No such file"),

@@ -20,6 +20,7 @@ from equipoise.players.server_reply import (
     read_usage,
 )
 from equipoise.runs.ledger import Ledger
+from equipoise.system.addresses import machine
 from equipoise.types import View, user
 
 HUGE = 10**30
@@ -255,8 +256,10 @@ def test_a_proxy_of_the_environment_is_used_only_where_it_is_wanted(
         monkeypatch.delenv(name, raising=False)
     opened().act(views("a"), [1])
     assert (len(openai_server.requests), len(elsewhere.requests)) == (1, 0)
-    opened(trust_env=True).act(views("a"), [1])
-    opened(proxy=elsewhere.url.removesuffix("/v1")).act(views("a"), [1])
+    with machine(proxy="environment"):
+        opened().act(views("a"), [1])
+    with machine(proxy=elsewhere.url.removesuffix("/v1")):
+        opened().act(views("a"), [1])
     assert (len(openai_server.requests), len(elsewhere.requests)) == (1, 2)
     assert elsewhere.requests[0].path.startswith(openai_server.url)
 
@@ -289,8 +292,6 @@ def test_what_can_be_no_key_is_refused_and_not_repeated(opened, monkeypatch, key
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"proxy": "localhost:3128"}, "must begin with http"),
-        ({"proxy": "http://me:secret@proxy:3128"}, "must hold no password"),
         ({"prices": {"input": math.inf, "output": 1}}, "finite"),
         ({"temperature": math.nan}, "finite|greater"),
         ({"extra_body": {"min_p": math.nan}}, "not JSON compliant"),

@@ -24,6 +24,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.units import Act, Order, Part, ReleaseAll, Weighted, cut, failure
 from equipoise.runs.executors.worker_pool import TRIES, NoRoomError, WorkerLostError, WorkerPool
 from equipoise.runs.play_out import play_out
+from equipoise.system.addresses import machine
 from equipoise.types import Message, View
 
 MEMBER = {
@@ -120,7 +121,7 @@ def test_a_ray_cluster_of_two_nodes_that_loses_one_records_the_same(
     try:
         ray.init(address=cluster.address, log_to_driver=False)
         remover.start()
-        executor = {"kind": "ray", "address": cluster.address, "workers": 2}
+        executor = {"kind": "ray", "workers": 2}
         assert records(played(tmp_path / "run", executor)) == here
         assert removed == [False], "it was removed too late"
     finally:
@@ -270,7 +271,7 @@ def test_an_unknown_executor_and_an_absent_cluster_are_named(monkeypatch):
 @pytest.mark.parametrize(
     ("address", "kind", "message"),
     [
-        (None, EquipoiseError, "did not start on this machine: The node timed out$"),
+        ("", EquipoiseError, "did not start on this machine: The node timed out$"),
         ("auto", ConfigError, r"no Ray cluster answers at 'auto' \(The node"),
     ],
 )
@@ -280,8 +281,7 @@ def test_a_ray_that_cannot_be_had_is_one_message(monkeypatch, address, kind, mes
 
     stand_in = SimpleNamespace(is_initialized=lambda: False, init=init)
     monkeypatch.setitem(sys.modules, "ray", stand_in)
-    executor = {"kind": "ray", "address": address}
-    config = recipe_loader.build({**VALUES, "executor": executor}, "test")
-    with pytest.raises(EquipoiseError, match=message) as error:
+    config = recipe_loader.build({**VALUES, "executor": "ray"}, "test")
+    with machine(ray_address=address), pytest.raises(EquipoiseError, match=message) as error:
         config.executor.open()
     assert type(error.value) is kind

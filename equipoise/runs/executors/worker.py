@@ -1,4 +1,4 @@
-"""A worker process: `python -m equipoise.runs.executors.worker`.
+"""A worker process of `executor: processes`.
 
 Units come in on standard input and results go out on standard output, each behind its length; it
 ends with its input, so it never outlives whom it works for.
