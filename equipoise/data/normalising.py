@@ -15,26 +15,51 @@ from equipoise.errors import ConfigError
 from equipoise.payoffs.welfare import Welfare
 from equipoise.types import Episode
 
-Method = Literal["none", "z_score", "min_max", "robust_z", "rank"]
+Method = Literal[
+    "none",
+    "z_score",
+    "min_max",
+    "robust_z",
+    "rank",
+    "tanh",
+    "cdf",
+    "quantile",
+    "james_stein",
+    "decentralise",
+    "self_adapt",
+]
 
 MAD = 1.4826  # standard deviations in a median absolute deviation, for normal values
 MEAN_AD = np.sqrt(np.pi / 2)  # and in a mean absolute deviation
+UNSIGNED = ("min_max", "rank", "quantile")  # methods that make no value negative
+SHRINK = 50.0  # values of a group that weigh as much as all values together
+TEMPER = 2.0  # deviations at which self_adapt gives tanh(1)
+TINY = 1e-6  # added to widths of all groups' values; for tanh, a width below it is none
 SIDES = ("user", "llm")  # the utilities that a welfare joins
 
 
 def normalise(values_B: ArrayLike, groups_B: ArrayLike, method: Method) -> np.ndarray:
     """Bring the values of each group by itself to the same centre and width, or to ranks.
 
-    none      as they are
-    z_score   (x − mean) / σ, the population's σ
-    min_max   (x − min) / (max − min)
-    robust_z  (x − median) / (1.4826 · MAD), MAD the median of |x − median|; where it is 0,
-              √(π/2) times the mean of |x − median| takes its place
-    rank      (rank − 1) / (n − 1), of ties the mid-rank
+    none          as they are
+    z_score       (x − mean) / σ, the population's σ
+    min_max       (x − min) / (max − min)
+    robust_z      (x − median) / (1.4826 · MAD), MAD the median of |x − median|; where it is 0,
+                  √(π/2) times the mean of |x − median| takes its place
+    rank          (rank − 1) / (n − 1), of ties the mid-rank
+    tanh          tanh(z / 2), z as robust_z of values cut at the quantiles .01 and .99, with the
+                  width 1 where MAD is 0
+    cdf           2·(rank − ½) / n − 1
+    quantile      the value that has the same rank among those of all groups
+    james_stein   z-scores by a mean and a variance that lie w = n / (n + 50) of the way from those
+                  of all groups to the group's
+    decentralise  (x − mean) / σ of all groups' values
+    self_adapt    tanh((x − mean) / 2)
 
-    A group of one value, once or repeated, becomes 0 (z_score, robust_z) or ½ (min_max, rank).
-    Raises ValueError for another method, other shapes than [B], or a value that is not finite.
-    Source: GTAlign (arXiv 2510.08872), mixed training; Iglewicz and Hoaglin 1993, for the median's.
+    A group of one value, once or repeated, becomes 0, or ½ (min_max, rank); by quantile and
+    james_stein it is set against the others. Raises ValueError for another method, other shapes
+    than [B], or a value that is not finite. Source: GTAlign (arXiv 2510.08872), mixed training, and
+    its code; Iglewicz and Hoaglin 1993, for the median's.
 
     >>> normalise([1, 3, 10, 30], ["a", "a", "b", "b"], "min_max")
     array([0., 1., 0., 1.])
@@ -55,11 +80,24 @@ def normalise(values_B: ArrayLike, groups_B: ArrayLike, method: Method) -> np.nd
         return result_B
     for group in np.unique(groups_B):
         in_group_B = groups_B == group
-        result_B[in_group_B] = _normalise_group(values_B[in_group_B], method)
+        value_G = values_B[in_group_B]
+        if method in _AMONG_ALL:
+            result_B[in_group_B] = _AMONG_ALL[method](value_G, values_B)
+        else:
+            result_B[in_group_B] = _normalise_group(value_G, method)
     return result_B
 
 
 def _normalise_group(value_G: np.ndarray, method: Method) -> np.ndarray:
+    if method == "self_adapt":
+        return np.tanh(_from_mean(value_G) / TEMPER)
+    if method == "tanh":
+        value_G = value_G.clip(*np.quantile(value_G, (0.01, 0.99)))
+        deviation_G = value_G - np.median(value_G)
+        width = MAD * np.median(np.abs(deviation_G))
+        return np.tanh(deviation_G / (width if width >= TINY else 1.0) / 2)
+    if method == "cdf":
+        return 2 * (_ranks(value_G) - 0.5) / len(value_G) - 1
     if np.ptp(value_G) == 0:
         return np.full(len(value_G), 0.0 if method in ("z_score", "robust_z") else 0.5)
     if method == "z_score":
@@ -71,16 +109,47 @@ def _normalise_group(value_G: np.ndarray, method: Method) -> np.ndarray:
         distance_G = np.abs(deviation_G)
         return deviation_G / (MAD * np.median(distance_G) or MEAN_AD * distance_G.mean())
     assert method == "rank"
+    return (_ranks(value_G) - 1) / (len(value_G) - 1)
+
+
+def _from_mean(value_G: np.ndarray) -> np.ndarray:
+    """x − mean, exactly 0 where all values are one."""
+    return value_G - value_G.mean() if np.ptp(value_G) else np.zeros(len(value_G))
+
+
+def _ranks(value_G: np.ndarray) -> np.ndarray:
     from scipy.stats import rankdata  # here: it takes a second to import
 
-    return (rankdata(value_G) - 1) / (len(value_G) - 1)
+    return rankdata(value_G)
+
+
+def _quantiles(value_G: np.ndarray, value_B: np.ndarray) -> np.ndarray:
+    """As released, the largest of equals lends all of them its rank, and ranks are rounded down."""
+    share_G = (np.searchsorted(np.sort(value_G), value_G, "right") - 0.5) / len(value_G)
+    return np.sort(value_B)[(share_G.clip(1e-6, 1 - 1e-6) * (len(value_B) - 1)).astype(int)]
+
+
+def _shrunk(value_G: np.ndarray, value_B: np.ndarray) -> np.ndarray:
+    weight = len(value_G) / (len(value_G) + SHRINK)
+    mean = weight * value_G.mean() + (1 - weight) * value_B.mean()
+    own, overall = value_G.std() + TINY, value_B.std() + TINY
+    return (value_G - mean) / (np.sqrt(weight * own**2 + (1 - weight) * overall**2) + TINY)
+
+
+def _centred(value_G: np.ndarray, value_B: np.ndarray) -> np.ndarray:
+    return _from_mean(value_G) / (value_B.std() + TINY)
+
+
+_AMONG_ALL = {"quantile": _quantiles, "james_stein": _shrunk, "decentralise": _centred}
 
 
 class Normalising(Settings):
     """Normalisation of a generation's rewards; episodes keep the pay-off and the addition."""
 
     method: Method = Field(
-        "none", description="none, z_score, min_max, robust_z (median and its deviation) or rank"
+        "none",
+        description="none, z_score, min_max, robust_z (median and its deviation), rank, tanh (the "
+        "published robust_z, squeezed), cdf, quantile, james_stein, decentralise or self_adapt",
     )
     by: Literal["source", "all"] = Field(
         "source", description="each data source by itself, or all together"
@@ -101,14 +170,10 @@ class Normalising(Settings):
             )
         if self.apart and self.method == "none":
             raise ValueError("method: none normalises nothing, so there is nothing to keep apart")
-        if (
-            self.welfare is not None
-            and self.method in ("z_score", "robust_z")
-            and not self.welfare.signed
-        ):
+        if self.welfare is not None and self.method not in UNSIGNED and not self.welfare.signed:
             raise ValueError(
-                f"welfare: '{self.welfare.kind}' of z-scores, half of which are "
-                "negative, means nothing; take min_max or rank, or a welfare that is "
+                f"welfare: '{self.welfare.kind}' of method: {self.method}, half of whose values "
+                f"are negative, means nothing; take {', '.join(UNSIGNED)}, or a welfare that is "
                 "a sum: utilitarian, egalitarian, user_only, llm_only"
             )
         return self
@@ -126,25 +191,30 @@ class Normalising(Settings):
         """
         if self.method == "none" or not episodes:
             return list(episodes)
-        group_B = self._groups(episodes, sources)
-        if self.welfare is None:
-            reward_B = np.array([episode.reward for episode in episodes])
-            value_B = normalise(reward_B, group_B, self.method)
-        else:
-            user_B, llm_B = (
-                normalise(_side(utilities, side), group_B, self.method) for side in SIDES
+        role_B = np.array([episode.role for episode in episodes])
+        source_B = np.array(sources if self.by == "source" else [""] * len(episodes))
+        value_B = np.zeros(len(episodes))
+        for role in np.unique(role_B):
+            in_role_B = role_B == role
+            rows = [b for b in range(len(episodes)) if in_role_B[b]]
+            value_B[in_role_B] = self._values(
+                [episodes[b].reward for b in rows],
+                source_B[in_role_B],
+                [utilities[b] for b in rows],
             )
-            value_B = np.asarray(self.welfare.value(user_B, llm_B), float)
         pairs = zip(episodes, value_B, strict=True)
         return [_with_reward(episode, float(value)) for episode, value in pairs]
 
-    def _groups(self, episodes: Sequence[Episode], sources: Sequence[str]) -> np.ndarray:
-        """The number of each episode's group, [B]: its role, and its data set."""
-        names = []
-        for episode, source in zip(episodes, sources, strict=True):
-            data_set = source if self.by == "source" else ""
-            names.append(f"{episode.role}\x1f{data_set}")
-        return np.unique(names, return_inverse=True)[1]
+    def _values(
+        self,
+        rewards: Sequence[float],
+        source_B: np.ndarray,
+        utilities: Sequence[Mapping[str, float]],
+    ) -> np.ndarray:
+        if self.welfare is None:
+            return normalise(rewards, source_B, self.method)
+        user_B, llm_B = (normalise(_side(utilities, side), source_B, self.method) for side in SIDES)
+        return np.asarray(self.welfare.value(user_B, llm_B), float)
 
 
 def _with_reward(episode: Episode, reward: float) -> Episode:

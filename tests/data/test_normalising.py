@@ -42,6 +42,13 @@ def test_roles_are_never_mixed():
     assert [one.reward for one in found] == pytest.approx([1, 0, 1, 0])
 
 
+def test_nor_do_roles_share_what_is_taken_of_all_sources():
+    both = [*episodes([1.0, 0.0, 0.5, 0.5], "assistant"), *episodes([10.0, 5.0], "user")]
+    alone = normalise(method="decentralise").apply(both[:4], SOURCES, NOTHING)
+    found = normalise(method="decentralise").apply(both, [*SOURCES, "easy", "hard"], [{}] * 6)
+    assert [one.reward for one in found[:4]] == [one.reward for one in alone]
+
+
 def test_none_changes_nothing():
     given = episodes(EASY_AND_HARD)
     assert normalise().apply(given, SOURCES, NOTHING) == given
@@ -79,7 +86,7 @@ def test_a_side_that_nobody_gave_is_named():
         ({"apart": True, "welfare": {"kind": "ces"}}, "method: none normalises nothing"),
         (
             {"method": "z_score", "apart": True, "welfare": {"kind": "cobb_douglas"}},
-            "half of which are negative",
+            "'cobb_douglas' of method: z_score, half of whose values are negative",
         ),
     ],
 )
