@@ -35,6 +35,7 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
                 "counts": asdict(planned.counts),
                 "sets": [asdict(planned_set) for planned_set in planned.sets],
                 "phases": [asdict(phase) for phase in planned.phases],
+                "endpoints": [asdict(endpoint) for endpoint in planned.endpoints],
                 "estimates": [_estimate(cost) | _numbers(cost) for cost in planned.costs],
             }
         )
@@ -54,6 +55,10 @@ def _print(planned: RunPlan) -> None:
         _print_table(
             "what the named sets take, beside that",
             {planned_set.name: planned_set.text() for planned_set in planned.sets},
+        )
+    if planned.endpoints:
+        _print_table(
+            "what endpoints are asked", {each.place: each.text() for each in planned.endpoints}
         )
     if planned.schedules:
         _print_table("settings by generation", planned.schedules)

@@ -146,11 +146,7 @@ class EndpointActor:
             prompt = unstated.prompt_tokens or 0
         if completion is None:
             completion = unstated.completion_tokens or 0
-        prices = self.player.prices
-        cost = 0.0
-        if prices is not None:
-            cost = (prompt * prices.input + completion * prices.output) / 1e6
-        return Spending(1, prompt + completion, cost)
+        return Spending(1, prompt + completion, self.player.cost(prompt, completion))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:

@@ -182,6 +182,12 @@ class EndpointSettings(Player):
         """Where the model answers, and its name there."""
         return self.base_url, self.model
 
+    def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """The price of so many tokens; 0 without prices."""
+        if self.prices is None:
+            return 0.0
+        return (prompt_tokens * self.prices.input + completion_tokens * self.prices.output) / 1e6
+
     @property
     def most_requests(self) -> int:
         """The most requests that one question can take: attempts, and formats of a schema."""

@@ -5,14 +5,17 @@ at a budget.
 from collections.abc import Callable
 
 import pytest
-from openai_server import OpenAIServer
+from openai_server import Fail, OpenAIServer
 
 from equipoise.errors import ConfigError, Stopped
 from equipoise.judges.base import Judge
+from equipoise.models.resources import Resources
+from equipoise.players.endpoint import Endpoint
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
+from equipoise.runs.planning.run_plan import plan
 from equipoise.runs.play_out import play_out
 from equipoise.types import PlayerId, View, user
 
@@ -173,3 +176,45 @@ def test_a_server_that_moves_is_not_paid_again(server, openai_server, tmp_path):
     assert [len(each.requests) for each in (server, other, third)] == [1, 1, 1]
     other.close()
     third.close()
+
+
+def test_a_plan_says_what_endpoints_may_be_asked(server):
+    prices, budget = {"input": 0.0, "output": 4.0}, {"calls": 50}
+    endpoint = {"kind": "endpoint", "base_url": server.url, "model": "tiny", "prices": prices}
+    endpoint |= {"max_new_tokens": 1000, "retries": 2, "budget": budget}
+    recipe = {
+        "generations": 0,
+        "players": {"ann": {"kind": "scripted", "text": "yes"}, "dan": endpoint},
+        "prompts": {"kind": "clerk_questions", "count": 8, "per_generation": 1, "held_out": 5},
+        "game": "answers",
+        "schedule": "round_robin",
+        "judge": {"kind": "rubric", "model": {**endpoint, "structured": "none", "account": "lab"}},
+        "evaluate": {"kind": "held_out", "samples": 2},
+    }
+    planned = plan(recipe_loader.build(recipe, "test"))
+    dan, judge = planned.endpoints
+    assert (dan.place, dan.account, judge.place, judge.account) == (
+        "players.dan",
+        "tiny",
+        "judge.model",
+        "lab",
+    )
+    assert dan.questions == planned.counts.answers > 0
+    assert judge.questions == planned.counts.questions_to_judges > 0
+    # attempts; formats of a JSON schema beside them
+    assert (dan.requests, judge.requests) == (5 * dan.questions, 3 * judge.questions)
+    assert dan.money == pytest.approx(dan.questions * 0.004)
+    assert dan.most_money == pytest.approx(dan.requests * 0.004)
+    assert dan.text().endswith("budget: calls 50")
+
+
+def test_no_row_takes_more_requests_than_the_plan_says(openai_server):
+    schema = {"type": "object", "properties": {"winner": {"enum": ["A", "B"]}}}
+    openai_server.refuses = {"response_format": Fail(400, "unsupported response_format")}
+    openai_server.answer = lambda body: Fail(503)
+    values = {"base_url": openai_server.url, "model": "tiny", "retries": 2}
+    player = Endpoint.model_validate(values)
+    actor = player.open(None, Resources())
+    actor.act([View((user("Who?"),), schema=schema)], [1])
+    assert len(openai_server.requests) == player.most_requests == 5
+    actor.close()

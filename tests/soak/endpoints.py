@@ -139,7 +139,8 @@ def soak(size: int) -> Outcome:
             spent = ledger.spent(ACCOUNT)
         with_key = holds_key(folder)
         budget = size // 20
-        small = AttackedRun(folder / "small", FaultyServer(SHARE, trap.url, 1), trap)
+        asked = FaultyServer(SHARE, trap.url, 1)
+        small = AttackedRun(folder / "small", asked, trap)
         small.folder.mkdir()
         stopped = small.again(size, budget).wait()
         with Ledger.open(small.out / "ledger.sqlite") as ledger:
@@ -158,6 +159,7 @@ def soak(size: int) -> Outcome:
         "calls in the ledger": spent.calls,
         "replies paid twice": f"{twice} (in flight at a kill: at most {kills * CONCURRENCY})",
         "calls at a budget of": f"{small_spent.calls} of {budget}",
+        "requests at that budget": asked.sent.total(),
         "files that hold the key": len(with_key),
         "calls at proxies and redirects": trap.calls,
     }
@@ -168,6 +170,7 @@ def soak(size: int) -> Outcome:
         f"{twice} replies were paid twice": twice > kills * CONCURRENCY,
         f"the budget stopped with {stopped}": stopped != 130,
         f"{small_spent.calls} calls at a budget of {budget}": small_spent.calls != budget,
+        f"{asked.sent.total()} requests at a budget of {budget}": asked.sent.total() > budget,
         f"the key is in {with_key}": bool(with_key),
         f"{trap.calls} calls went elsewhere": trap.calls > 0,
         f"{votes.total()} votes of {size}": votes.total() < size,

@@ -16,7 +16,7 @@ from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.endpoint_settings import EndpointSettings
 from equipoise.runs.config import RunConfig
-from equipoise.types import PlayerId
+from equipoise.types import PlayerId, Prompt
 
 BYTES_PER_TOKEN = 4  # of English text, about
 TEMPLATE_TOKENS = 300  # of a judge's question without what it quotes, about
@@ -70,7 +70,7 @@ def _plan(
     times = measured if config.learning else 1
     names = config.measured
     lengths = [_longest(benchmark, config.players[player]) for player in names]
-    prompt_tokens = _mean_tokens(answered)
+    prompt_tokens = mean_tokens([item.prompt for item in answered])
     costs = [
         answers * _price(config.players[player], prompt_tokens, length)
         for player, length in zip(names, lengths, strict=True)
@@ -102,10 +102,11 @@ def _longest(benchmark: Benchmark | None, player: Player) -> int:
     return own if limit is None or not own else limit
 
 
-def _mean_tokens(items: Sequence[Item]) -> float:
-    texts = [m.content for item in items for m in item.prompt.messages]
+def mean_tokens(prompts: Sequence[Prompt]) -> float:
+    """About how many tokens a prompt has."""
+    texts = [message.content for prompt in prompts for message in prompt.messages]
     length = sum(len(text.encode()) for text in texts)
-    return length / BYTES_PER_TOKEN / max(1, len(items))
+    return length / BYTES_PER_TOKEN / max(1, len(prompts))
 
 
 def _has_price(player: Player) -> bool:
@@ -113,9 +114,8 @@ def _has_price(player: Player) -> bool:
 
 
 def _price(player: Player, tokens_in: float, tokens_out: float) -> float:
-    assert isinstance(player, EndpointSettings) and player.prices is not None
-    prices = player.prices
-    return (tokens_in * prices.input + tokens_out * prices.output) / 1e6
+    assert isinstance(player, EndpointSettings)
+    return player.cost(tokens_in, tokens_out)
 
 
 Sets = Mapping[str, Benchmark]

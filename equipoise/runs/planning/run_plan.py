@@ -6,8 +6,9 @@ every possible pair made. The estimates of memory and time are in `equipoise.run
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 
 from equipoise import seeds
@@ -22,7 +23,13 @@ from equipoise.players.local import Local
 from equipoise.prompts.split import PromptSplit
 from equipoise.runs.by_generation import value_at
 from equipoise.runs.config import RunConfig
-from equipoise.runs.named_sets.set_plan import SetPlan, plan_sets
+from equipoise.runs.named_sets.set_plan import (
+    TEMPLATE_TOKENS,
+    SetPlan,
+    mean_tokens,
+    plan_sets,
+    players_in,
+)
 from equipoise.runs.planning.checks import check_run
 from equipoise.runs.planning.cost import CostEstimate, Work, costs
 from equipoise.runs.planning.phases import PhaseMemory, phases
@@ -54,6 +61,34 @@ class RunCounts:
 
 
 @dataclass(frozen=True)
+class EndpointPlan:
+    """What an endpoint may be asked, at `place` in the configuration.
+
+    `questions` at most, where each is answered at once; `requests` at most, where every one fails
+    as often as `retries` allows. `money`, about, of both; None without prices.
+    """
+
+    place: str
+    account: str
+    questions: int
+    requests: int
+    money: float | None
+    most_money: float | None
+    budget: dict[str, float]
+
+    def text(self) -> str:
+        """The plan to read, on one line."""
+        asked = f"{self.questions:,} questions at most{_about(self.money)}"
+        failing = f"{self.requests:,} requests{_about(self.most_money)}"
+        limits = ", ".join(f"{name} {limit:,}" for name, limit in self.budget.items())
+        return f"{asked}; if all fail until the last retry, {failing}; budget: {limits or 'none'}"
+
+
+def _about(money: float | None) -> str:
+    return "" if money is None else f", about {money:,.{2 if money >= 1 else 6}f} of money"
+
+
+@dataclass(frozen=True)
 class RunPlan:
     """The plan of a run; `counts` leave out the named `sets`.
 
@@ -66,6 +101,7 @@ class RunPlan:
     notes: tuple[str, ...]
     sets: tuple[SetPlan, ...] = ()
     phases: tuple[PhaseMemory, ...] = ()
+    endpoints: tuple[EndpointPlan, ...] = ()
 
     @property
     def schedules(self) -> dict[str, str]:
@@ -85,7 +121,8 @@ def plan(config: RunConfig) -> RunPlan:
     """
     checked = check_run(config)
     config, split = checked.config, checked.split
-    counts = count(config, split)
+    training = _train(config, split)
+    counts = count(config, split, training)
     measured = [t for t in range(config.generations + 1) if _due(config, t)]
     sets = tuple(plan_sets(config, len(measured)))
     work = Work(
@@ -100,7 +137,45 @@ def plan(config: RunConfig) -> RunPlan:
     prompts = list(chain.from_iterable(split.parts)) or split.held_out
     estimates, cut = costs(config, prompts, work)
     notes = (*checked.notes, *cut, *short_runs(config, counts), *_products(estimates))
-    return RunPlan(config, counts, estimates, notes, sets, _phases(config, estimates))
+    endpoints = tuple(_endpoints(config, counts, training, sets, prompts))
+    return RunPlan(config, counts, estimates, notes, sets, _phases(config, estimates), endpoints)
+
+
+def _endpoints(
+    config: RunConfig,
+    counts: RunCounts,
+    training: _Training,
+    sets: Sequence[SetPlan],
+    prompts: Sequence[Prompt],
+) -> Iterator[EndpointPlan]:
+    measuring = counts.answers - training.moves.total()
+    by_pool = any(judge.kind == "peers" for judge in map(config.judge_of, config.learning))
+    answer = max(map(_new_tokens, config.players.values()), default=0)
+    for place, player in players_in(config, ""):
+        if not isinstance(player, Endpoint):
+            continue
+        room, _, name = place.partition(".")
+        asks = room in ("judge", "judges", "evaluate")
+        if asks:
+            questions = counts.questions_to_judges + sum(of_set.questions for of_set in sets)
+        else:
+            questions = training.moves.get(name, 0) + measuring
+            questions += sum(of_set.answers for of_set in sets) if name in config.measured else 0
+            questions += counts.questions_to_judges if by_pool else 0
+        read = mean_tokens(prompts)
+        if asks or by_pool:
+            read += len(config.game.seats) * answer + TEMPLATE_TOKENS
+        each = player.cost(read, player.max_new_tokens) if player.prices else None
+        requests = questions * player.most_requests
+        yield EndpointPlan(
+            place=place,
+            account=player.account or player.model,
+            questions=questions,
+            requests=requests,
+            money=None if each is None else questions * each,
+            most_money=None if each is None else requests * each,
+            budget={name: limit for name, limit in player.budget if limit is not None},
+        )
 
 
 def _phases(config: RunConfig, estimates: Sequence[CostEstimate]) -> tuple[PhaseMemory, ...]:
@@ -149,9 +224,8 @@ def _due(config: RunConfig, t: int) -> bool:
     return config.evaluate.due(t, config.generations)
 
 
-def count(config: RunConfig, split: PromptSplit) -> RunCounts:
+def count(config: RunConfig, split: PromptSplit, training: _Training) -> RunCounts:
     """Count the run's work on these prompts, at most."""
-    training = _train(config, split)
     measuring = _measure(config, split)
     seats, pool = len(config.game.seats), len(config.players)
     judges = {judge.name: judge for judge in map(config.judge_of, config.learning)}.values()
@@ -161,7 +235,7 @@ def count(config: RunConfig, split: PromptSplit) -> RunCounts:
     )
     judgements = training.matches * len(judges)
     judgements += sum(matches for _, matches, _ in measuring.judged)
-    answers = training.moves + measuring.moves
+    answers = training.moves.total() + measuring.moves
     longest = max(map(_new_tokens, config.players.values()), default=0)
     return RunCounts(
         generations=config.generations,
@@ -187,7 +261,7 @@ class _Training:
     """Running totals over the generations."""
 
     matches: int = 0
-    moves: int = 0
+    moves: Counter[str] = field(default_factory=Counter)  # by player
     pairs: int = 0
     episodes: int = 0
     scored: int = 0
@@ -212,8 +286,9 @@ def _train(config: RunConfig, split: PromptSplit) -> _Training:
         if config.plays(t):
             seatings = list(config.schedule.seatings(split.parts[t], context))
         totals.matches += len(seatings)
-        for prompt, _ in seatings:
-            totals.moves += sum(config.game.moves(prompt).values())
+        for prompt, seats in seatings:
+            for seat, moves in config.game.moves(prompt).items():
+                totals.moves[seats[seat].name] += moves
         for learner in learners:
             if learner.name in turn:
                 prompts = split.parts[t]
@@ -260,7 +335,7 @@ def _answer(
         if player not in seated:
             totals.matches += len(prompts)
             for prompt in prompts.values():
-                totals.moves += sum(config.game.moves(prompt).values())
+                totals.moves[player.name] += sum(config.game.moves(prompt).values())
 
 
 def _pairs(config: RunConfig, trainer: Learner, learner: PlayerId, seatings: Seatings) -> int:
