@@ -187,24 +187,6 @@ def main() -> None:
         raise
 
 
-def ask_for_trust(folder: Path | str, trust: bool) -> bool:
-    """True if the user trusts a run: by --trust, or asked on a terminal, if there is one."""
-    from equipoise.runs.consent import has_consent
-    from equipoise.runs.directory import RunDirectory
-    from equipoise.runs.measure_sets import is_run
-
-    if trust or not is_run(folder) or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return trust
-    with RunDirectory.read(Path(folder)) as run:
-        reached = run.effects()
-        if has_consent(run.ledger, reached):
-            return False
-    typer.echo(f"{folder} was not begun here by you. It", err=True)
-    for note in reached.notes():
-        typer.echo(f"  {note}", err=True)
-    return typer.confirm("Do you trust it?", err=True)
-
-
 def _extra_with(package: str | None) -> str | None:
     for extra, packages in EXTRAS.items():
         if package in packages:

@@ -57,8 +57,7 @@ def best_response(
     as the run had unless `-s generations=…` says otherwise. The exploiter has a run directory of
     its own, which is resumed like any run.
     """
-    from equipoise.cli import ask_for_trust
-    from equipoise.runs.handle import Run
+    from equipoise.runs.handle import Run, ask_for_trust
     from equipoise.runs.measure_sets import is_run
 
     folder, _, player = target.partition("@")

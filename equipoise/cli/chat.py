@@ -181,8 +181,8 @@ def chat(
     """
     import asyncio
 
-    from equipoise.cli import ask_for_trust
     from equipoise.runs import recipe_loader
+    from equipoise.runs.handle import ask_for_trust
     from equipoise.serve.chat_session import ChatSession
     from equipoise.serve.extension import extensions
     from equipoise.serve.settings import catalogue_of, game_of

@@ -140,8 +140,8 @@ def evaluate(
     Nothing is trained, and what is recorded is not asked again. Of a run, the start and the newest
     generation of everyone who learns are measured where no player is named.
     """
-    from equipoise.cli import ask_for_trust
     from equipoise.runs import api
+    from equipoise.runs.handle import ask_for_trust
 
     of_player = [text.removeprefix(PLAYER) for text in set if text.startswith(PLAYER)]
     of_sets = [text for text in set if not text.startswith(PLAYER)]
@@ -324,8 +324,7 @@ def import_scores(
 
     `status`, `report` and `export` show them with their source.
     """
-    from equipoise.cli import ask_for_trust
-    from equipoise.runs.handle import Run
+    from equipoise.runs.handle import Run, ask_for_trust
 
     folder, at, player = target.partition("@")
     if not at or not player:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.system.command_options import Json, Push, RunFolder, show
+from equipoise.system.command_options import Json, Push, RunFolder, Trust, show
 
 
 def export(
@@ -30,6 +30,7 @@ def export(
             "learned from with pairs=data",
         ),
     ] = False,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Export every record of a run to Parquet.
@@ -45,7 +46,7 @@ def export(
     if votes:
         written = export_votes(folder, to)
     elif answers:
-        written = Run(folder).export_answers(to)
+        written = Run(folder, trust=trust).export_answers(to)
     else:
         exported = Run(folder).export(to, push)
         written, address = exported.rows, exported.address

@@ -36,8 +36,7 @@ def judge(
 
     Nothing is played; its judgements are recorded beside the run's.
     """
-    from equipoise.cli import ask_for_trust
-    from equipoise.runs.handle import Run
+    from equipoise.runs.handle import Run, ask_for_trust
 
     rejudgement = Run(folder, trust=ask_for_trust(folder, trust)).rejudge(
         by, set, part=part, generation=generation, progress=not json

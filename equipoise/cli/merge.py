@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.system.command_options import Json, Push, show
+from equipoise.system.command_options import Json, Push, Trust, show
 
 
 def merge(
@@ -26,19 +26,22 @@ def merge(
         str, typer.Option(help="of the weights: auto (the base's), float32, bfloat16 or float16")
     ] = "auto",
     push: Push = "",
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Merge a generation that is an adapter into its base model.
 
     The result needs neither PEFT nor the run; tokenizer and model card come along.
     """
-    from equipoise.runs.merge_adapter import checked_dtype
+    from equipoise.runs.handle import ask_for_trust
+    from equipoise.runs.merge_adapter import checked_dtype, run_of
     from equipoise.runs.merge_adapter import merge as write
     from equipoise.system.hugging_face import hub_repository
 
     kind = checked_dtype(dtype)
     repository = hub_repository(push, "model") if push else None
-    write(generation, to, base=base or None, dtype=kind)
+    trusted = trust or (not base and ask_for_trust(run_of(generation)[0], trust))
+    write(generation, to, base=base or None, dtype=kind, trust=trusted)
     address = repository and repository.upload(to)
     if json:
         show({"model": str(to), "pushed": address})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,9 +12,12 @@ import typer
 from equipoise.system.command_options import Json, Recipe, Set, show
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from equipoise.runs.planning.cost import CostEstimate
     from equipoise.runs.planning.phases import PhaseMemory
     from equipoise.runs.planning.run_plan import RunPlan
+    from equipoise.system.effects import Effects
 
 STAGES = ("sampling", "scoring", "training", "judging")
 
@@ -24,13 +28,16 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
     The resolved configuration comes first. No weights are loaded.
     """
     from equipoise.runs import api
+    from equipoise.system.effects import effects_of
 
     planned = api.plan(recipe, set)
+    effects = effects_of(planned.config, Path.cwd())
     for note in planned.notes:
         typer.echo(f"note: {note}", err=True)
     if json:
         show(
             {
+                "touches": effects.notes(),
                 "configuration": planned.config.model_dump(mode="json"),
                 "counts": asdict(planned.counts),
                 "sets": [asdict(planned_set) for planned_set in planned.sets],
@@ -40,10 +47,10 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
             }
         )
     else:
-        _print(planned)
+        _print(planned, effects)
 
 
-def _print(planned: RunPlan) -> None:
+def _print(planned: RunPlan, effects: Effects) -> None:
     from rich.console import Console
     from rich.syntax import Syntax
 
@@ -60,6 +67,7 @@ def _print(planned: RunPlan) -> None:
         _print_table(
             "what endpoints are asked", {each.place: each.text() for each in planned.endpoints}
         )
+    _print_lines("what this run touches", effects.notes() or ("nothing beyond its own folder",))
     if planned.schedules:
         _print_table("settings by generation", planned.schedules)
     if planned.phases:
@@ -69,6 +77,15 @@ def _print(planned: RunPlan) -> None:
         )
     for cost in planned.costs:
         _print_table("estimate, as if every player were like these", _estimate(cost))
+
+
+def _print_lines(title: str, lines: Sequence[str]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(f"[italic]{title}[/]")
+    for line in lines:
+        console.print(f" {line}", markup=False, soft_wrap=True)
 
 
 def _phase(phase: PhaseMemory) -> str:

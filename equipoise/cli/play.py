@@ -80,7 +80,7 @@ def play(
     In the terminal, or with --page on a page. A match that is played to its end is recorded under
     your name.
     """
-    from equipoise.cli import ask_for_trust
+    from equipoise.runs.handle import ask_for_trust
     from equipoise.serve import play_page
     from equipoise.serve.server import choose_token
 

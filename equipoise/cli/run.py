@@ -53,13 +53,12 @@ def resume(
 
     What is recorded is not done again; a finished run only prints its result. `-s` may raise what
     limits a run without changing what it computes: budgets, time-outs, concurrency, addresses.
-    config.yaml may not be edited. A run that somebody else began and that names code or keys of
-    theirs is resumed only with --trust.
+    config.yaml may not be edited. A run that somebody else began and that executes, sends or reads
+    anything beyond itself is resumed only with --trust.
     """
-    from equipoise.cli import ask_for_trust
-    from equipoise.runs.handle import Run
+    from equipoise.runs.handle import Run, ask_for_trust
 
-    run = Run(folder, trust=ask_for_trust(folder, trust))
+    run = Run(folder, trust=ask_for_trust(folder, trust, directory))
     _print(run.resume(set, directory=directory, progress=not json), json)
 
 

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from equipoise.data.pairs import PairMaker, ScoredAnswer, pair_of
 from equipoise.prompts.rows import read_chat
+from equipoise.system.effects import Text
 from equipoise.types import Judgement, Match, Pair, Prompt, Turn, record_id
 
 NO_ANSWER = "no_answer"
@@ -98,7 +99,7 @@ class DataWins(PairMaker):
     """SPIN's pairs: the data's answer against each sample, unjudged. (arXiv 2401.01335, §4.1)"""
 
     kind: Literal["data_wins"] = "data_wins"
-    column: str | None = Field(
+    column: Text | None = Field(
         None, description="the column of the data's answer; by default `chosen`, else `completion`"
     )
 

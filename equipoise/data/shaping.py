@@ -18,6 +18,7 @@ from equipoise.models.embedding import Embedding, sentence_embedding, stand_in
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import MeanCosine, SelfBleu
 from equipoise.payoffs.words import Tokens
+from equipoise.system.effects import Text
 
 
 class Term(Protocol):
@@ -44,7 +45,7 @@ class Shaping(Component):
         "unfit": "equipoise.data.shaping:UnfitShaping",
     }
 
-    role: str | None = Field(
+    role: Text | None = Field(
         None, description="the texts' role; null: the one that rewrites the game's prompts"
     )
     weight: float = Field(

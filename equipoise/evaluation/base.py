@@ -20,6 +20,7 @@ from equipoise.models.resources import Resources
 from equipoise.payoffs.table import Meeting
 from equipoise.ratings.base import Ratings
 from equipoise.solvers.base import Solver
+from equipoise.system.effects import Text
 from equipoise.types import Judgement, Match, Message, PlayerId, Prompt, Turn
 
 Scores = Mapping[
@@ -207,13 +208,13 @@ class Evaluation(Component):
     judge: Judge | None = Field(
         None, description="judges what is measured; null: whoever teaches the learner"
     )
-    sets: dict[str, Benchmark] = Field(
+    sets: dict[Text, Benchmark] = Field(
         default_factory=dict,
         description="name -> a set of other data that every measured generation is asked as "
         "well, such as {kind: gsm8k, limit: 200}; a null takes away what the recipe "
         "below has",
     )
-    select_by: str | None = Field(
+    select_by: Text | None = Field(
         None,
         description="the one of `sets` (of part: dev) whose headline chooses the best "
         "player of the run; null: the held-out score, where prompts.test is set",

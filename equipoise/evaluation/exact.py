@@ -20,6 +20,7 @@ from equipoise.report.league_sections import equilibrium_section
 from equipoise.report.section import Section
 from equipoise.solvers.exploitability import exploitability, nash_conv, regularised_gain
 from equipoise.solvers.zero_sum import is_constant_sum, nash
+from equipoise.system.effects import Text
 from equipoise.types import PlayerId
 
 AVERAGE_GAP = Quantity(
@@ -198,7 +199,7 @@ class TwoSeats(Evaluation):
 
     kind: Literal["bimatrix"] = "bimatrix"
     measures: ClassVar[type[Measures]] = TwoSeatMeasures
-    seats: dict[str, str] = Field(
+    seats: dict[Text, Text] = Field(
         default_factory=dict,
         description="seat of the game -> the player that sits there; empty: as schedule.roles says",
     )

@@ -41,6 +41,7 @@ from equipoise.judges.question import (
 from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_score
 from equipoise.players.base import Player, WordProbabilities, WordReader
+from equipoise.system.effects import TemplateText
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, Vote
 
 MOST_WORDS = 20  # grades of which the next token is read
@@ -197,7 +198,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
 
     placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "answer", "low", "high")
 
-    text: str = Field(
+    text: TemplateText = Field(
         default="rubric",
         description="the question's template: a file, or a packaged one (rubric, or "
         "rubric_compact for small models)",

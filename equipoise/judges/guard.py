@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -17,6 +17,7 @@ from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_encoding
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import SharedBase, shared_base
+from equipoise.system.effects import NOTHING, Attention, Model, ReadPath, TemplateText, Text
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, user
 
@@ -41,17 +42,17 @@ class Guard(BatchPointwise):
     kind: Literal["guard"] = "guard"
     bounds: ClassVar = (0.0, 1.0)
     in_units: ClassVar[bool] = True
-    model: str = Field(description="a folder or Hugging Face id of a causal language model")
-    text: str | None = Field(
+    model: Model = Field(description="a folder or Hugging Face id of a causal language model")
+    text: TemplateText | None = Field(
         "guard",
         description="the question's template: a file, or a packaged one (guard, or "
         "guard_compact for small models); null: the model's own chat template "
         "makes the question of the chat that ends in the answer, as Llama Guard's",
     )
-    words: tuple[str, str] = Field(
+    words: tuple[Text, Text] = Field(
         ("safe", "unsafe"), description="the verdicts: safe, unsafe; a single token each"
     )
-    opening: str = Field(
+    opening: Text = Field(
         "",
         description="what the guard writes before its verdict, put there for it: two "
         "line ends for Llama Guard",
@@ -65,7 +66,7 @@ class Guard(BatchPointwise):
     longest: int = Field(
         20_000, ge=1, description="characters of a quoted text that are shown; the rest is cut"
     )
-    control_tokens: tuple[str, ...] = Field(
+    control_tokens: tuple[Text, ...] = Field(
         (),
         description="marks of the guard's own format to break up in quoted text, "
         "besides the known ones",
@@ -74,10 +75,10 @@ class Guard(BatchPointwise):
         "auto",
         description="of the weights; auto: the model's own on an accelerator, float32 on a CPU",
     )
-    device: str = Field(
+    device: Text = Field(
         "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
     )
-    attention: str = Field(
+    attention: Attention = Field(
         "auto",
         description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
     )
@@ -87,10 +88,10 @@ class Guard(BatchPointwise):
         ge=2,
         description="tokens of the whole question; null: the model's context, at most 2048",
     )
-    template: str | None = Field(
+    template: ReadPath | None = Field(
         None, description="a Jinja chat template's file, in place of the tokenizer's own"
     )
-    template_options: dict[str, Any] = Field(
+    template_options: Annotated[dict[str, Any], NOTHING] = Field(
         default_factory=dict,
         description="passed to the chat template, such as enable_thinking: false for Qwen3",
     )

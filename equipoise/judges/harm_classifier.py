@@ -17,6 +17,7 @@ from equipoise.judges.rules import Refusal
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import load_config, load_encoding, load_tokenizer, row_length
 from equipoise.models.resources import Resources
+from equipoise.system.effects import Text
 from equipoise.types import Message, Prompt
 
 
@@ -38,7 +39,7 @@ class HarmClassifier(ClassifierSettings, BatchPointwise):
         description="what is classified: the prompt's messages, the answer, or the "
         "messages and the answer",
     )
-    unsafe: str | int = Field(
+    unsafe: Text | int = Field(
         description="the label whose probability is p_unsafe, by number or the "
         "model's own name; 0 for a single number"
     )

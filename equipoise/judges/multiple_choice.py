@@ -25,6 +25,7 @@ from pydantic import Field
 
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.judges.rules import even_width
+from equipoise.system.effects import Text
 from equipoise.types import Prompt
 
 LONGEST = 20_000  # characters of an answer that are read
@@ -63,11 +64,11 @@ class Choice(Pointwise):
 
     kind: Literal["choice"] = "choice"
     bounds: ClassVar = (0.0, 1.0)
-    fact: str = Field(
+    fact: Text = Field(
         default="answer",
         description="the fact that holds the right option: its letter, or its text",
     )
-    choices: str = Field(default="choices", description="the fact that holds the options")
+    choices: Text = Field(default="choices", description="the fact that holds the options")
 
     def score(self, prompt: Prompt, text: str) -> Verdict:
         question = self._question(prompt)

@@ -26,6 +26,7 @@ from equipoise.judges.question import (
 from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_choice
 from equipoise.players.base import Player
+from equipoise.system.effects import TemplateText
 from equipoise.types import Judgement, Match, Message, Prompt, Turn, Vote
 
 Flip = Literal["missing", "tie", "mean"]
@@ -156,7 +157,7 @@ class Pairwise(Comparing, QuestionSettings):
 
     kind: Literal["pairwise"] = "pairwise"
     model: Player = Field(description="the judging model, a player that no seat holds")
-    text: str = Field(
+    text: TemplateText = Field(
         default="pairwise",
         description="the question's template: a file, or a packaged one (pairwise, or "
         "pairwise_compact for small models)",

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.payoffs.plackett_luce import first_place
+from equipoise.system.effects import Text
 from equipoise.types import Judgement, Match, Prompt, Vote
 
 Scores = dict[str, float]  # seat -> a member's score
@@ -36,7 +37,7 @@ class Panel(Judge):
     """
 
     kind: Literal["panel"] = "panel"
-    judges: dict[str, Judge] = Field(
+    judges: dict[Text, Judge] = Field(
         min_length=2, description="the members by name, or a list of them"
     )
     how: Literal["mean", "median", "majority"] = Field(

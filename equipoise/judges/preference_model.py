@@ -16,6 +16,7 @@ from equipoise.judges.question import Reading
 from equipoise.judges.reward_model import ClassifierSettings
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import load_tokenizer, row_length
+from equipoise.system.effects import ReadPath, Text
 from equipoise.types import Message
 
 # They stand for the two answers while the template is tried out.
@@ -39,12 +40,12 @@ class PreferenceModel(ClassifierSettings, Comparing):
         description="when the two orders contradict each other: no comparison, a tie "
         "(½), or the mean of both",
     )
-    template: str | None = Field(
+    template: ReadPath | None = Field(
         None,
         description="a Jinja file over `messages`, `first` and `second` that makes "
         "the text to be read; null: the packaged texts/preference_pair.txt",
     )
-    first_label: int | str = Field(
+    first_label: int | Text = Field(
         0,
         description="the label, by number or the model's own name, that says the "
         "first answer is better; with one number 0 (it is large where the first "

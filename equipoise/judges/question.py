@@ -12,6 +12,7 @@ from equipoise.component import Settings
 from equipoise.judges.quoting import block, code_of, harmless
 from equipoise.judges.read_verdict import Unread
 from equipoise.players.base import Actor, Tokenizing
+from equipoise.system.effects import TemplateText, Text
 from equipoise.template import Template
 from equipoise.types import Move, Prompt, View, Vote, user
 
@@ -41,11 +42,13 @@ class Reading:
 class QuestionSettings(Settings):
     """Settings of every judge that asks a model."""
 
-    text: str = Field(description="the question's template: a file, or the name of a packaged one")
-    criteria: str = Field(
+    text: TemplateText = Field(
+        description="the question's template: a file, or the name of a packaged one"
+    )
+    criteria: Text = Field(
         default="", description="what counts in an answer, in words for the judge"
     )
-    reference_fact: str | None = Field(
+    reference_fact: Text | None = Field(
         default=None,
         description="the prompt's fact that the judge is shown as a reference; "
         "absent facts are left out",
@@ -55,7 +58,7 @@ class QuestionSettings(Settings):
         ge=1,
         description="characters of a quoted text that are shown; the rest is cut",
     )
-    control_tokens: tuple[str, ...] = Field(
+    control_tokens: tuple[Text, ...] = Field(
         default=(),
         description="control tokens of the judging model to break up in quoted text, "
         "besides the known ones",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from equipoise.judges.pointwise import BatchPointwise, Verdict, tokenise
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_classifier, load_encoding
 from equipoise.models.resources import Resources
+from equipoise.system.effects import MODEL_CODE, NOTHING, Attention, Model, ReadPath, Text
 from equipoise.types import Message, Prompt
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 class ClassifierSettings(Settings):
     """A sequence classification model: where it is, and how it is read."""
 
-    model: str = Field(description="a folder or Hugging Face id of a sequence classification model")
-    head: str | None = Field(
+    model: Model = Field(
+        description="a folder or Hugging Face id of a sequence classification model"
+    )
+    head: Text | None = Field(
         None,
         description="what its weights call the last layer, where that is not the "
         "architecture's name (v_head)",
@@ -35,10 +38,10 @@ class ClassifierSettings(Settings):
         description="of the weights; auto: the model's own on an accelerator, "
         "float32 on a CPU. In bfloat16 rewards that are close become equal",
     )
-    device: str = Field(
+    device: Text = Field(
         "auto", description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …"
     )
-    attention: str = Field(
+    attention: Attention = Field(
         "auto",
         description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
     )
@@ -46,7 +49,7 @@ class ClassifierSettings(Settings):
         None, ge=2, description="tokens of the whole text; null: the model's context, at most 2048"
     )
     batch_size: int = Field(16, ge=1, description="texts that are read at once")
-    trust_remote_code: bool = Field(
+    trust_remote_code: Annotated[bool, MODEL_CODE] = Field(
         False, description="let Python code of the model's own folder run here"
     )
 
@@ -78,13 +81,13 @@ class RewardModel(ClassifierSettings, BatchPointwise):
     kind: Literal["reward_model"] = "reward_model"
     bounds: ClassVar = (-math.inf, math.inf)  # rewards have no scale
     in_units: ClassVar[bool] = True
-    template: str | None = Field(
+    template: ReadPath | None = Field(
         None, description="a Jinja chat template's file, in place of the tokenizer's own"
     )
-    template_options: dict[str, Any] = Field(
+    template_options: Annotated[dict[str, Any], NOTHING] = Field(
         default_factory=dict, description="passed to the chat template"
     )
-    ending: str = Field(
+    ending: Text = Field(
         "",
         description="special tokens that are put behind the text, where the model "
         "reads its number at one",
@@ -93,15 +96,15 @@ class RewardModel(ClassifierSettings, BatchPointwise):
         False,
         description="cut a text that is too long at its end; false: such an answer is not judged",
     )
-    score_field: str = Field(
+    score_field: Text = Field(
         "logits", description="the model's output that holds the rewards; ArmoRM's is called score"
     )
-    rewards: tuple[str, ...] | None = Field(
+    rewards: tuple[Text, ...] | None = Field(
         None,
         min_length=1,
         description="names of the rewards in order; null: the model's own, else reward_0 …",
     )
-    score_of: str | dict[str, float] | None = Field(
+    score_of: Text | dict[Text, float] | None = Field(
         None,
         description="which reward is the score, or weights by name; null: the only "
         "one, or that named score",

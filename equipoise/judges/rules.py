@@ -11,7 +11,7 @@ from importlib import resources
 from itertools import groupby
 from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -20,6 +20,7 @@ from equipoise.component import import_object
 from equipoise.errors import ConfigError, DataError
 from equipoise.judges.mathematics import Checker
 from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
+from equipoise.system.effects import READS, Code, Text
 from equipoise.types import Prompt
 
 NUMBER = re.compile(
@@ -42,7 +43,7 @@ class Exact(Pointwise):
 
     kind: Literal["exact"] = "exact"
     bounds: ClassVar = (0.0, 1.0)
-    fact: str = Field(
+    fact: Text = Field(
         default="answer",
         description="the fact that holds the right answer, or a list of right answers",
     )
@@ -96,7 +97,7 @@ class Math(BatchPointwise):
 
     kind: Literal["math"] = "math"
     bounds: ClassVar = (0.0, 1.0)
-    fact: str = Field(
+    fact: Text = Field(
         default="answer", description="the fact that holds the right answer, LaTeX or plain"
     )
     timeout: float = Field(
@@ -135,8 +136,8 @@ class Refusal(Pointwise):
 
     kind: Literal["refusal"] = "refusal"
     bounds: ClassVar = (0.0, 1.0)
-    fact: str = Field(default="harmful", description="the fact that says whether to refuse")
-    path: Path | None = Field(
+    fact: Text = Field(default="harmful", description="the fact that says whether to refuse")
+    path: Annotated[Path | None, READS] = Field(
         default=None,
         description="a list of refusals to use instead of the packaged texts/refusals.txt",
     )
@@ -216,7 +217,7 @@ class Call(Pointwise):
     """
 
     kind: Literal["call"] = "call"
-    function: str = Field(description="import path, package.module:function")
+    function: Code = Field(description="import path, package.module:function")
 
     @field_validator("function")
     @classmethod

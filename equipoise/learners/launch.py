@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -13,7 +13,9 @@ from pydantic_core import PydanticCustomError
 from equipoise.component import Settings, nearest
 from equipoise.errors import ConfigError
 from equipoise.system.addresses import Machine, of_the_machine
+from equipoise.system.effects import passed_on
 from equipoise.system.subprocesses import python_command
+from equipoise.system.user_parts import may_read_files
 from equipoise.system.yaml_text import parse_yaml
 
 LAUNCH = "launch"
@@ -23,7 +25,7 @@ LAUNCH = "launch"
 class Launch(Settings):
     """Settings of the processes that train together."""
 
-    config: dict[str, Any] | None = Field(
+    config: Annotated[dict[str, Any] | None, passed_on("accelerate")] = Field(
         None,
         description="accelerate's configuration: ddp, fsdp2, deepspeed_zero3, a YAML "
         "file, or what is in one",
@@ -49,6 +51,10 @@ class Launch(Settings):
             for file in (files("equipoise.learners") / "accelerate").iterdir()
         }
         file = packaged.get(value, Path(value).expanduser())
+        if value not in packaged and not may_read_files():
+            raise PydanticCustomError(
+                "no_file", "'{name}': a run's own configuration names no file", {"name": value}
+            )
         if not file.is_file():
             hint = nearest(value, list(packaged))
             raise PydanticCustomError(

@@ -14,6 +14,7 @@ from equipoise.learners.estimators import Estimator
 from equipoise.learners.launch import Launch
 from equipoise.losses.surrogate import Over
 from equipoise.players.base import Player
+from equipoise.system.effects import Model
 
 # Settings of estimators that may stand beside the estimator, with their defaults.
 ESTIMATOR_SETTINGS = {
@@ -43,7 +44,7 @@ class PolicyGradientSettings(Settings):
         description="where the estimator needs one, as gae does: a model of its own, "
         "or a linear head on the policy's last hidden states",
     )
-    critic_model: str | None = Field(
+    critic_model: Model | None = Field(
         None, description="a model that the critic starts from; null: the player's own"
     )
     learning_rate: float = Field(5e-7, gt=0, description="of the policy, by AdamW")

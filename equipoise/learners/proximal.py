@@ -21,6 +21,7 @@ from equipoise.players.base import Player
 from equipoise.players.tabular import Tabular, log_softmax, write_policy
 from equipoise.solvers.dynamics import proximal_step
 from equipoise.solvers.gpo import PromptWeights, step_sizes
+from equipoise.system.effects import Text
 
 
 class Proximal(Learner):
@@ -38,7 +39,7 @@ class Proximal(Learner):
     kind: Literal["proximal"] = "proximal"
     needs: ClassVar = "game"
     by_loss: ClassVar[bool] = False
-    seats: dict[str, str] = Field(
+    seats: dict[Text, Text] = Field(
         default_factory=dict,
         description="seat of the game -> the player that sits there; empty: as schedule.roles says",
     )

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from equipoise.component import Settings
 from equipoise.errors import ConfigError
+from equipoise.system.effects import Text
 from equipoise.types import PlayerId
 
 Shares = list[tuple[PlayerId, float]]
@@ -93,10 +94,10 @@ class MixedOpponents(Settings):
     history: float | tuple[float, ...] = Field(
         0.0, description="share of π_t; or a list for π_t, π_{t−1}, …, newest first"
     )
-    peers: float | dict[str, float] = Field(
+    peers: float | dict[Text, float] = Field(
         0.0, description="share of the other learners, alike; or each one's by player name"
     )
-    outsiders: float | dict[str, float] = Field(
+    outsiders: float | dict[Text, float] = Field(
         0.0, description="share of the frozen players, alike; or each one's by player name"
     )
     reference: float = Field(0.0, description="share of the start π_0")

@@ -36,6 +36,7 @@ from equipoise.losses.residual_loss import (
     sigmoid,
     squared,
 )
+from equipoise.system.effects import Text
 
 if TYPE_CHECKING:
     import torch
@@ -261,7 +262,7 @@ class MNPO(EstimatesWins, ResidualLoss):
         "or shares of each and of the reference, as written: "
         "{history: 0.5, peers: 0.3, reference: 0.2}",
     )
-    weights: tuple[float, ...] | dict[str, float] | None = Field(
+    weights: tuple[float, ...] | dict[Text, float] | None = Field(
         default_factory=lambda data: (0.5, 0.5) if data.get("against") == "history" else None,
         description="λ. Of the history: a list for π_t, π_{t−1}, …, newest first; how "
         "many says how far back the opponents go. Of others: by player name; null: "

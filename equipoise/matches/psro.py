@@ -19,6 +19,7 @@ from equipoise import seeds
 from equipoise.games.base import Game
 from equipoise.matches.base import MatchContext, Seatings, Weighted
 from equipoise.matches.roles import Roles
+from equipoise.system.effects import Text
 from equipoise.types import PlayerId, Prompt
 
 
@@ -34,7 +35,7 @@ class PSRO(Roles):
     """
 
     kind: Literal["psro"] = "psro"  # pyright: ignore[reportIncompatibleVariableOverride]
-    roles: dict[str, str] = Field(
+    roles: dict[Text, Text] = Field(
         default_factory=dict,
         description="role -> the player that plays it; empty: one league of all "
         "players, who take any seat",

@@ -14,6 +14,7 @@ from equipoise.component import nearest
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
 from equipoise.matches.base import MatchContext, Schedule, Seatings
+from equipoise.system.effects import Text
 from equipoise.types import PlayerId, Prompt
 
 
@@ -30,7 +31,7 @@ class Roles(Schedule):
     """
 
     kind: Literal["roles"] = "roles"
-    roles: dict[str, str] = Field(min_length=1, description="role -> the player that plays it")
+    roles: dict[Text, Text] = Field(min_length=1, description="role -> the player that plays it")
     samples: int = Field(1, ge=1, description="matches on each prompt")
     raw: float = Field(
         0.0, ge=0, le=1, description="share of the seed prompts that are asked as they are"

@@ -12,6 +12,7 @@ from pydantic import Field
 from equipoise.component import Settings, nearest
 from equipoise.errors import ModelError, first_line
 from equipoise.models.gguf import gguf_folder, is_gguf
+from equipoise.system.effects import Text
 from equipoise.system.wings import wings
 
 
@@ -23,7 +24,7 @@ class Lora(Settings):
     dropout: float = Field(
         0.0, ge=0, lt=1, description="dropout on the adapter's input in training"
     )
-    target_modules: str | list[str] = Field(
+    target_modules: Text | list[Text] = Field(
         "all-linear",
         description="'all-linear' (all but the output head), or names of modules as in PEFT",
     )

@@ -16,9 +16,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from equipoise.errors import ModelError, first_line
+from equipoise.system.effects import Text
 
 DeviceName = Annotated[
-    str, Field(description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …")
+    Text, Field(description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …")
 ]
 CONTAINER = Path("/sys/fs/cgroup/memory.max")
 

@@ -20,6 +20,7 @@ from equipoise.models.loading import Dtype, OwnCode, load_encoder, load_tokenize
 from equipoise.models.quiet import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import hash_vectors
+from equipoise.system.effects import Model, Text
 
 Embed = Callable[[Sequence[str]], np.ndarray]
 
@@ -53,14 +54,16 @@ class Encoder(Embedding):
     """The mean of a transformers model's last hidden states over a text's tokens."""
 
     kind: Literal["encoder"] = "encoder"
-    model: str = Field(description="folder or Hugging Face id of an encoder: BERT, E5, BGE, GTE …")
+    model: Model = Field(
+        description="folder or Hugging Face id of an encoder: BERT, E5, BGE, GTE …"
+    )
     dtype: Dtype = Field("auto", description="of the weights; auto: their own, on a CPU float32")
     device: DeviceName = "auto"
     max_length: int | None = Field(
         None, ge=2, description="most tokens of a text; null: the model's context, at most 2048"
     )
     batch_size: int = Field(64, ge=1, description="texts that are embedded at once")
-    prefix: str = Field("", description="put before every text, as 'query: ' for E5")
+    prefix: Text = Field("", description="put before every text, as 'query: ' for E5")
     trust_remote_code: OwnCode = False
 
     def open(self, resources: Resources) -> Embed:
@@ -123,7 +126,7 @@ class SentenceTransformer(Embedding):
     """A model of the sentence-transformers library, with its own pooling and prompts."""
 
     kind: Literal["sentence_transformer"] = "sentence_transformer"
-    model: str = Field(description="a folder or Hugging Face id of a sentence-transformers model")
+    model: Model = Field(description="a folder or Hugging Face id of a sentence-transformers model")
     device: DeviceName = "auto"
     batch_size: int = Field(64, ge=1, description="texts that are read at once")
     trust_remote_code: OwnCode = False

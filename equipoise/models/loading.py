@@ -27,11 +27,14 @@ from equipoise.models.adapters import (
 from equipoise.models.device import choose_device
 from equipoise.models.encoding import Encoding
 from equipoise.models.quiet import quiet
+from equipoise.system.effects import MODEL_CODE
 from equipoise.system.hugging_face import OnHub, ask_hub
 
 T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
-OwnCode = Annotated[bool, Field(description="let Python code of the model's own folder run here")]
+OwnCode = Annotated[
+    bool, MODEL_CODE, Field(description="let Python code of the model's own folder run here")
+]
 READERS = {
     "AutoModelForCausalLM": "causal language model",
     "AutoModelForSequenceClassification": "reward model",

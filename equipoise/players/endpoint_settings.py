@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -12,6 +12,7 @@ from equipoise.component import Settings
 from equipoise.errors import ConfigError
 from equipoise.players.base import Player
 from equipoise.system.addresses import KeyVariable, check_address, key_of, of_the_machine
+from equipoise.system.effects import NOTHING, Text, Url
 
 # Fields of the request that settings fill, so that `extra_body` may not: field -> setting.
 SETTING_OF_FIELD = {
@@ -68,16 +69,16 @@ class EndpointSettings(Player):
     model_config = ConfigDict(hide_input_in_errors=True)
 
     kind: Literal["endpoint"] = "endpoint"
-    base_url: str = Field(
+    base_url: Url = Field(
         description="where the server answers, up to /chat/completions: "
         "http://127.0.0.1:8000/v1; a list: the first, and its `replicas`"
     )
-    replicas: tuple[str, ...] = Field(
+    replicas: tuple[Url, ...] = Field(
         (),
         description="further addresses of the same model; questions are divided among all, "
         "equal ones go to one, and to the next where that fails",
     )
-    model: str = Field(min_length=1, description="the model's name there")
+    model: Text = Field(min_length=1, description="the model's name there")
     api_key_env: KeyVariable = None
     temperature: float | None = Field(
         1.0, ge=0, allow_inf_nan=False, description="of sampling; null: not sent"
@@ -91,12 +92,12 @@ class EndpointSettings(Player):
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens", description="the server's name of max_new_tokens"
     )
-    stop: tuple[str, ...] = Field((), description="texts that end an answer, and are not in it")
+    stop: tuple[Text, ...] = Field((), description="texts that end an answer, and are not in it")
     send_seed: bool = Field(
         True, description="send each row's seed (31 bits); some services refuse it"
     )
     logprobs: bool = Field(False, description="ask for log-probabilities of the answer's tokens")
-    extra_body: dict[str, Any] = Field(
+    extra_body: Annotated[dict[str, Any], NOTHING] = Field(
         default_factory=dict, description="more fields of the request: top_k, chat_template_kwargs"
     )
     structured: Literal["auto", "json_schema", "json_object", "none"] = Field(
@@ -117,7 +118,7 @@ class EndpointSettings(Player):
         default_factory=lambda: Budget.model_validate({}),
         description="what the account may spend in one run",
     )
-    account: str | None = Field(
+    account: Text | None = Field(
         None, description="players of one account share its spending; null: the model"
     )
 

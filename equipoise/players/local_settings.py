@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,6 +16,7 @@ from equipoise.models.quiet import quiet
 from equipoise.models.samplers.base import Sampler
 from equipoise.models.samplers.remote_engine import sampler_faults
 from equipoise.players.base import Player, Precision
+from equipoise.system.effects import NOTHING, Adapter, Attention, Model, ReadPath
 from equipoise.types import Prompt
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ class LocalSettings(Player):
     """The model, its loading and its sampling."""
 
     kind: Literal["local"] = "local"
-    model: str = Field(
+    model: Model = Field(
         "builtin",
         max_length=1000,
         description="a folder, a Hugging Face id, a GGUF file (or {path, gguf_file}), or a "
         "packaged model, such as builtin",
     )
-    adapter: str | None = Field(
+    adapter: Adapter | None = Field(
         None, description="a LoRA adapter to start from: a folder, or builtin/NAME"
     )
     lora: Lora | None = Field(
@@ -51,7 +52,7 @@ class LocalSettings(Player):
         None, description="bf16: products in bfloat16; null: as its learner, if dtype is auto"
     )
     device: DeviceName = "auto"
-    attention: str = Field(
+    attention: Attention = Field(
         "auto", description="kernel, as transformers names it: auto, sdpa, eager …"
     )
     max_length: int | None = Field(
@@ -59,10 +60,10 @@ class LocalSettings(Player):
         ge=2,
         description="tokens of prompt and answer; null: the model's context, at most 2048",
     )
-    template: str | None = Field(
+    template: ReadPath | None = Field(
         None, description="a Jinja chat template's file, in place of the tokenizer's"
     )
-    template_options: dict[str, Any] = Field(
+    template_options: Annotated[dict[str, Any], NOTHING] = Field(
         default_factory=dict,
         description="for the chat template, such as enable_thinking: false for Qwen3",
     )

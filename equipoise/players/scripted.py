@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from equipoise.component import import_object
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
+from equipoise.system.effects import Code, Text
 from equipoise.types import Move, View
 
 
@@ -19,11 +20,11 @@ class Scripted(Player):
     """Answers `text` always, one of `texts` by the row's seed, or with `call(view, seed)`."""
 
     kind: Literal["scripted"] = "scripted"
-    text: str | None = Field(None, description="the only answer")
-    texts: tuple[str, ...] | None = Field(
+    text: Text | None = Field(None, description="the only answer")
+    texts: tuple[Text, ...] | None = Field(
         None, min_length=1, description="answers, chosen by the row's seed modulo their number"
     )
-    call: str | None = Field(
+    call: Code | None = Field(
         None, description="import path module:function of (View, seed: int) -> str"
     )
 

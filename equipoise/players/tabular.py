@@ -14,6 +14,7 @@ from equipoise.errors import ConfigError, ModelError
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.seeds import uniform
+from equipoise.system.effects import Text
 from equipoise.types import Message, Move, View, record_id
 
 FILE = "policy.json"
@@ -29,7 +30,7 @@ class Tabular(Player):
     probabilities: tuple[float, ...] | None = Field(
         None, min_length=1, description="initial probabilities, which add up to 1"
     )
-    actions: tuple[str, ...] = Field(
+    actions: tuple[Text, ...] = Field(
         (), description="the moves' names, for the log-probability of a text"
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.prompts.base import PromptSource
 from equipoise.prompts.rows import RowPrompts
+from equipoise.system.effects import DATA, Text
 from equipoise.system.hugging_face import OnHub, ask_hub
 from equipoise.types import Prompt
 
@@ -18,14 +19,16 @@ class Hub(RowPrompts):
     """A split of a data set, as `datasets.load_dataset` finds it, and others to set aside."""
 
     kind: Literal["hub"] = "hub"
-    id: str = Field(
+    id: Annotated[str, DATA] = Field(
         min_length=1, description="the data set's id (owner/name), or a folder of data files"
     )
-    name: str | None = Field(None, description="its configuration, where it has several")
-    split: str = Field("train", description="the split to train on, or a slice: train[:1000]")
-    held_out_split: str | None = Field(None, description="the set's own held-out split")
-    test_split: str | None = Field(None, description="the set's own test split")
-    revision: str | None = Field(None, description="a commit, tag or branch; null: the main branch")
+    name: Text | None = Field(None, description="its configuration, where it has several")
+    split: Text = Field("train", description="the split to train on, or a slice: train[:1000]")
+    held_out_split: Text | None = Field(None, description="the set's own held-out split")
+    test_split: Text | None = Field(None, description="the set's own test split")
+    revision: Text | None = Field(
+        None, description="a commit, tag or branch; null: the main branch"
+    )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -19,9 +19,10 @@ from equipoise.errors import DataError
 from equipoise.prompts.base import PromptSource
 from equipoise.prompts.hub import Hub
 from equipoise.prompts.rows import RowPrompts
+from equipoise.system.effects import DATA, ReadPath
 from equipoise.types import Prompt
 
-Paths = str | tuple[str, ...]
+Paths = Annotated[str, DATA] | tuple[ReadPath, ...]
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")
 

@@ -37,6 +37,7 @@ from equipoise.component import nearest
 from equipoise.errors import DataError
 from equipoise.prompts.base import Prompts
 from equipoise.prompts.tasks import with_prompt
+from equipoise.system.effects import Text
 from equipoise.types import Message, Prompt, record_id, user
 
 Chat = tuple[Message, ...]
@@ -69,7 +70,7 @@ SHAREGPT = {
 class RowPrompts(Prompts):
     """Settings of every source whose prompts are rows of a data set."""
 
-    prompt_column: str | None = Field(
+    prompt_column: Text | None = Field(
         None,
         description="the column of the prompt; by default `prompt`, `messages`, "
         "`conversations` or a task's own",

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from equipoise.errors import ConfigError, DataError
 from equipoise.ratings.base import Duel, Outcome, Rating, Ratings
 from equipoise.seeds import generator
+from equipoise.system.effects import Text
 
 Scores = Literal["normal", "static", "dynamic"]
 JudgeScores = Mapping[str, tuple[float, float]]
@@ -52,13 +53,13 @@ class Reputation(Ratings):
         "normal",
         description="normal, or scale the lowest-rated players' scores down: see player_weights",
     )
-    weights: dict[str, float] = Field(
+    weights: dict[Text, float] = Field(
         {}, description="name -> factor on the player's own scores; 1 where not named"
     )
     until: int = Field(
         7, ge=1, description="iteration (from 0) whose static or dynamic weights later ones keep"
     )
-    initial: Literal["fair"] | dict[str, float] = Field(
+    initial: Literal["fair"] | dict[Text, float] = Field(
         "fair",
         description="fair: all start equal; or name -> task score, in any unit, scaled to the "
         "start's mean and standard deviation",

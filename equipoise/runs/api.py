@@ -107,10 +107,10 @@ def plan(recipe: library.Recipe, settings: library.Overrides | None = None) -> p
 
 
 def _announce(recipe: library.Recipe, settings: library.Overrides) -> None:
-    """Say what of a user's a recipe runs, and where it sends keys, before it does."""
+    """Say what of a user's a recipe runs, and where it sends texts, before it does."""
     from equipoise.report.terminal import show_notes
 
-    show_notes(recipe_effects(recipe, settings).notes())
+    show_notes(recipe_effects(recipe, settings).notes(quiet=True))
 
 
 def recipes() -> dict[str, str]:

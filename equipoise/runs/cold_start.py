@@ -29,8 +29,10 @@ from equipoise.matches.match_play import play
 from equipoise.players.base import Player
 from equipoise.players.local import Local
 from equipoise.prompts.split import load_split
+from equipoise.report.terminal import show_notes
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
+from equipoise.runs.consent import recipe_effects
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.fine_tune import fine_tune
 from equipoise.runs.judge_matches import record_judgements
@@ -125,7 +127,9 @@ def load(recipe: str, overrides: Sequence[str], train: str | None = None) -> Run
         if player and "model" in player and player["model"] is None
     ]
     chosen = any(text.partition("=")[0].endswith(".model") for text in overrides)
-    return recipe_loader.load(recipe, [*([] if chosen else open_models), *overrides])
+    overrides = [*([] if chosen else open_models), *overrides]
+    show_notes(recipe_effects(recipe, overrides).notes(quiet=True))
+    return recipe_loader.load(recipe, overrides)
 
 
 def _train(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -30,6 +30,7 @@ from equipoise.runs.by_generation import part_at, schedule_fault, separate_sched
 from equipoise.runs.executors.base import Executor, short_form
 from equipoise.runs.turns import Turns
 from equipoise.solvers.base import Solver
+from equipoise.system.effects import WRITES, Does, Text
 from equipoise.system.user_parts import is_only_read
 from equipoise.system.yaml_text import yaml_text
 
@@ -39,25 +40,27 @@ SET_NAME = re.compile(r"[\w][\w.-]*")
 class RunConfig(Settings):
     """The settings of a run. The resolved form is the run directory's `config.yaml`."""
 
-    name: str = Field("run", min_length=1, description="the run's title, in reports and trackers")
+    name: Text = Field("run", min_length=1, description="the run's title, in reports and trackers")
     seed: int = Field(0, ge=0, description="the one seed; every choice derives its own from it")
     generations: int = Field(
         3, ge=0, le=10_000, description="turns of the loop; 0: the players are only measured"
     )
-    players: dict[str, Player] = Field(
+    players: dict[Text, Player] = Field(
         min_length=1, description="name -> player; those with `learns` are trained"
     )
     prompts: Prompts
     game: Game
     schedule: Schedule = Field(default="self_play")  # type: ignore[assignment]
     judge: Judge
-    judges: dict[str, Judge] = Field(
+    judges: dict[Text, Judge] = Field(
         default_factory=dict, description="learner -> the judge that teaches it in place of `judge`"
     )
     max_unjudged: float = Field(
         0.2, ge=0, le=1, description="a stage with a larger unjudged share stops the run"
     )
-    utility: str = Field("score", description="the one of the judge's utilities that is played for")
+    utility: Text = Field(
+        "score", description="the one of the judge's utilities that is played for"
+    )
     training_ratings: Ratings = Field(
         default="bradley_terry",  # type: ignore[assignment]
         description="rates the players by their matches, for schedules, for peers' "
@@ -83,14 +86,14 @@ class RunConfig(Settings):
     learner: Learner | None = Field(
         None, description="trains the players that learn; null where nobody does"
     )
-    learners: dict[str, Learner] = Field(
+    learners: dict[Text, Learner] = Field(
         default_factory=dict,
         description="learner -> its own trainer; settings that it leaves out are "
         "those of `learner`",
     )
     turns: Turns = Field(default="everyone", description="who learns in which generation")  # type: ignore[assignment]
     loss: PreferenceLoss | None = None
-    by_generation: dict[str, dict[str, GenerationSchedule]] = Field(
+    by_generation: dict[Text, dict[Text, GenerationSchedule]] = Field(
         default_factory=dict,
         description="part (loss, learner, learners.NAME) -> numeric setting -> "
         "generation -> its value from there on; `loss: {ratio: {0: 0.3, 2: 0.8}}` is "
@@ -108,7 +111,7 @@ class RunConfig(Settings):
     commit_every: int = Field(
         256, ge=1, description="matches played and recorded together; also the unit of resuming"
     )
-    ledger: str | None = Field(
+    ledger: Annotated[str | None, WRITES] = Field(
         None,
         description="the ledger's file, where it is to lie on a disk of this machine "
         "apart from the weights; null: in the run's folder",
@@ -124,9 +127,10 @@ class RunConfig(Settings):
         description="rows of a unit of model work; the same for every executor, since "
         "a unit's rows are computed together",
     )
-    report_to: tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...] = Field(
-        (), description="trackers"
-    )
+    report_to: Annotated[
+        tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...],
+        Does("sends", "hands numbers and names to the tracker {}"),
+    ] = Field((), description="trackers")
 
     # -- per player and generation
 

@@ -98,7 +98,7 @@ def _configuration(folder: Path) -> Finding:
     if not path.is_file():
         return Finding(path.name, "missing", again)
     try:
-        values = recipe_loader.read(path)
+        values = recipe_loader.read_resolved(path)
     except ConfigError as error:
         return Finding(path.name, "damaged", f"{error}; {again}".strip("; "))
     if begun_with and fixed_settings(json.loads(begun_with)) != fixed_settings(values):

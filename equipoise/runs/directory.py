@@ -20,18 +20,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from equipoise import __version__
-from equipoise.component import FREE, fixed_settings
+from equipoise.component import FREE, Component, fixed_settings
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.runs.consent import Effects
 from equipoise.runs.database import damaged_records
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.people.journal import adopt
 from equipoise.runs.planning.checks import check_run
+from equipoise.system.effects import Effects, effects_of
 from equipoise.system.files import make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
 from equipoise.system.user_parts import only_reading
@@ -39,6 +39,7 @@ from equipoise.system.yaml_text import parse_yaml
 
 LEDGER = "ledger.sqlite"
 SETTINGS = "settings"  # the ledger's note of config.yaml as it was at the start
+C = TypeVar("C", bound=Component)
 Announce = Callable[[Sequence[str]], None]
 
 
@@ -55,6 +56,7 @@ class RunDirectory:
         self.notes = notes
         self._plays = False  # whether a user's own parts are imported
         self._writable = False
+        self._home: Path | None = None  # where relative paths belong instead of the starting folder
 
     @cached_property
     def config(self) -> RunConfig:
@@ -69,30 +71,45 @@ class RunDirectory:
         with only_reading(consent.read_parts(self.ledger)):
             return recipe_loader.build(self.settings, source)
 
-    def effects(self) -> Effects:
-        """The effects of playing the run; nothing is imported to know them."""
-        with only_reading() as reading:
+    def effects(self, home: Path | None = None) -> Effects:
+        """The effects of playing the run; nothing is imported to know them.
+
+        `home`: the folder of relative paths, None: where the run was started.
+        """
+        with only_reading():
             config = recipe_loader.build(self.settings, str(self.folder / "config.yaml"))
-        return consent.config_effects(config, reading.named)
+        home = home or self._home or Path(self.ledger.meta("directory"))
+        return effects_of(config, home if home.is_dir() else Path.cwd(), self.folder)
 
     def agree(self, trust: bool, announce: Announce) -> None:
-        """Announce, then import the run's own parts and allow its keys. Raises RunError."""
-        effects = self.effects()
-        announce(consent.check_consent(self.ledger, effects, trust, self._writable))
+        """Announce the run's effects, then let its own parts be imported. Raises RunError."""
+        announce(consent.check_consent(self.ledger, self.effects(), trust, self._writable))
         self._plays = True
         vars(self).pop("config", None)
 
-    def agree_to_keys(self, trust: bool) -> tuple[str, ...]:
-        """Allow keys to be sent, without importing a user's code; notes for the user.
+    def agree_without_parts(self, trust: bool) -> tuple[str, ...]:
+        """Allow the run's effects where none of its own parts is imported; notes for the user.
 
-        Raises RunError for somebody else's run that would send a key or run a model's own code,
-        where `trust` is false.
+        Raises RunError for somebody else's run with such effects, where `trust` is false.
         """
         effects = self.effects()
-        if not effects.keys and not effects.model_code:
+        remaining = effects.without_parts()
+        if not remaining:
             return ()
-        notes = consent.check_consent(self.ledger, effects, trust, remember=False)
-        return tuple(note for note in notes if "Equipoise's" not in note)
+        consent.check_consent(self.ledger, effects, trust, remember=False)
+        return remaining.notes(quiet=True)
+
+    def recorded_part(self, room: type[C], settings: Mapping[str, Any], name: str) -> C:
+        """A part that the ledger names, with stand-ins for a user's own; `name` is for messages.
+
+        Raises RunError where it has effects, and the run is somebody else's and not trusted.
+        """
+        with only_reading():
+            part = recipe_loader.component(room, settings, [], name)
+        effects = effects_of(part, Path.cwd(), self.folder)
+        if effects and not self._plays and not consent.is_own(self.ledger, self.effects()):
+            raise RunError(consent.question(self.ledger, effects))
+        return part
 
     @classmethod
     @contextmanager
@@ -173,15 +190,20 @@ class RunDirectory:
     @classmethod
     @contextmanager
     def open(
-        cls, folder: Path, trust: bool = False, announce: Announce = lambda notes: None
+        cls,
+        folder: Path,
+        trust: bool = False,
+        announce: Announce = lambda notes: None,
+        home: Path | None = None,
     ) -> Iterator[RunDirectory]:
         """The run in `folder`, to be played, locked against a second process.
 
-        `announce` gets what the user should know before the run's own parts are imported. Raises
-        RunError when it is none, busy, damaged or too new, and for what `trust` does not allow.
+        `announce` gets what the user should know before the run's own parts are imported; `home` is
+        the folder of relative paths, None: where the run was started. Raises RunError when it is
+        none, busy, damaged or too new, and for what `trust` does not allow.
         """
         with cls._open(folder, reading=False) as run, cls.hold_lock(folder):
-            run._writable = True
+            run._writable, run._home = True, home
             run.ledger.check_rows()
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
             run.agree(trust, announce)
@@ -252,7 +274,7 @@ class RunDirectory:
         if not path.is_file():
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
         with damaged_records(folder), Ledger.open(folder / LEDGER, reading=reading) as ledger:
-            yield cls(folder, recipe_loader.read(path), ledger)
+            yield cls(folder, recipe_loader.read_resolved(path), ledger)
 
     def first_addresses(self) -> dict[tuple[str, str], str]:
         """(address, model) of each endpoint -> the address that the run began with.
@@ -277,7 +299,7 @@ class RunDirectory:
         Raises ConfigError for any other setting: earlier records would not belong to it.
         """
         path = self.folder / "config.yaml"
-        values = recipe_loader.read(path)
+        values = recipe_loader.read_resolved(path)
         origins = recipe_loader.override(values, overrides)
         for key, origin in origins.items():
             if not set(key.split(".")) & FREE:
@@ -291,7 +313,7 @@ class RunDirectory:
         write_text(path, self.config.yaml())
         effects = self.effects()
         if not consent.has_consent(self.ledger, effects):  # an address or a key has changed
-            self.notes = (*effects.notes(), *consent.sign(self.ledger, effects))
+            self.notes = (*effects.notes(quiet=True), *consent.sign(self.ledger, effects))
 
     def metric(self, stage: str, **numbers: Any) -> None:
         """Keep a line in metrics.jsonl at once, in the ledger once its stage is recorded."""

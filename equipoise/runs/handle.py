@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from equipoise.judges.base import Judge
 from equipoise.ratings.base import Ratings
 from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
+from equipoise.runs.consent import has_consent
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.model_card import copy_cards, write_data_card
 from equipoise.runs.named_sets.results import BENCHMARKS, against_start, benchmark_rows
@@ -45,6 +47,27 @@ class Exported:
 Part = Literal["train", "held_out", "test", "benchmark", "people"]
 Given = Any  # a set: a name, a file, YAML, a mapping, a `Benchmark`
 PARTS = get_args(Part)
+
+
+def ask_for_trust(folder: Path | str, trust: bool, directory: Path | None = None) -> bool:
+    """True if the user trusts a run: by --trust, or asked on a terminal, if there is one.
+
+    `directory`: of the run's relative paths, None: where it was started.
+    """
+    import typer
+
+    from equipoise.runs.measure_sets import is_run
+
+    if trust or not is_run(folder) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return trust
+    with RunDirectory.read(Path(folder)) as run:
+        effects = run.effects(directory)
+        if has_consent(run.ledger, effects):
+            return False
+    typer.echo(f"{folder} was not begun here by you. It", err=True)
+    for note in effects.notes():
+        typer.echo(f"  {note}", err=True)
+    return typer.confirm("Do you trust it?", err=True)
 
 
 class Run:
@@ -185,7 +208,7 @@ class Run:
         place = None if directory is None else Path(directory)
         with (
             RunDirectory.in_home_folder(self.path, place, show_notes),
-            RunDirectory.open(self.path, self.trust, show_notes) as run,
+            RunDirectory.open(self.path, self.trust, show_notes, Path.cwd()) as run,
         ):
             if place is not None:
                 run.settle_here()

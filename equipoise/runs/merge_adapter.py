@@ -12,6 +12,7 @@ from equipoise.models.adapters import packaged_models
 from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer
 from equipoise.models.quiet import quiet
 from equipoise.players.local import Local
+from equipoise.report.terminal import show_notes
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.model_card import model_card, write_card
 from equipoise.system.files import write_folder
@@ -31,11 +32,19 @@ def run_of(generation: Path) -> tuple[Path, PlayerId]:
     return parts[2], PlayerId(parts[0].name, int(folder.name))
 
 
-def merge(generation: Path, to: Path, *, base: str | None = None, dtype: Dtype = "auto") -> None:
+def merge(
+    generation: Path,
+    to: Path,
+    *,
+    base: str | None = None,
+    dtype: Dtype = "auto",
+    trust: bool = False,
+) -> None:
     """Merge the adapter in `generation` with its base into the folder `to`, whole or not at all.
 
     Args: base: where the base lies now, None: as the run names it; dtype: of the merged weights,
-    which are computed in float32; auto: the base's own.
+    which are computed in float32; auto: the base's own; trust: the base that somebody else's run
+    names may be read.
 
     Raises RunError for a folder that is no generation, and where `to` is not empty; ModelError for
     a generation that is no adapter and a base that cannot be loaded.
@@ -50,6 +59,8 @@ def merge(generation: Path, to: Path, *, base: str | None = None, dtype: Dtype =
         raise RunError(f"{to}: exists and is not empty; choose another --to")
     check_writable(to)
     with RunDirectory.read(folder) as run:
+        if base is None:
+            show_notes(run.agree_without_parts(trust))
         settings = run.config.players[player.name]
         assert isinstance(settings, Local), "it alone has adapters"
         model = base or _base(run, settings.model)

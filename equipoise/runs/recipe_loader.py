@@ -114,6 +114,14 @@ def read_with_published(recipe: Recipe) -> dict[str, Any]:
     return _with_extended(recipe, ())
 
 
+def read_resolved(path: Path) -> dict[str, Any]:
+    """The settings of a run's own config.yaml, which extends nothing. Raises ConfigError."""
+    values = _read_yaml(path)
+    if "extends" in values:
+        raise ConfigError(f"{path}: extends: a run's own configuration is whole")
+    return values
+
+
 def _with_extended(recipe: Recipe, above: tuple[Path, ...]) -> dict[str, Any]:
     """The settings over what they extend; `above` are those that extend this one."""
     if isinstance(recipe, Mapping):

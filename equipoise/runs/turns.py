@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from equipoise.component import Component
+from equipoise.system.effects import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class One(Turns):
     """One learner learns in every generation; the others stay as they are."""
 
     kind: Literal["one"] = "one"
-    player: str = Field(description="who learns")
+    player: Text = Field(description="who learns")
 
     def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
         return (self.player,)
@@ -77,7 +78,7 @@ class Alternate(Turns):
     """Each learns for so many generations against the others, frozen, in turn (GPO: D, then A)."""
 
     kind: Literal["alternate"] = "alternate"
-    steps: dict[str, int] = Field(
+    steps: dict[Text, int] = Field(
         min_length=1, description="player -> generations of its phase, in order of the turns"
     )
 
@@ -111,7 +112,7 @@ class BestResponse(Turns):
     """
 
     kind: Literal["best_response"] = "best_response"
-    order: tuple[str, ...] = Field(
+    order: tuple[Text, ...] = Field(
         min_length=1, description="players in order of the turns, each once"
     )
     window: int = Field(

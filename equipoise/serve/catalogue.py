@@ -90,10 +90,10 @@ class Catalogue:
         """Every kept generation of a run's players with a model, and the run's last equilibrium.
 
         `change` gives a player other settings. Raises RunError where there is none, and for
-        somebody else's run that would send a key, without `trust`.
+        somebody else's run that has effects, without `trust`.
         """
         with RunDirectory.read(folder) as run:
-            reached = run.agree_to_keys(trust)
+            reached = run.agree_without_parts(trust)
             players = {name: change(player) for name, player in run.config.playing.items()}
             offers = _offers(Population(players, run.folder / "players"), players)
             measured = run.ledger.stages("measure")

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from equipoise.errors import ConfigError
+from equipoise.system.effects import KEY
 from equipoise.system.subprocesses import withhold
 from equipoise.system.user_parts import is_only_read
 
@@ -46,6 +47,7 @@ def _check_variable(name: str) -> str:
 
 KeyVariable = Annotated[
     Annotated[str, AfterValidator(_check_variable)] | None,
+    KEY,
     Field(
         description="the environment variable that holds the key, not the key; null: "
         "the server asks for none"

@@ -64,8 +64,7 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="execute what the run names that is not Equipoise's, and send its keys, "
-        "though somebody else began it",
+        help="let the run execute, send and read what it names, though somebody else began it",
     ),
 ]
 Host = Annotated[

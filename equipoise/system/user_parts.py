@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict
@@ -26,24 +26,34 @@ OWN_PACKAGE = "equipoise."
 
 @dataclass
 class Reading:
-    """Facts of users' parts by `fingerprint`, and import paths met, while only reading."""
+    """Facts of users' parts by `fingerprint`; whether files that settings name may be read."""
 
     recorded: Mapping[str, Mapping[str, Any]]
-    named: dict[str, None] = field(default_factory=dict)
+    files: bool = False
 
 
 _reading: ContextVar[Reading | None] = ContextVar("reading", default=None)
 
 
 @contextmanager
-def only_reading(recorded: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[Reading]:
-    """Within this context no user's part is imported; stand-ins take their places."""
-    reading = Reading(recorded or {})
-    token = _reading.set(reading)
+def only_reading(
+    recorded: Mapping[str, Mapping[str, Any]] | None = None, *, files: bool = False
+) -> Iterator[None]:
+    """Within this context no user's part is imported; stand-ins take their places.
+
+    `files`: settings may be read from files that they name, as those of one's own recipe may.
+    """
+    token = _reading.set(Reading(recorded or {}, files))
     try:
-        yield reading
+        yield
     finally:
         _reading.reset(token)
+
+
+def may_read_files() -> bool:
+    """False while somebody's resolved configuration is read, which needs no file beside it."""
+    reading = _reading.get()
+    return reading is None or reading.files
 
 
 def is_only_read() -> bool:
@@ -57,12 +67,8 @@ def is_users(path: str) -> bool:
 
 
 def stays_unimported(path: str) -> bool:
-    """True for a user's part while configurations are only read; its path is noted."""
-    reading = _reading.get()
-    if reading is None or not is_users(path):
-        return False
-    reading.named[path] = None
-    return True
+    """True for a user's part while configurations are only read."""
+    return is_only_read() and is_users(path)
 
 
 def search_current_folder() -> None:

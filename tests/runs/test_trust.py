@@ -2,16 +2,21 @@
 one's own run is never asked about.
 """
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from small import FINITE, settings
 
 import equipoise
-from equipoise.errors import RunError
+from equipoise import cli
+from equipoise.errors import ConfigError, RunError
+from equipoise.runs.ledger import Ledger
+from equipoise.system.wings import wing_table
 
 pytestmark = pytest.mark.long  # half a second each, most of it the run
 
@@ -27,6 +32,35 @@ def answer(view, seed):
     return "rock"
 """
 ENDPOINT = "{kind: endpoint, base_url: 'http://127.0.0.1:9/v1', model: m, api_key_env: A_KEY}"
+
+DOORS = {
+    "resume": ["resume", "{run}", "--directory", "."],
+    "judge": ["judge", "{run}", "--with", "gold"],
+    "serve": ["serve", "{run}", "--port", "0"],
+    "chat": ["chat", "{run}"],
+    "evaluate": ["evaluate", "{run}", "--on", "gsm8k"],
+    "evaluate by a harness": ["evaluate", "{run}", "--harness", "lm_eval", "--tasks", "arc_easy"],
+    "crossplay": ["red-team", "crossplay", "{run}", "{run}"],
+    "crossplay of one": ["red-team", "crossplay", "{run}"],
+    "best-response": ["best-response", "{run}@policy"],
+    "play": ["play", "{run}", "--port", "0"],
+    "import-scores": ["import-scores", "{run}@policy", "scores.json", "--from", "mt_bench"],
+    "merge": ["merge", "{run}/players/policy/1", "--to", "merged"],
+}
+"""Every command that plays, serves or loads what a run names."""
+READERS = [
+    "status",
+    "report",
+    "rate",
+    "export",
+    "check",
+    "watch",
+    "vote",
+    "export-attacks",
+    "welfare",
+]
+"""Those that read its records alone."""
+WITHOUT_RUNS = ["run", "plan", "recipes", "doctor", "sft", "new-model", "sampler", "traces"]
 
 
 @pytest.fixture
@@ -102,18 +136,15 @@ def test_the_current_folder_is_not_on_the_import_path(begun, monkeypatch, how):
 def test_a_strangers_run_is_played_with_consent_alone(begun, command, monkeypatch):
     run = as_a_stranger(begun, monkeypatch)
     shutil.rmtree(begun.parent)
-    for verb in (
-        ["resume", run, "--directory", "."],
-        ["judge", run, "--with", "gold"],
-        ["serve", run, "--port", "0"],
-        ["chat", run],
-        ["evaluate", run, "--on", "gsm8k"],
-        ["red-team", "crossplay", run, run],
-        ["best-response", f"{run}@policy"],
-    ):
-        done = command(*verb)
+    (run / "players" / "policy" / "1" / "adapter_config.json").write_text("{}")
+    for options in DOORS.values():
+        done = command(*(str(option).format(run=run) for option in options))
         assert done.code == 2 and "--trust" in done.err
-        for named in ("mine:Mine", "mine:answer", "the key in A_KEY to 127.0.0.1:9"):
+        for named in (
+            "mine:Mine",
+            "mine:answer",
+            "the key in A_KEY to http://127.0.0.1:9, unencrypted",
+        ):
             assert named in done.err
         assert "secret" not in done.err
     assert not (run.parent / "executed").exists()
@@ -126,14 +157,17 @@ def test_a_strangers_run_is_played_with_consent_alone(begun, command, monkeypatc
 def test_ones_own_run_is_not_asked_about(begun, command, monkeypatch):
     monkeypatch.chdir(begun.parent)
     done = command("resume", "run")
-    assert done.code == 0 and "note: sends the key in A_KEY to 127.0.0.1:9" in done.err
+    assert (
+        done.code == 0
+        and "note: sends texts and the key in A_KEY to http://127.0.0.1:9" in done.err
+    )
 
 
 def test_a_run_that_was_changed_on_the_way_is_a_strangers(begun, monkeypatch):
     """Another host for the same key, which an edited configuration may have."""
     config = begun / "config.yaml"
     config.write_text(config.read_text().replace("127.0.0.1:9", "127.0.0.2:9"))
-    with pytest.raises(RunError, match=r"A_KEY to 127\.0\.0\.2:9"):
+    with pytest.raises(RunError, match=r"A_KEY to http://127\.0\.0\.2:9"):
         equipoise.open_run(begun).resume(progress=False)
     where = "players.paid.base_url"
     same = {where: "http://127.0.0.1:9/v1"}
@@ -147,3 +181,149 @@ def test_a_recipe_says_what_it_runs_before_it_does(command, tmp_path, monkeypatc
     done = command("plan", *FINITE, "-s", "training_ratings=mine:Mine")
     assert done.code == 7
     assert "note: runs code that is not Equipoise's: mine:Mine" in done.err
+
+
+def alter(run: Path, **changes: object) -> Path:
+    """The run with these settings in its configuration and its ledger, as from the start."""
+    recorded = yaml.safe_load((run / "config.yaml").read_text())
+    for key, value in changes.items():
+        *path, last = key.split("__")
+        inner = recorded
+        for name in path:
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+    (run / "config.yaml").write_text(yaml.safe_dump(recorded, sort_keys=False))
+    with Ledger.open(run / "ledger.sqlite") as ledger:
+        ledger.note("settings", json.dumps(recorded))
+    return run
+
+
+@pytest.fixture
+def harmless(tmp_path, monkeypatch):
+    """A finished run without any effect."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    options = {"generations": 1}
+    return equipoise.run(FINITE[0], options, out="run", progress=False).path
+
+
+LAUNCH = {"num_processes": 1, "deepspeed_config_file": "theirs.json"}
+LEARNER = {"kind": "preference", "launch": {"config": LAUNCH}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"learner": LEARNER}, "passes on to accelerate: " + json.dumps(LAUNCH)),
+        (
+            {"prompts": {"kind": "files", "path": "../secret.txt"}},
+            "reads the data {there}/secret.txt (prompts.path)",
+        ),
+        ({"judge": {"kind": "call", "function": "os:system"}}, "Equipoise's: os:system"),
+        ({"ledger": "/dev/shm/ledger"}, "writes /dev/shm/ledger (ledger)"),
+        ({"report_to": ["tensorboard"]}, "to the tracker tensorboard (report_to)"),
+    ],
+    ids=["launch", "file", "function", "ledger", "tracker"],
+)
+def test_a_strangers_run_asks_about_every_effect(harmless, monkeypatch, changes, named):
+    (harmless.parents[1] / "secret.txt").write_text("my secret")
+    run = alter(as_a_stranger(harmless, monkeypatch), **changes)
+    with pytest.raises(RunError, match="was not begun here by you") as refused:
+        equipoise.open_run(run).resume(progress=False)
+    assert named.format(there=harmless.parents[1]) in str(refused.value)
+    assert not (run.parent / "executed").exists()
+
+
+def test_a_strangers_run_without_effects_is_not_asked_about(harmless, command, monkeypatch):
+    run = as_a_stranger(harmless, monkeypatch)
+    done = command("resume", run)
+    assert done.code == 0, done.err
+
+
+def test_a_file_of_ones_own_and_a_keyless_endpoint_are_named_together(begun, monkeypatch):
+    endpoint = {"kind": "endpoint", "base_url": "https://elsewhere/v1", "model": "m"}
+    run = as_a_stranger(begun, monkeypatch)
+    alter(run, prompts__path="~/.netrc", prompts__kind="files", players__paid=endpoint)
+    monkeypatch.setenv("HOME", "/home/me")
+    with pytest.raises(RunError) as refused:
+        equipoise.open_run(run).resume(progress=False)
+    assert "reads the data /home/me/.netrc (prompts.path)" in str(refused.value)
+    assert "sends texts to https://elsewhere\n" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"base_url": "https://127.0.0.1:9/v1"}, "the key in A_KEY to https://127.0.0.1:9\n"),
+        ({"replicas": ["http://127.0.0.3:9"]}, "A_KEY to http://127.0.0.3:9, unencrypted"),
+        ({"api_key_env": "OTHER"}, "the key in OTHER to http://127.0.0.1:9"),
+    ],
+    ids=["scheme", "replica", "variable"],
+)
+def test_where_a_key_goes_is_signed_with_its_scheme(begun, change, note):
+    alter(begun, **{f"players__paid__{key}": value for key, value in change.items()})
+    with pytest.raises(RunError, match="was not begun here by you") as refused:
+        equipoise.open_run(begun).resume(progress=False)
+    assert note in str(refused.value)
+
+
+def test_a_link_out_of_the_runs_folder_is_named(harmless, monkeypatch):
+    run = as_a_stranger(harmless, monkeypatch)
+    mine = run.parent / "mine.txt"
+    mine.write_text("my secret")
+    (run / "prompts.txt").symlink_to(mine)
+    (run / "own.txt").write_text("theirs")
+    paths = [str(run / "prompts.txt"), str(run / "own.txt")]
+    alter(run, prompts={"kind": "files", "path": paths})
+    with pytest.raises(RunError) as refused:
+        equipoise.open_run(run).resume(progress=False)
+    assert f"reads {mine} (prompts.path)" in str(refused.value)
+    assert "own.txt" not in str(refused.value)
+
+
+def test_a_runs_own_configuration_reads_no_other_file(harmless, monkeypatch):
+    run = as_a_stranger(harmless, monkeypatch)
+    config = run / "config.yaml"
+    before = config.read_text()
+    config.write_text(f"extends: {run.parent}/secret.yaml\n{before}")
+    with pytest.raises(ConfigError, match="extends"):
+        equipoise.open_run(run).status()
+    config.write_text(before)
+    alter(run, learner={"kind": "preference", "launch": {"config": "secret.yaml"}})
+    (run.parent / "secret.yaml").write_text("num_processes: 1\n")
+    with pytest.raises(ConfigError, match="names no file"):
+        equipoise.open_run(run).resume(progress=False)
+
+
+def test_ones_own_run_asks_nothing_and_says_little(tmp_path, command, monkeypatch):
+    """Files of one's own, in a folder that was moved since."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    lines = (json.dumps({"prompt": f"question {i}"}) for i in range(20))
+    (home / "prompts.jsonl").write_text("\n".join(lines))
+    options = settings(
+        generations=0,
+        prompts="{kind: files, path: prompts.jsonl, held_out: 4}",
+        judge="shorter",
+        game="answers",
+        players__policy="{kind: scripted, text: well}",
+    )
+    begun = command("run", "quickstart", *options, "--out", "run")
+    assert begun.code == 0 and "reads" not in begun.err, begun.err
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    assert "reads the data " in command("resume", "run").err
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    home.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved")
+    done = command("resume", "run")
+    assert done.code == 0 and "reads" not in done.err, done.err
+
+
+def test_every_verb_is_known_to_take_a_run_or_not():
+    doors = {options[0] if options[0] != "red-team" else options[1] for options in DOORS.values()}
+    games = [verb for verbs in wing_table("COMMANDS").values() for verb in verbs]
+    assert {*cli.VERBS, *games} == doors | {*READERS} | {*WITHOUT_RUNS}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,7 @@ from equipoise.environments.assistance.blocks import ParsedOutput, parse, respon
 from equipoise.environments.assistance.payoff_matrix import QUESTION_TYPES
 from equipoise.environments.assistance.responses import response_action
 from equipoise.games.base import Ask, Game, Referee
+from equipoise.system.effects import Does, TemplateText
 from equipoise.template import Template
 from equipoise.types import Match, Message, Move, Prompt, Turn, View, user
 
@@ -32,7 +33,7 @@ class Assistance(Game):
     """
 
     kind: Literal["assistance"] = "assistance"
-    text: str = Field(
+    text: Annotated[str, Does("reads", "reads {}", packaged="texts", only="^(?!none$)")] = Field(
         "assistance",
         description="the assistant's instruction: a template's file, a packaged one "
         "(assistance, assistance_compact), or none: the chat as it stands",
@@ -44,11 +45,11 @@ class Assistance(Game):
         False, description="a player is the user; false: the prompt's own messages are"
     )
     turns: int = Field(1, ge=1, description="answers of the assistant at most")
-    customer: str = Field(
+    customer: TemplateText = Field(
         "customer",
         description="a simulated user's first instruction: a template's file, or customer",
     )
-    again: str = Field(
+    again: TemplateText = Field(
         "customer_again", description="its later instruction: a template's file, or customer_again"
     )
 

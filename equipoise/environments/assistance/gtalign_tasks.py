@@ -36,6 +36,7 @@ from equipoise.judges.quoting import transcript
 from equipoise.judges.rules import Math, Refusal
 from equipoise.payoffs.bleu import Unit, text_bleu
 from equipoise.players.base import Player
+from equipoise.system.effects import TemplateText, Text
 from equipoise.types import Prompt
 
 TASKS: Mapping[str, str] = {
@@ -116,8 +117,10 @@ class Solution(TaskJudge):
     """
 
     kind: Literal["solution"] = "solution"
-    text: str = Field("solution", description="the question's template: a file, or a packaged one")
-    reference_fact: str | None = Field(
+    text: TemplateText = Field(
+        "solution", description="the question's template: a file, or a packaged one"
+    )
+    reference_fact: Text | None = Field(
         "answer", description="the fact that holds the right answer, LaTeX or plain"
     )
     timeout: float = Field(
@@ -148,8 +151,10 @@ class Ambiguity(TaskJudge):
     needs_label: ClassVar[bool] = True
 
     kind: Literal["ambiguity"] = "ambiguity"
-    text: str = Field("ambiguity", description="the question's template: a file, or a packaged one")
-    reference_fact: str | None = Field(
+    text: TemplateText = Field(
+        "ambiguity", description="the question's template: a file, or a packaged one"
+    )
+    reference_fact: Text | None = Field(
         "ambiguous", description="the fact that says whether to ask back, true or false"
     )
     follow_up: Literal["asks", "answers", "both"] = Field(
@@ -222,11 +227,13 @@ class Writing(TaskJudge):
     placeholders: ClassVar[tuple[str, ...]] = (*TaskJudge.placeholders, "intent")
 
     kind: Literal["writing"] = "writing"
-    text: str = Field("writing", description="the question's template: a file, or a packaged one")
+    text: TemplateText = Field(
+        "writing", description="the question's template: a file, or a packaged one"
+    )
     high: float = Field(
         4.0, description="the best of five grades that the grader may give; it counts as 1"
     )
-    reference_fact: str | None = Field(
+    reference_fact: Text | None = Field(
         "reference", description="the fact that holds the ideal text"
     )
     bleu: Unit = Field(
@@ -280,8 +287,10 @@ class Safety(TaskJudge):
     needs_label: ClassVar[bool] = True
 
     kind: Literal["safety"] = "safety"
-    text: str = Field("safety", description="the question's template: a file, or a packaged one")
-    reference_fact: str | None = Field(
+    text: TemplateText = Field(
+        "safety", description="the question's template: a file, or a packaged one"
+    )
+    reference_fact: Text | None = Field(
         "harmful", description="the fact that says whether to decline, true or false"
     )
     variant: SafetyVariant = Field(
@@ -293,7 +302,7 @@ class Safety(TaskJudge):
     refusals: Refusal = Field(
         default_factory=Refusal, description="the rule for a response that declines"
     )
-    offer: str = Field(
+    offer: Text = Field(
         OFFER,
         description="the rule for an offer of something safe: a regular expression, case ignored",
     )
@@ -338,7 +347,7 @@ class AnalysisJudge(TaskJudge):
 
     grades: ClassVar[tuple[float, ...]] = (0.0, 0.5, 1.0)
 
-    reference_fact: str | None = Field(
+    reference_fact: Text | None = Field(
         None, max_length=0, description="the reference is the output's own matrix"
     )
     reading: Literal["corrected", "as_released"] = Field(
@@ -398,7 +407,9 @@ class Frontier(AnalysisJudge):
     """
 
     kind: Literal["frontier"] = "frontier"
-    text: str = Field("frontier", description="the question's template: a file, or a packaged one")
+    text: TemplateText = Field(
+        "frontier", description="the question's template: a file, or a packaged one"
+    )
 
     def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
         return named_on_frontier(parsed.analyze, undominated(matrix))
@@ -411,7 +422,9 @@ class Choice(AnalysisJudge):
     """
 
     kind: Literal["chosen_outcome"] = "chosen_outcome"
-    text: str = Field("choice", description="the question's template: a file, or a packaged one")
+    text: TemplateText = Field(
+        "choice", description="the question's template: a file, or a packaged one"
+    )
 
     def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
         """The grade of the chosen outcome, or of the last-named action without one."""

@@ -40,6 +40,7 @@ from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
 from equipoise.payoffs.welfare import Welfare
 from equipoise.players.base import Player
+from equipoise.system.effects import Text
 from equipoise.types import Judgement, Match, Move, Prompt, Turn, View, record_id
 
 OTHERWISE = ""  # in place of a data source: the judge of those that have none
@@ -73,7 +74,7 @@ class AssistanceJudge(Judge):
     grader: Player | None = Field(
         None, description="the model that judges, where a known task is judged by one"
     )
-    tasks: dict[str, Judge] = Field(
+    tasks: dict[Text, Judge] = Field(
         default_factory=dict, description="data source -> its judge, over the known ones"
     )
     otherwise: Judge | None = Field(

@@ -22,6 +22,7 @@ from equipoise.judges.grading import AnswerToGrade, GradeSettings, GradingByMode
 from equipoise.judges.question import PLACEHOLDERS, Question, QuestionSettings, Quotes, brief_reason
 from equipoise.judges.read_verdict import BOXED, SCORE_KEYS, Unread, read_score
 from equipoise.players.base import Player
+from equipoise.system.effects import Text
 from equipoise.types import Judgement, Match, Prompt, Vote
 
 By = Literal["rule", "llm"]
@@ -59,7 +60,7 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
     )
     low: float = Field(0.0, description="the worst grade that the grader may give; it counts as 0")
     high: float = Field(1.0, description="the best grade that the grader may give; it counts as 1")
-    labels: tuple[str, ...] = Field(
+    labels: tuple[Text, ...] = Field(
         (),
         description="words, besides score, rating and grade, under which a reply without a code "
         f"may have its grade: abg reads <abg>1</abg>, {BOXED} reads \\boxed{{1}}",

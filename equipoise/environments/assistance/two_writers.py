@@ -26,6 +26,7 @@ from equipoise.judges.quoting import transcript
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
 from equipoise.seeds import child
+from equipoise.system.effects import TemplateText
 from equipoise.template import Template
 from equipoise.types import Move, View, user
 
@@ -39,11 +40,11 @@ class TwoWriters(Player):
     kind: Literal["two_writers"] = "two_writers"
     writer: Player = Field(description="the player that thinks, chooses and answers")
     matrix_writer: Player = Field(description="the player that writes the matrix")
-    matrix_text: str = Field(
+    matrix_text: TemplateText = Field(
         "matrix_writer",
         description="the matrix writer's instruction: a template's file, or a packaged one",
     )
-    rest_text: str = Field(
+    rest_text: TemplateText = Field(
         "after_matrix",
         description="the writer's second instruction: a template's file, or a packaged one",
     )

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -15,6 +15,7 @@ from equipoise.component import nearest
 from equipoise.environments.instructions.checkers import conflicts, describe
 from equipoise.errors import ConfigError, DataError
 from equipoise.prompts.base import Prompts, PromptSource
+from equipoise.system.effects import READS, Text
 from equipoise.types import Prompt, record_id, user
 
 Part = Literal["train", "held_out", "test"]
@@ -96,10 +97,10 @@ class InstructionPrompts(Prompts):
     several: tuple[int, int] = Field(
         (1, 3), description="fewest and most instructions on one question"
     )
-    instructions: tuple[str, ...] = Field(
+    instructions: tuple[Text, ...] = Field(
         tuple(DRAWS), min_length=1, description="instructions to draw from"
     )
-    questions: Path | None = Field(
+    questions: Annotated[Path | None, READS] = Field(
         None, description="a text file with one question a line, in place of ours"
     )
     seed: int = Field(0, ge=0, description="seed of the drawn prompts")

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from equipoise import seeds
 from equipoise.games.base import Ask, Bimatrix, Game, Referee
+from equipoise.system.effects import Text
 from equipoise.types import Prompt, View
 
 Rows = tuple[tuple[float, ...], ...]
@@ -76,10 +77,10 @@ class Matrix(Game):
     column_payoffs: Rows | None = Field(
         None, description="of `custom`: column's pay-offs; else the game is zero-sum"
     )
-    row_actions: tuple[str, ...] | None = Field(
+    row_actions: tuple[Text, ...] | None = Field(
         None, description="of `custom`: the names of row's moves"
     )
-    column_actions: tuple[str, ...] | None = Field(
+    column_actions: tuple[Text, ...] | None = Field(
         None, description="of `custom`: column's; else they are row's"
     )
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -19,11 +19,12 @@ from equipoise.component import nearest
 from equipoise.errors import ConfigError
 from equipoise.judges.pointwise import Pointwise, Verdict
 from equipoise.prompts.base import Prompts, PromptSource
+from equipoise.system.effects import Text, passed_on
 from equipoise.types import Message, Prompt, record_id, user
 
 FACT = "reasoning_gym"
 MISSING = "these tasks come from a package: pip install 'equipoise[reasoning]'"
-Tasks = dict[str, dict[str, Any]]
+Tasks = dict[Text, dict[Text, Annotated[Any, passed_on("reasoning-gym")]]]
 
 
 class TaskPrompts(Prompts):
@@ -38,7 +39,7 @@ class TaskPrompts(Prompts):
         "library's gallery has them"
     )
     count: int = Field(2000, ge=1, description="prompts to train on")
-    style: str | None = Field(
+    style: Text | None = Field(
         "direct",
         description="the library's system prompt that asks for <answer> tags (direct, "
         "default, simple, chain_of_draft); null: the question alone",

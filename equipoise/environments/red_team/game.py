@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.base import Ask, Game, Referee
+from equipoise.system.effects import TemplateText
 from equipoise.template import Template
 from equipoise.types import Judgement, Match, Message, Move, Prompt, View, record_id, user
 
@@ -36,12 +37,12 @@ class RedTeam(Game):
     rewrites: int = Field(1, ge=1, description="rewrites of a seed prompt in one match")
     answers: int = Field(1, ge=1, description="answers of the defender to each of them")
     rounds: int = Field(1, ge=1, description="exchanges in a conversation")
-    text: str = Field(
+    text: TemplateText = Field(
         "rewrite",
         description="the adversary's first request: a template's file, or a packaged one:"
         " rewrite, rewrite_compact",
     )
-    again: str = Field(
+    again: TemplateText = Field(
         "rewrite_again",
         description="its request in later rounds: a template's file, or a packaged one",
     )

@@ -72,6 +72,7 @@ def crossplay(
     from equipoise.report.terminal import Display, show_notes
     from equipoise.runs import recipe_loader
     from equipoise.runs.directory import RunDirectory
+    from equipoise.runs.handle import ask_for_trust
 
     if out is not None and not out.absolute().parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.absolute().parent}")
@@ -79,13 +80,14 @@ def crossplay(
         raise ConfigError(f"-s {set[0]}: changes the judge of --with, which is not given")
     judge = recipe_loader.component(Judge, by, set, "--with") if by else None
     several = len(folders) > 1
+    trusted = [ask_for_trust(folder, trust) for folder in folders]
     with ExitStack() as stack:
         if several:
             runs = [stack.enter_context(RunDirectory.read(each)) for each in folders]
-            for run in runs:
-                run.agree(trust, show_notes)
+            for run, agreed in zip(runs, trusted, strict=True):
+                run.agree(agreed, show_notes)
         else:
-            opened = RunDirectory.open(folders[0], trust, show_notes)
+            opened = RunDirectory.open(folders[0], trusted[0], show_notes)
             runs = [stack.enter_context(opened)]
         generations = generations or ("last" if several else "measured")
         plan = plan_cross_play(runs, generations, prompts, judge, temperature)

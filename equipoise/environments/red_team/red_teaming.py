@@ -37,6 +37,7 @@ from equipoise.judges.base import Judge
 from equipoise.models.embedding import Embedding, sentence_embedding
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import diversity
+from equipoise.system.effects import Text
 from equipoise.types import PlayerId, Prompt
 
 
@@ -54,7 +55,7 @@ class RedTeaming(Evaluation):
         description="held-out harmful prompts, at most, of each meeting of two"
         " generations; 0: no cross-play",
     )
-    transfer: tuple[str, ...] = Field(
+    transfer: tuple[Text, ...] = Field(
         (), description="players that nobody trained against, to be attacked as well"
     )
     embedding: Embedding = Field(

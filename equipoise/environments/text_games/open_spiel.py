@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from functools import cache, cached_property
 from itertools import count
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -24,6 +24,7 @@ from equipoise.environments.text_games.game import (
 )
 from equipoise.errors import ConfigError, first_line
 from equipoise.games.base import Ask
+from equipoise.system.effects import TemplateText, Text, passed_on
 from equipoise.template import Template
 from equipoise.types import Message, Prompt, View, user
 
@@ -51,9 +52,9 @@ def pyspiel() -> Any:
 class Example(Settings):
     """A turn that is shown before the question, with its answer."""
 
-    state: str = Field(description="the seat's view of the match")
-    moves: tuple[str, ...] = Field(min_length=1, description="the legal moves")
-    move: str = Field(description="the chosen one")
+    state: Text = Field(description="the seat's view of the match")
+    moves: tuple[Text, ...] = Field(min_length=1, description="the legal moves")
+    move: Text = Field(description="the chosen one")
 
     @model_validator(mode="after")
     def _legal(self) -> Example:
@@ -72,24 +73,24 @@ class OpenSpiel(TextGame):
     """
 
     kind: Literal["open_spiel"] = "open_spiel"
-    name: str = Field(
+    name: Annotated[str, passed_on("OpenSpiel", only=r"\(")] = Field(
         "kuhn_poker",
         description="the library's name of the game, such as leduc_poker, or the whole "
         "of what it loads: repeated_game(stage_game=matrix_pd(),num_repetitions=3)",
     )
-    parameters: dict[str, bool | int | float | str] = Field(
+    parameters: dict[Text, bool | int | float | Annotated[str, passed_on("OpenSpiel")]] = Field(
         default_factory=dict, description="the library's settings of the game"
     )
     retries: int = Field(0, ge=0, description="further requests to a seat in a turn")
     illegal: Literal["lose", "random"] = Field(
         "lose", description="the consequence of a turn without a legal move"
     )
-    rules: str | None = Field(
+    rules: Text | None = Field(
         None,
         description="the rules in the players' words; null: the packaged words, "
         'where there are some; "": nothing',
     )
-    text: str = Field(
+    text: TemplateText = Field(
         "open_spiel", description="the players' question: a template's file, or a packaged one"
     )
     examples: tuple[Example, ...] = Field(

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,6 +19,7 @@ from equipoise.component import nearest
 from equipoise.environments.text_games.game import Play, Result, TextGame, import_library
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask
+from equipoise.system.effects import Text, passed_on
 from equipoise.types import Message, Prompt, View, user
 
 MOST_LOOKS = 1000
@@ -40,8 +41,8 @@ class TextArena(TextGame):
     """
 
     kind: Literal["textarena"] = "textarena"
-    name: str = Field(description="the library's name of the game: KuhnPoker-v0")
-    parameters: dict[str, Any] = Field(
+    name: Text = Field(description="the library's name of the game: KuhnPoker-v0")
+    parameters: Annotated[dict[str, Any], passed_on("TextArena")] = Field(
         default_factory=dict, description="the library's settings of the game"
     )
     retries: int | None = Field(

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import Field, field_validator
 
 from equipoise.component import Component, nearest
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.harnesses.score_files import Scores
+from equipoise.system.effects import passed_on
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Harness(Component):
 
     KINDS: ClassVar = {"lm_eval": "equipoise.evaluation.harnesses.lm_eval_harness:LmEval"}
 
-    tasks: tuple[str, ...] = Field(
+    tasks: Annotated[tuple[str, ...], passed_on("the harness")] = Field(
         min_length=1, description="the names of its tasks, groups or patterns"
     )
     limit: float | None = Field(

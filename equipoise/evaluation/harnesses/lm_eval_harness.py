@@ -9,7 +9,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import Field
@@ -29,6 +29,7 @@ from equipoise.evaluation.harnesses.score_files import (
 )
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
+from equipoise.system.effects import COMMAND, Does, Text, passed_on
 from equipoise.system.subprocesses import run_process
 from equipoise.types import record_id
 
@@ -40,36 +41,38 @@ class LmEval(Harness):
     """EleutherAI's LM Evaluation Harness with its transformers backend."""
 
     kind: Literal["lm_eval"] = "lm_eval"
-    python: str | None = Field(
+    python: Annotated[str | None, COMMAND] = Field(
         None, description="the interpreter of an environment that has lm-eval; null: this one"
     )
-    include_path: Path | None = Field(
+    include_path: Annotated[Path | None, Does("executes", "runs tasks in {}")] = Field(
         None, description="a folder of tasks of one's own, in lm-eval's YAML"
     )
     num_fewshot: int | None = Field(
         None, ge=0, description="examples in the prompt; null: as the task says"
     )
-    batch_size: int | str = Field(
+    batch_size: int | Text = Field(
         1, description="rows at once; auto: as many as fit, auto:N: found N times"
     )
-    apply_chat_template: bool | str = Field(
+    apply_chat_template: bool | Text = Field(
         False, description="ask in the model's chat template, or in its one of that name"
     )
     fewshot_as_multiturn: bool | None = Field(
         None, description="examples as turns of the chat; null: with a template"
     )
-    system_instruction: str | None = Field(None, description="a system message before every prompt")
-    gen_kwargs: dict[str, Any] = Field(
+    system_instruction: Text | None = Field(
+        None, description="a system message before every prompt"
+    )
+    gen_kwargs: Annotated[dict[str, Any], passed_on("lm-eval")] = Field(
         default_factory=dict,
         description="over the tasks' own settings of sampling: temperature, max_gen_toks …",
     )
-    model_args: dict[str, Any] = Field(
+    model_args: Annotated[dict[str, Any], passed_on("lm-eval")] = Field(
         default_factory=dict,
         description="over the arguments of lm-eval's hf model: max_length, add_bos_token …",
     )
-    confirm_run_unsafe_code: bool = Field(
-        False, description="let tasks run code that the model wrote"
-    )
+    confirm_run_unsafe_code: Annotated[
+        bool, Does("executes", "runs code that the model writes: {}")
+    ] = Field(False, description="let tasks run code that the model wrote")
     seed: int = Field(1234, ge=0, description="of few-shot examples and of sampling")
 
     def prepare(self) -> Prepared:

@@ -35,6 +35,7 @@ from equipoise.evaluation.named_sets.item_scores import (
 )
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.system.effects import Text
 from equipoise.types import Message, Prompt, View, record_id, user
 
 
@@ -91,7 +92,7 @@ class Benchmark(Component):
         None, description="any judge of the run's kinds; null: a rule scores"
     )
     seed: int = Field(0, ge=0, description="of sampling and of the judge's choices")
-    varied: dict[str, str] = Field(
+    varied: dict[Text, Text] = Field(
         default_factory=dict,
         description="which settings a sweep changed to what; `--sweep` fills it in",
     )

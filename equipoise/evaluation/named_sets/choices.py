@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -16,6 +16,7 @@ from equipoise.evaluation.named_sets.choice_formats import READERS, ChoiceQuesti
 from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
 from equipoise.evaluation.named_sets.published_set import HubData, PlacedRow, Published
 from equipoise.judges.multiple_choice import stated_option
+from equipoise.system.effects import READS, ReadPath
 from equipoise.types import Prompt, record_id, user
 
 Format = Literal["options", "truthfulqa", "arc", "mmlu", "hellaswag", "winogrande", "gpqa"]
@@ -49,10 +50,10 @@ class Choices(Published):
         "as harnesses do by default",
     )
     shots: int = Field(0, ge=0, description="examples before the question")
-    shots_path: str | None = Field(
+    shots_path: ReadPath | None = Field(
         None, description="a file of examples, in the same columns; null: the hub's part for that"
     )
-    primer: Path | None = Field(
+    primer: Annotated[Path | None, READS] = Field(
         None,
         description="a text file that is put before every question; {subject} in it "
         "becomes the question's",

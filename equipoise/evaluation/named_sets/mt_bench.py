@@ -35,6 +35,7 @@ from equipoise.evaluation.named_sets.published_set import (
     with_defaults,
 )
 from equipoise.judges.base import Judge
+from equipoise.system.effects import ReadPath
 from equipoise.types import Message, Prompt, record_id, user
 
 CRITERIA = (
@@ -65,12 +66,12 @@ class MTBench(Published):
     max_new_tokens: int | None = Field(
         1024, ge=1, description="most tokens of an answer; null: the player's own"
     )
-    reference_path: str | None = Field(
+    reference_path: ReadPath | None = Field(
         None,
         description="a file of reference answers (question_id, choices) for the judge; "
         "null: the column `reference`, where there is one",
     )
-    baseline: str | None = Field(
+    baseline: ReadPath | None = Field(
         None,
         description="a file of answers, in MT-Bench's form, that a comparing judge sets "
         "beside the player's; null: those of the player's own start",

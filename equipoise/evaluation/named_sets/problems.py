@@ -20,6 +20,7 @@ from equipoise.evaluation.named_sets.published_set import (
     text_of,
 )
 from equipoise.judges.mathematics import Checker
+from equipoise.system.effects import ReadPath
 from equipoise.types import Message, Prompt, record_id, user
 
 SECONDS = 5.0  # of computing that one comparison may take
@@ -41,7 +42,7 @@ class Problems(Published):
         0.0, ge=0, description="of the player's sampling; 0: the most likely token"
     )
     shots: int = Field(0, ge=0, description="solved examples before the problem, as earlier turns")
-    shots_path: str | None = Field(
+    shots_path: ReadPath | None = Field(
         None,
         description="a file of examples to show, in the benchmark's columns; null: its "
         "training part on the hub",

@@ -15,6 +15,7 @@ from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores
 from equipoise.games.base import Game
 from equipoise.judges.base import JudgeContext
 from equipoise.prompts.base import Prompts
+from equipoise.system.effects import Text
 from equipoise.types import Prompt
 
 
@@ -36,8 +37,8 @@ class PromptSet(Benchmark):
         description="the rules by which a prompt is played, such as those that the "
         "player was trained in; null: it is asked as it stands",
     )
-    utility: str = Field("score", description="the judge's utility that is the headline")
-    reference: str | None = Field(
+    utility: Text = Field("score", description="the judge's utility that is the headline")
+    reference: Text | None = Field(
         None,
         description="the fact with the answer that a comparing judge sets beside the "
         "player's, such as completion; null: the answer of the player's own start",

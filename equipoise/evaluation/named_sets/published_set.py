@@ -18,6 +18,7 @@ from equipoise.judges.question import QuestionSettings
 from equipoise.prompts.hub import Hub
 from equipoise.prompts.prompt_files import find, read
 from equipoise.prompts.rows import type_name
+from equipoise.system.effects import ReadPath
 
 Row = Mapping[str, Any]
 PlacedRow = tuple[str, Row]
@@ -41,7 +42,7 @@ class Published(Benchmark):
     data: ClassVar[HubData | None] = None
     """The rows' place on the hub; None: a file is needed."""
 
-    path: str | None = Field(
+    path: ReadPath | None = Field(
         None,
         description="a file (or several, by a pattern) in the benchmark's own columns; "
         "null: the hub's data set by its usual id",

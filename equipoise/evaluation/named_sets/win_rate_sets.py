@@ -44,6 +44,7 @@ from equipoise.payoffs.controlled_win_rates import (
     style_controlled_interval,
     style_differences,
 )
+from equipoise.system.effects import ReadPath
 from equipoise.types import Prompt, record_id, user
 
 ARENA_HARD_CRITERIA = (
@@ -72,7 +73,7 @@ class ArenaHard(Published):
     max_new_tokens: int | None = Field(
         4096, ge=1, description="most tokens of an answer; null: the player's own"
     )
-    baseline: str | None = Field(
+    baseline: ReadPath | None = Field(
         None,
         description="the baseline's answers (officially those of gpt-4-0314), in "
         "Arena-Hard's form; null: the answers of the player's own start",
@@ -210,10 +211,10 @@ class AlpacaEval(Published):
         description="whose answers the player's are compared with: those in the data "
         "(gpt4_1106_preview), or those of the player's own start",
     )
-    difficulty: str | None = Field(
+    difficulty: ReadPath | None = Field(
         None, description="the published instruction_difficulty.csv; null: no such term"
     )
-    gamed: str | None = Field(
+    gamed: ReadPath | None = Field(
         None, description="the published df_gamed.csv, which needs `difficulty`; null: no anchors"
     )
 

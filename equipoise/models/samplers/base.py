@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from equipoise.component import Component
 from equipoise.errors import EquipoiseError, ModelError
 from equipoise.system.addresses import KeyVariable, check_address, key_of
+from equipoise.system.effects import Text, Url
 
 if TYPE_CHECKING:
     from equipoise.models.token_choice import SamplingSettings
@@ -140,10 +141,10 @@ class RemoteSampler(Sampler):
     `put_to_sleep` it keeps its memory.
     """
 
-    base_url: tuple[str, ...] = Field(
+    base_url: tuple[Url, ...] = Field(
         min_length=1, description="address, as http://127.0.0.1:8000; a list divides the rows"
     )
-    model: str | None = Field(None, description="the base model's name there; null: the only one")
+    model: Text | None = Field(None, description="the base model's name there; null: the only one")
     api_key_env: KeyVariable = None
     concurrency: int = Field(256, ge=1, description="requests in flight at most, at each server")
     timeout: float = Field(600.0, gt=0, description="seconds that a request may take")

@@ -12,7 +12,6 @@ from equipoise.evaluation.named_sets.answer_files import FORMS, answer_rows
 from equipoise.evaluation.named_sets.base import Benchmark, Conversation, asked_prompt
 from equipoise.evaluation.named_sets.item_scores import Answer, BenchmarkResult, Item
 from equipoise.matches.base import Planned
-from equipoise.runs import recipe_loader
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
@@ -84,7 +83,7 @@ def answers_of(
     run: RunDirectory, result: BenchmarkResult
 ) -> tuple[list[Item], dict[str, list[Answer]]]:
     """A result's items, read again, and answers; DataError if missing, RunError if changed."""
-    benchmark = recipe_loader.component(Benchmark, dict(result.settings), [], result.name)
+    benchmark = run.recorded_part(Benchmark, dict(result.settings), result.name)
     items = benchmark.items()
     player = PlayerId.parse(result.player)
     seed = run.config.seed
