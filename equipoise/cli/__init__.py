@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
