@@ -19,7 +19,7 @@ from equipoise.errors import BudgetSpent, ModelError
 from equipoise.models.resources import Resources, Spending
 from equipoise.players.endpoint import Endpoint
 from equipoise.runs.ledger import Ledger
-from equipoise.types import View, user
+from equipoise.types import View, record_id, user
 
 ABORTED = completion(Say(finish="abort"), {"model": "tiny"})
 HANGS = Say(after=0.6)
@@ -155,6 +155,40 @@ def test_what_never_left_costs_nothing(openai_server, tmp_path):
         play(openai_server, path, 3, retries=1, budget={"calls": 1})
     with Ledger.open(path) as ledger:
         assert ledger.accounts() == {} and not ledger.has_begun()
+
+
+def test_a_request_is_charged_on_disk_before_it_leaves(openai_server, tmp_path):
+    """So a kill at any moment leaves none out."""
+    path, seen = tmp_path / "ledger.sqlite", []
+
+    def look(body: dict) -> str:
+        with Ledger.open(path, reading=True) as ledger:
+            seen.append(ledger.spent("tiny").calls)
+        return "fine"
+
+    openai_server.answer = look
+    play(openai_server, path, 4, concurrency=1)
+    assert seen == [1, 2, 3, 4]
+
+
+def test_replies_of_older_ledgers_are_found(openai_server, tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "question 0"}],
+        "max_tokens": NEW_TOKENS,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "seed": 0,
+    }
+    asked = json.dumps([openai_server.url, body, None, 0], sort_keys=True)
+    reply = {"text": "old", "finish": "stop", "logprobs": [], "prompt_tokens": 1}
+    reply |= {"completion_tokens": 1, "cost": 0.0}
+    with Ledger.create(path) as ledger:
+        row = (record_id("reply", asked), "tiny", 2, 0.0, json.dumps(reply))
+        ledger._insert("replies", [row])
+    spent, (move,) = play(openai_server, path, 1)
+    assert (move.text, spent, openai_server.requests) == ("old", Spending(1, 2), [])
 
 
 def test_players_of_one_account_share_its_limit_beside_failures(openai_server, tmp_path):
