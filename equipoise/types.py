@@ -136,11 +136,29 @@ class Vote(msgspec.Struct, frozen=True, omit_defaults=True):
     cost: float = 0.0
 
 
+class Review(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A judge's replies about one answer, set against each other by a judge of judges.
+
+    `by` was asked `messages` about the answer of `seat`; `replies` are those with a readable grade.
+    Each of `battles` is (shown first, shown second, winner), by their places in `replies`. `tokens`
+    (of questions and verdicts) and `cost` are what the battles took.
+    """
+
+    by: str
+    seat: str
+    messages: tuple[Message, ...]
+    replies: tuple[str, ...]
+    battles: tuple[tuple[int, int, int], ...] = ()
+    tokens: int = 0
+    cost: float = 0.0
+
+
 class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
     """A judge's scores of a match: seat -> {utility: value}, or None and the reason.
 
     A seat absent from `scores` is unjudged too; a missing score is never a number. `votes` are the
-    verdicts that the scores were made from, where models gave them.
+    verdicts that the scores were made from, where models gave them; `reviews` are of replies behind
+    these, where they were judged too.
     """
 
     id: str
@@ -149,6 +167,7 @@ class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
     scores: dict[str, dict[str, float]] | None
     reason: str = ""
     votes: tuple[Vote, ...] = ()
+    reviews: tuple[Review, ...] = ()
 
     def score(self, seat: str, utility: str) -> float | None:
         """The value of one utility for one seat, or None where it was not judged."""

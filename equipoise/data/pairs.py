@@ -26,7 +26,7 @@ from pydantic import Field
 from equipoise.component import Component, nearest
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.types import Judgement, Match, Message, Pair, Prompt, record_id
+from equipoise.types import Judgement, Match, Message, Pair, Prompt, Review, record_id
 
 Chat = tuple[Message, ...]
 
@@ -38,6 +38,7 @@ class PairMaker(Component):
         "best_worst": "equipoise.data.pairs:BestWorst",
         "all_pairs": "equipoise.data.pairs:AllPairs",
         "margin": "equipoise.data.pairs:Margin",
+        "meta_rewarding": "equipoise.data.pairs:MetaRewarding",
         "data": "equipoise.data.given_answers:Data",
         "data_wins": "equipoise.data.given_answers:DataWins",
     }
@@ -227,6 +228,124 @@ class Margin(Ranked):
             for better, worse in combinations(answers, 2)
             if better.score - worse.score >= self.min_margin
         ]
+
+
+class MetaRewarding(Ranked):
+    """Pairs of answers with their lengths kept in check, and pairs of gradings. (arXiv 2407.19594)
+
+    Of the answers whose score is at least (1 − tier)·best + tier·worst the shortest is chosen; of
+    those at most (1 − tier)·worst + tier·best the longest is rejected. Of each of the judgements'
+    reviews the strongest grading is preferred to the weakest, by a Bradley–Terry fit of its
+    battles, in which a win counts by its place: ω = (wins of the other place)/(all wins), over all
+    reviews here. Reviews that give no pair are counted as `grading_unread` (of all verdicts),
+    `grading_tie` (all are equally strong) and `grading_long`.
+    """
+
+    kind: Literal["meta_rewarding"] = "meta_rewarding"
+    tier: float = Field(
+        0.0,
+        ge=0,
+        lt=0.5,
+        description="share of the range of a prompt's scores within which answers count as equally "
+        "good, and the shorter wins; 0: none",
+    )
+    longest_grading: int | None = Field(
+        None, ge=1, description="characters of a preferred grading; longer ones give no pair"
+    )
+
+    def most(self, seats: int) -> int:
+        return 2 if seats > 1 else 1
+
+    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
+        best, worst = answers[0].score, answers[-1].score
+        slack = self.tier * (best - worst)
+        good = [answer for answer in answers if answer.score >= best - slack]
+        bad = [answer for answer in answers if answer.score <= worst + slack]
+        return [
+            (
+                min(good, key=lambda answer: len(answer.text)),
+                max(bad, key=lambda answer: len(answer.text)),
+            )
+        ]
+
+    def make(
+        self,
+        matches: Sequence[Match],
+        judgements: Sequence[Judgement],
+        utility: str = "score",
+        prompts: Mapping[str, Prompt] | None = None,
+    ) -> tuple[list[Pair], dict[str, int]]:
+        """The pairs of answers, then those of gradings, as of any maker."""
+        pairs, dropped = super().make(matches, judgements, utility, prompts)
+        by_id = {match.id: match for match in matches}
+        reviews = [
+            (by_id[judgement.match], review)
+            for judgement in judgements
+            if judgement.match in by_id
+            for review in judgement.reviews
+        ]
+        shares = place_weights([review for _, review in reviews])
+        for match, review in reviews:
+            pair = self._of_review(match, review, shares)
+            if isinstance(pair, str):
+                dropped[pair] = dropped.get(pair, 0) + 1
+            else:
+                pairs.append(pair)
+        return pairs, dropped
+
+    def _of_review(self, match: Match, review: Review, weights: tuple[float, float]) -> Pair | str:
+        if not review.battles:
+            return "grading_unread"
+        strengths = grading_strengths(review, weights)
+        best, worst = max(strengths), min(strengths)
+        if best - worst < 1e-6:
+            return "grading_tie"
+        chosen, rejected = (review.replies[strengths.index(value)] for value in (best, worst))
+        if self.longest_grading is not None and len(chosen) > self.longest_grading:
+            return "grading_long"
+        better, worse = ScoredAnswer(chosen, best), ScoredAnswer(rejected, worst)
+        return pair_of(match, review.messages, better, worse)
+
+
+def place_weights(reviews: Sequence[Review]) -> tuple[float, float]:
+    """The worth of a win when shown first and when shown second, in inverse proportion to the wins
+    of each place, so that neither place is worth more; they add up to one.
+
+    >>> place_weights([Review("a@0", "1", (), ("x", "y"), ((0, 1, 0), (1, 0, 1), (0, 1, 1)))])
+    (0.3333333333333333, 0.6666666666666666)
+    """
+    first = second = 0
+    for review in reviews:
+        for shown_first, _, winner in review.battles:
+            first += winner == shown_first
+            second += winner != shown_first
+    total = first + second
+    return (second / total, first / total) if total else (0.5, 0.5)
+
+
+def grading_strengths(review: Review, weights: tuple[float, float]) -> list[float]:
+    """The strength of each of a review's replies, in nats, by Bradley–Terry; a win weighs as much
+    as its place.
+
+    One drawn game against an average grading keeps finite what never lost.
+
+    >>> review = Review("a@0", "1", (), ("x", "y"), ((0, 1, 0), (1, 0, 0)))
+    >>> [round(strength, 2) for strength in grading_strengths(review, (0.5, 0.5))]
+    [0.56, -0.56]
+    """
+    from equipoise.ratings.base import Outcome, count_outcomes
+    from equipoise.ratings.bradley_terry import fit_strengths
+
+    outcomes = [
+        Outcome(str(first), str(second), float(winner == first), weights[int(winner != first)])
+        for first, second, winner in review.battles
+        if weights[int(winner != first)] > 0
+    ]
+    counts = count_outcomes(outcomes)
+    if not counts.names:
+        return [0.0] * len(review.replies)
+    fitted = dict(zip(counts.names, fit_strengths(counts, prior=1.0).tolist(), strict=True))
+    return [fitted.get(str(place), 0.0) for place in range(len(review.replies))]
 
 
 def _tied(answers: Ranking) -> bool:

@@ -99,6 +99,7 @@ class Judge(Component):
         "rubric": "equipoise.judges.grading:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",
         "peers": "equipoise.judges.peers:Peers",
+        "meta_rewarding": "equipoise.judges.peers:MetaRewarding",
         "first_place": "equipoise.judges.panel:FirstPlace",
         "panel": "equipoise.judges.panel:Panel",
         "reward_model": "equipoise.judges.reward_model:RewardModel",

@@ -42,7 +42,7 @@ from equipoise.judges.quoting import transcript
 from equipoise.judges.read_verdict import Unread, read_score
 from equipoise.players.base import Player, WordProbabilities, WordReader
 from equipoise.system.effects import TemplateText
-from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, Vote
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote
 
 MOST_WORDS = 20  # grades of which the next token is read
 WEIGHTLESS = "none of those who voted has a weight"
@@ -82,6 +82,19 @@ def answers_to_grade(
         for match in matches
         for turn in last_answers(match).values()
     ]
+
+
+Grader = tuple[Player | PlayerId, str, Sequence[AnswerToGrade]]
+"""A judging model, the name under which it votes, and the answers that it grades."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepliedGrade:
+    """A vote with the question that it answers and the reply, "" where a token was read."""
+
+    vote: Vote
+    view: View
+    reply: str
 
 
 class GradeSettings(Settings):
@@ -139,41 +152,56 @@ class GradingByModels:
         self, grader: Player | PlayerId, by: str, answers: Sequence[AnswerToGrade]
     ) -> list[list[Vote]]:
         """A vote of `by` per sample for each answer, in order, asked for in one batch."""
-        return self.votes_of_several([(grader, by, answers)])[0]
+        return [
+            [grade.vote for grade in grades]
+            for grades in self.grades_of_several([(grader, by, answers)])[0]
+        ]
 
-    def votes_of_several(
-        self, graders: Sequence[tuple[Player | PlayerId, str, Sequence[AnswerToGrade]]]
-    ) -> list[list[list[Vote]]]:
+    def votes_of_several(self, graders: Sequence[Grader]) -> list[list[list[Vote]]]:
         """Votes of several graders on their own answers, in one batch for each base."""
+        return [
+            [[grade.vote for grade in grades] for grades in of_grader]
+            for of_grader in self.grades_of_several(graders)
+        ]
+
+    def grades_of_several(self, graders: Sequence[Grader]) -> list[list[list[RepliedGrade]]]:
+        """The votes with their replies; all samples of a grader on an answer share a question."""
         rows_of: list[list[tuple[AnswerToGrade, int]]] = []
         questions: list[Questions] = []
         for grader, by, answers in graders:
             rows: list[tuple[AnswerToGrade, int]] = []
+            dice: list[int] = []
             for answer, sample in product(answers, range(self.samples)):
-                about = (self.judge, answer.match.id, by, answer.seat, sample)
-                rows.append((answer, seeds.child(self.context.seed, "judge", *about)))
+                about = (self.judge, answer.match.id, by, answer.seat)
+                rows.append((answer, seeds.child(self.context.seed, "judge", *about, 0)))
+                dice.append(seeds.child(self.context.seed, "judge", *about, sample))
             tokens = control_tokens_of(self.context.actor(grader)) if rows else ()
             views = [self.question.view(self.quotes(answer), seed, tokens) for answer, seed in rows]
             rows_of.append(rows)
-            questions.append((grader, views, [seed for _, seed in rows]))
+            questions.append((grader, views, dice))
         written = [question for question in questions if self._word_reader(question) is None]
         moves = iter(self.context.ask_together(written))
-        votes_of: list[list[list[Vote]]] = []
+        grades_of: list[list[list[RepliedGrade]]] = []
         for (_, by, _), rows, question in zip(graders, rows_of, questions, strict=True):
             reader = self._word_reader(question)
             if reader is None:
-                readings = list(map(self._reading, rows, next(moves)))
+                replies = next(moves)
+                readings = list(map(self._reading, rows, replies))
+                texts = [move.text for move in replies]
             else:
                 words = list(map(str, self.next_token))
                 beginnings = reader.word_probabilities(question[1], words)
                 readings = [read_beginning(each, self.next_token) for each in beginnings]
-            votes = [
-                reading.vote(by, answer.seat)
-                for (answer, _), reading in zip(rows, readings, strict=True)
+                texts = [""] * len(rows)
+            grades = [
+                RepliedGrade(reading.vote(by, answer.seat), view, text)
+                for (answer, _), reading, view, text in zip(
+                    rows, readings, question[1], texts, strict=True
+                )
             ]
-            starts = range(0, len(votes), self.samples)
-            votes_of.append([votes[start : start + self.samples] for start in starts])
-        return votes_of
+            starts = range(0, len(grades), self.samples)
+            grades_of.append([grades[start : start + self.samples] for start in starts])
+        return grades_of
 
     def _word_reader(self, question: Questions) -> WordReader | None:
         """The actor whose next token is read; None: its reply is."""

@@ -75,8 +75,9 @@ class QuestionSettings(Settings):
         constants: Mapping[str, str] | None = None,
         needed: Collection[str] = (),
         package: str = PACKAGE,
+        setting: str = "text",
     ) -> Question:
-        """The question that these settings describe.
+        """The question that these settings describe; `setting` names its template.
 
         `quoted` and `constants` are placeholders that the template may use besides PLACEHOLDERS,
         `needed` those that it must. Packaged templates lie in texts/ of `package` or the judges.
@@ -84,7 +85,9 @@ class QuestionSettings(Settings):
         """
         constants = constants or {}
         known = (*PLACEHOLDERS, *quoted, *constants)
-        template = Template(self.text, package, "judge.text", needed, known, elsewhere=[PACKAGE])
+        source: str = getattr(self, setting)
+        where = f"judge.{setting}"
+        template = Template(source, package, where, needed, known, elsewhere=[PACKAGE])
         return Question(
             template, {"criteria": self.criteria, **constants}, self.longest, self.control_tokens
         )

@@ -150,6 +150,7 @@ PLAYERS = {
     ),
     "sparta_as_released": OF_POOL,
     "sparta_self_rewarding": OF_POOL,
+    "sparta_meta_rewarding": [*OF_POOL, *settings(judge__meta_text="meta_judge_compact")],
     "sparta_sppo": OF_POOL,
     "sparta_spin": POOL_MEMBERS,
 }

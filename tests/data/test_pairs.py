@@ -1,17 +1,28 @@
 """Pairs from judged matches: who is set against whom, and what is dropped under which name."""
 
+import itertools
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
-from equipoise.data.pairs import AllPairs, BestWorst, Margin, PairMaker
+from equipoise.data.pairs import (
+    AllPairs,
+    BestWorst,
+    Margin,
+    MetaRewarding,
+    PairMaker,
+    grading_strengths,
+    place_weights,
+)
 from equipoise.errors import ConfigError
-from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, user
+from equipoise.types import Judgement, Match, Move, PlayerId, Review, Turn, View, user
 
 CHAT = (user("?"),)
-MAKERS = [BestWorst(), AllPairs(), Margin(min_margin=2)]
+MAKERS = [BestWorst(), AllPairs(), Margin(min_margin=2), MetaRewarding(tier=0.2)]
 
 
 def played(answers, id="m", prompt="p", chats=None):
@@ -160,3 +171,70 @@ def test_every_match_gives_a_pair_or_is_counted_once(answers):
         by_match = {pair.match: pair for pair in make(AllPairs(), *games)[0]}
         if maker.kind == "best_worst":
             assert {pair.match for pair in pairs} == set(by_match)
+
+
+# -- Meta-Rewarding
+
+
+def test_of_answers_about_as_good_the_shortest_is_chosen_and_of_the_bad_the_longest_rejected():
+    """Scores from 0 to 10, tier .2: from 8 an answer is good, up to 2 it is bad."""
+    game = played([("a" * 9, 10), ("a" * 4, 8), ("a", 7.9), ("b" * 5, 2.1), ("b" * 3, 2), ("b", 0)])
+    (pair,) = make(MetaRewarding(tier=0.2), game)[0]
+    assert (pair.chosen, pair.rejected) == ("a" * 4, "b" * 3)
+    assert (pair.chosen_score, pair.rejected_score) == (8, 2)
+    assert texts(make(MetaRewarding(), game)[0]) == [("a" * 9, "b")]
+
+
+def reviewed(*battles, replies=("one", "two", "three"), id="m"):
+    match, judgement = played([("a", 1), ("b", 2)], id)
+    review = Review("policy@3", "1", (user("Grade it."),), replies, battles)
+    kept = Judgement(judgement.id, id, "test", judgement.scores, reviews=(review,))
+    return match, kept
+
+
+def test_a_grading_that_wins_is_preferred_to_one_that_loses():
+    fair = [(0, 1, 0), (1, 0, 0), (0, 2, 0), (2, 0, 0), (1, 2, 1), (2, 1, 1)]
+    pairs, dropped = make(MetaRewarding(), reviewed(*fair))
+    assert texts(pairs) == [("b", "a"), ("one", "three")] and dropped == {}
+    assert pairs[1].messages == (user("Grade it."),) and pairs[1].match == "m"
+    assert pairs[1].chosen_score > 0 > pairs[1].rejected_score
+    long = make(MetaRewarding(longest_grading=2), reviewed(*fair))
+    assert (texts(long[0]), long[1]) == ([("b", "a")], {"grading_long": 1})
+    even = make(MetaRewarding(), reviewed((0, 1, 0), (1, 0, 1), replies=("one", "two")))
+    assert (texts(even[0]), even[1]) == ([("b", "a")], {"grading_tie": 1})
+    unread = make(MetaRewarding(), reviewed(replies=("one", "two")))
+    assert unread[1] == {"grading_unread": 1}
+    assert texts(make(BestWorst(), reviewed(*fair))[0]) == [("b", "a")]
+
+
+def test_wins_count_by_their_place_over_all_reviews():
+    """The first place wins three of four battles, so that a win there is worth a third of one in
+    the second place.
+    """
+    always_first = reviewed((0, 1, 0), (1, 0, 1), replies=("one", "two"), id="n")
+    odd = reviewed((0, 1, 0), (1, 0, 0), replies=("one", "two"))
+    reviews = [judgement.reviews[0] for _, judgement in (always_first, odd)]
+    assert place_weights(reviews) == (0.25, 0.75)
+    pairs, _ = make(MetaRewarding(), always_first, odd)
+    assert texts(pairs)[2:] == [("one", "two")]
+    assert place_weights([]) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("weights", [(0.5, 0.5), (0.2, 0.8)])
+def test_the_strengths_are_the_likeliest_of_the_battle_matrix(weights):
+    """arg max over ε of Σ B_mn log σ(ε_m − ε_n), with a drawn game of each against 0."""
+    dice = np.random.default_rng(4)
+    battles = [(m, n, int(dice.choice((m, n)))) for m, n in itertools.permutations(range(5), 2)]
+    won_NN = np.zeros((5, 5))
+    for first, second, winner in battles:
+        place, loser = (0, second) if winner == first else (1, first)
+        won_NN[winner, loser] += weights[place]
+
+    def loss(strength_N):
+        gap_NN = strength_N[:, None] - strength_N
+        drawn = (np.log1p(np.exp(-strength_N)) + np.log1p(np.exp(strength_N))).sum() / 2
+        return (won_NN * np.log1p(np.exp(-gap_NN))).sum() + drawn
+
+    best_N = minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9}).x
+    review = Review("a@0", "1", (), tuple("vwxyz"), tuple(battles))
+    assert grading_strengths(review, weights) == pytest.approx(best_N.tolist(), abs=1e-4)

@@ -1,8 +1,10 @@
+import re
+
 import msgspec
 import pytest
 from judge_context import TestContext
 
-from equipoise.data.pairs import BestWorst
+from equipoise.data.pairs import BestWorst, MetaRewarding
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
 from equipoise.players.base import Player
@@ -24,6 +26,15 @@ def fond_of_four(view, seed):
     return "9" if "Four." in view.messages[0].content else "3"
 
 
+def moody(view, seed):
+    """Grades fours 9, else by the dice; of two gradings it prefers the higher one."""
+    asked = view.messages[0].content
+    if "Grading A" in asked:
+        first, second = map(int, re.findall(r"<<grading . \w+>>\n(\d+)\n", asked))
+        return "A" if first > second else "B"
+    return "9" if "Four." in asked else str(3 + seed % 5)
+
+
 def judge_context(ratings=None, **replies):
     """A pool whose members grade as given; `four` is fond of fours."""
     players = {
@@ -32,6 +43,8 @@ def judge_context(ratings=None, **replies):
             **(
                 {"call": f"{__name__}:fond_of_four"}
                 if reply == "four"
+                else {"call": f"{__name__}:moody"}
+                if reply == "moody"
                 else {"call": f"{__name__}:{reply}"}
                 if reply.startswith("silent_")
                 else {"text": reply}
@@ -219,3 +232,58 @@ def test_no_peer_is_told_who_wrote_what():
     judge(table, match("alice", "bruno"), text="rubric")
     words = " ".join(view.messages[0].content for _, view in table.asked)
     assert table.asked and not any(name in words for name in ("alice", "bruno", "clara"))
+
+
+META = {"kind": "meta_rewarding", "text": "rubric_compact", "meta_text": "meta_judge_compact"}
+
+
+def test_a_player_judges_its_own_gradings_of_the_answer_that_they_differ_about():
+    table = judge_context(a="moody", b="1")
+    duel = match("a", "a", texts=("Four.", "Five."))
+    (judgement,) = judge(table, duel, **META, samples=5)
+    assert {vote.by for vote in judgement.votes} == {"a@0"} and len(judgement.votes) == 10
+    (review,) = judgement.reviews
+    grades = [vote.value for vote in judgement.votes if vote.seat == "2"]
+    assert (review.by, review.seat) == ("a@0", "2")
+    assert [float(reply) for reply in review.replies] == list(dict.fromkeys(grades))
+    several = len(review.replies)
+    assert several > 2 and len(review.battles) == several * (several - 1)
+    assert all(
+        int(review.replies[winner]) == max(int(review.replies[i]) for i in (first, second))
+        for first, second, winner in review.battles
+    )
+    asked = [view.messages for _, view in table.asked if "Grading A" not in str(view.messages)]
+    assert review.messages in asked and len(set(asked)) == 2, "one question an answer"
+    pairs, dropped = MetaRewarding().make([duel], [judgement])
+    assert [(pair.chosen, pair.rejected) for pair in pairs] == [
+        ("Four.", "Five."),
+        (max(review.replies), min(review.replies)),
+    ]
+    assert dropped == {} and pairs[1].messages == review.messages
+
+
+def test_what_is_not_reviewed():
+    """Gradings that agree, other matches than training's, and generations after the last."""
+    duel = match("a", "a", texts=("Six.", "Five."))
+    table = judge_context(a="moody", b="1")
+    later = msgspec.structs.replace(duel, generation=2)
+    held_out = msgspec.structs.replace(duel, split="held_out")
+    agreed = match("a", "a", texts=("Four.", "Four."))
+    reviews = [judge(table, each, **META)[0].reviews for each in (duel, later, held_out, agreed)]
+    assert list(map(len, reviews)) == [1, 0, 0, 0]
+    assert len(judge(table, later, **META, review_generations=None)[0].reviews) == 1
+    questions = Judge.build(META).questions(seats=2, pool=2)
+    assert questions == 2 * (2 * 4 + 4 * 3), "of two players in the match"
+
+
+def test_the_question_about_two_gradings_quotes_everything_under_its_code():
+    table = judge_context(a="moody")
+    seated = Judge.build({**META, "meta_text": "meta_judge"}).at(table)
+    seated.judge([match("a", "a", texts=("Six.", "Five."))], {"p": PROMPT})
+    asked = [view for _, view in table.asked if "Grading B" in view.messages[0].content]
+    code = re.search(r'"code": "(\w+)"', asked[0].messages[0].content).group(1)
+    for label in ("request", "answer", "grading A", "grading B"):
+        assert f"<<{label} {code}>>" in asked[0].messages[0].content
+    assert asked[0].schema["properties"]["verdict"]["enum"] == ["A", "B"]
+    with pytest.raises(ValueError, match="'reply'"):
+        Judge.build({**META, "verdict": "next_token"})

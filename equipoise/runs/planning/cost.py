@@ -325,7 +325,7 @@ def _passes(trainer: Learner) -> tuple[float, float]:
 def _judging(judge: Judge, player: Local, tokens: float, work: Work, trial: Trial) -> float | None:
     """Seconds of judging: 0 by rule, by a local model as if like the player, else None."""
     model = getattr(judge, "model", None)
-    if isinstance(model, Endpoint) or judge.kind in ("peers", "panel"):
+    if isinstance(model, Endpoint) or judge.kind in ("peers", "panel", "meta_rewarding"):
         return None
     if isinstance(model, Local):
         batches = math.ceil(work.questions / model.batch_size)
