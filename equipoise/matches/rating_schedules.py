@@ -31,8 +31,8 @@ class Sparta(Schedule):
     """In each loop of as many prompts as players, every player, in random order, is once the first.
 
     Its opponent is, with probability `alpha`, uniform over the others, else uniform over the `k`
-    nearest in rating (equals in random order; the unrated are near to nobody). Source: SPARTA,
-    arXiv 2506.04721, matching.
+    nearest in rating (equals by `ties`; the unrated are near to nobody). Source: SPARTA, arXiv
+    2506.04721, matching.
     """
 
     kind: Literal["sparta"] = "sparta"
@@ -42,6 +42,12 @@ class Sparta(Schedule):
         ge=1,
         description="how many of the nearest the rest are drawn from; all others "
         "where there are fewer",
+    )
+    ties: Literal["random", "order"] = Field(
+        "random",
+        description="which of those equally near come first: drawn anew in each match, or in the "
+        "players' order, as in the released code, where at first, with all ratings equal, the "
+        "first k players are everybody's nearest",
     )
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
@@ -57,7 +63,9 @@ class Sparta(Schedule):
             first = players[order.pop()]
             others = [players[i] for i in rng.permutation(len(players)) if players[i] != first]
             if rng.random() >= self.alpha:
-                # a stable sort, so that equals stay in random order
+                if self.ties == "order":
+                    others = [player for player in players if player != first]
+                # a stable sort, so that equals stay in their order
                 others = sorted(others, key=lambda other: _gap(first, other, ratings))
                 others = others[: self.k]
             opponent = others[rng.integers(len(others))]

@@ -422,6 +422,44 @@ def lines_figure(
     return Figure(title, traces, layout, note=notes, height=_TALL, wide=True, table=table)
 
 
+def scatter_figure(
+    title: str, clouds: Sequence[Curve], x_title: str, y_title: str, unit: str = ""
+) -> Figure:
+    """Points of several players, one colour each; `unit` is that of x, a curve's own that of y."""
+    traces = [
+        {
+            "x": list(cloud.x),
+            "y": [finite_or_none(y) for y in cloud.mean],
+            "name": label(cloud.name),
+            "mode": "markers",
+            "marker": {"color": f"@{COLOURS[i % len(COLOURS)]}", "size": 8},
+            "hoverinfo": "text",
+            "hovertext": [
+                f"<b>{label(cloud.name)}</b><br>{label(x_title)} {number(x, unit)}<br>"
+                f"{label(y_title)} {_point_text(cloud, j)}"
+                for j, x in enumerate(cloud.x)
+            ],
+        }
+        for i, cloud in enumerate(clouds)
+    ]
+    layout = {
+        "xaxis": {
+            "title": {"text": label(x_title)},
+            **({"tickformat": "~%"} if unit == "%" else {}),
+        },
+        "yaxis": {"title": {"text": label(y_title)}},
+        "showlegend": len(clouds) > 1,
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    }
+    rows = tuple(
+        (cloud.name, number(x, unit), _point_text(cloud, j))
+        for cloud in clouds
+        for j, x in enumerate(cloud.x)
+    )
+    table = Table(("player", x_title, y_title), rows)
+    return Figure(title, traces, layout, height=_TALL, table=table)
+
+
 def group_figure(group: Curves) -> Figure:
     """The curves of a measure: a single one under its own title, several as named lines."""
     if len(group.curves) != 1:

@@ -8,13 +8,21 @@ import numpy as np
 
 from equipoise.payoffs.table import PayoffTable
 from equipoise.ratings.base import Rating
-from equipoise.report.figures import bars, dots, group_figure, heat_map, lines_figure
+from equipoise.report.figures import (
+    bars,
+    dots,
+    group_figure,
+    heat_map,
+    lines_figure,
+    scatter_figure,
+)
 from equipoise.report.section import (
     Curve,
     Curves,
     Figure,
     SampleSize,
     Section,
+    Table,
     Tile,
     Tiles,
     finite_or_none,
@@ -165,6 +173,41 @@ def training_ratings_section(curves: Sequence[Curve], unit: str = "", caution: s
         f"another, not a player with its own past.{caution}"
     )
     return Section("standing", title, (figure,), lead)
+
+
+def standing_against_score_section(
+    clouds: Sequence[Curve],
+    correlations: Sequence[tuple[int, int, float | None]],
+    unit: str = "",
+    score_unit: str = "",
+) -> Section:
+    """Ratings in training against held-out scores, by which the rating that weighs judges and
+    chooses opponents can be checked (SPARTA, arXiv 2506.04721, Fig. 5).
+
+    clouds: a player's ratings over its scores, generation by generation. correlations: (generation,
+    players, Spearman's ρ between them, None where it is not defined).
+    """
+    title = f"{(unit or 'rating').capitalize()} against performance"
+    if not clouds:
+        return Section(
+            "standing-score", title, reason="no generation has both ratings and held-out scores"
+        )
+    axis = unit or "rating"
+    figure = scatter_figure(
+        f"{axis.capitalize()} and held-out score", clouds, "held-out score", axis, score_unit
+    )
+    rows = tuple(
+        (number(t), number(n), number(rho, digits=2), f"±{min(1.0, 1.96 / (n - 1) ** 0.5):.2f}")
+        for t, n, rho in correlations
+        if n > 1
+    )
+    table = Table(("generation", "players", "rank correlation", "by chance, 95 %"), rows)
+    lead = (
+        "A point is a player in one generation: its score on held-out prompts, and its "
+        f"{axis} after that generation's matches. The correlation is Spearman's, between the "
+        "players of one generation."
+    )
+    return Section("standing-score", title, (figure, table), lead)
 
 
 def match_ups_section(table: PayoffTable | None, judge: str, sample: SampleSize) -> Section:

@@ -297,6 +297,20 @@ def test_generation_0_learns_from_the_pairs_of_the_data(rows, command, tmp_path)
     assert len(later) and not set(later.rejected) & {"No idea."}
 
 
+def test_sparta_as_released_samples_its_grades_and_sorts_equals():
+    """Where `sparta` takes the expectation over the next token, and draws among equals."""
+    given = [
+        f"players={json.dumps(POOL)}",
+        "player_defaults.model=builtin/pool",
+        "prompts.path=none.jsonl",
+        "judge.text=rubric_compact",
+    ]
+    ours, released = (recipe_loader.load(name, given) for name in ("sparta", "sparta_as_released"))
+    assert ours.judge.read_by_next_token == tuple(range(1, 11))
+    assert released.judge.read_by_next_token == ()
+    assert (ours.schedule.ties, released.schedule.ties) == ("random", "order")
+
+
 @pytest.mark.parametrize("name", ["mnpo_one_gpu", "mnpo_eight_gpus", "mnpo_two_nodes"])
 def test_however_many_gpus_there_are_a_step_is_of_as_many_pairs(name):
     given = ["players.policy.model=builtin", "prompts.path=none.jsonl"]

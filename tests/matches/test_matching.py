@@ -84,6 +84,26 @@ def test_sparta_without_ratings_is_uniform():
     assert set(counts) == set(POOL) - {A} and max(counts.values()) < 2 * min(counts.values())
 
 
+def test_equals_in_their_order_are_the_first_players_as_released():
+    """A stable sort of equal distances: the first two of the others are the nearest."""
+    equal = dict.fromkeys(RATINGS, 100.0)
+    schedule = Sparta(alpha=0, k=2, ties="order")
+    met = set(sides(schedule.seatings(prompts(700), MatchContext(GAME, POOL, ratings=equal))))
+    expected = {
+        (first, other)
+        for first in POOL
+        for other in [player for player in POOL if player != first][:2]
+    }
+    assert met == expected
+    table = sides(
+        schedule.seatings(prompts(700), MatchContext(GAME, POOL, ratings=RATINGS))
+    )
+    usual = sides(
+        Sparta(alpha=0, k=2).seatings(prompts(700), MatchContext(GAME, POOL, ratings=RATINGS))
+    )
+    assert set(table) == set(usual), "where nobody is equally near"
+
+
 def test_sparta_takes_one_without_a_rating_for_near_to_nobody():
     stranger = PlayerId("stranger")
     joined = sides(

@@ -53,7 +53,7 @@ def test_a_fault_would_be_noticed(browser, tmp_path):
 @pytest.mark.long
 def test_every_chart_is_drawn_without_complaint_or_request(browser, pages):
     browser.open(pages["full"])
-    assert browser.do("document.querySelectorAll('.chart').length") == 15
+    assert browser.do("document.querySelectorAll('.chart').length") == 16
     assert browser.do("document.querySelectorAll('.chart .scatterlayer .trace').length") >= 10
     assert browser.do("document.querySelector('.chart .heatmaplayer image') !== null")
     assert browser.do("document.querySelectorAll('.chart .barlayer .point').length") == 4

@@ -126,7 +126,7 @@ def test_everything_is_on_the_page(page):
     assert (
         len(page.data(id="figures")[0])
         == len([e for e in page.elements if e[1].get("class") == "chart"])
-        == 15
+        == 16
     )
     text = report_pages.cards(300)[7].answers[1].text
     assert text == browser["rows"][7]["answers"][1]["text"]

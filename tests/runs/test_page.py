@@ -2,10 +2,11 @@
 
 import pool_run
 import pytest
+from scipy.stats import spearmanr
 
 from equipoise.evaluation.measures import Records
 from equipoise.report.html import render
-from equipoise.report.section import Cards, Figure, Table, Tiles
+from equipoise.report.section import Cards, Figure, Table, Tiles, number
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
@@ -154,3 +155,22 @@ def test_a_learner_that_counts_on_has_one_curve_over_its_own_steps(recorded_fold
     reward = series["reward of adversary"]
     assert reward.x == (1, 2, 3, 4) and reward.boundaries == ()
     assert list(series)[:3] == ["policy loss of defender", "kl of defender", "reward of defender"]
+
+
+def test_reputations_stand_beside_held_out_scores(run, sections):
+    """SPARTA's Fig. 5: a point is a player in a generation that has both numbers."""
+    section = sections["standing-score"]
+    [figure], [table] = blocks(section, Figure), blocks(section, Table)
+    assert section.title == "Reputation against performance"
+    assert sorted(trace["name"] for trace in figure.data) == sorted(pool_run.NAMES)
+    assert [row[:2] for row in table.rows] == [("0", "6"), ("1", "6"), ("2", "5")]
+    facts = run.ledger.stage_facts("1/rate")
+    rating = {row["name"]: row["value"] for row in facts["ratings"]}
+    score = history(run).measurements[1].measures.scores
+    cloud = {trace["name"]: trace for trace in figure.data}
+    for name in pool_run.NAMES:
+        assert cloud[name]["x"][1] == score[f"{name}@1"].mean
+        assert cloud[name]["y"][1] == pytest.approx(rating[name])
+    known = [(score[f"{name}@1"].mean, rating[name]) for name in pool_run.NAMES]
+    rho = spearmanr(*zip(*known, strict=True))[0]
+    assert table.rows[1][2] == number(rho, digits=2)

@@ -7,11 +7,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from equipoise.evaluation.judge_opinions import spearman
 from equipoise.evaluation.judge_report import judge_report
 from equipoise.evaluation.judge_sections import judge_sections
 from equipoise.evaluation.last_test import SelectionRecord, selection_section
 from equipoise.evaluation.league_measures import RatingRecord
-from equipoise.evaluation.measures import History, Measurement, Measures, Records
+from equipoise.evaluation.measures import SCORE, History, Measurement, Measures, Records, curves
 from equipoise.evaluation.named_sets.results_section import (
     benchmark_changes,
     benchmark_headlines,
@@ -19,7 +22,12 @@ from equipoise.evaluation.named_sets.results_section import (
 )
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.report.html import Page
-from equipoise.report.league_sections import caution, match_ups_section, training_ratings_section
+from equipoise.report.league_sections import (
+    caution,
+    match_ups_section,
+    standing_against_score_section,
+    training_ratings_section,
+)
 from equipoise.report.learning_sections import (
     best_responses_section,
     headline_section,
@@ -143,10 +151,39 @@ def _training(
     triples = measured.last.measures.cyclic_triples if measured.last else None
     unit = config.training_ratings.kind.replace("_", " ")
     warning = caution(cyclic_warning(triples or 0.0))
-    yield training_ratings_section(list(_rating_curves(run, names)), unit, warning)
+    ratings = list(_rating_curves(run, names))
+    yield training_ratings_section(ratings, unit, warning)
+    if SCORE in measures_type(run).quantities:
+        scores = curves(measured, SCORE)
+        clouds, correlations = _standing_against_score(ratings, scores.curves)
+        yield standing_against_score_section(clouds, correlations, unit, scores.unit)
     judge = config.judge_of(config.measured[0]).name
     table = match_up_table(recorded.sample, names, judge, config.utility)
     yield match_ups_section(table, judge, size)
+
+
+def _standing_against_score(
+    ratings: Sequence[Curve], scores: Sequence[Curve]
+) -> tuple[list[Curve], list[tuple[int, int, float | None]]]:
+    """Each player's ratings over its scores; (generation, players, their rank correlation)."""
+    score_of = {curve.name: dict(zip(curve.x, curve.mean, strict=True)) for curve in scores}
+    clouds: list[Curve] = []
+    by_generation: dict[float, list[tuple[float, float]]] = {}
+    for curve in ratings:
+        points: list[tuple[float, float]] = []
+        for t, rating in zip(curve.x, curve.mean, strict=True):
+            score = score_of.get(curve.name, {}).get(t, math.nan)
+            if math.isfinite(score) and math.isfinite(rating):
+                points.append((score, rating))
+                by_generation.setdefault(t, []).append((score, rating))
+        if points:
+            own_scores, own_ratings = zip(*points, strict=True)
+            clouds.append(Curve(curve.name, curve.unit, own_scores, own_ratings))
+    correlations = [
+        (int(t), len(points), spearman(*np.array(points).T))
+        for t, points in sorted(by_generation.items())
+    ]
+    return clouds, correlations
 
 
 def _rating_curves(run: RunDirectory, names: Iterable[str]) -> Iterator[Curve]:
