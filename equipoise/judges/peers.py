@@ -27,6 +27,7 @@ from equipoise.judges.grading import (
 )
 from equipoise.judges.question import Question, Reading, control_tokens_of, read_move
 from equipoise.judges.read_verdict import Unread, read_choice
+from equipoise.system.effects import TemplateText
 from equipoise.types import Judgement, Match, PlayerId, Prompt, Review, View, Vote
 
 CHOICES = ("A", "B")
@@ -164,7 +165,7 @@ class MetaRewarding(Peers):
     verdict: Literal["reply"] = Field(  # type: ignore[assignment]
         default="reply", description="where the grade is read: in the reply, which is judged too"
     )
-    meta_text: str = Field(
+    meta_text: TemplateText = Field(
         default="meta_judge",
         description="the template of the question about two gradings: a file, or a packaged one "
         "(meta_judge, or meta_judge_compact for small models)",
