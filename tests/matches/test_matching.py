@@ -95,9 +95,7 @@ def test_equals_in_their_order_are_the_first_players_as_released():
         for other in [player for player in POOL if player != first][:2]
     }
     assert met == expected
-    table = sides(
-        schedule.seatings(prompts(700), MatchContext(GAME, POOL, ratings=RATINGS))
-    )
+    table = sides(schedule.seatings(prompts(700), MatchContext(GAME, POOL, ratings=RATINGS)))
     usual = sides(
         Sparta(alpha=0, k=2).seatings(prompts(700), MatchContext(GAME, POOL, ratings=RATINGS))
     )
