@@ -68,10 +68,12 @@ def measured(
             "vague": {"DA": 1 - right, "CQ": right - 0.1, "AQ": 0.05, "none": 0.05, "n": 4.0},
             "detailed": {"DA": right, "CQ": 1 - right, "AQ": 0.0, "none": 0.0, "n": 2.0},
         },
+        "correlations": {"welfare, user": [0.5, 0.4, 0.3]},
         "length": {
             "tokens": 120.0 - 10 * t,
             "response_share": 0.1 + 0.01 * t,
             "quality_per_1000_tokens": 4.0 + t,
+            "quality_per_1000_characters": 1.0 + t,
         },
         "written": {
             "matrices": 5,
@@ -91,6 +93,8 @@ def measured(
                 "tokens": 100.0,
                 "response_share": 0.1,
                 "quality_per_1000_tokens": None,
+                "quality_per_1000_characters": 0.5,
+                "classes": {"clear": [0.5, 0.25, 1 / 3, 4]},
             }
             for source in sources
         },

@@ -1,8 +1,12 @@
-"""Agreement of judges beyond chance, and the scale on which leads foretell what people prefer."""
+"""Agreement of judges beyond chance, of predictions with the truth and of scores with each other;
+and the scale on which leads foretell what people prefer.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -69,6 +73,67 @@ def _spread(point_nF: np.ndarray, unit_n: np.ndarray, count_U: np.ndarray) -> np
     square_U = np.bincount(unit_n, (point_nF**2).sum(1), len(count_U))
     sum_FU = np.stack([np.bincount(unit_n, feature_n, len(count_U)) for feature_n in point_nF.T])
     return np.maximum(count_U * square_U - (sum_FU**2).sum(0), 0.0)
+
+
+class ClassScore(NamedTuple):
+    """How well one class is told from the others; `total` of it are true."""
+
+    precision: float
+    recall: float
+    f1: float
+    total: int
+
+
+def class_scores(true_B: Sequence[str], predicted_B: Sequence[str]) -> dict[str, ClassScore]:
+    """Precision, recall and F1 of every class that is true or predicted somewhere, 0 where there is
+    nothing to divide by; ordered by name.
+
+    Raises ValueError for other lengths.
+
+    >>> class_scores(["a", "a", "b"], ["a", "b", "b"])["a"]
+    ClassScore(precision=1.0, recall=0.5, f1=0.6666666666666666, total=2)
+    """
+    pairs = Counter(zip(true_B, predicted_B, strict=True))
+    true, predicted = Counter(true_B), Counter(predicted_B)
+    scores = {}
+    for name in sorted({*true, *predicted}):
+        right = pairs[name, name]
+        precision = right / predicted[name] if predicted[name] else 0.0
+        recall = right / true[name] if true[name] else 0.0
+        f1 = 2 * precision * recall / (precision + recall) if right else 0.0
+        scores[name] = ClassScore(precision, recall, f1, true[name])
+    return scores
+
+
+class Correlations(NamedTuple):
+    """Three coefficients of two scores; NaN where one of them is constant."""
+
+    pearson: float
+    spearman: float
+    kendall: float
+
+
+def correlations(one_B: npt.ArrayLike, other_B: npt.ArrayLike) -> Correlations:
+    """Pearson's, Spearman's and Kendall's (τ-b) coefficients of two scores.
+
+    Raises ValueError for shapes that differ.
+
+    >>> correlations([1, 2, 3], [1, 3, 2]).spearman
+    0.5
+    """
+    from scipy import stats  # here: it takes a second to import
+
+    one_B, other_B = np.asarray(one_B, float), np.asarray(other_B, float)
+    if one_B.ndim != 1 or one_B.shape != other_B.shape:
+        raise ValueError(f"shapes differ: {one_B.shape} and {other_B.shape}")
+    if len(one_B) < 2 or not np.ptp(one_B) or not np.ptp(other_B):
+        return Correlations(math.nan, math.nan, math.nan)
+    ranks = (stats.rankdata(values_B) for values_B in (one_B, other_B))
+    return Correlations(
+        pearson=float(np.corrcoef(one_B, other_B)[0, 1]),
+        spearman=float(np.corrcoef(*ranks)[0, 1]),
+        kendall=float(np.asarray(stats.kendalltau(one_B, other_B))[0]),
+    )
 
 
 class Calibration(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,11 +34,12 @@ def front(points_N2: ArrayLike) -> np.ndarray:
     return np.sort(np.array(kept, dtype=int))
 
 
-def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike) -> float:
+def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike, as_released: bool = False) -> float:
     """The area that some point dominates and that dominates the reference; both are maximised.
 
-    Σ over the front, from the largest x down, of (x − reference_x)·(y − the y before). Raises
-    ValueError for wrong shapes or values. Source: Zitzler and Thiele 1998; exact in two dimensions.
+    Σ over the front, from the largest x down, of (x − reference_x)·(y − the y before).
+    `as_released`: of the first of these alone, as GTAlign's code has it. Raises ValueError for
+    wrong shapes or values. Source: Zitzler and Thiele 1998; exact in two dimensions.
 
     >>> hypervolume([(1, 3), (2, 2)], (0, 0))
     5.0
@@ -49,6 +51,8 @@ def hypervolume(points_N2: ArrayLike, reference_2: ArrayLike) -> float:
     gain_N2 = np.maximum(points_N2 - reference_2, 0.0)
     # Falling in the first coordinate, so rising in the second.
     gain_N2 = np.unique(gain_N2[front(gain_N2)], axis=0)[::-1]
+    if as_released:
+        gain_N2 = gain_N2[:1]
     return float((gain_N2[:, 0] * np.diff(gain_N2[:, 1], prepend=0.0)).sum())
 
 
@@ -163,6 +167,93 @@ def _summary(
         spread_llm=spread_llm,
         spread=(spread_user + spread_llm) / 2,
     )
+
+
+def epsilon_indicator(
+    first_N2: ArrayLike, second_M2: ArrayLike, as_released: bool = False
+) -> float:
+    """The least ε by which the first points must be raised to match the second in both coordinates.
+
+        ε = max_b min_a max_k (b_k − a_k), a among the first, b among the second
+
+    `as_released`: as GTAlign's code has it, max_a min_b: what the worst of the first lacks to a
+    point of the second. Raises ValueError for wrong shapes, values that are not finite, or none.
+    Source: Zitzler et al. 2003, Performance Assessment of Multiobjective Optimizers.
+
+    >>> epsilon_indicator([(1, 0)], [(1, 1), (2, 0)]), epsilon_indicator([(1, 0)], [(1, 1)], True)
+    (1.0, 1.0)
+    """
+    first_N2 = checked_points(first_N2, "first_N2")
+    second_M2 = checked_points(second_M2, "second_M2")
+    if not len(first_N2) or not len(second_M2):
+        raise ValueError("first_N2 and second_M2 need a point each")
+    lack_NM = (second_M2[None] - first_N2[:, None]).max(axis=2)
+    return float(lack_NM.min(axis=1).max() if as_released else lack_NM.min(axis=0).max())
+
+
+class ScalarisationRegret(NamedTuple):
+    """What the best point of a run lacks to that of all, by weights of the user."""
+
+    mean: float
+    median: float
+    ninetieth: float
+
+
+def scalarisation_regret(
+    points_N2: ArrayLike, all_M2: ArrayLike, weight_W: ArrayLike | None = None
+) -> ScalarisationRegret:
+    """The best w·user + (1 − w)·llm of `all_M2`, less that of the points, over weights w.
+
+    weight_W: the weights; by default 1000, evenly spread over [0, 1], of which GTAlign's code draws
+    as many. Raises ValueError as `front` does, for no points and for weights outside [0, 1].
+
+    >>> scalarisation_regret([(1, 0)], [(1, 0), (0, 1)], [0.25, 0.75]).mean
+    0.25
+    """
+    points_N2 = checked_points(points_N2, "points_N2")
+    all_M2 = checked_points(all_M2, "all_M2")
+    weight_W = (np.arange(1000) + 0.5) / 1000 if weight_W is None else np.asarray(weight_W, float)
+    if not len(points_N2) or not len(all_M2) or not len(weight_W):
+        raise ValueError("points_N2, all_M2 and weight_W must not be empty")
+    if not ((weight_W >= 0) & (weight_W <= 1)).all():
+        raise ValueError("weight_W holds weights outside [0, 1]")
+    weight_2W = np.stack([weight_W, 1 - weight_W])
+    regret_W = (all_M2 @ weight_2W).max(axis=0) - (points_N2 @ weight_2W).max(axis=0)
+    median, ninetieth = np.percentile(regret_W, [50, 90]).tolist()
+    return ScalarisationRegret(float(regret_W.mean()), median, ninetieth)
+
+
+def constrained_area(
+    points_N2: ArrayLike,
+    all_M2: ArrayLike,
+    constrained: Literal["user", "llm"] = "llm",
+    level_L: ArrayLike | None = None,
+    as_released: bool = False,
+) -> float:
+    """The best pay-off to one side while the other gets a level or more, as a share of the best
+    among `all_M2`: its mean over the levels.
+
+    level_L: by default 20 from 0 to 1. A level that none of `all_M2` reaches with a positive
+    pay-off is left out; `as_released` it counts as 0, as in GTAlign's code (constrained AUC). NaN
+    where no level is left. Raises ValueError as `front` does.
+
+    >>> constrained_area([(1, 1)], [(1, 1), (2, 0)], level_L=[0, 1, 3])
+    0.75
+    """
+    points_N2, all_M2 = checked_points(points_N2, "points_N2"), checked_points(all_M2, "all_M2")
+    level_L = np.linspace(0, 1, 20) if level_L is None else np.asarray(level_L, float)
+    held = 0 if constrained == "user" else 1
+    shares = []
+    for level in level_L:
+        own, best = (
+            point_N2[point_N2[:, held] >= level, 1 - held].max(initial=-np.inf)
+            for point_N2 in (points_N2, all_M2)
+        )
+        if best > 0:
+            shares.append(own / best if np.isfinite(own) else 0.0)
+        elif as_released:
+            shares.append(0.0)
+    return float(np.mean(shares)) if shares else float("nan")
 
 
 def checked_points(points_N2: ArrayLike, name: str) -> np.ndarray:

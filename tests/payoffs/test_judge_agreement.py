@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.payoffs.judge_agreement import krippendorff_alpha
+from equipoise.payoffs.judge_agreement import class_scores, correlations, krippendorff_alpha
 
 N = math.nan
 # Krippendorff 2011, §C (E for the metrics): four observers, twelve units, some values missing.
@@ -92,3 +92,20 @@ def test_what_is_no_table_of_ratings():
         krippendorff_alpha([1.0, 2.0])
     with pytest.raises(ValueError, match="infinity"):
         krippendorff_alpha([[1, math.inf], [1, 2]])
+
+
+def test_classes_by_vectors_computed_apart(oracle):
+    case = oracle("gtalign_measures.json")["classes"]
+    found = class_scores(case["true"], case["predicted"])
+    assert found.keys() == case["expected"].keys()
+    for name, expected in case["expected"].items():
+        assert list(found[name]) == pytest.approx(expected, abs=1e-12)
+    assert class_scores(["a"], ["b"])["a"] == (0, 0, 0, 1)
+
+
+def test_correlations_by_hand():
+    assert correlations([1, 2, 3, 4], [1, 4, 9, 16]) == pytest.approx((0.98437404, 1, 1))
+    assert correlations([1, 1, 2], [3, 1, 2]).kendall == pytest.approx(0)
+    assert np.isnan(correlations([1, 1], [1, 2])).all()
+    with pytest.raises(ValueError, match="shapes differ"):
+        correlations([1], [1, 2])

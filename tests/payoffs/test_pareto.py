@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.payoffs.pareto import compare, front, hypervolume
+from equipoise.payoffs.pareto import (
+    compare,
+    constrained_area,
+    epsilon_indicator,
+    front,
+    hypervolume,
+    scalarisation_regret,
+)
 
 grid = st.lists(st.tuples(st.integers(-3, 4), st.integers(-3, 4)), min_size=1, max_size=12)
 CASES = range(2)
@@ -51,6 +58,45 @@ def test_hypervolume_golden(golden):
         assert hypervolume(case["points"], case["reference"]) == pytest.approx(
             case["hypervolume"], rel=0, abs=1e-9
         )
+
+
+def test_the_other_measures_by_vectors_computed_apart(oracle):
+    for case in oracle("gtalign_measures.json")["points"]:
+        first, second = case["first"], case["second"]
+        both = [*first, *second]
+        regret = scalarisation_regret(first, both, case["weights"])
+        found = {
+            "epsilon": epsilon_indicator(first, second),
+            "epsilon released": epsilon_indicator(first, second, as_released=True),
+            "regret": regret.mean,
+            "regret, median": regret.median,
+            "hypervolume released": hypervolume(first, (0, 0), as_released=True),
+        }
+        for side in ("user", "llm"):
+            found[f"{side} held"] = constrained_area(first, both, side)
+            found[f"{side} held, released"] = constrained_area(first, both, side, as_released=True)
+        assert found == pytest.approx(case["expected"], abs=1e-12)
+        assert regret.median <= regret.ninetieth
+
+
+def test_points_that_are_raised_by_the_indicator_match_the_others():
+    first, second = np.array([(0.2, 0.7), (0.6, 0.1)]), np.array([(0.5, 0.5), (0.9, 0.0)])
+    raised = first + epsilon_indicator(first, second)
+    assert all((raised >= b).all(axis=1).any() for b in second)
+    assert epsilon_indicator(second, second) == 0
+
+
+@pytest.mark.parametrize(
+    ("measure", "said"),
+    [
+        (lambda: epsilon_indicator([], [(0, 0)]), "a point each"),
+        (lambda: scalarisation_regret([(0, 0)], [(0, 0)], [2]), "outside"),
+        (lambda: scalarisation_regret([(0, 0)], []), "must not be empty"),
+    ],
+)
+def test_what_is_not_a_measure_is_refused(measure, said):
+    with pytest.raises(ValueError, match=said):
+        measure()
 
 
 @settings(max_examples=60)

@@ -33,8 +33,13 @@ ROWS: Mapping[str, tuple[str, str]] = {  # a field of `ComparedRun` -> its title
     "spread_user": ("spread of the user's", ""),
     "spread_llm": ("spread of the model's", ""),
     "hypervolume": ("hypervolume", ""),
+    "epsilon_indicator": ("ε-indicator to the other's front", ""),
+    "scalarisation_regret": ("scalarisation regret", ""),
+    "constrained_user": ("best to the user, the model held", "%"),
+    "constrained_llm": ("best to the model, the user held", "%"),
     "tokens": ("tokens of an answer", ""),
     "quality_per_1000_tokens": ("answer score per 1000 tokens", ""),
+    "quality_per_1000_characters": ("answer score per 1000 characters", ""),
     "response_share": ("response's share of the answer", "%"),
 }
 RunAt = Annotated[

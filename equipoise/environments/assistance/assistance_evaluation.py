@@ -10,6 +10,8 @@ from pydantic import Field
 
 from equipoise.environments.assistance import measured_answers as answered
 from equipoise.environments.assistance.game import ASSISTANT, Assistance
+from equipoise.environments.assistance.gtalign_tasks import PUBLISHED
+from equipoise.environments.assistance.judge import AssistanceJudge
 from equipoise.environments.assistance.measured_answers import (
     MeasuredAnswer,
     measured_answers,
@@ -65,6 +67,8 @@ class AssistanceEvaluation(Evaluation):
         point_N2 = _matrix(points)
         welfare = answered.mean(answers, "score")
         beaten = self._beaten(arena, roles, points, t)
+        judge = self._judge(arena, assistant)
+        as_released = isinstance(judge, AssistanceJudge) and judge.variant in PUBLISHED
         return AssistanceMeasures(
             players=[str(player) for player in roles.values()],
             scores={str(assistant): welfare},
@@ -77,7 +81,8 @@ class AssistanceEvaluation(Evaluation):
             actions=answered.actions(answers),
             length=answered.lengths(answers),
             written=written_games(answers),
-            sources=answered.sources(answers),
+            sources=answered.sources(answers, as_released),
+            correlations=answered.correlated(answers),
             points=points,
             front=[list(points)[n] for n in front(point_N2)] if points else [],
             hypervolume=hypervolume(point_N2, np.zeros(2)) if points else None,

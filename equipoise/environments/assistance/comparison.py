@@ -18,6 +18,7 @@ from equipoise.matches.roles import Roles
 from equipoise.payoffs import pareto
 from equipoise.payoffs.intervals import over_seeds
 from equipoise.payoffs.welfare import cobb_douglas
+from equipoise.report.section import finite_or_none
 from equipoise.runs.directory import RunDirectory
 
 
@@ -56,7 +57,11 @@ class Ranges(msgspec.Struct, frozen=True):
 
 
 class ComparedRun(msgspec.Struct, frozen=True):
-    """Means over the shared prompts, `ParetoSummary`, hypervolume; lengths of all its prompts."""
+    """Means over the shared prompts, `ParetoSummary`, hypervolume; lengths of all its prompts.
+
+    By both runs' fronts: `epsilon_indicator` of it to the other's, mean `scalarisation_regret`,
+    `constrained_user` and `constrained_llm`, the best for that side while the other's is held.
+    """
 
     user: float
     llm: float
@@ -69,8 +74,13 @@ class ComparedRun(msgspec.Struct, frozen=True):
     spread_llm: float
     spread: float
     hypervolume: float
+    epsilon_indicator: float
+    scalarisation_regret: float
+    constrained_user: float | None
+    constrained_llm: float | None
     tokens: float | None
     quality_per_1000_tokens: float | None
+    quality_per_1000_characters: float | None
     response_share: float | None
 
 
@@ -165,8 +175,8 @@ def compare_runs(
             result.first_dominates, result.second_dominates, result.equal, result.incomparable
         ),
         ranges=Ranges(result.range_user, result.range_llm),
-        first=_side(first, first_N2, result.first, settings),
-        second=_side(second, second_N2, result.second, settings),
+        first=_side(first, first_N2, second_N2, result.first, settings),
+        second=_side(second, second_N2, first_N2, result.second, settings),
         differences=_differences(first_N2, second_N2, settings.alpha),
         notes=tuple(_notes(first, second)),
     )
@@ -177,9 +187,15 @@ def _rows(run: MeasuredRun, prompts: list[str]) -> np.ndarray:
 
 
 def _side(
-    run: MeasuredRun, point_N2: np.ndarray, side: pareto.ParetoSummary, settings: ComparisonSettings
+    run: MeasuredRun,
+    point_N2: np.ndarray,
+    other_N2: np.ndarray,
+    side: pareto.ParetoSummary,
+    settings: ComparisonSettings,
 ) -> ComparedRun:
     user, llm = point_N2.mean(axis=0).tolist()
+    both_M2 = np.concatenate([point_N2, other_N2])
+    own_F2, others_F2 = (points[pareto.front(points)] for points in (point_N2, other_N2))
     length = run.measures.length
     return ComparedRun(
         user=user,
@@ -187,8 +203,13 @@ def _side(
         welfare=float(np.mean(_welfare(point_N2, settings.alpha))),
         **asdict(side),
         hypervolume=pareto.hypervolume(point_N2, np.array(settings.reference, float)),
+        epsilon_indicator=pareto.epsilon_indicator(own_F2, others_F2),
+        scalarisation_regret=pareto.scalarisation_regret(own_F2, both_M2).mean,
+        constrained_user=finite_or_none(pareto.constrained_area(own_F2, both_M2, "llm")),
+        constrained_llm=finite_or_none(pareto.constrained_area(own_F2, both_M2, "user")),
         tokens=length.tokens,
         quality_per_1000_tokens=length.quality_per_1000_tokens,
+        quality_per_1000_characters=length.quality_per_1000_characters,
         response_share=length.response_share,
     )
 

@@ -6,6 +6,7 @@ import msgspec
 
 from equipoise.environments.assistance.payoff_matrix import Cell
 from equipoise.evaluation.measures import Estimate, Measures, no_default
+from equipoise.payoffs.judge_agreement import ClassScore, Correlations
 
 QUESTIONS = ("detailed", "vague", "unknown")  # what is known of a question
 
@@ -38,11 +39,14 @@ class ActionShares(msgspec.Struct, frozen=True):
 
 
 class AnswerLengths(msgspec.Struct, frozen=True):
-    """Means of all answers: tokens, the response's share of characters, quality per 1,000."""
+    """Means of all answers: tokens, the response's share of characters, quality per 1,000; that per
+    1,000 characters over the answers with a response.
+    """
 
     tokens: float | None = None
     response_share: float | None = None
     quality_per_1000_tokens: float | None = None
+    quality_per_1000_characters: float | None = None
 
 
 class ActualPay(msgspec.Struct, frozen=True, array_like=True):
@@ -71,7 +75,10 @@ class WrittenGames(msgspec.Struct, frozen=True):
 
 
 class SourceMeasures(msgspec.Struct, frozen=True):
-    """The main numbers of one data set; fields as in the other records."""
+    """The main numbers of one data set; fields as in the other records.
+
+    classes: kind of request -> how well it was told from the other by meeting it rightly.
+    """
 
     welfare: Estimate
     user: Estimate
@@ -83,6 +90,8 @@ class SourceMeasures(msgspec.Struct, frozen=True):
     tokens: float | None
     response_share: float | None
     quality_per_1000_tokens: float | None
+    quality_per_1000_characters: float | None = None
+    classes: dict[str, ClassScore] = {}
 
 
 class AssistanceRecord(Measures, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,6 +105,7 @@ class AssistanceRecord(Measures, frozen=True, kw_only=True, omit_defaults=True):
     points       prompt id -> (user, llm), the mean over its answers
     front        prompts whose points no other point outdoes
     hypervolume  area above (0, 0) that the points dominate
+    correlations two scores, to read -> their correlations over the answers
     unjudged     share of the answers without a judgement
     beaten       earlier generation -> share of the prompts at which it did better by
                  one side and no worse by the other; `exploitability` is the largest
@@ -118,6 +128,7 @@ class AssistanceRecord(Measures, frozen=True, kw_only=True, omit_defaults=True):
     beaten: dict[str, float]
     front: list[str] = msgspec.field(default_factory=list)
     hypervolume: float | None = None
+    correlations: dict[str, Correlations] = msgspec.field(default_factory=dict)
 
     @property
     def user(self) -> Estimate:
@@ -158,3 +169,8 @@ class AssistanceRecord(Measures, frozen=True, kw_only=True, omit_defaults=True):
     def quality_per_1000_tokens(self) -> float | None:
         """Quality to the model for a thousand tokens."""
         return self.length.quality_per_1000_tokens
+
+    @property
+    def quality_per_1000_characters(self) -> float | None:
+        """The answers' score for a thousand characters, over outputs with a response."""
+        return self.length.quality_per_1000_characters

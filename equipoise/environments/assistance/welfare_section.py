@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from equipoise.environments.assistance.record import AssistanceRecord, SourceMeasures
 from equipoise.evaluation.measures import History, Measurement, Quantity, curves
 from equipoise.report.figures import bars, group_figure, lines_figure
-from equipoise.report.section import Curves, Figure, Section, Table
+from equipoise.report.section import Curves, Figure, Section, Table, number
 
 WELFARE = Quantity(title="welfare", read="welfare", short="welfare")
 USER = Quantity(title="utility to the user", read="user", short="user")
@@ -24,6 +25,9 @@ QUALITY_MODEL = Quantity(
 )
 TOKENS = Quantity(title="tokens of an answer", read="tokens", higher_is_better=False)
 QUALITY_PER_TOKEN = Quantity(title="answer score per 1000 tokens", read="quality_per_1000_tokens")
+QUALITY_PER_CHARACTER = Quantity(
+    title="answer score per 1000 characters", read="quality_per_1000_characters"
+)
 RESPONSE_SHARE = Quantity(title="response's share of the answer", read="response_share", unit="%")
 HYPERVOLUME = Quantity(title="hypervolume", read="hypervolume")
 
@@ -33,6 +37,7 @@ QUANTITIES = (WELFARE, USER, MODEL, RIGHT, FORM, TOKENS, QUALITY_PER_TOKEN, RESP
 ALONE = (
     (TOKENS, "mean over the answers"),
     (QUALITY_PER_TOKEN, "quality to the model"),
+    (QUALITY_PER_CHARACTER, "over outputs with a response"),
     (RESPONSE_SHARE, "of its characters"),
     (HYPERVOLUME, "area above (0, 0) that the prompts' points dominate"),
 )
@@ -47,6 +52,7 @@ SOURCE_COLUMNS = {
     "right": RIGHT,
     "tokens": TOKENS,
     "score per 1000 tokens": QUALITY_PER_TOKEN,
+    "score per 1000 characters": QUALITY_PER_CHARACTER,
     "response share": RESPONSE_SHARE,
 }
 """Heading -> the quantity of each data set below it; only welfare has room for its interval."""
@@ -63,8 +69,10 @@ def welfare_section(history: History[AssistanceRecord]) -> Section:
     if len({row[0] for row in rows}) > 1:
         columns = ("data set", "generation", *SOURCE_COLUMNS)
         blocks.append(Table(columns, rows, "Each data set"))
-    if history.last is not None and history.last.measures.beaten:
-        blocks.append(_beaten(history.last.measures))
+    if history.last is not None:
+        blocks += _last_tables(history.last.measures)
+        if history.last.measures.beaten:
+            blocks.append(_beaten(history.last.measures))
     if not blocks:
         return Section("welfare", "Welfare", reason="the assistant has not been measured yet")
     lead = (
@@ -124,6 +132,31 @@ def source_rows(measured: Sequence[Measurement[AssistanceRecord]]) -> tuple[tupl
 def _cells(numbers: SourceMeasures) -> list[str]:
     others = list(SOURCE_COLUMNS.values())[1:]
     return [WELFARE.cell(numbers), *(quantity.cell(numbers, brief=True) for quantity in others)]
+
+
+def _last_tables(record: AssistanceRecord) -> list[Table]:
+    """Of the last generation: its scores beside each other, and its classes of requests."""
+    pairs = tuple(
+        (pair, *(number(value, digits=2) for value in values))
+        for pair, values in record.correlations.items()
+    )
+    columns = ("scores of an answer", "Pearson", "Spearman", "Kendall")
+    tables = [Table(columns, pairs, "Correlations, last generation")] if pairs else []
+    rows = []
+    for source, numbers in record.sources.items():
+        for name, found in numbers.classes.items():
+            shares = (number(value, "%") for value in found[:3])
+            rows.append((source or "unnamed", name, str(found.total), *shares))
+        if numbers.classes:
+            macro = fmean(found.f1 for found in numbers.classes.values())
+            rows.append(
+                (source or "unnamed", "mean of the classes", "", "", "", number(macro, "%"))
+            )
+    if rows:
+        columns = ("data set", "request", "n", "precision", "recall", "F1")
+        title = "Requests told apart by meeting them rightly, last generation"
+        tables.append(Table(columns, tuple(rows), title))
+    return tables
 
 
 def _beaten(record: AssistanceRecord) -> Figure:

@@ -7,7 +7,14 @@ from statistics import fmean
 import pytest
 from small import settings
 
+from equipoise.environments.assistance.blocks import parse
+from equipoise.environments.assistance.measured_answers import (
+    MeasuredAnswer,
+    classes,
+    score_per_1000_characters,
+)
 from equipoise.runs.directory import RunDirectory
+from equipoise.types import Prompt, user
 
 pytestmark = pytest.mark.long  # they share a whole run
 
@@ -63,6 +70,47 @@ def test_the_measures_are_means_of_what_is_recorded(talked):
         [turn.move.tokens for turn in m.turns if turn.seat == "assistant"][-1] for m in matches
     )
     assert first["length"]["tokens"] == pytest.approx(tokens)
+
+
+def measured_answer(text, source="x", facts=None, **utilities):
+    asked = Prompt("p", (user("what?"),), facts or {}, source)
+    return MeasuredAnswer(asked, parse(text), 10, {"readable": 1.0, **utilities})
+
+
+def test_the_answers_score_for_a_thousand_characters_is_of_outputs_with_a_response():
+    said = "<response>a text</response>"
+    answers = [
+        measured_answer(said, facts={"reference": "r"}, quality_llm=0.25, quality_user=0.5),
+        measured_answer(said, facts={"harmful": False}, quality_llm=1.0, safety=0.5),
+        measured_answer(said, facts={"harmful": True}, quality_llm=1.0, safety=0.5),
+        measured_answer(said, quality_llm=0.0, quality_user=1.0),
+        measured_answer("x" * 500, readable=0.0),
+    ]
+    found = score_per_1000_characters(answers)
+    assert found == pytest.approx(1000 * (0.5 + 0.5 + 1.0 + 0.0) / (4 * len(said)))
+    assert score_per_1000_characters(answers[4:]) is None
+
+
+def test_requests_are_told_apart_by_meeting_them_rightly():
+    harm = {"harmful": True}
+    answers = [
+        measured_answer("", facts=harm, quality_llm=1.0, safety=1.0),
+        measured_answer("", facts=harm, quality_llm=1.0, safety=0.5),
+        measured_answer("", facts={"harmful": False}, quality_llm=1.0, safety=0.5),
+        measured_answer("", facts={"ambiguous": False}, quality_llm=0.0),
+        measured_answer("", facts={"ambiguous": True}, readable=0.0),
+    ]
+    plain, released = classes(answers), classes(answers, as_released=True)
+    assert plain["harmful"] == (1, 1, 1, 2) and plain["harmless"] == (1, 1, 1, 1)
+    assert released["harmful"] == (0.5, 0.5, 0.5, 2) and released["harmless"].recall == 0
+    assert plain["clear"][:3] == plain["ambiguous"][:3] == (0, 0, 0)
+
+
+def test_the_scores_of_answers_are_correlated(talked):
+    found = measures(talked)[0]["correlations"]
+    assert set(found) >= {"welfare, user", "welfare, model", "user, answer"}
+    assert all(-1 <= value <= 1 for values in found.values() for value in values)
+    assert found["welfare, model"][0] > 0.5
 
 
 def test_a_measurement_may_be_greedy_where_the_player_samples(tmp_path):

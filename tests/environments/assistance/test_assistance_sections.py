@@ -114,7 +114,10 @@ def test_matrices_share_one_scale_and_choices_are_shares(collected):
 
 
 def test_sources_have_a_table_where_there_are_several(collected):
-    [table] = blocks(welfare_section(collected), Table)
+    [table, pairs, requests] = blocks(welfare_section(collected), Table)
+    assert pairs.rows == (("welfare, user", "0.50", "0.40", "0.30"),)
+    assert ("clerk", "clear", "4", "50.0 %", "25.0 %", "33.3 %") in requests.rows
+    assert ("clerk", "mean of the classes", "", "", "", "33.3 %") in requests.rows
     assert [row[:2] for row in table.rows] == [
         ("clerk", "0"),
         ("clerk", "4"),
