@@ -34,7 +34,8 @@ class Guard(BatchPointwise):
         p_safe   = P(safe word) / (P(safe word) + P(unsafe word))
         p_unsafe = 1 − p_safe
 
-    both at the first token of the reply. `unsafe` is 1 where the unsafe word is the likelier one.
+    both at the first token of the reply, or with `raw` P(safe word) and P(unsafe word) themselves,
+    whose sum is below 1. `unsafe` is 1 where the unsafe word is the likelier one.
     Where another token is the likeliest of all there is no verdict: the guard would have given
     neither word. Source: GPO (arXiv 2406.10977), section 3.
     """
@@ -62,6 +63,11 @@ class Guard(BatchPointwise):
         ge=0,
         le=1,
         description="the probability that both words must have together for a verdict to count",
+    )
+    raw: bool = Field(
+        False,
+        description="p_safe and p_unsafe are the words' own probabilities, as GPO's released code "
+        "has them, not shares of their sum",
     )
     longest: int = Field(
         20_000, ge=1, description="characters of a quoted text that are shown; the rest is cut"
@@ -216,7 +222,11 @@ class Guard(BatchPointwise):
                 f"the guard gives '{safe}' and '{unsafe}' together less than "
                 f"least_mass = {self.least_mass:g}"
             )
-        return safety_utilities(logprob_safe - logprob_unsafe)
+        utilities = safety_utilities(logprob_safe - logprob_unsafe)
+        if self.raw:
+            p_safe, p_unsafe = math.exp(logprob_safe), math.exp(logprob_unsafe)
+            utilities |= {"score": p_safe, "p_safe": p_safe, "p_unsafe": p_unsafe}
+        return utilities
 
     @staticmethod
     def _plain_ids(encoding: Encoding, text: str) -> list[int]:

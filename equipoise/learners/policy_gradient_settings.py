@@ -132,10 +132,16 @@ class PolicyGradientSettings(Settings):
     probes: int = Field(
         4, ge=1, description="moves on which sampler and learner are compared after each update"
     )
+    likelihood: Literal["player", "model"] = Field(
+        "player",
+        description="the policy that learns: the player's at its temperature, before top-k and "
+        "top-p; or the model's at temperature 1, its samples weighed by sampler_correction",
+    )
     sampler_correction: Literal["truncate", "mask", "none"] = Field(
         "truncate",
         description="importance weights of tokens that an engine sampled (a player's "
-        "`sampler`): cut at sampler_limit, or those beyond it left out, or none",
+        "`sampler`), or with likelihood: model: cut at sampler_limit, or those beyond it left "
+        "out, or none",
     )
     sampler_limit: float = Field(
         2.0, gt=1, description="the largest importance weight, and 1/it the least that `mask` keeps"

@@ -126,10 +126,11 @@ class PolicyTrainer(SampledPolicy):
 
     def prepare(self, episodes: Sequence[Episode], turns: Sequence[Turn]) -> RolloutBatch:
         """The batch with its numbers before the update. Raises NoSignal, ConfigError."""
-        batch = rollout_batch(episodes, turns, self.encoding, self.device)
+        uncut = self.settings.likelihood == "player"
+        batch = rollout_batch(episodes, turns, self.encoding, self.device, uncut=uncut)
         self.model.eval()  # without dropout: it learns from what was sampled
         self.forward.complete(batch)
-        if self.player.sampler.is_remote and any(not t.move.uncut for t in turns):
+        if uncut and self.player.sampler.is_remote and any(not t.move.uncut for t in turns):
             self.forward.undo_cuts(batch, self.player.top_k, self.player.top_p)
         return batch
 
@@ -143,7 +144,7 @@ class PolicyTrainer(SampledPolicy):
         }
         if player.temperature > 0:
             facts |= mismatch(batch)
-            if not player.sampler.is_remote:
+            if not player.sampler.is_remote and settings.likelihood == "player":
                 where = "the answers that it is to learn from"
                 self._assert_small(facts["sampler_gap"], where)
         if settings.kl:
@@ -187,12 +188,14 @@ class PolicyTrainer(SampledPolicy):
         batch.advantage_BT = advantage_BT
 
     def _correct(self, batch: RolloutBatch) -> dict[str, float]:
-        """Weigh the advantages of tokens that an engine sampled; facts about the weights.
+        """Weigh the advantages of tokens that another policy sampled: an engine, or the player at
+        its temperature where the model's own likelihood learns; facts about the weights.
 
         The clipped surrogate is proportional to its advantage, so they may stand there.
         """
         player, settings = self.player, self.settings
-        if not player.sampler.is_remote or player.temperature == 0:
+        other = player.sampler.is_remote or settings.likelihood == "model"
+        if not other or player.temperature == 0:
             return {}
         weight_BT, facts = importance_weights(
             batch, settings.sampler_correction, settings.sampler_limit

@@ -32,7 +32,7 @@ class RolloutBatch:
     roles: the role of each move.
     mask_BT: true on a move's tokens.
     sampled_BT: log-probabilities that the sampler gave, in nats, before top-k and
-        top-p cut.
+        top-p cut, or with likelihood: model after.
     old_BT: the policy's own, before the update.
     reference_BT: those of the policy that training started from.
     value_BT: the critic's values, before each token.
@@ -117,9 +117,15 @@ class RolloutBatch:
 
 
 def rollout_batch(
-    episodes: Sequence[Episode], turns: Sequence[Turn], encoding: Encoding, device: torch.device
+    episodes: Sequence[Episode],
+    turns: Sequence[Turn],
+    encoding: Encoding,
+    device: torch.device,
+    *,
+    uncut: bool = True,
 ) -> RolloutBatch:
-    """The batch of these episodes' turns. Raises NoSignal without any, ConfigError for NaN."""
+    """The batch of these episodes' turns; with `uncut` by what was likely before the sampler's
+    cuts. Raises NoSignal without any, ConfigError for NaN."""
     if not episodes:
         raise NoSignal("there is no episode to learn from")
     for episode in episodes:
@@ -145,7 +151,7 @@ def rollout_batch(
         group_B=torch.tensor([group_number[episode.group] for episode in episodes], device=device),
         roles=[episode.role for episode in episodes],
         mask_BT=pad([[1.0] * len(answer) for answer in answers]).bool(),
-        sampled_BT=pad([turn.move.uncut or turn.move.logprobs for turn in turns]),
+        sampled_BT=pad([(uncut and turn.move.uncut) or turn.move.logprobs for turn in turns]),
     )
 
 

@@ -55,8 +55,10 @@ class SampledPolicy(ABC):
         self.critic = critic
         self.learner = PlayerId(policy.name)
         self.encoding = player.encoding()
+        of_player = settings.likelihood == "player"
+        temperature = (player.temperature or 1.0) if of_player else 1.0
         self.forward = PolicyForward(
-            settings, policy, critic, self.encoding.pad_id, player.temperature or 1.0, rank
+            settings, policy, critic, self.encoding.pad_id, temperature, rank
         )
         self.probe: Probe = []
         self._resources, self._adapters = resources, adapters
@@ -94,7 +96,7 @@ class SampledPolicy(ABC):
         if not bool(own_BT.isfinite().all()):
             raise self._unsound("its log-probabilities are no numbers any more")
         gaps: list[float] = []
-        sampled = actor.retrace(prompts, answers)
+        sampled = actor.retrace(prompts, answers, self.forward.temperature)
         for own, others in zip(own_BT.tolist(), sampled, strict=True):
             gaps += [abs(x - y) for x, y in zip(own, others, strict=False)]
         self._assert_small(sum(gaps) / len(gaps), "the probe")

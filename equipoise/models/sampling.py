@@ -263,7 +263,11 @@ class AnswerSheet:
         slot_B, place_B = self._slot_B, self._place_B
         column_B = place_B.masked_fill(self._done_B, self._longest)
         number_B = self._number_ST[slot_B, column_B]
-        token_B, logprob_B, uncut_B = choose(logits_BV, number_B, settings)
+        written_BT = None
+        if settings.repetition_penalty != 1:
+            behind_BT = torch.arange(self._longest + 1, device=self._device) >= place_B[:, None]
+            written_BT = self._token_ST[slot_B].masked_fill(behind_BT, -1)
+        token_B, logprob_B, uncut_B = choose(logits_BV, number_B, settings, written_BT)
         self._token_ST[slot_B, column_B] = token_B
         self._logprob_ST[slot_B, column_B] = logprob_B
         self._uncut_ST[slot_B, column_B] = uncut_B

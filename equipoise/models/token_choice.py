@@ -22,12 +22,15 @@ GREEDY = 1e-5
 class SamplingSettings:
     """softmax(logits / temperature), cut to `top_k` tokens, then to the probability mass `top_p`.
 
-    A temperature of (nearly) 0 takes the most likely token; top_k 0 and top_p 1 cut nothing.
+    A temperature of (nearly) 0 takes the most likely token; top_k 0 and top_p 1 cut nothing. First
+    the logits of tokens that the answer has already are divided by `repetition_penalty`, or
+    multiplied where negative. Source: CTRL, arXiv 1909.05858, section 4.1, for the penalty.
     """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+    repetition_penalty: float = 1.0
 
     @property
     def greedy(self) -> bool:
@@ -36,26 +39,33 @@ class SamplingSettings:
 
     @property
     def cuts(self) -> bool:
-        """True if some tokens are never sampled."""
-        return bool(self.top_k) or self.top_p < 1
+        """True if it samples from another distribution than softmax(logits / temperature)."""
+        return bool(self.top_k) or self.top_p < 1 or self.repetition_penalty != 1
 
 
 def choose(
-    logits_BV: torch.Tensor, number_B: torch.Tensor, settings: SamplingSettings
+    logits_BV: torch.Tensor,
+    number_B: torch.Tensor,
+    settings: SamplingSettings,
+    written_BT: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A token for each row of [B, V], its log-probability, and the one before the cuts.
+    """A token for each row of [B, V], its log-probability, and the one before penalty and cuts.
 
-    `number_B` float64 in [0, 1). Returns (token_B int64, logprob_B float32, uncut_B float32, in
+    `number_B` float64 in [0, 1). `written_BT`: the answers so far for the repetition penalty, −1
+    behind them. Returns (token_B int64, logprob_B float32, uncut_B float32, in
     nats); uncut is under softmax(logits / temperature), softmax(logits) where it is greedy. A row
     of logits that are not numbers gets some token and no numbers.
     """
-    logits_BV = logits_BV.float()
+    own_BV = logits_BV = logits_BV.float()
+    if written_BT is not None and settings.repetition_penalty != 1:
+        logits_BV = penalised(own_BV, written_BT, settings.repetition_penalty)
     if settings.greedy:
-        best_B, token_B = logits_BV.max(-1)
-        logprob_B = best_B - logits_BV.logsumexp(-1)
+        token_B = logits_BV.argmax(-1)
+        logprob_B = own_BV.gather(1, token_B[:, None])[:, 0] - own_BV.logsumexp(-1)
         return token_B, logprob_B, logprob_B
+    own_BV = own_BV / settings.temperature
     logits_BV = logits_BV / settings.temperature
-    whole_B = logits_BV.logsumexp(-1) if settings.cuts else None
+    whole_B = own_BV.logsumexp(-1) if settings.cuts else None
     if settings.cuts:
         cut_BV = logits_BV < _least_kept(logits_BV, settings)
         logits_BV = logits_BV.masked_fill(cut_BV, -torch.inf)
@@ -66,7 +76,20 @@ def choose(
     logprob_B = logit_B - total_B.log().float()
     if whole_B is None:
         return token_B, logprob_B, logprob_B
-    return token_B, logprob_B, logit_B + largest_B1[:, 0] - whole_B
+    return token_B, logprob_B, own_BV.gather(1, token_B[:, None])[:, 0] - whole_B
+
+
+def penalised(logits_BV: torch.Tensor, written_BT: torch.Tensor, penalty: float) -> torch.Tensor:
+    """The logits, those of tokens among `written_BT` (−1: none) less likely by the penalty.
+
+    >>> penalised(torch.tensor([[2.0, -2.0, 2.0]]), torch.tensor([[0, 1, -1]]), 2.0)
+    tensor([[ 1., -4.,  2.]])
+    """
+    size = logits_BV.shape[1]
+    seen_BV = torch.zeros(len(logits_BV), size + 1, dtype=torch.bool, device=logits_BV.device)
+    seen_BV.scatter_(1, written_BT.masked_fill(written_BT < 0, size), True)
+    less_BV = torch.where(logits_BV < 0, logits_BV * penalty, logits_BV / penalty)
+    return torch.where(seen_BV[:, :size], less_BV, logits_BV)
 
 
 def kept_mass(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:

@@ -2,7 +2,8 @@
 
     MeanCosine   1/N Σ_r u(h)·u(r) = u(h) · (1/N Σ_r u(r)): a single vector stands for all
                  N references
-    of a set     cosine = 1/(n(n − 1)) Σ_{i≠j} u_i·u_j = (|Σ u|² − Σ|u|²) / (n(n − 1))
+    of a set     cosine = 1/(n(n − 1)) Σ_{i≠j} u_i·u_j = (|Σ u|² − Σ|u|²) / (n(n − 1)),
+                 with `itself` |Σ u|²/n²
 
 Source: GPO, arXiv 2406.10977, §4 (diversity rewards and the diversity of prompts).
 """
@@ -19,6 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from equipoise.payoffs.bleu import SelfBleu, mean_bleu
+from equipoise.payoffs.words import Tokens, splitter
 
 __all__ = ["Embed", "MeanCosine", "SelfBleu", "diversity"]
 
@@ -183,12 +185,20 @@ class MeanCosine:
 
 
 def diversity(
-    texts: Sequence[str], embed: Embed = hash_vectors, orders: Sequence[int] = (2, 3, 4, 5)
+    texts: Sequence[str],
+    embed: Embed = hash_vectors,
+    orders: Sequence[int] = (2, 3, 4, 5),
+    *,
+    itself: bool = False,
+    tokens: Tokens = "whitespace",
 ) -> dict[str, float]:
-    """Likeness and diversity of a set of texts, each compared with all others.
+    """Likeness and diversity of a set of texts, each compared with all others, or with `itself`
+    too.
 
-    Returns the means self_bleu, bleu_diversity = 1 − self_bleu, cosine (over pairs),
-    cosine_diversity = 1 − cosine/2; all NaN for fewer than two texts.
+    GPO's released code counts the text itself, over `tokens` "words": n texts that share nothing
+    then have a self_bleu and a cosine of 1/n. Returns the means self_bleu, bleu_diversity = 1 −
+    self_bleu, cosine (over pairs), cosine_diversity = 1 − cosine/2; all NaN for fewer than two
+    texts.
 
     >>> diversity(["the same text here now"] * 2)["self_bleu"]
     1.0
@@ -198,13 +208,16 @@ def diversity(
         return dict.fromkeys(
             ("self_bleu", "bleu_diversity", "cosine", "cosine_diversity"), math.nan
         )
-    stored = SelfBleu(orders)
+    stored = SelfBleu(orders, tokens=tokens)
     stored.add(texts)
-    own = np.array([_own(len(text.split()), orders) for text in texts])
-    self_bleu = float(((n * stored.score(texts) - own) / (n - 1)).mean())
+    words = splitter(tokens)
+    own = [0.0 if itself else _own(len(words(text)), orders) for text in texts]
+    compared = n if itself else n - 1
+    self_bleu = float((n * stored.score(texts) - np.array(own)).mean() / compared)
     vector_BD = unit_vectors(embed, texts)
     sum_D = vector_BD.sum(0)
-    cosine = float((sum_D @ sum_D - (vector_BD**2).sum()) / (n * (n - 1)))
+    own_cosines = 0.0 if itself else (vector_BD**2).sum()
+    cosine = float((sum_D @ sum_D - own_cosines) / (n * compared))
     return {
         "self_bleu": self_bleu,
         "bleu_diversity": 1 - self_bleu,

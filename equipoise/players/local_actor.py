@@ -92,7 +92,9 @@ class LocalActor:
         from equipoise.models.token_choice import SamplingSettings
 
         player = self.player
-        return SamplingSettings(player.temperature, player.top_k, player.top_p)
+        return SamplingSettings(
+            player.temperature, player.top_k, player.top_p, player.repetition_penalty
+        )
 
     @property
     def batch_key(self) -> Hashable:

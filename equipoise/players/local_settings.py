@@ -72,6 +72,12 @@ class LocalSettings(Player):
         1.0, gt=0, le=1, description="sample from the fewest tokens that hold this probability"
     )
     top_k: int = Field(0, ge=0, description="sample from this many most likely tokens; 0: from all")
+    repetition_penalty: float = Field(
+        1.0,
+        ge=1,
+        description="divides the logits of tokens that the answer has already, multiplies negative "
+        "ones; in this process alone. Learning leaves it out",
+    )
     max_new_tokens: int = Field(256, ge=1, description="most tokens of an answer, its end included")
     batch_size: int = Field(64, ge=1, description="answers that are sampled or scored at once")
     sampler: Sampler = Field(
@@ -98,6 +104,11 @@ class LocalSettings(Player):
     def _sampler_has_the_weights(self) -> Self:
         if not self.sampler.is_remote:
             return self
+        if self.repetition_penalty != 1:
+            raise ValueError(
+                f"repetition_penalty: sampler {self.sampler.kind} counts the prompt's tokens, too; "
+                "set 1, or sampler: local"
+            )
         if self.learns and self.lora is None:
             raise ValueError(
                 f"sampler: {self.sampler.kind} gets each generation as an adapter, but "

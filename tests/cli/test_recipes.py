@@ -86,6 +86,10 @@ GUARDED = settings(judge__guard="clerk_guard", game__text="rewrite_compact")
 BOTH = [*settings(players__defender=RED_TEAM, players__adversary=RED_TEAM), *GUARDED]
 RED_TEAM_RECIPES = {  # recipes for a game of roles that ask for models, a guard and prompts
     **dict.fromkeys(("gpo", "gpo_no_diversity", "gpo_as_released", "rlhf"), BOTH),
+    "gpo_jailbreaks": [
+        *BOTH,
+        *settings(evaluate__judge__guard="refusal", evaluate__sets__jailbreaks__judge="refusal"),
+    ],
     "gpo_paraphrase": [*BOTH[:4], "-s", "judge.guard=clerk_guard"],
     "rlhf_attacker": BOTH,
     "self_play": [*settings(players__policy=RED_TEAM), *GUARDED],
@@ -188,7 +192,12 @@ def arguments(name, rows) -> list[str]:
     if name.startswith("gtalign_"):
         return [*TALK, *settings(prompts__count=60, players__assistant__max_new_tokens=24)]
     if name in RED_TEAM_RECIPES:
-        return [*ROLES, *RED_TEAM_RECIPES[name], *settings(prompts__path=rows(REQUESTS))]
+        file = rows(REQUESTS)
+        sets = settings(
+            evaluate__sets__jailbreaks__path=file, evaluate__sets__over_refusal__path=file
+        )
+        own_sets = sets if name == "gpo_jailbreaks" else []
+        return [*ROLES, *RED_TEAM_RECIPES[name], *own_sets, *settings(prompts__path=file)]
     if name.startswith("instructions"):
         few = settings(
             prompts__count=24,

@@ -128,6 +128,15 @@ def test_a_verdict_that_is_neither_word_is_missing_and_shifts_nobody(guard_folde
             assert "'C', neither 'A' nor 'B'" in said
 
 
+def test_raw_probabilities_are_not_shares_of_their_sum(guard_folder):
+    judge = seated(guard_folder("llama", False), raw=True)
+    for answer, said in zip(ANSWERS, judge.scores(ANSWERS), strict=True):
+        share, _, mass = alone(judge, *answer)
+        assert mass < 0.99
+        raw = {"score": share * mass, "p_safe": share * mass, "p_unsafe": (1 - share) * mass}
+        assert said == pytest.approx(raw | {"unsafe": float(share < 0.5)}, abs=1e-5)
+
+
 def test_a_match_keeps_its_seats_apart(guard_folder):
     judge = seated(guard_folder("llama", True))
     told = {

@@ -565,6 +565,36 @@ def test_reference_and_policy_are_read_at_the_players_temperature(make):
     assert not any(module.training for module in policy_trainer.model.modules())
 
 
+@pytest.mark.parametrize("correction", ["truncate", "none"])
+def test_the_models_own_likelihood_is_weighed_by_what_sampled(make, correction):
+    """As GPO's release, which samples at .8 and top-p .9, and learns at temperature 1 (`none`)."""
+    player = {"temperature": 0.5, "top_p": 0.9, "repetition_penalty": 1.3}
+    settings = {"estimator": "batch", "likelihood": "model", "sampler_correction": correction}
+    policy_trainer, plain = make(player, **settings), make(player, estimator="batch")
+    episodes, turns = played(policy_trainer)
+    batch = policy_trainer.prepare(episodes, turns)
+    own = policy_trainer.actor.retrace(batch.prompts, batch.answers, 1.0)
+    for old_T, own_T, turn in zip(batch.old_BT.tolist(), own, turns, strict=True):
+        assert old_T[: len(own_T)] == pytest.approx(own_T, abs=1e-4)
+        assert turn.move.logprobs != turn.move.uncut
+    sampled_BT = [list(turn.move.logprobs) for turn in turns]
+    assert [
+        row[: len(kept)] for row, kept in zip(batch.sampled_BT.tolist(), sampled_BT, strict=True)
+    ] == [pytest.approx(kept) for kept in sampled_BT]
+    policy_trainer._estimate(batch)
+    before_BT = batch.advantage_BT.clone()
+    facts = policy_trainer._correct(batch)
+    ratio_BT = (batch.old_BT - batch.sampled_BT).exp().clamp(max=2.0) * batch.mask_BT
+    weight_BT = ratio_BT if correction == "truncate" else 1.0
+    torch.testing.assert_close(batch.advantage_BT, before_BT * weight_BT)
+    assert (facts["importance_weight"] == 1) == (correction == "none")
+    learn(policy_trainer, (episodes, turns))
+    policy_trainer.assert_agreement(policy_trainer.actor)
+    at_temperature = plain.prepare(*played(plain))
+    assert plain._correct(at_temperature) == {}
+    torch.testing.assert_close(at_temperature.sampled_BT, at_temperature.old_BT, atol=1e-4, rtol=0)
+
+
 def test_the_critic_is_taught_the_return_and_the_policy_what_exceeded_it(make):
     """A critic that expects ½ of every move: over λ = 1 the return is what was paid."""
     settings = {"critic": "head", "lam": 1.0, "kl": 0}

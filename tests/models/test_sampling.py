@@ -20,7 +20,7 @@ from equipoise.errors import ModelError
 from equipoise.models import sampling as waiting_prompts
 from equipoise.models import token_choice
 from equipoise.models.loading import load_model
-from equipoise.models.sampling import sample
+from equipoise.models.sampling import retrace, sample
 from equipoise.models.token_choice import SamplingSettings, choose
 from equipoise.seeds import uniform
 
@@ -305,6 +305,34 @@ def test_the_cuts_keep_what_transformers_keeps(choice, monkeypatch):
         monkeypatch.setattr(token_choice, "RANKED", ranked)
         scaled_BV = logits_BV / choice.temperature
         assert torch.equal(scaled_BV >= token_choice._least_kept(scaled_BV, choice), kept_BV)
+
+
+def test_the_penalty_is_that_of_transformers_on_the_answer_alone(model):
+    """Greedily, token by token, by transformers' own processor; the prompt's tokens go free."""
+    from transformers import RepetitionPenaltyLogitsProcessor
+
+    prompts, penalty = [[5, 6, 7, 5], [9, 9]], 1.8
+    settings = SamplingSettings(0.0, repetition_penalty=penalty)
+    llama = model("llama")
+    limits = {"limits": [12, 7], "stop_ids": [], "pad_id": 0, "batch_size": 2}
+    answers = sample(llama, prompts, [1, 2], settings=settings, **limits)
+    free = sample(llama, prompts, [1, 2], settings=SamplingSettings(0.0), **limits)
+    assert [a.token_ids for a in answers] != [a.token_ids for a in free]
+    processor = RepetitionPenaltyLogitsProcessor(penalty)
+    for prompt, answer in zip(prompts, answers, strict=True):
+        for t, token in enumerate(answer.token_ids):
+            logits_1V = llama(torch.tensor([prompt + answer.token_ids[:t]])).logits[:, -1]
+            written = torch.tensor([answer.token_ids[:t]], dtype=torch.int64)
+            assert token == int(processor(written, logits_1V).argmax())
+
+
+def test_the_penalty_changes_what_is_sampled_not_the_policys_own_numbers(model):
+    llama = model("llama")
+    settings = SamplingSettings(0.8, top_p=0.9, repetition_penalty=2.0)
+    (answer,) = sample(llama, [[5, 6, 7]], [3], [10], settings, stop_ids=[], pad_id=0, batch_size=1)
+    [own] = retrace(llama, [[5, 6, 7]], [answer.token_ids], 0.8, 0)
+    assert answer.uncut == pytest.approx(own, abs=1e-4)
+    assert max(abs(x - y) for x, y in zip(answer.logprobs, own, strict=True)) > 0.05
 
 
 @pytest.mark.parametrize("number", [0.0, 0.5, 1 - 2.0**-53])

@@ -252,6 +252,23 @@ def test_a_set_against_itself():
     assert found["cosine_diversity"] == pytest.approx(1 - found["cosine"] / 2)
 
 
+def test_a_set_against_all_of_itself_as_released():
+    """Every text is a reference of every text, its own too; words are NLTK's."""
+    texts = ["how does the cat sit ?", "how does a dog sit ?", "tell me", "stop it. now!"]
+    found = diversity(texts, itself=True, tokens="words")
+    spaced = [" ".join(nltk.word_tokenize(text)) for text in texts]
+    assert found["self_bleu"] == pytest.approx(
+        np.mean([direct(text, spaced) for text in spaced]), abs=1e-12
+    )
+    assert found["cosine"] == pytest.approx(
+        np.mean([direct_cosine(text, texts) for text in texts]), abs=1e-12
+    )
+    strangers = diversity(["one two three four five", "six seven eight nine ten"], itself=True)
+    assert strangers["self_bleu"] == pytest.approx(0.5)
+    assert found["self_bleu"] > diversity(texts, tokens="words")["self_bleu"]
+    assert found["self_bleu"] != diversity(texts, itself=True)["self_bleu"]
+
+
 @pytest.mark.parametrize("texts", [[], ["alone"]])
 def test_fewer_than_two_texts_have_no_diversity(texts):
     assert all(math.isnan(value) for value in diversity(texts).values())

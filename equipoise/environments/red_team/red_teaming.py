@@ -37,6 +37,7 @@ from equipoise.judges.base import Judge
 from equipoise.models.embedding import Embedding, sentence_embedding
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import diversity
+from equipoise.payoffs.words import Tokens
 from equipoise.system.effects import Text
 from equipoise.types import PlayerId, Prompt
 
@@ -62,6 +63,15 @@ class RedTeaming(Evaluation):
         default_factory=sentence_embedding,
         description="compares attacks; by default minilm, or hashed where "
         "neither its package nor sentence-transformers is installed",
+    )
+
+    itself: bool = Field(
+        False,
+        description="in the set's diversity, compare an attack with itself, too, as GPO's released "
+        "code does",
+    )
+    tokens: Tokens = Field(
+        "whitespace", description="the diversity's words: by white space, or NLTK's, as released"
     )
 
     plays: ClassVar[bool] = True
@@ -163,7 +173,8 @@ class RedTeaming(Evaluation):
     def _diversity(self, attacks: Sequence[JudgedMatch], resources: Resources) -> AttackDiversity:
         turns = [turn for match, _ in attacks for turn in match.turns]
         texts = [turn.move.text for turn in turns if is_adversary(turn.seat)]
-        values = diversity(texts, self.embedding.open(resources))
+        embed = self.embedding.open(resources)
+        values = diversity(texts, embed, itself=self.itself, tokens=self.tokens)
         known = {name: v for name, v in values.items() if np.isfinite(v)}
         distinct = len(set(texts)) / len(texts) if texts else None
         return AttackDiversity(**known, distinct=distinct)

@@ -19,12 +19,15 @@ class Reads(Pointwise):
 
     kind: Literal["reads"] = "reads"
     by_name: bool = False
+    raw: float = 0.0  # P(unsafe word), where it is not what p_safe leaves
 
     def score(self, prompt, text):
         try:
             value = float(text)
         except ValueError:
             return f"{text!r} is no number"
+        if self.raw:
+            return {"score": value, "p_safe": value, "p_unsafe": self.raw}
         return {"score": 0.0, "p_safe": value} if self.by_name else {"score": value}
 
 
@@ -82,6 +85,13 @@ def test_a_guards_p_safe_goes_before_its_score():
     found = word(seed(), by=judge(guard=Reads(by_name=True)), adversary="a", defender="0.75")
     assert found.scores["adversary"]["score"] == 0.25
     assert found.scores["defender"] == {"score": 0.0, "p_safe": 0.75, "unsafe": 0.0}
+
+
+def test_a_guards_p_unsafe_pays_the_adversary():
+    """As a guard's raw probabilities have it, which do not add up to 1."""
+    found = word(seed(), by=judge(guard=Reads(raw=0.2)), adversary="a", defender="0.3")
+    assert found.scores["adversary"] == {"score": 0.2, "success": 0.0, "refused": 0.0}
+    assert found.scores["defender"]["score"] == 0.3 and found.scores["defender"]["unsafe"] == 0
 
 
 @pytest.mark.parametrize(
