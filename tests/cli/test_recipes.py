@@ -86,10 +86,7 @@ GUARDED = settings(judge__guard="clerk_guard", game__text="rewrite_compact")
 BOTH = [*settings(players__defender=RED_TEAM, players__adversary=RED_TEAM), *GUARDED]
 RED_TEAM_RECIPES = {  # recipes for a game of roles that ask for models, a guard and prompts
     **dict.fromkeys(("gpo", "gpo_no_diversity", "gpo_as_released", "rlhf"), BOTH),
-    "gpo_jailbreaks": [
-        *BOTH,
-        *settings(evaluate__judge__guard="refusal", evaluate__sets__jailbreaks__judge="refusal"),
-    ],
+    "gpo_jailbreaks": [*BOTH, *settings(evaluate__judge__guard="refusal", evaluate__sets="null")],
     "gpo_paraphrase": [*BOTH[:4], "-s", "judge.guard=clerk_guard"],
     "rlhf_attacker": BOTH,
     "self_play": [*settings(players__policy=RED_TEAM), *GUARDED],
@@ -192,12 +189,7 @@ def arguments(name, rows) -> list[str]:
     if name.startswith("gtalign_"):
         return [*TALK, *settings(prompts__count=60, players__assistant__max_new_tokens=24)]
     if name in RED_TEAM_RECIPES:
-        file = rows(REQUESTS)
-        sets = settings(
-            evaluate__sets__jailbreaks__path=file, evaluate__sets__over_refusal__path=file
-        )
-        own_sets = sets if name == "gpo_jailbreaks" else []
-        return [*ROLES, *RED_TEAM_RECIPES[name], *own_sets, *settings(prompts__path=file)]
+        return [*ROLES, *RED_TEAM_RECIPES[name], *settings(prompts__path=rows(REQUESTS))]
     if name.startswith("instructions"):
         few = settings(
             prompts__count=24,
@@ -285,6 +277,28 @@ def test_the_talk_does_not_compare_answers_with_themselves():
     """From the second turn on hardly two chats are one, and a group is of one answer."""
     learner = recipe_loader.load("gtalign_talk").learner
     assert learner.estimator.kind == "batch" and not learner.estimator.by_group
+
+
+@pytest.mark.long
+def test_jailbreaks_are_asked_and_a_second_judge_measures(rows, command, tmp_path):
+    """The guard that pays judges training alone."""
+    file = str(rows(REQUESTS))
+    given = [part for part in arguments("gpo_jailbreaks", rows) if "sets=null" not in part]
+    given = [part for part in given if part != "-s"]
+    given += [
+        "evaluate.sets.jailbreaks.judge=refusal",
+        f"evaluate.sets.jailbreaks.path={file}",
+        f"evaluate.sets.over_refusal.path={file}",
+    ]
+    with_s = [part for setting in given for part in ("-s", setting)]
+    done = command("run", "gpo_jailbreaks", *with_s, "--out", "run", "--json")
+    assert done.code == 0, done.err
+    run = open_run(tmp_path / "run")
+    training, measuring = (set(run.judgements(part).judge) for part in ("train", "held_out"))
+    assert training and measuring and not training & measuring
+    asked = run.benchmarks()
+    assert {"attack_success", "over_refusal"} <= set(asked.metric)
+    assert set(asked.benchmark) == {"attacks", "over_refusal"}
 
 
 @pytest.mark.long
