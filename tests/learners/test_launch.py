@@ -246,7 +246,7 @@ def test_errors_and_crashes_in_the_processes_are_told(model_folder, tmp_path):
             training_batch(model, tmp_path / "b", loss="test_launch:Broken")
         )
     config = {"distributed_type": "NO", "num_processes": 2}
-    with pytest.raises(ConfigError, match=r" 2 processes.* 1$"):
+    with pytest.raises(ConfigError, match=r" 2 processes, but accelerate started 1;"):
         learner(launch={"config": config}).learn(training_batch(model, tmp_path / "c"))
     with pytest.raises(EquipoiseError, match=r"(?s)exit code 1; the end of .*log.txt:.*NONE_SUCH"):
         config = {"distributed_type": "NONE_SUCH", "num_processes": 2}
