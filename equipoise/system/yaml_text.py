@@ -22,6 +22,7 @@ LENGTH = 1_000_000  # characters
 DEPTH = 64  # lists and mappings inside one another
 NODES = 100_000  # values, with those that aliases repeat
 DIGITS = 40  # of a whole number
+BREAKS = frozenset("\r\x85\u2028\u2029")
 TAG = "tag:yaml.org,2002:"
 
 
@@ -66,7 +67,7 @@ def read_yaml(path: Path, source: str = "") -> Any:
 
 def yaml_text(settings: Any) -> str:
     """Plain settings as they are written."""
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(settings, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def check_plain(value: Any, source: str) -> None:
@@ -88,6 +89,18 @@ def check_plain(value: Any, source: str) -> None:
         else:
             named = []
         waiting += ((name, each, depth + 1) for name, each in reversed(named))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Puts texts with a line break other than \\n in quotes, which keep it."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """The text as a node."""
+        quotes = '"' if set(data) & BREAKS else None
+        return self.represent_scalar(f"{TAG}str", data, style=quotes)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 class _Unfit(Exception):  # noqa: N818
