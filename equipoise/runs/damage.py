@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,13 +11,13 @@ from typing import Any, Literal
 import msgspec
 
 from equipoise.component import fixed_settings
-from equipoise.errors import ConfigError, RunError
+from equipoise.errors import ConfigError, RunError, shorten
 from equipoise.evaluation.named_sets.item_scores import ItemScores
 from equipoise.players.population import home
 from equipoise.runs import recipe_loader
 from equipoise.runs.database import connect_to_read, damaged_rows
-from equipoise.runs.directory import SETTINGS, RunDirectory
-from equipoise.runs.ledger import COUNTED, Ledger
+from equipoise.runs.directory import RunDirectory, recorded_settings
+from equipoise.runs.ledger import COUNTED, Ledger, decode_facts, decode_line
 from equipoise.system.files import CHECKSUMS, faults, set_aside, write_text
 from equipoise.system.locks import check_writable
 from equipoise.system.yaml_text import yaml_text
@@ -32,7 +31,6 @@ RECORDS: dict[str, Any] = {
     "pairs": Pair,
     "episodes": Episode,
     "replies": dict,
-    "metrics": dict,
     "benchmark_scores": ItemScores,
 }
 """Table -> what its column `record` holds."""
@@ -71,7 +69,7 @@ def mend(folder: Path) -> list[str]:
             raise RunError(f"{folder / finding.part}: is {finding.state}; {finding.note}")
     if _configuration(folder).state in ("damaged", "missing"):
         with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
-            settings = json.loads(ledger.meta(SETTINGS))
+            settings = recorded_settings(ledger)
         write_text(folder / "config.yaml", yaml_text(settings))
         done.append("config.yaml: written anew from the ledger")
     with RunDirectory.hold_lock(folder):
@@ -91,9 +89,9 @@ def _configuration(folder: Path) -> Finding:
     path = folder / "config.yaml"
     try:
         with Ledger.open(folder / "ledger.sqlite", reading=True) as ledger:
-            begun_with = ledger.meta(SETTINGS)
+            begun_with = recorded_settings(ledger)
     except (RunError, sqlite3.DatabaseError):  # which is a finding of its own
-        begun_with = ""
+        begun_with = {}
     again = "check --mend writes it anew from the ledger" if begun_with else ""
     if not path.is_file():
         return Finding(path.name, "missing", again)
@@ -101,7 +99,7 @@ def _configuration(folder: Path) -> Finding:
         values = recipe_loader.read_resolved(path)
     except ConfigError as error:
         return Finding(path.name, "damaged", f"{error}; {again}".strip("; "))
-    if begun_with and fixed_settings(json.loads(begun_with)) != fixed_settings(values):
+    if begun_with and fixed_settings(begun_with) != fixed_settings(values):
         note = "differs from what the run began with; resume says where, if it matters"
         return Finding(path.name, "unchecked", note)
     return Finding(path.name, "whole")
@@ -141,20 +139,17 @@ def _ledger(folder: Path) -> Iterator[Finding]:
 def _table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
     """Findings on a table that cannot be read to its end, or not as it was written."""
     part = f"ledger.sqlite, table {table}"
-    column = "record" if table in RECORDS else "rowid"
-    decode: Callable[[Any], Any] = str
-    if table in RECORDS:
-        decode = msgspec.json.Decoder(RECORDS[table]).decode
+    decode = _decoder(table)
     whole, unreadable, error = 0, 0, ""
     other: list[int] = []
     try:
         other = damaged_rows(db, table)
-        for (value,) in db.execute(f"SELECT {column} FROM {table} ORDER BY rowid"):
+        for row in db.execute(f"SELECT * FROM {table} ORDER BY rowid"):
             try:
-                decode(value)
+                decode(row)
                 whole += 1
-            except msgspec.DecodeError as fault:
-                unreadable, error = unreadable + 1, str(fault)
+            except (msgspec.DecodeError, RecursionError) as fault:
+                unreadable, error = unreadable + 1, shorten(str(fault))
     except sqlite3.DatabaseError as fault:
         error = str(fault)
     if error:
@@ -164,6 +159,20 @@ def _table(db: sqlite3.Connection, table: str) -> Iterator[Finding]:
         numbers = ", ".join(map(str, other[:5])) + (", …" if len(other) > 5 else "")
         note = f"{len(other):,} rows are not as they were written (rows {numbers})"
         yield Finding(part, "damaged", note)
+
+
+def _decoder(table: str) -> Callable[[Sequence[Any]], Any]:
+    """Reads a row's JSON; raises msgspec.DecodeError."""
+    if table == "metrics":
+        return lambda row: decode_line(row[-2])
+    if table == "stages":
+        return lambda row: decode_facts(row[2], row[3])
+    if table == "players":
+        return lambda row: decode_facts("", row[-2])
+    if table in RECORDS:
+        decode = msgspec.json.Decoder(RECORDS[table]).decode
+        return lambda row: decode(row[-2])
+    return len
 
 
 # -- weights and metrics

@@ -19,6 +19,9 @@
 `record` and `facts` are JSON: the msgspec form of the types in `equipoise.types`. Ids are hashes of
 what made the record, so writing a record again inserts nothing. Rows keep the order of writing
 (rowid), and have checksums (`row_checksums`).
+
+A ledger may be a stranger's. It opens with these tables and indexes and nothing else: no view, no
+trigger, no extension. Its columns hold what they should, and reading it takes time by its size.
 """
 
 from __future__ import annotations
@@ -27,15 +30,17 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from types import NoneType
+from typing import Any, NoReturn, Self, TypeVar
 from urllib.parse import quote
 from zlib import crc32
 
 import msgspec
 
-from equipoise.errors import DiskFull, RunError
+from equipoise.errors import DiskFull, RunError, shorten
 from equipoise.system.locks import network_disk
 
 SCHEMA = 5
@@ -82,6 +87,24 @@ CREATE TABLE benchmark_scores (
     checksum INTEGER, UNIQUE (stage, item, sample));
 """
 
+TEXTS = frozenset(
+    "key value id split record prompt match judge learner player encoding text account name "  # noqa: SIM905
+    "parent stage facts item".split()
+)  # columns
+BOUNDS = {
+    "generation": 10**7,
+    "judged": 1,
+    "tokens": 10**12,
+    "cost": 10**12,
+    "line": 10**9,
+    "sample": 10**9,
+    "seconds": 10**10,
+}  # columns of numbers, from 0 to this
+LONGEST = 2**27  # bytes of one value
+AHEAD = 64  # rows that are read at once
+TICK = 1_000_000  # SQLite's steps between two looks at how many they are
+STEPS = 4  # that a query may take for each byte of the file; looking at all pages takes 0.3
+
 AT_ONCE = 500  # values that fit one statement
 UNWRITABLE = ("unable to open", "readonly", "disk I/O", "full")  # SQLite's words
 
@@ -119,19 +142,11 @@ class Database:
             )
         if not path.exists():
             raise RunError(f"{path}: no ledger here; is {path.parent} a run directory?")
-        database = cls((connect_to_read if reading else _connect)(path), path)
-        try:
-            schema = database.meta("schema")
-        except sqlite3.DatabaseError as error:
-            database.close()
-            raise RunError(f"{path}: not an Equipoise ledger ({error})") from error
-        if schema != str(SCHEMA):
-            database.close()
-            raise RunError(
-                f"{path}: written by another version of Equipoise (ledger schema {schema}, this "
-                f"one reads {SCHEMA}); use that version, or start a new run"
-            )
-        return database
+        if reading:
+            return cls(connect_to_read(path), path)
+        with closing(connect_to_read(path)):  # nothing is written into what is no ledger
+            pass
+        return cls(_connect(path), path)
 
     def close(self) -> None:
         """Close the file; what was added is on disk already."""
@@ -146,7 +161,8 @@ class Database:
     def meta(self, key: str, absent: str = "") -> str:
         """The note of the run under `key`, or `absent` where there is none."""
         query = "SELECT value FROM meta WHERE key = ?"
-        row = self._db.execute(query, (key,)).fetchone()
+        with damaged_records(self.path.parent):
+            row = self._db.execute(query, (key,)).fetchone()
         return row[0] if row else absent
 
     # -- writing
@@ -265,7 +281,8 @@ def journal_mode(path: Path) -> str:
 
 def _connect(path: Path) -> sqlite3.Connection:
     try:
-        db = sqlite3.connect(path, isolation_level=None, timeout=30)
+        db = _Connection(path, isolation_level=None, timeout=30)
+        db.guard(path)
         db.execute(f"PRAGMA journal_mode = {journal_mode(path)}")
         # What is recorded survives a power cut, too: each transaction is synced.
         db.execute("PRAGMA synchronous = FULL")
@@ -281,7 +298,7 @@ def damaged_records(folder: Path) -> Iterator[None]:
     """Turn what SQLite and msgspec raise for a damaged ledger into a RunError."""
     try:
         yield
-    except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
+    except (sqlite3.DatabaseError, msgspec.DecodeError, RecursionError) as error:
         raise RunError(
             f"{folder / 'ledger.sqlite'}: is damaged ({error}); `equipoise check "
             f"{folder}` says what is whole and what can be saved"
@@ -289,7 +306,62 @@ def damaged_records(folder: Path) -> Iterator[None]:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that writes nothing to the tables, wherever they lie.
+    """A connection to a ledger that writes nothing to the tables, wherever they lie.
+
+    Raises RunError for a file that is none, or holds other tables than `TABLES`.
+    """
+    db = _connect_to_read(path)
+    try:
+        _check_schema(db, path)
+        return db
+    except BaseException:
+        db.close()
+        raise
+
+
+def _check_schema(db: sqlite3.Connection, path: Path) -> None:
+    """Raises RunError unless the file holds what `TABLES` makes, and is of this version."""
+    try:
+        query = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+        rows = db.execute(query).fetchmany(len(_schema()) + 10)
+        found = {name: (kind, name, table, _spaced(sql)) for kind, name, table, sql in rows}
+        schema = None
+        if "meta" in found and found["meta"] == _schema()["meta"]:
+            (schema,) = db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() or (0,)
+    except (sqlite3.DatabaseError, RecursionError) as error:
+        raise RunError(f"{path}: not an Equipoise ledger ({error})") from error
+    if schema is None:
+        raise RunError(f"{path}: not an Equipoise ledger (it has no such table: meta)")
+    if schema != str(SCHEMA):
+        raise RunError(
+            f"{path}: written by another version of Equipoise (ledger schema {schema}, this "
+            f"one reads {SCHEMA}); use that version, or start a new run"
+        )
+    other = [row for name, row in found.items() if _schema().get(name) != row]
+    other += [row for name, row in _schema().items() if name not in found]
+    if other:
+        names = ", ".join(f"{kind} {name}" for kind, name, *_ in other[:3])
+        raise RunError(
+            f"{path}: is damaged, or not written by Equipoise alone (other than it makes: "
+            f"{shorten(names)}); it is not opened"
+        )
+
+
+@cache
+def _schema() -> dict[str, tuple[str, ...]]:
+    """name -> (type, name, table, SQL) of all that a ledger holds."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(TABLES)
+        query = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+        return {row[1]: (*row[:3], _spaced(row[3])) for row in db.execute(query)}
+
+
+def _spaced(sql: str | None) -> str:
+    return " ".join(str(sql).split())
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that writes nothing.
 
     Beside a process that writes, SQLite needs its two small files next to the tables. Where they
     cannot be made (a disk for reading alone, or a full one), nobody writes: the tables are read as
@@ -299,7 +371,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         db = _read_at(path, "mode=rw")
         try:
             db.execute("PRAGMA query_only = ON")
-            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            db.execute("SELECT 1 FROM sqlite_master").fetchone()
             return db
         except sqlite3.OperationalError as error:
             db.close()
@@ -312,7 +384,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
             for file in (path, journal):
                 shutil.copyfile(file, Path(copies, file.name))
             db = _read_at(Path(copies, path.name), "mode=rw")
-            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            db.execute("SELECT 1 FROM sqlite_master").fetchone()
             return db  # its files are open, and go with it
     except (sqlite3.DatabaseError, OSError) as error:
         raise RunError(f"{path}: cannot open the ledger ({error})") from error
@@ -320,7 +392,112 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 def _read_at(path: Path, how: str) -> sqlite3.Connection:
     address = f"file:{quote(str(path.absolute()))}?{how}"
-    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)
+    db = _Connection(address, uri=True, isolation_level=None, timeout=30)
+    db.guard(path)
+    return db
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that a file's contents cannot make execute, or read without end."""
+
+    path: Path
+    _ticks = 0
+
+    def guard(self, path: Path) -> None:
+        """Set the limits; before the first query."""
+        self.path = path.resolve()
+        self.execute("PRAGMA trusted_schema = OFF")
+        self.execute("PRAGMA cell_size_check = ON")
+        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        self.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        self.setlimit(sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 1)
+        self.set_progress_handler(self._tick, TICK)
+
+    def execute(self, query: str, values: Any = ()) -> _Cursor:
+        """Run a query with a cursor that looks at what it reads."""
+        return self.cursor(_Cursor).execute(query, values)
+
+    def begin(self) -> None:
+        """A query begins."""
+        self._ticks = 0
+
+    def _tick(self) -> bool:
+        """True where a query has taken more steps than a file of this size calls for."""
+        self._ticks += 1
+        return (self._ticks - 20) * TICK > STEPS * self.size()
+
+    def size(self) -> int:
+        """The bytes of the file and of its journal."""
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+
+class _Cursor(sqlite3.Cursor):
+    """Gives rows whose columns hold what `TEXTS` and `BOUNDS` say."""
+
+    _names: Sequence[str] = ()
+    _rows = 0
+    _most = 0
+
+    def execute(self, query: str, values: Any = ()) -> Self:
+        """Run a query."""
+        assert isinstance(self.connection, _Connection)
+        self.connection.begin()
+        try:
+            super().execute(query, values)
+        except sqlite3.OperationalError as error:
+            _raise_interrupted(error)
+        self._names = [name for name, *_ in self.description or ()]
+        return self
+
+    def __iter__(self) -> Any:
+        while rows := self._next(AHEAD):
+            yield from rows
+
+    def fetchone(self) -> Any:
+        """The next row, None after the last."""
+        rows = self._next(1)
+        return rows[0] if rows else None
+
+    def _next(self, count: int) -> list[Any]:
+        """The next rows. Raises DatabaseError for what is out of place."""
+        assert isinstance(self.connection, _Connection)
+        try:
+            rows = self.fetchmany(count)
+        except sqlite3.OperationalError as error:
+            _raise_interrupted(error)
+        self._rows += len(rows)
+        if self._rows > self._most:
+            self._most = 1_000 + self.connection.size() // 4
+            if self._rows > self._most:
+                raise sqlite3.DatabaseError("a table has more rows than the file can hold")
+        if self.connection.text_factory is not bytes:
+            for name, values in zip(self._names, zip(*rows, strict=True), strict=False):
+                _check_column(name, values)
+        return rows
+
+
+def _raise_interrupted(error: sqlite3.OperationalError) -> NoReturn:
+    if str(error) == "interrupted":
+        raise sqlite3.DatabaseError("reading it does not end") from error
+    raise error
+
+
+def _check_column(name: str, values: Iterable[Any]) -> None:
+    """Raises DatabaseError for a value that has no place in a column of this name."""
+    if name in TEXTS:
+        kinds: tuple[type, ...] = (str, NoneType) if name == "parent" else (str,)
+    elif name in ("cost", "seconds", "total"):
+        kinds = (int, float)
+    elif name in BOUNDS:
+        kinds = (int,)
+    else:
+        return
+    most: Any = BOUNDS.get(name)
+    for value in values:
+        bounded = most is None or (isinstance(value, int | float) and 0 <= value <= most)
+        if not (bounded and isinstance(value, kinds)):
+            raise sqlite3.DatabaseError(f"{shorten(repr(value), 40)} is no {name}")
 
 
 def _is_full(error: sqlite3.DatabaseError) -> bool:
@@ -342,9 +519,16 @@ def _as_bytes(value: bytes | float | None) -> bytes:
 def damaged_rows(db: sqlite3.Connection, table: str) -> list[int]:
     """The numbers (rowid) of a table's rows whose checksum is another."""
     query = f"SELECT rowid, * FROM {table} ORDER BY rowid"
+    before = -(2**63) - 1
+    other = []
     with _text_as_bytes(db):
-        rows = db.execute(query)
-        return [rowid for rowid, *values, kept in rows if checksum(values) != kept]
+        for rowid, *values, kept in db.execute(query):
+            if rowid <= before:
+                raise sqlite3.DatabaseError(f"the rows of {table} are not in order")
+            before = rowid
+            if checksum(values) != kept:
+                other.append(rowid)
+    return other
 
 
 @contextmanager

@@ -20,11 +20,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, TypeVar
+
+import msgspec
 
 from equipoise import __version__
 from equipoise.component import FREE, Component, fixed_settings
-from equipoise.errors import ConfigError, RunBusy, RunError, UserError
+from equipoise.errors import ConfigError, RunBusy, RunError, UserError, shorten
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.database import damaged_records
@@ -35,11 +38,13 @@ from equipoise.system.effects import Effects, effects_of
 from equipoise.system.files import make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
 from equipoise.system.user_parts import only_reading
-from equipoise.system.yaml_text import parse_yaml
+from equipoise.system.yaml_text import check_plain, parse_yaml
 
 LEDGER = "ledger.sqlite"
 SETTINGS = "settings"  # the ledger's note of config.yaml as it was at the start
 C = TypeVar("C", bound=Component)
+UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading raises where single records are in order, and do not fit together."""
 Announce = Callable[[Sequence[str]], None]
 
 
@@ -274,14 +279,25 @@ class RunDirectory:
         if not path.is_file():
             raise RunError(f"{folder}: no run here (config.yaml is missing)")
         with damaged_records(folder), Ledger.open(folder / LEDGER, reading=reading) as ledger:
-            yield cls(folder, recipe_loader.read_resolved(path), ledger)
+            run = cls(folder, recipe_loader.read_resolved(path), ledger)
+            try:
+                yield run
+            except UNFIT as error:
+                if not reading or isinstance(error, UserError | msgspec.DecodeError):
+                    raise
+                frame = extract_tb(error.__traceback__)[-1]
+                raise RunError(
+                    f"{folder}: cannot be read; its records do not fit together "
+                    f"({type(error).__name__}: {shorten(str(error))}, in "
+                    f"{Path(frame.filename).name}, line {frame.lineno})"
+                ) from error
 
     def first_addresses(self) -> dict[tuple[str, str], str]:
         """(address, model) of each endpoint -> the address that the run began with.
 
         Left out where endpoints of one model came together at an address: theirs is the new one.
         """
-        began = json.loads(self.ledger.meta(SETTINGS, "{}"))
+        began = recorded_settings(self.ledger)
         now = self.config.model_dump(mode="json")
         first: dict[tuple[str, str], set[str]] = {}
         for address, before in _moves(began, now):
@@ -341,7 +357,7 @@ class RunDirectory:
         for number, text in enumerate(texts, 1):
             try:
                 lines.append({"stage": "", **json.loads(text)})
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise RunError(
                     f"{path}, line {number}: is damaged ({error}); `equipoise resume "
                     f"{self.folder}` writes the file anew from the ledger"
@@ -392,9 +408,22 @@ def delete(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
+def recorded_settings(ledger: Ledger) -> dict[str, Any]:
+    """The contents of config.yaml when the run began. Raises RunError."""
+    source = f"{ledger.path}, note '{SETTINGS}'"
+    try:
+        settings = json.loads(ledger.meta(SETTINGS))
+        check_plain(settings, source)
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{source}: is damaged ({error})") from error
+    if not isinstance(settings, dict):
+        raise RunError(f"{source}: is damaged (it is no mapping)")
+    return settings
+
+
 def check_unchanged(path: Path, settings: Mapping[str, Any], ledger: Ledger) -> None:
     """Raise ConfigError if the file was edited: its records would be of two configurations."""
-    recorded = json.loads(ledger.meta(SETTINGS))
+    recorded = recorded_settings(ledger)
     if fixed_settings(recorded) == fixed_settings(settings):
         return
     with only_reading():

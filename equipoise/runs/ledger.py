@@ -174,9 +174,9 @@ class Ledger(Database):
 
     def stage_facts(self, key: str) -> dict[str, Any] | None:
         """The facts of the stage `key`, or None when it is not finished."""
-        query = "SELECT facts FROM stages WHERE key = ?"
+        query = "SELECT stage, facts FROM stages WHERE key = ?"
         row = self._db.execute(query, (key,)).fetchone()
-        return msgspec.json.decode(row[0]) if row else None
+        return decode_facts(*row) if row else None
 
     def stages(self, stage: str | None = None) -> list[FinishedStage]:
         """The finished stages, or those of one name, in order of finishing."""
@@ -185,20 +185,20 @@ class Ledger(Database):
             "WHERE ? IS NULL OR stage = ? ORDER BY rowid"
         )
         return [
-            FinishedStage(key, t, name, msgspec.json.decode(facts), seconds)
+            FinishedStage(key, t, name, decode_facts(name, facts), seconds)
             for key, t, name, facts, seconds in self.rows(query, (stage, stage))
         ]
 
     def metrics(self) -> list[tuple[str, dict[str, Any]]]:
         """(stage, line of metrics) of all finished stages, in order."""
         query = "SELECT stage, record FROM metrics ORDER BY rowid"
-        return [(stage, json.loads(record)) for stage, record in self.rows(query)]
+        return [(stage, decode_line(record)) for stage, record in self.rows(query)]
 
     def players(self) -> list[Birth]:
         """Every player born in this run, in order of birth."""
         query = "SELECT name, generation, parent, learner, facts FROM players ORDER BY rowid"
         return [
-            Birth(PlayerId(name, age), parent, learner, msgspec.json.decode(facts))
+            Birth(PlayerId(name, age), parent, learner, decode_facts("", facts))
             for name, age, parent, learner, facts in self.rows(query)
         ]
 
@@ -283,7 +283,7 @@ class Ledger(Database):
         """The recorded reply to the question `key`."""
         query = "SELECT record FROM replies WHERE key = ?"
         row = self._db.execute(query, (key,)).fetchone()
-        return msgspec.json.decode(row[0]) if row else None
+        return msgspec.json.decode(row[0], type=dict[str, Any]) if row else None
 
     def spent(self, account: str) -> Spending:
         """The spending of an account in this run."""
@@ -323,6 +323,51 @@ class Ledger(Database):
         return {
             table: self._db.execute(query).fetchone()[0] or 0 for table, query in queries.items()
         }
+
+
+class _Facts(msgspec.Struct):
+    """Facts of stages and births that readers use, where they are there."""
+
+    within: str = ""
+    learn: list[str] = []
+    answers: int = 0
+    unjudged_share: float = 0.0
+    reasons: dict[str, int] = {}
+    judge: str | None = None
+    dropped: dict[str, int] = {}
+    cut_pairs: int = 0
+    cut_episodes: int = 0
+    ages: dict[str, int] = {}
+    ratings: list[dict[str, Any]] = []
+    reward: float | None = None
+    parts: dict[str, float | None] = {}
+    kl: float | None = None
+    steps: float | None = 0
+    played_gap: float | None = None
+    played_share: float | None = None
+    not_compared: str | None = None
+
+
+REQUIRED = {"turn": ("learn",), "judge": ("answers", "unjudged_share"), "rate": ("ratings",)}
+"""Stage -> facts that it always has."""
+
+
+def decode_facts(stage: str, text: str) -> dict[str, Any]:
+    """The facts of a stage, or of a birth for "". Raises msgspec.DecodeError for others."""
+    facts = msgspec.json.decode(text, type=dict[str, Any])
+    msgspec.convert(facts, _Facts)
+    for name in REQUIRED.get(stage, ()):
+        if name not in facts:
+            raise msgspec.ValidationError(f"the facts of a stage '{stage}' lack {name}")
+    return facts
+
+
+def decode_line(text: str) -> dict[str, Any]:
+    """A line of metrics, which may hold NaN. Raises msgspec.DecodeError."""
+    try:
+        return msgspec.convert(json.loads(text), dict[str, Any])
+    except ValueError as error:
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def _judgement_row(match: Match, judgement: Judgement) -> tuple[Any, ...]:
