@@ -17,6 +17,8 @@ A message names what is wrong, where, and what to do. The command line prints th
 traceback.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from traceback import format_exception
 
 
@@ -108,3 +110,21 @@ def first_line(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+
+
+@contextmanager
+def unreadable(what: str) -> Iterator[None]:
+    """Turn whatever libraries raise for odd files, and the panics of their compiled code, into a
+    ModelError "`what`: the reason".
+    """
+    try:
+        yield
+    except EquipoiseError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = first_line(error)
+        if "ignore_mismatched_sizes" in reason:  # "the report above", which is not shown
+            reason = "its weights have other shapes than config.json says"
+        raise ModelError(f"{what}: {reason[:300]}") from error

@@ -194,5 +194,7 @@ def _extra_with(package: str | None) -> str | None:
 
 
 def _fail(message: str, code: int) -> None:
+    # What strangers wrote into it does not reach the terminal as commands.
+    message = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in message)
     typer.echo(f"error: {message}", err=True)
     sys.exit(code)

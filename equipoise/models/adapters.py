@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,10 +12,13 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from equipoise.component import Settings, nearest
-from equipoise.errors import ModelError, first_line
+from equipoise.errors import ModelError, first_line, unreadable
 from equipoise.models.gguf import gguf_folder, is_gguf
 from equipoise.system.effects import Text
+from equipoise.system.interrupts import time_limit
 from equipoise.system.wings import wings
+
+MOST_LAYERS = 2_000  # that an adapter may make by repeating them
 
 
 class Lora(Settings):
@@ -142,31 +147,55 @@ def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: b
     """A PEFT model with the adapter in `folder` under `name`; ModelError for another's."""
     from peft import PeftConfig, PeftModel, get_peft_model
 
-    _same_base(model, folder)
-    try:
+    what = f"adapter {folder} does not fit model '{model}'"
+    with unreadable(what):
+        config = json.loads((folder / "adapter_config.json").read_text())
+        _check_adapter(folder, config, (module for module, _ in base.named_modules()))
+        _check_base(config, model, folder)
         if not isinstance(base, PeftModel):
             settings = PeftConfig.from_pretrained(str(folder))
             settings.inference_mode = not trainable
             settings.base_model_name_or_path = base.name_or_path
             base = get_peft_model(base, settings, name)
         result = base.load_adapter(str(folder), name, is_trainable=trainable)
-    except (RuntimeError, ValueError, KeyError, OSError) as error:
-        raise ModelError(
-            f"adapter {folder} does not fit model '{model}': {first_line(error)}"
-        ) from error
     if result.missing_keys or result.unexpected_keys:
-        raise ModelError(
-            f"adapter {folder} does not fit model '{model}': its weights are for other modules"
-        )
+        raise ModelError(f"{what}: its weights are for other modules")
     return base
 
 
-def _same_base(model: str, folder: Path) -> None:
+def _check_base(config: Mapping[str, Any], model: str, folder: Path) -> None:
     """Raises ModelError if an adapter names another base; one that is gone is not compared."""
-    config = json.loads((folder / "adapter_config.json").read_text())
     base = config.get("base_model_name_or_path") or ""
     moved = Path(base).is_absolute() and not Path(base).is_dir()
     if base and not moved and resolve(base) != resolve(model):
         raise ModelError(
             f"adapter {folder} was made for '{base}', but the player's model is '{model}'"
         )
+
+
+def _check_adapter(folder: Path, config: Any, modules: Iterable[str]) -> None:
+    """Raises ValueError for an adapter's folder, with this configuration, that is no LoRA's, or
+    without bounds.
+
+    `modules`: the names of the base's, which its expressions are tried on.
+    """
+    for path in folder.iterdir():
+        if not path.is_file() and not path.is_dir():
+            raise ValueError(f"{path.name} is no ordinary file")
+    if not isinstance(config, Mapping):
+        raise ValueError("adapter_config.json is no object")
+    if (kind := config.get("peft_type")) != "LORA":
+        raise ValueError(f"its kind is {kind!r}; only LoRA adapters can be read")
+    repeated = sum(end - start for start, end in config.get("layer_replication") or ())
+    if repeated > MOST_LAYERS:
+        raise ValueError(f"layer_replication makes {repeated:,} layers")
+    chosen = [config.get(name) for name in ("target_modules", "exclude_modules")]
+    parts = [*(config.get("rank_pattern") or ()), *(config.get("alpha_pattern") or ())]
+    patterns = [text for text in chosen if isinstance(text, str)]
+    patterns += [rf"(?:.*\.)?(?:{part})$" for part in parts]
+    names = list(modules)
+    for pattern in patterns:
+        with time_limit():
+            for name in names:
+                re.match(pattern, name)
+                re.fullmatch(pattern, name)

@@ -19,7 +19,8 @@ from typing import Any
 
 import jinja2
 
-from equipoise.errors import DataError, ModelError
+from equipoise.errors import DataError, ModelError, first_line
+from equipoise.system.interrupts import time_limit
 from equipoise.types import Message
 
 PLAIN = (
@@ -28,6 +29,18 @@ PLAIN = (
     "{{ eos_token if message['role'] == 'assistant' else '' }}{{ '\\n\\n' }}"
     "{% endfor %}"
     "{{ 'Assistant:\\n' if add_generation_prompt else '' }}"
+)
+# What templates raise; the last two by going too deep, and too far.
+TEMPLATE_ERRORS = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+    RecursionError,
+    TimeoutError,
 )
 # Stands for a message's text while the template is tested.
 _PROBE = "Xyzzy"
@@ -166,20 +179,22 @@ class Encoding:
             [{"role": message.role, "content": message.content} for message in messages]
         )
         try:
-            ids = self.tokenizer.apply_chat_template(
-                chat,
-                chat_template=self.template,
-                add_generation_prompt=opening,
-                sanitize_control_tokens=True,
-                return_dict=False,
-                # The caller checks the length, with a clearer message.
-                tokenizer_kwargs={"verbose": False},
-                **self.options,
-            )
-        except jinja2.TemplateError as error:
+            with time_limit():
+                ids = self.tokenizer.apply_chat_template(
+                    chat,
+                    chat_template=self.template,
+                    add_generation_prompt=opening,
+                    sanitize_control_tokens=True,
+                    return_dict=False,
+                    # The caller checks the length, with a clearer message.
+                    tokenizer_kwargs={"verbose": False},
+                    **self.options,
+                )
+        except TEMPLATE_ERRORS as error:
             roles = ", ".join(message.role for message in messages)
             raise DataError(
-                f"the model's chat template refuses a chat with the roles {roles}: {error}"
+                "the model's chat template refuses a chat with the roles "
+                f"{roles}: {first_line(error)}"
             ) from error
         return list(ids)
 
@@ -192,15 +207,15 @@ class Encoding:
     def _check_template(self) -> None:
         try:
             self._render(("user", "a"))
-        except (jinja2.TemplateError, TypeError) as error:
+        except TEMPLATE_ERRORS as error:
             raise ModelError(
-                f"the chat template cannot render a user's message: {error}"
+                f"the chat template cannot render a user's message: {first_line(error)}"
             ) from error
 
     def _shows_probe(self, *messages: tuple[str, str]) -> bool:
         try:
             return _PROBE in self._render(*messages)
-        except jinja2.TemplateError:
+        except TEMPLATE_ERRORS:
             return False
 
     def _fitting(self, chat: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -225,9 +240,9 @@ class Encoding:
         """The ids that close an assistant's turn: the template's text up to a control token."""
         try:
             text = self._render(("user", "a"), ("assistant", _PROBE))
-        except jinja2.TemplateError as error:
+        except TEMPLATE_ERRORS as error:
             raise ModelError(
-                f"the chat template cannot render an assistant's message: {error}"
+                f"the chat template cannot render an assistant's message: {first_line(error)}"
             ) from error
         _, _, ending = text.rpartition(_PROBE)
         ids = self.tokenizer.encode(ending, add_special_tokens=False)

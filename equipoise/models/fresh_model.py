@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError
 from equipoise.prompts import prompt_files
+from equipoise.system.files import write_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -135,13 +136,12 @@ def new_model(
 ) -> NewModel:
     """Fit a tokenizer to `texts`, draw a Llama's weights from `seed`, and save both in `out`.
 
-    `pieces` and `shrink` as for `fit_tokenizer`. Equal arguments give equal files. Raises DataError
+    `pieces` and `shrink` as for `fit_tokenizer`. Equal arguments give equal files. An empty or
+    absent `out` appears whole or not at all. Raises DataError
     for an empty corpus, ConfigError for misfits.
     """
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
-
-    from equipoise.models.quiet import quiet
 
     texts = [text for text in texts if text.strip()]
     if not texts:
@@ -172,13 +172,25 @@ def new_model(
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
     model.generation_config = GenerationConfig(eos_token_id=end, pad_token_id=pad)
-    out.mkdir(parents=True, exist_ok=True)
-    with quiet():
-        model.save_pretrained(out)
-        tokenizer.save_pretrained(out)
+    _save(out, model, tokenizer)
     ids = tokenizer(texts, add_special_tokens=False)["input_ids"]
     corpus_tokens = sum(map(len, ids))
     return NewModel(out, model.num_parameters(), vocabulary, corpus_tokens)
+
+
+def _save(out: Path, *parts: Any) -> None:
+    """Write model and tokenizer, whole or not at all but where they join what is there."""
+    from equipoise.models.quiet import quiet
+
+    def write(folder: Path) -> None:
+        with quiet():
+            for part in parts:
+                part.save_pretrained(folder)
+
+    if out.is_dir() and any(out.iterdir()):
+        write(out)
+    else:
+        write_folder(out, write)
 
 
 def read_texts(paths: Sequence[str], columns: Sequence[str] = ()) -> Iterator[str]:

@@ -6,16 +6,18 @@ The tokenizer always comes from the base.
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+import msgspec
 from pydantic import Field
 
-from equipoise.errors import ModelError, first_line
+from equipoise.errors import ModelError, first_line, unreadable
 from equipoise.models.adapters import (
     Lora,
     add_adapter,
@@ -29,6 +31,7 @@ from equipoise.models.encoding import Encoding
 from equipoise.models.quiet import quiet
 from equipoise.system.effects import MODEL_CODE
 from equipoise.system.hugging_face import OnHub, ask_hub
+from equipoise.system.interrupts import time_limit
 
 T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -44,6 +47,21 @@ OWN_CODE = "Its folder holds Python code, which runs here only with trust_remote
 # Tokens of prompt and answer where the configuration does not give them, or the model's context if
 # shorter.
 LONGEST = 2048
+# The most that a configuration may say, of what its reader loops over.
+MOST = {
+    "num_hidden_layers": 2_000,
+    "num_attention_heads": 100_000,
+    "num_key_value_heads": 100_000,
+    "num_experts": 100_000,
+    "num_local_experts": 100_000,
+    "n_routed_experts": 100_000,
+    "hidden_size": 2**24,
+    "vocab_size": 2**28,
+}
+LARGEST_ID = 2**26  # of a token: the tokenizer keeps a place for each below it
+MOST_GROWTH = 1_000  # characters that a normalizer makes of one
+# Read once where a tokenizer is opened: some fail, or panic, at letters that they lack.
+TRIED = "".join(map(chr, range(32, 127))) + " é 漢 🙂\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +82,9 @@ def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
     """The tokenizer of a model folder or hub id. Raises ModelError."""
     from transformers import AutoTokenizer
 
-    try:
+    with unreadable(f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json)"):
+        _check_tokens(Path(resolve(model)))
         return _fetch(model, AutoTokenizer.from_pretrained, trust_remote_code)
-    except ModelError:
-        raise
-    except (ValueError, KeyError, TypeError) as error:
-        raise ModelError(
-            f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json): "
-            f"{first_line(error)}"
-        ) from error
 
 
 def load_encoding(
@@ -86,7 +98,9 @@ def load_encoding(
     length = row_length(model, max_length, trust_remote_code)
     tokenizer = load_tokenizer(model, trust_remote_code)
     stops = _generation_stops(model)
-    return Encoding(tokenizer, length, template, template_options, stops)
+    with unreadable(f"model '{model}' has no usable tokenizer"), time_limit():
+        tokenizer.encode(TRIED, add_special_tokens=False)
+        return Encoding(tokenizer, length, template, template_options, stops)
 
 
 def row_length(model: str, max_length: int | None, trust_remote_code: bool = False) -> int:
@@ -103,14 +117,10 @@ def load_config(model: str, trust_remote_code: bool = False) -> Any:
     """The model's transformers configuration. Raises ModelError."""
     from transformers import AutoConfig
 
-    try:
-        return _fetch(model, AutoConfig.from_pretrained, trust_remote_code)
-    except ModelError:
-        raise
-    except (ValueError, KeyError) as error:
-        raise ModelError(
-            f"model '{model}' has no usable config.json: {first_line(error)}"
-        ) from error
+    with unreadable(f"model '{model}' has no usable config.json"):
+        config = _fetch(model, AutoConfig.from_pretrained, trust_remote_code)
+        _check_config(config)
+        return config
 
 
 def load_model(
@@ -211,13 +221,9 @@ def describe(model: str, lora: Lora | None = None) -> Description:
     from transformers import AutoModelForCausalLM
 
     config = load_config(model)
-    try:
-        with torch.device("meta"):
-            built = AutoModelForCausalLM.from_config(config)
-    except ValueError as error:
-        raise ModelError(
-            f"model '{model}' is not a causal language model: {first_line(error)}"
-        ) from error
+    what = f"model '{model}' is not a causal language model"
+    with unreadable(what), time_limit(), torch.device("meta"):
+        built = AutoModelForCausalLM.from_config(config)
     parameters = built.num_parameters()
     text = config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
@@ -256,15 +262,15 @@ def _load_whole(
         extra["attn_implementation"] = attention
     from_pretrained = getattr(transformers, reader).from_pretrained
     read = partial(from_pretrained, dtype=dtype, output_loading_info=True, **extra)
-    try:
-        built, loading = _fetch(model, read, trust_remote_code)
-    except ModelError:
-        raise
-    except (ValueError, KeyError, RuntimeError, ImportError) as error:
-        what = "cannot be loaded"
-        if "configuration class" in str(error):
-            what = f"is not a {READERS[reader]}"
-        raise ModelError(f"model '{model}' {what}: {first_line(error)}") from error
+    load_config(model, trust_remote_code)  # its faults have clearer messages
+    with unreadable(f"model '{model}' cannot be loaded"):
+        try:
+            built, loading = _fetch(model, read, trust_remote_code)
+        except ValueError as error:
+            if "configuration class" not in str(error):
+                raise
+            what = f"model '{model}' is not a {READERS[reader]}"
+            raise ModelError(f"{what}: {first_line(error)}") from error
     keys = loading["missing_keys"]
     missing = sorted(key for key in keys if not key.startswith(unneeded))
     if missing:
@@ -331,7 +337,65 @@ def _generation_stops(model: str) -> list[int]:
     from transformers import GenerationConfig
 
     try:
-        end = _fetch(model, GenerationConfig.from_pretrained).eos_token_id
-    except ModelError:
-        return []
-    return end if isinstance(end, list) else [end] if end is not None else []
+        with unreadable(f"model '{model}' has no usable generation_config.json"):
+            end = _fetch(model, GenerationConfig.from_pretrained).eos_token_id
+    except ModelError as error:
+        if isinstance(error.__cause__, OSError):  # it has none
+            return []
+        raise
+    ends = end if isinstance(end, list) else [end] if end is not None else []
+    if not all(isinstance(token, int) for token in ends):
+        raise ModelError(
+            f"model '{model}': generation_config.json: eos_token_id is {end!r}; write token ids"
+        )
+    return ends
+
+
+def _check_config(config: Any) -> None:
+    """Raises ValueError for sizes that no model has, and for attention by code of the hub."""
+    sizes = config.get_text_config()
+    for name, most in MOST.items():
+        value = getattr(sizes, name, None)
+        if isinstance(value, int) and not 1 <= value <= most:
+            raise ValueError(f"{name} is {value}; at most {most:,} can be read")
+    attention = getattr(config, "_attn_implementation", None)
+    if isinstance(attention, str) and "/" in attention:
+        raise ValueError(
+            f"attention is to be computed by code of the hub ({attention!r}); take "
+            "the setting out, or choose an `attention` yourself"
+        )
+
+
+def _check_tokens(folder: Path) -> None:
+    """Raises ValueError for a folder's tokenizer.json with ids or replacements without bounds."""
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        return
+    rules = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    vocabulary = (rules.get("model") or {}).get("vocab")
+    ids = list(vocabulary.values()) if isinstance(vocabulary, Mapping) else []
+    ids += [token.get("id") for token in rules.get("added_tokens") or []]
+    for number in ids:
+        if isinstance(number, int) and number > LARGEST_ID:
+            raise ValueError(f"a token has the id {number}")
+    growth = 1
+    for rule in _inner(rules.get("normalizer")):
+        if rule.get("type") == "Precompiled" and not _is_character_map(rule):
+            raise ValueError("its normalizer's character map is damaged")
+        growth *= max(1, len(rule.get("content") or ""))
+    if growth > MOST_GROWTH:
+        raise ValueError(f"its normalizer makes {growth:,} characters of one")
+
+
+def _inner(rule: Any) -> Iterator[Mapping[str, Any]]:
+    """A normalizer and those within it."""
+    if isinstance(rule, Mapping):
+        yield rule
+        for inner in rule.get("normalizers") or ():
+            yield from _inner(inner)
+
+
+def _is_character_map(rule: Mapping[str, Any]) -> bool:
+    """Whether the length of the map's index, which comes first, can be right."""
+    content = base64.b64decode(rule.get("precompiled_charsmap") or "")
+    return 0 < int.from_bytes(content[:4], "little") <= len(content) - 4

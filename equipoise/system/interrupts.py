@@ -1,5 +1,5 @@
 """Ctrl-C and SIGTERM: the first stops what is under way, a second one ends the process at once. A
-run loses nothing by either: its ledger is whole at any moment.
+run loses nothing by either: its ledger is whole at any moment. Limits of time, by an alarm.
 """
 
 from __future__ import annotations
@@ -7,12 +7,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 STOPPED = 130  # the exit code
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PATIENCE = 30.0  # seconds for what takes a moment where nobody means harm
 
 
 def end_at_once() -> None:
@@ -66,3 +69,24 @@ def _end_on_unraisable(unraisable: Any) -> None:
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         _end(0, None)
     sys.__unraisablehook__(unraisable)
+
+
+@contextmanager
+def time_limit(seconds: float = PATIENCE) -> Iterator[None]:
+    """Raise TimeoutError after `seconds`; without limit in other threads than the main one."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+
+    def late(number: int, frame: Any) -> None:
+        raise TimeoutError(f"it takes more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    # Again and again, for what is interrupted may catch it.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -53,7 +53,7 @@ class _Page(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"<title>elsewhere</title>")
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Nothing is logged."""
 
 
@@ -111,7 +111,7 @@ def asked(browser: Browser, url: str, **options: object) -> tuple[str, int, str]
 
 def ways(body: str) -> list[dict[str, object]]:
     """How a page can ask."""
-    post = {"method": "POST", "body": body}
+    post: dict[str, object] = {"method": "POST", "body": body}
     return [
         {},
         post,

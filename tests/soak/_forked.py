@@ -14,12 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-KINDS = ("at any time", "before a rename", "after a rename", "at a stage's record")
+KINDS = (
+    "at any time",
+    "before a rename",
+    "after a rename",
+    "at a stage's record",
+    "within a write of weights",
+)
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When a process dies: after so many seconds, or at the n-th rename or record of a stage."""
+    """When a process dies: after so many seconds, or at the n-th rename, record of a stage or file of
+    weights, of which half is written.
+    """
 
     kind: str
     number: float
@@ -104,7 +112,9 @@ def _run(arguments: Sequence[str | Path], folder: Path, log: Path, moment: Momen
 
 
 def _arm(moment: Moment) -> None:
-    """Have this process kill itself at the n-th rename, or the n-th record of a stage."""
+    """Have this process kill itself at the n-th rename, record of a stage, or file of weights."""
+    import safetensors.torch
+
     from equipoise.runs.ledger import Ledger
 
     counted = 0
@@ -122,7 +132,21 @@ def _arm(moment: Moment) -> None:
 
         return wrapped
 
-    if moment.kind == "at a stage's record":
+    def halving(write: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(tensors: Any, path: Any, *rest: Any, **named: Any) -> Any:
+            nonlocal counted
+            counted += 1
+            write(tensors, path, *rest, **named)
+            if counted == moment.number:
+                os.truncate(path, os.path.getsize(path) // 2)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return wrapped
+
+    if moment.kind == "within a write of weights":
+        write = vars(safetensors.torch)["serialize_file"]
+        vars(safetensors.torch)["serialize_file"] = halving(write)
+    elif moment.kind == "at a stage's record":
         Ledger.finish = counting(Ledger.finish, after=moment.number % 2 == 0)
     elif moment.kind != "at any time":
         after = moment.kind == "after a rename"

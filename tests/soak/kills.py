@@ -1,5 +1,5 @@
-"""SIGKILL at random moments, within file renames and around the record of a stage; then resume,
-until the run ends. Every record, curve, weight and final number is to be that of an undisturbed
+"""SIGKILL at random moments, within file renames and files of weights, around the record of a stage;
+then resume, until the run ends. Every record, curve, weight and final number is to be that of an undisturbed
 run. The same for `export`, `judge`, `rate` and `evaluate`.
 """
 
@@ -120,7 +120,8 @@ def _killed_runs(
         while True:
             verb = ["resume", run] if run.exists() else ["run", *recipe, "--out", run]
             last = kinds.total() >= kills or time.monotonic() >= until
-            kind = KINDS[kinds.total() % len(KINDS)]
+            # A run that writes no weights is not met there.
+            kind = KINDS[(kinds.total() + runs) % len(KINDS)]
             moment = None if last else draw(dice, kind, calm.seconds, marks)
             ended = command([*verb, "--json"], folder, moment)
             problems += _problems(ended)
