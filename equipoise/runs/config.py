@@ -129,7 +129,7 @@ class RunConfig(Settings):
     )
     report_to: Annotated[
         tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...],
-        Does("sends", "hands numbers and names to the tracker {}"),
+        Does("sends", "hands numbers and names to the tracker {}", quiet=True),
     ] = Field((), description="trackers")
 
     # -- per player and generation

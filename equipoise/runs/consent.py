@@ -78,11 +78,11 @@ def check_consent(
     Raises RunError for somebody else's run with effects the user has not agreed to. `remember`
     needs a writable ledger.
     """
-    if has_consent(ledger, effects):
+    if is_own(ledger, effects):
         return effects.notes(quiet=True)
-    if not trust:
+    if effects and not trust:
         raise RunError(question(ledger, effects))
-    return (*effects.notes(), *(sign(ledger, effects) if remember else ()))
+    return (*effects.notes(), *(sign(ledger, effects) if trust and remember else ()))
 
 
 def question(ledger: Ledger, effects: Effects) -> str:

@@ -83,8 +83,8 @@ class RunDirectory:
         """
         with only_reading():
             config = recipe_loader.build(self.settings, str(self.folder / "config.yaml"))
-        home = home or self._home or Path(self.ledger.meta("directory"))
-        return effects_of(config, home if home.is_dir() else Path.cwd(), self.folder)
+        home = home or self._home or self._starting_folder() or Path.cwd()
+        return effects_of(config, home, self.folder)
 
     def agree(self, trust: bool, announce: Announce) -> None:
         """Announce the run's effects, then let its own parts be imported. Raises RunError."""
@@ -230,11 +230,12 @@ class RunDirectory:
         if directory is not None and not directory.is_dir():
             raise RunError(f"--directory {directory}: is no folder")
         with cls.read(folder) as run:
-            home = directory or Path(run.ledger.meta("directory"))
-        if not home.is_dir():
+            home = directory or run._starting_folder()
+            started = run.ledger.meta("directory")
+        if home is None:
             announce(
                 (
-                    f"was started in {home}, which is not here; relative paths belong to "
+                    f"was started in {started}, which is not here; relative paths belong to "
                     "this folder now (--directory names another)",
                 )
             )
@@ -306,8 +307,13 @@ class RunDirectory:
 
     def in_starting_folder(self) -> AbstractContextManager[Any]:
         """Make the folder of the run's relative paths the current one, unless it is gone."""
+        home = self._starting_folder()
+        return chdir(home) if home else nullcontext()
+
+    def _starting_folder(self) -> Path | None:
+        """The folder that the run was started in, None where that is not here."""
         home = Path(self.ledger.meta("directory"))
-        return chdir(home) if home.is_dir() else nullcontext()
+        return home if home.is_absolute() and home.is_dir() else None
 
     def allow(self, overrides: recipe_loader.Overrides) -> None:
         """Change settings that limit a run, not what it computes, also in config.yaml.

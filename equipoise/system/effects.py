@@ -289,13 +289,15 @@ def _plain(does: Does, value: Any, at: str) -> Iterator[Effect]:
 def _send(does: Does, text: str, at: str, group: _Group) -> Effect:
     """What goes to an address, how, and who receives it."""
     if does.says:
-        return Effect("sends", text, at, f"{does.says.format(text)} ({at})", text)
+        note = f"{does.says.format(printable(text))} ({at})"
+        return Effect("sends", text, at, note, text, quiet=does.quiet)
     keys = group.texts(KEY)
     content = f"texts and the key in {' and '.join(keys)}" if keys else "texts"
     to = address(text)
     plain = ", unencrypted" if text.lower().startswith("http:") else ""
     note = f"sends {content} to {to}{plain}"
-    return Effect("sends", to, at, note, json.dumps([text, keys]))
+    here = not keys and urlsplit(text).hostname in ("127.0.0.1", "::1", "localhost")
+    return Effect("sends", to, at, note, json.dumps([text, keys]), quiet=here)
 
 
 def address(url: str) -> str:

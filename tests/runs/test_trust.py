@@ -15,6 +15,8 @@ from small import FINITE, settings
 import equipoise
 from equipoise import cli
 from equipoise.errors import ConfigError, RunError
+from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
 from equipoise.system.wings import wing_table
 
@@ -295,6 +297,21 @@ def test_a_runs_own_configuration_reads_no_other_file(harmless, monkeypatch):
     (run.parent / "secret.yaml").write_text("num_processes: 1\n")
     with pytest.raises(ConfigError, match="names no file"):
         equipoise.open_run(run).resume(progress=False)
+
+
+def test_a_set_that_the_ledger_names_is_read_again_with_consent_alone(harmless, monkeypatch):
+    answers = harmless.parent / "answers.jsonl"
+    judge = {"kind": "call", "function": "theirs:score"}
+    settings = {"kind": "alpaca_eval", "path": str(answers), "judge": judge}
+    with RunDirectory.read(harmless) as run:
+        assert run.recorded_part(Benchmark, settings, "set").kind == "alpaca_eval"
+    there = as_a_stranger(harmless, monkeypatch)
+    with RunDirectory.read(there) as run, pytest.raises(RunError) as refused:
+        run.recorded_part(Benchmark, settings, "set")
+    assert f"reads {answers} (path)" in str(refused.value)
+    with RunDirectory.read(there, trust=True) as run:
+        run.recorded_part(Benchmark, settings, "set")
+    assert "theirs" not in sys.modules
 
 
 def test_ones_own_run_asks_nothing_and_says_little(tmp_path, command, monkeypatch):
