@@ -106,6 +106,15 @@ def test_a_defender_that_sees_the_prompt_takes_the_contextual_solvers_steps(
     assert gap == pytest.approx(contextual_nash_conv(PAYOFF_AM, *played.last))
 
 
+def test_prompts_are_weighed_as_played_only_where_they_are_seen():
+    learner, player = Proximal(rounds=1, weights="played"), Tabular(logits=STARTS["defender"])
+    assert "weights: played is of games in which the first seat sees" in str(
+        list(learner.faults(player, GAME))
+    )
+    sees = Matrix.model_validate(GAME.settings() | {"row_sees": True})
+    assert not list(learner.faults(player, sees))
+
+
 def test_c_sets_both_regularisers(tmp_path):
     defender, adversary = run(tmp_path, Proximal(rounds=4, c=0.5), rounds=3)
     start = Profile(defender[0], adversary[0])

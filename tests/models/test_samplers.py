@@ -237,6 +237,10 @@ URL = {"base_url": "http://127.0.0.1:1"}
     [
         ({"sampler": {"kind": "vllm", **URL}, "lora": None}, "set lora, or sampler"),
         ({"sampler": {"kind": f"{__name__}:OwnSampler", **URL}}, "takes no adapter while it runs"),
+        (
+            {"sampler": {"kind": "vllm", **URL}, "lora": {}, "repetition_penalty": 1.1},
+            "counts the prompt's tokens, too",
+        ),
         ({"sampler": {"kind": "vllm"}}, "base_url"),
         ({"sampler": {"kind": "vllm", "base_url": "127.0.0.1:1"}}, "http://"),
         ({"sampler": {"kind": "vllm", "base_url": "http://k@h"}}, "no key"),
