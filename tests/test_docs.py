@@ -33,3 +33,16 @@ def test_the_places_that_a_page_names_are_there(page: str):
         if not homes or (parts and not set(parts) <= names(homes[0])):
             wrong.append(f"{file}:{name}")
     assert not wrong
+
+
+@pytest.mark.parametrize("method", ["MNPO", "SPARTA"])
+def test_what_is_the_same_as_published_names_the_test_that_shows_it(method: str):
+    [section] = [
+        part
+        for part in (ROOT / "docs" / "papers.md").read_text().split("\n## ")
+        if part.startswith(f"{method},")
+    ]
+    cells = [line.split(" | ")[-1] for line in section.splitlines() if line.startswith("| ")]
+    same = [cell for cell in cells if re.match(r"same(?!, or)", cell)]
+    assert len(same) > 8
+    assert not [cell for cell in same if not re.search(r"`tests/[a-z_/]+\.py:test_\w+`", cell)]
