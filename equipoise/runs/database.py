@@ -310,6 +310,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
     Raises RunError for a file that is none, or holds other tables than `TABLES`.
     """
+    _check_header(path)
     db = _connect_to_read(path)
     try:
         _check_schema(db, path)
@@ -317,6 +318,28 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     except BaseException:
         db.close()
         raise
+
+
+def noted(path: Path, key: str) -> str:
+    """A note in the ledger at `path`, "" where there is none; no file beside it is touched."""
+    try:
+        _check_header(path)
+        with closing(_read_at(path, "immutable=1")) as db:
+            _check_schema(db, path)
+            return Database(db, path).meta(key)
+    except (RunError, sqlite3.DatabaseError):
+        return ""
+
+
+def _check_header(path: Path) -> None:
+    """Raises RunError for what is no database: SQLite would take files beside it for its own."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(16)
+    except OSError as error:
+        raise RunError(f"{path}: cannot open the ledger ({error.strerror})") from error
+    if header != b"SQLite format 3\0":
+        raise RunError(f"{path}: not an Equipoise ledger (file is not a database)")
 
 
 def _check_schema(db: sqlite3.Connection, path: Path) -> None:

@@ -30,7 +30,7 @@ from equipoise.component import FREE, Component, fixed_settings
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError, shorten
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
-from equipoise.runs.database import damaged_records
+from equipoise.runs.database import damaged_records, noted
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.people.journal import adopt
 from equipoise.runs.planning.checks import check_run
@@ -42,6 +42,7 @@ from equipoise.system.yaml_text import check_plain, parse_yaml
 
 LEDGER = "ledger.sqlite"
 SETTINGS = "settings"  # the ledger's note of config.yaml as it was at the start
+FOLDER = "folder"  # its note of the run's folder, where the ledger lies elsewhere
 C = TypeVar("C", bound=Component)
 UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What reading raises where single records are in order, and do not fit together."""
@@ -156,7 +157,11 @@ class RunDirectory:
                 directory=str(Path.cwd()),
                 command=command,
                 version=__version__,
-                **{SETTINGS: json.dumps(parse_yaml(text, "config.yaml")), **(meta or {})},
+                **{
+                    SETTINGS: json.dumps(parse_yaml(text, "config.yaml")),
+                    FOLDER: str(folder.resolve()) if there else "",
+                    **(meta or {}),
+                },
             ).close()
             if there is not None:
                 (draft / LEDGER).symlink_to(there)
@@ -180,13 +185,16 @@ class RunDirectory:
         """Raises RunError where a new run would replace what it must not."""
         if folder.exists() and not folder.is_dir():
             raise RunError(f"{folder}: is a file; choose another --out")
+        if folder.is_symlink():
+            raise RunError(f"{folder}: is a link; give the folder itself, or another --out")
         if folder.exists() and any(folder.iterdir()):
             if not overwrite:
                 raise RunError(
                     f"{folder}: exists; `equipoise resume {folder}`, or --overwrite, "
                     "or another --out"
                 )
-            if not (folder / "config.yaml").exists():
+            parts = (folder / "config.yaml", folder / LEDGER)
+            if not all(os.path.lexists(part) for part in parts):
                 raise RunError(
                     f"{folder}: is not a run directory, so it is not overwritten; "
                     "choose another --out"
@@ -397,7 +405,7 @@ def ledger_elsewhere(config: RunConfig, folder: Path) -> Path | None:
     if config.ledger is None:
         return None
     there = Path(config.ledger).expanduser().absolute()
-    if there.exists() and (folder / LEDGER).resolve() != there.resolve():
+    if os.path.lexists(there) and _own_ledger_elsewhere(folder) != there:
         raise RunError(f"ledger: {there} is there already; name another file")
     check_writable(there.parent)
     there.parent.mkdir(parents=True, exist_ok=True)
@@ -405,13 +413,26 @@ def ledger_elsewhere(config: RunConfig, folder: Path) -> Path | None:
 
 
 def delete(folder: Path) -> None:
-    """Delete a run, and its ledger where that lies elsewhere."""
-    ledger = folder / LEDGER
-    if ledger.is_symlink():
-        there = ledger.readlink()
+    """Delete a run, and its ledger elsewhere; of any other link, nothing but the link."""
+    there = _own_ledger_elsewhere(folder)
+    if there is not None:
         for ending in ("", "-wal", "-shm", "-journal"):
             there.with_name(there.name + ending).unlink(missing_ok=True)
     shutil.rmtree(folder)
+
+
+def _own_ledger_elsewhere(folder: Path) -> Path | None:
+    """The file that the link `ledger.sqlite` names, if it is a ledger that was made for this run.
+
+    It says so itself: anybody can make a link to a file of the user's.
+    """
+    link = folder / LEDGER
+    if not link.is_symlink():
+        return None
+    there = folder.absolute() / link.readlink()
+    if there.is_symlink() or not there.is_file():
+        return None
+    return there if noted(there, FOLDER) == str(folder.resolve()) else None
 
 
 def recorded_settings(ledger: Ledger) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""`--overwrite` removes what a run made, and nothing that a link names."""
+
+import shutil
+
+import pytest
+from small import FINITE, settings
+
+AGAIN = ("run", *FINITE, "--out", "run", "--overwrite", "--json")
+
+
+@pytest.fixture
+def run(command):
+    assert command("run", *FINITE, "--out", "run", "--json").code == 0
+
+
+@pytest.mark.parametrize("link", ["ledger.sqlite", "ledger.sqlite-wal", "players", "logs"])
+def test_what_a_link_names_stays(command, run, tmp_path, link):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    for name in ("file", "file-wal", "file-shm", "file-journal"):
+        (precious / name).write_text("mine")
+    (tmp_path / "run" / "old").mkdir()
+    place = tmp_path / "run" / link
+    if place.is_dir():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    place.symlink_to(precious if link in ("players", "logs") else precious / "file")
+    assert command(*AGAIN).code == 0
+    assert [each.read_text() for each in precious.iterdir()] == ["mine"] * 4
+    assert not (tmp_path / "run" / "ledger.sqlite").is_symlink()
+
+
+def test_another_runs_ledger_stays(command, run, tmp_path):
+    other = shutil.copytree(tmp_path / "run", tmp_path / "other") / "ledger.sqlite"
+    before = other.read_bytes()
+    (tmp_path / "run" / "ledger.sqlite").unlink()
+    (tmp_path / "run" / "ledger.sqlite").symlink_to(other)
+    refused = command(*AGAIN, *settings(ledger=other))  # though the recipe names it, too
+    assert refused.code == 2 and "is there already" in refused.err
+    assert command(*AGAIN).code == 0
+    assert other.read_bytes() == before
+
+
+def test_a_link_to_a_folder_is_not_overwritten(command, run, tmp_path):
+    (tmp_path / "run").rename(tmp_path / "real")
+    (tmp_path / "run").symlink_to("real")
+    refused = command(*AGAIN)
+    assert refused.code == 2 and "is a link" in refused.err
+    assert (tmp_path / "real" / "ledger.sqlite").is_file()
+
+
+def test_a_folder_with_a_config_alone_is_no_run(command, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("mine: 1\n")
+    refused = command(*AGAIN)
+    assert refused.code == 2 and "is not a run directory" in refused.err
