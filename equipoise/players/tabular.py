@@ -38,8 +38,6 @@ class Tabular(Player):
     def _one_start(self) -> Tabular:
         if self.logits is not None and self.probabilities is not None:
             raise ValueError("give logits or probabilities, not both")
-        if self.logits is not None and not np.isfinite(self.logits).all():
-            raise ValueError("logits must be finite")
         if self.probabilities is not None:
             total = sum(self.probabilities)
             if min(self.probabilities) < 0 or not abs(total - 1) < 1e-6:

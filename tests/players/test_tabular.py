@@ -108,7 +108,7 @@ def test_wrong_weights_are_refused(tmp_path, text, message):
     ("settings", "message"),
     [
         ({"logits": [0], "probabilities": [1]}, "not both"),
-        ({"logits": [0, float("inf")]}, "must be finite"),
+        ({"logits": [0, float("inf")]}, "finite number"),
         ({"probabilities": [0.5, 0.4]}, "add up to 1, not 0.9"),
         ({"probabilities": [1.5, -0.5]}, "must not be negative"),
         ({"logit": [0]}, "did you mean 'logits'"),
