@@ -4,8 +4,8 @@ settings.
 A room's base class lists the room's kinds (`KINDS`: kind -> "module:Class", imported only when
 named), and every environment, a folder below `equipoise.environments`, adds its own in its file
 `wing.py`. Wherever a configuration has a field of that base type, a mapping with `kind`, or the
-bare kind as a string, becomes the component. `kind: my_package.my_module:MyJudge` names a user's
-own part by import path.
+bare kind as a string, becomes the component. `kind: my_package.my_module:MyJudge` or
+`folder/file.py:MyJudge` names a user's own part.
 
 The tables of a `wing.py` are listed in `equipoise.system.wings`.
 """
@@ -13,7 +13,6 @@ The tables of a `wing.py` are listed in `equipoise.system.wings`.
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -30,8 +29,12 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from equipoise.system.user_parts import (
     NotImported,
+    functions_in,
+    import_hint,
+    import_module,
     is_users,
-    search_current_folder,
+    may_read_files,
+    raised,
     stand_in,
     stays_unimported,
     with_records,
@@ -52,21 +55,44 @@ def import_path(kind: type) -> str:
 
 
 def import_object(path: str) -> Any:
-    """The object at `package.module:name`; of a user's part that is only read, a stand-in.
+    """The object at `package.module:name` or `folder/file.py:name`; of a user's part that is only
+    read, a stand-in.
 
     Raises PydanticCustomError where there is none.
     """
     if stays_unimported(path):
         return NotImported(path)
-    if is_users(path):
-        search_current_folder()
-    module, _, name = path.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(import_module(path), path.rpartition(":")[2])
     except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise PydanticCustomError(
-            "import", "cannot import '{path}': {error}", {"path": path, "error": str(error)}
-        ) from error
+        why = f"{error}{import_hint(path)}"
+        cause: BaseException = error
+    except Exception as error:  # a user's module may raise anything
+        if not is_users(path):
+            raise
+        why, cause = raised(error), error
+    raise PydanticCustomError(
+        "import", "cannot import '{path}': {error}", {"path": path, "error": why}
+    ) from cause
+
+
+def function_path(path: str) -> str:
+    """`file.py:name` for a file with one public function; other paths as they are.
+
+    The file is read, not executed. Raises PydanticCustomError where it has none or several.
+    """
+    if not path.endswith(".py") or not may_read_files():
+        return path
+    try:
+        names = functions_in(path)
+    except ImportError as error:
+        raise PydanticCustomError("import", "{error}", {"error": str(error)}) from error
+    if len(names) == 1:
+        return f"{path}:{names[0]}"
+    listed = ", ".join(names)
+    why = f"has {len(names)} public functions ({listed}); name one" if names else "has no function"
+    context = {"path": path, "why": why, "name": names[0] if names else "score"}
+    raise PydanticCustomError("function", "{path} {why}, as '{path}:{name}'", context)
 
 
 # Settings of any component that limit or address a computation but do not change its result: they

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
+from pydantic_core import PydanticCustomError
 
-from equipoise.component import Component, fixed_settings
+from equipoise.component import Component, fixed_settings, function_path, import_object
 from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
 from equipoise.players.together import MoveRequest, act_together
+from equipoise.system.user_parts import stays_unimported
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote, record_id
 
 Questions = tuple[Player | PlayerId, Sequence[View], Sequence[int]]
@@ -125,6 +127,30 @@ class Judge(Component):
     bounds: ClassVar[tuple[float, float] | None] = None
     """The value of `score_range`, where it is the same whatever the settings."""
 
+    @classmethod
+    def build(cls, value: Any) -> Any:
+        """The judge for a mapping with `kind`, a kind, or the path of a function."""
+        path = value.get("kind") if isinstance(value, Mapping) else value
+        if isinstance(path, str) and path not in cls.known_kinds():
+            return super().build(cls._by_path(path, value))
+        return super().build(value)
+
+    @classmethod
+    def _by_path(cls, path: str, value: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+        """The value with a function's path as settings of `call`. Raises PydanticCustomError."""
+        if path in Player.known_kinds():
+            raise PydanticCustomError(
+                "player",
+                "'{kind}' answers and does not judge; to have it grade, write {rubric}; to have it "
+                "compare, kind: pairwise",
+                {"kind": path, "rubric": f"{{kind: rubric, model: {{kind: {path}, …}}}}"},
+            )
+        path = function_path(path)
+        settings = {**value, "kind": path} if isinstance(value, Mapping) else {"kind": path}
+        if ":" not in path or stays_unimported(path) or isinstance(import_object(path), type):
+            return settings
+        return {**settings, "kind": "call", "function": path}
+
     @abstractmethod
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         """One judgement per match, in order; `prompts` by id."""
@@ -166,6 +192,15 @@ class Judge(Component):
     def why_unjudgeable(self, prompt: Prompt) -> str:
         """The reason why no answer to a prompt can be judged, "" for none."""
         return ""
+
+    def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        """Reasons why the judge cannot judge answers to these prompts, found by trying."""
+        for judge in self.inner_judges():
+            yield from judge.faults_of_prompts(prompts)
+
+    def inner_judges(self) -> Sequence[Judge]:
+        """The judges that this one asks about all prompts."""
+        return ()
 
     @property
     def score_range(self) -> tuple[float, float] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Self
 
 from pydantic import Field, field_validator
@@ -110,6 +110,11 @@ class Gold(BatchPointwise):
             return self._why_no_rule(prompt)
         rule: Pointwise = getattr(self, name)
         return rule.why_unjudgeable(prompt)
+
+    def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        if self.otherwise is not None:
+            rest = [prompt for prompt in prompts if not self.rule(prompt)]
+            yield from self.otherwise.faults_of_prompts(rest)
 
     def rule(self, prompt: Prompt) -> str:
         """The setting whose judge the prompt's facts call for; "" where none can judge it."""

@@ -109,6 +109,9 @@ class Panel(Judge):
         reasons = [f"{name}: {reason}" for name, reason in why.items() if reason]
         return "; ".join(reasons) if len(why) - len(reasons) < self.at_least else ""
 
+    def inner_judges(self) -> Sequence[Judge]:
+        return list(self.judges.values())
+
     def at(self, judge_context: JudgeContext) -> Self:
         members = {name: judge.at(judge_context) for name, judge in self.judges.items()}
         return super().at(judge_context).model_copy(update={"judges": members})
@@ -251,6 +254,9 @@ class FirstPlace(Judge):
 
     def questions(self, seats: int, pool: int) -> int:
         return self.judge_of_answers.questions(seats, pool)
+
+    def inner_judges(self) -> Sequence[Judge]:
+        return [self.judge_of_answers]
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
         return self.judge_of_answers.why_unjudgeable(prompt)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from itertools import groupby
@@ -16,11 +18,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from equipoise.component import import_object
-from equipoise.errors import ConfigError, DataError
+from equipoise.component import function_path, import_object
+from equipoise.errors import ConfigError, DataError, shorten
 from equipoise.judges.mathematics import Checker
 from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
 from equipoise.system.effects import READS, Code, Text
+from equipoise.system.user_parts import NotImported, raised
 from equipoise.types import Prompt
 
 NUMBER = re.compile(
@@ -210,46 +213,175 @@ class Shorter(Pointwise):
 class Call(Pointwise):
     """A Python function as a judge.
 
-    function(prompt: Prompt, text: str) -> float | dict[str, float] | None
+    function(prompt, text) -> float | bool | mapping of names to numbers | None
 
-    A number is the score, a mapping names utilities. None, a number that is not finite, and an
-    exception leave the answer unjudged. Anything else is a ConfigError.
+    `prompt` is the text of the prompt's last message, or where the parameter is annotated `Prompt`
+    the record; `text` is the answer. Further parameters get the prompt's facts of their names, and
+    `**facts` all of them. A number is the score, a mapping names utilities, among them `score`.
+    None, a number that is not finite, and an exception leave the answer unjudged. Anything else is
+    a ConfigError.
     """
 
     kind: Literal["call"] = "call"
-    function: Code = Field(description="import path, package.module:function")
+    function: Code = Field(
+        description="package.module:function or file.py:function; file.py alone, where it has one"
+    )
 
     @field_validator("function")
     @classmethod
-    def _importable(cls, path: str) -> str:
-        if not callable(import_object(path)):
+    def _callable(cls, path: str) -> str:
+        path = function_path(path)
+        function = import_object(path)
+        if isinstance(function, NotImported):
+            return path
+        if not callable(function):
             raise PydanticCustomError("import", "'{path}' cannot be called", {"path": path})
+        if fault := Signature.of(function).fault:
+            raise PydanticCustomError(
+                "function", "{path} {fault}", {"path": _place(path, function), "fault": fault}
+            )
         return path
 
-    def score(self, prompt: Prompt, text: str) -> Verdict:
+    def why_unjudgeable(self, prompt: Prompt) -> str:
+        missing = [name for name in self._signature.needs if name not in prompt.facts]
+        if not missing:
+            return ""
+        return f"the prompt has no fact '{missing[0]}', which {self.function} takes"
+
+    def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        """The fault that shows when the function is called once, with a made answer."""
+        prompt = next((each for each in prompts if not self.why_unjudgeable(each)), None)
+        if prompt is None:
+            return
         try:
-            result = self._function(prompt, text)
+            self._utilities(prompt, self._call(prompt, MADE_ANSWER))
+        except ConfigError as error:
+            yield str(error)
         except Exception as error:  # noqa: BLE001  a user's function may raise anything
-            return f"{self.function} raised {type(error).__name__}: {error}"
+            yield (
+                f"{self._raised(error)}; it was tried on the answer '{MADE_ANSWER}': return a "
+                "number for any text, or None where there is no verdict"
+            )
+
+    def score(self, prompt: Prompt, text: str) -> Verdict:
+        if reason := self.why_unjudgeable(prompt):
+            return reason
+        try:
+            result = self._call(prompt, text)
+        except Exception as error:  # noqa: BLE001  a user's function may raise anything
+            return self._raised(error)
+        return self._utilities(prompt, result)
+
+    def _call(self, prompt: Prompt, text: str) -> Any:
+        signature = self._signature
+        shown: Any = prompt
+        if not signature.takes_record:
+            shown = prompt.messages[-1].content if prompt.messages else ""
+        facts = {
+            name: value
+            for name, value in prompt.facts.items()
+            if signature.takes_all or name in signature.facts
+        }
+        return self._function(shown, text, **facts)
+
+    def _utilities(self, prompt: Prompt, result: Any) -> Verdict:
+        """The utilities in what the function returned. Raises ConfigError."""
         if result is None:
             return f"{self.function} returned None"
-        scores: dict[Any, Any] = {"score": result}
-        if isinstance(result, dict) and result:
-            scores = result
+        given = dict(result) if isinstance(result, Mapping) and result else {"score": result}
+        scores = {name: _plain_number(value) for name, value in given.items()}
         if not all(
             isinstance(name, str) and isinstance(value, Real) for name, value in scores.items()
         ):
             raise ConfigError(
-                f"judge.function: {self.function} returned {result!r} for prompt {prompt.id}; it "
-                "must return a number, a mapping from names to numbers, or None"
+                f"judge.function: {self.function} returned {shorten(repr(result))} for prompt "
+                f"{prompt.id}; it must return a number, a mapping from names to numbers, or None"
             )
         if not all(map(math.isfinite, scores.values())):
             return f"{self.function} returned {result!r}"
         return {name: float(value) for name, value in scores.items()}
 
+    def _raised(self, error: Exception) -> str:
+        file = getattr(getattr(self._function, "__code__", None), "co_filename", "")
+        return f"{self.function} raised {raised(error, file)}"
+
     @cached_property
-    def _function(self) -> Callable[[Prompt, str], Any]:
+    def _function(self) -> Callable[..., Any]:
         return import_object(self.function)
+
+    @cached_property
+    def _signature(self) -> Signature:
+        return Signature.of(self._function)
+
+
+MADE_ANSWER = "This is a made answer: 42."
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments that a function takes as a judge.
+
+    `facts` by name, of which it `needs` some; `takes_all`: it has `**`; `takes_record`: a `Prompt`
+    in place of its text; `fault`: why it cannot be called as a judge, "" for none.
+    """
+
+    facts: frozenset[str] = frozenset()
+    needs: tuple[str, ...] = ()
+    takes_all: bool = False
+    takes_record: bool = False
+    fault: str = ""
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Signature:
+        """The signature of a function."""
+        if isinstance(function, NotImported):
+            return cls()
+        if inspect.iscoroutinefunction(function):
+            return cls(fault="is async; a judge is a plain function")
+        try:
+            parameters = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):  # built in, without a signature
+            return cls()
+        first, rest = parameters[:2], parameters[2:]
+        in_order = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = ", ".join(map(str, parameters))
+        if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in first):
+            return cls()
+        if len(first) < 2 or any(each.kind not in in_order for each in first):
+            return cls(fault=f"takes ({names}); a judge takes (prompt, text, …)")
+        if BATCHES & {each.name for each in first}:
+            return cls(
+                fault=f"takes ({names}), which are lists in TRL; a judge takes one prompt and one "
+                "text: (prompt, text, …)"
+            )
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        named = [each for each in rest if each.kind in by_name]
+        kind = first[0].annotation
+        return cls(
+            frozenset(each.name for each in named),
+            tuple(each.name for each in named if each.default is each.empty),
+            any(each.kind is inspect.Parameter.VAR_KEYWORD for each in rest),
+            kind is Prompt or (isinstance(kind, str) and kind.rpartition(".")[2] == "Prompt"),
+        )
+
+
+BATCHES = frozenset({"prompts", "completions"})
+
+
+def _place(path: str, function: Any) -> str:
+    """The path of a function with its file and line, where they are known."""
+    code = getattr(function, "__code__", None)
+    return f"{path} ({code.co_filename}, line {code.co_firstlineno})" if code else path
+
+
+def _plain_number(value: Any) -> Any:
+    """A number of NumPy or torch as Python's; anything else as it is."""
+    if isinstance(value, Real) or not hasattr(value, "item"):
+        return value
+    try:
+        return value.item()
+    except (TypeError, ValueError, RuntimeError):  # more than one number
+        return value
 
 
 MARKS = 30  # combining marks on one character; languages need ten

@@ -1,5 +1,5 @@
-"""A user's own parts, which a configuration names by import path: imported where a run is played,
-and nowhere else.
+"""A user's own parts, which a configuration names by import path, `package.module:name` or
+`folder/file.py:name`: imported where a run is played, and nowhere else.
 
 Where a run is only read, `only_reading` puts a stand-in for each. It has the part's settings and
 what was recorded of the part when the run was played (the names in the room's `READ`); asked to do
@@ -8,13 +8,19 @@ anything, it raises RunError.
 
 from __future__ import annotations
 
+import ast
+import importlib
+import importlib.util
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict
@@ -63,7 +69,12 @@ def is_only_read() -> bool:
 
 def is_users(path: str) -> bool:
     """True if an import path leads out of this package."""
-    return not path.startswith(OWN_PACKAGE)
+    return is_in_file(path) or not path.startswith(OWN_PACKAGE)
+
+
+def is_in_file(path: str) -> bool:
+    """True for what is named as `file.py:name` or `file.py`."""
+    return path.rpartition(":")[0].endswith(".py") or path.endswith(".py")
 
 
 def stays_unimported(path: str) -> bool:
@@ -76,6 +87,73 @@ def search_current_folder() -> None:
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
+
+
+def import_module(path: str) -> ModuleType:
+    """The module of an import path; of a file, it is executed once. Raises ImportError.
+
+    A file's folder is searched for modules after everything else, as the current one is.
+    """
+    if not is_in_file(path):
+        if is_users(path):
+            search_current_folder()
+        return importlib.import_module(path.partition(":")[0])
+    file = Path(path.rpartition(":")[0] or path).expanduser().resolve()
+    name = str(file)
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        if spec is None or spec.loader is None or not file.is_file():
+            raise ImportError(f"there is no file {file}")
+        if str(file.parent) not in sys.path:
+            sys.path.append(str(file.parent))
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
+def import_hint(path: str) -> str:
+    """What may be meant instead of an import path that leads nowhere."""
+    module, _, name = path.partition(":")
+    file = f"{module.replace('.', '/')}.py"
+    if is_in_file(path) or not is_users(path):
+        return ""
+    if Path(file).is_file():
+        return f"; the file in this folder is named as {file}:{name}"
+    return f"; looked among what is installed and in {os.getcwd()}"
+
+
+def functions_in(file: str) -> list[str]:
+    """The names of the public functions of a Python file, which is read and not executed.
+
+    Raises ImportError where it cannot be read.
+    """
+    try:
+        text = Path(file).expanduser().read_text(encoding="utf-8")
+        statements = ast.parse(text, file).body
+    except OSError as error:
+        raise ImportError(f"{file}: {error.strerror}") from error
+    except (SyntaxError, ValueError) as error:
+        raise ImportError(raised(error)) from error
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    names = [each.name for each in statements if isinstance(each, kinds)]
+    return [name for name in names if not name.startswith("_")]
+
+
+def raised(error: BaseException, file: str = "") -> str:
+    """An exception in a user's code on one line: type, message, file and line.
+
+    The line is the last in `file`, or the last of all.
+    """
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if frame.filename == file] or frames
+    where = f" ({inside[-1].filename}, line {inside[-1].lineno})" if inside else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 class NotImported:

@@ -179,6 +179,17 @@ def test_every_pair_a_tie(command, tmp_path):
 
 
 @pytest.mark.long
+def test_a_judge_of_ones_own_is_tried_before_anything_is_played(command, tmp_path):
+    (tmp_path / "mine.py").write_text("def grade(prompt, text):\n    return int(text)\n")
+    done = command("run", "quickstart", *SMALL, "-s", "judge=mine.py", "--out", "run")
+    assert done.code == 2 and not (tmp_path / "run" / "ledger.sqlite").exists()
+    assert done.err.count("raised ValueError") == 1 and "mine.py, line 2)" in done.err, done.err
+    (tmp_path / "longer.py").write_text("def grade(prompt, text):\n    return len(text)\n")
+    done = command("run", "quickstart", *SMALL, "-s", "judge=longer.py:grade", "--out", "again")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.long
 def test_all_judgements_missing(command, tmp_path):
     (tmp_path / "blind.py").write_text("def never(prompt, text):\n    return None\n")
     done = command(

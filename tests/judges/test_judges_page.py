@@ -12,6 +12,7 @@ from equipoise.judges.guard import Guard
 from equipoise.judges.quoting import block
 from equipoise.judges.reward_model import ClassifierSettings
 from equipoise.players.base import Player
+from equipoise.types import Prompt, user
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "judges.md").read_text()
 
@@ -31,6 +32,17 @@ def test_every_recipe_of_a_judge_can_be_seated(snippet):
             )
         )
     assert Judge.build(judge.settings()) == judge
+
+
+def test_the_function_of_the_page_is_a_judge(tmp_path):
+    path = tmp_path / "myjudge.py"
+    (snippet,) = snippets("python")
+    path.write_text(snippet)
+    judge = Judge.build(str(path))
+    asked = Prompt("p", (user("Which city?"),), {"answer": "New York"})
+    assert not [*judge.faults_of_prompts([asked])]
+    assert judge.score(asked, "I think York") == {"score": 0.5}
+    assert "returned None" in judge.score(Prompt("q", (user("?"),)), "york")
 
 
 def test_the_template_can_be_used(tmp_path):

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges import mathematics
@@ -305,7 +306,8 @@ def test_a_function_as_judge():
     for number in ("nan", "inf", "-inf"):
         reason = f"{__name__}:parity returned {number}"
         assert said(judge, "", say=float(number)) == reason
-    assert said(judge, "", **{"raise": 1}) == f"{__name__}:parity raised RuntimeError: out of order"
+    raised = said(judge, "", **{"raise": 1})
+    assert raised.startswith(f"{__name__}:parity raised RuntimeError: out of order ({__file__}")
     for wrong in ("high", {}, {"score": "high"}, {1: 2.0}, [1.0]):
         with pytest.raises(ConfigError, match=r"parity returned .* must return a number"):
             judge.score(prompt(say=wrong), "")
@@ -317,6 +319,91 @@ def test_a_function_as_judge():
 def test_a_function_that_cannot_be_called_is_no_setting(path):
     with pytest.raises(ValidationError, match=r"cannot be|cannot import"):
         Call(function=path)
+
+
+FUNCTIONS = """
+from __future__ import annotations
+import numpy as np
+from equipoise.types import Prompt
+
+def plain(prompt, text):
+    return prompt == "?"
+
+def record(prompt: Prompt, text):
+    return float(prompt.facts["answer"] == text)
+
+def fact(prompt, text, answer, *, strict=False):
+    return np.float32(answer == text)
+
+def facts(prompt, text, **facts):
+    return {"score": facts["answer"] == text, "length": len(text)}
+
+def _helper(text):
+    return text
+"""
+
+
+@pytest.fixture
+def functions(tmp_path):
+    (tmp_path / "functions.py").write_text(FUNCTIONS)
+    (tmp_path / "alone.py").write_text("def score(prompt, text):\n    return _h(text)\n_h = len\n")
+    return tmp_path
+
+
+def test_a_functions_arguments_are_the_text_the_record_and_facts_by_name(functions):
+    for name in ("plain", "record", "fact", "facts"):
+        judge = Judge.build(f"{functions}/functions.py:{name}")
+        assert isinstance(judge, Call) and Judge.build(judge.settings()) == judge
+        assert said(judge, "4", answer="4", other=1) == 1.0
+        if name != "plain":
+            assert said(judge, "5", answer="4") == 0.0
+    fact = Judge.build(f"{functions}/functions.py:fact")
+    assert "has no fact 'answer', which" in fact.why_unjudgeable(prompt())
+    assert "has no fact 'answer', which" in said(fact, "4")
+
+
+def test_a_file_with_one_function_is_a_judge(functions, monkeypatch):
+    monkeypatch.chdir(functions)
+    judge = Judge.build("alone.py")
+    assert judge.function == "alone.py:score" and said(judge, "abc") == 3.0
+    assert Judge.build({"kind": "panel", "judges": ["alone.py", "shorter"]}).judges["call"] == judge
+    with pytest.raises(PydanticCustomError, match=r"4 public functions.*'functions.py:plain'"):
+        Judge.build("functions.py")
+
+
+def test_what_cannot_be_a_judge_says_why(functions):
+    (functions / "wrong.py").write_text(
+        "def alone(text): ...\n"
+        "def lists(prompts, completions, **facts): ...\n"
+        "async def later(prompt, text): ...\n"
+    )
+    for name, why in {
+        "alone": r"wrong.py, line 1\) takes \(text\); a judge takes \(prompt, text, …\)",
+        "lists": "lists in TRL",
+        "later": "is async",
+    }.items():
+        with pytest.raises(ValidationError, match=why):
+            Judge.build(f"{functions}/wrong.py:{name}")
+    with pytest.raises(PydanticCustomError, match=r"write {kind: rubric, model: {kind: endpoint"):
+        Judge.build({"kind": "endpoint", "base_url": "http://127.0.0.1:1", "model": "m"})
+    (functions / "broken.py").write_text("def score(prompt, text):\n    return 1\nabsent\n")
+    with pytest.raises(PydanticCustomError, match=r"NameError: .*broken.py, line 3"):
+        Judge.build(f"{functions}/broken.py")
+
+
+def test_a_function_is_tried_once_on_a_prompt_that_has_its_facts(functions):
+    (functions / "narrow.py").write_text(
+        "def number(prompt, text, answer):\n    return float(text)\n"
+        "def words(prompt, text):\n    return text.split()\n"
+    )
+    number = Judge.build(f"{functions}/narrow.py:number")
+    assert not [*number.faults_of_prompts([prompt()])]
+    for judge in (number, Judge.build({"kind": "panel", "judges": [number, "shorter"]})):
+        (fault,) = judge.faults_of_prompts([prompt(), prompt(answer=1), prompt(answer=2)])
+        assert "raised ValueError" in fault and "narrow.py, line 2)" in fault
+    (fault,) = Judge.build(f"{functions}/narrow.py:words").faults_of_prompts([prompt()])
+    assert "must return a number" in fault
+    assert not [*Judge.build(f"{functions}/alone.py").faults_of_prompts([prompt()])]
 
 
 @pytest.mark.long

@@ -224,10 +224,14 @@ LEARNER = {"kind": "preference", "launch": {"config": LAUNCH}}
             "reads the data {there}/secret.txt (prompts.path)",
         ),
         ({"judge": {"kind": "call", "function": "os:system"}}, "Equipoise's: os:system"),
+        (
+            {"judge": {"kind": "call", "function": "equipoise.py:answer"}},
+            "Equipoise's: equipoise.py:answer",
+        ),
         ({"ledger": "/dev/shm/ledger"}, "writes /dev/shm/ledger (ledger)"),
         ({"report_to": ["tensorboard"]}, "to the tracker tensorboard (report_to)"),
     ],
-    ids=["launch", "file", "function", "ledger", "tracker"],
+    ids=["launch", "file", "function", "function in a file", "ledger", "tracker"],
 )
 def test_a_strangers_run_asks_about_every_effect(harmless, monkeypatch, changes, named):
     (harmless.parents[1] / "secret.txt").write_text("my secret")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -118,6 +118,16 @@ class AssistanceJudge(Judge):
         judges = self.known_judges()
         judge = judges.get(prompt.source, self.otherwise)
         return self._no_judge(prompt, judges) if judge is None else judge.why_unjudgeable(prompt)
+
+    def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        """The faults of each source's judge with its prompts."""
+        judges = self.known_judges()
+        by_source: dict[str, list[Prompt]] = {}
+        for prompt in prompts:
+            by_source.setdefault(prompt.source, []).append(prompt)
+        for source, of_source in by_source.items():
+            judge = judges.get(source, self.otherwise)
+            yield from judge.faults_of_prompts(of_source) if judge is not None else ()
 
     def questions(self, seats: int, pool: int) -> int:
         """At most those of one task's judge, and of <analyze>'s where its grade is paid for."""

@@ -74,6 +74,9 @@ class RedTeamJudge(Judge):
         placed = {name: judge.at(judge_context) for name, judge in judges.items() if judge}
         return super().at(judge_context).model_copy(update=placed)
 
+    def inner_judges(self) -> Sequence[Judge]:
+        return [judge for judge in (self.guard, self.helper, self.topic) if judge is not None]
+
     def questions(self, seats: int, pool: int) -> int:
         """Questions about the answers, to the guard or the helper, and about the attacks."""
         questions = self.guard.questions(seats, pool)

@@ -2,9 +2,10 @@
 prompts and of the others.
 
 Every room's parts have a method for it: `Player.faults()`, `Player.faults_of_prompts(prompts)`,
-`Judge.faults(context)`, `Judge.why_unjudgeable(prompt)`, `PreferenceLoss.faults(judge, range)`,
-`PairMaker.faults(game)`, `Learner.faults(player, game)`, `.faults_of_opponents(…)`,
-`Game.faults(prompts)`. All faults are reported at once, each with its place in the configuration.
+`Judge.faults(context)`, `Judge.why_unjudgeable(prompt)`, `Judge.faults_of_prompts(prompts)`,
+`PreferenceLoss.faults(judge, range)`, `PairMaker.faults(game)`, `Learner.faults(player, game)`,
+`.faults_of_opponents(…)`, `Game.faults(prompts)`. All faults are reported at once, each with its
+place in the configuration.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def check_run(config: RunConfig) -> CheckedRun:
     faults = [*_faults_of_parts(config)]
     faults += [*_faults_with_prompts(config, split), *_no_room(config, split, faults)]
     judged, unjudged = _check_judged(config, split)
-    faults += [*judged, *_faults_of_sets(config)]
+    faults += [*judged, *_faults_by_trial(config, split), *_faults_of_sets(config)]
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
     few = _few(len(split.parts[0]), prompts.per_generation) if split.parts else ()
@@ -171,6 +172,13 @@ def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], lis
     for place, judge in _measuring_judges(config).items():
         _judge_parts(config, place, judge, measuring, faults, notes)
     return faults, notes
+
+
+def _faults_by_trial(config: RunConfig, split: PromptSplit) -> Iterator[str]:
+    prompts = list(chain.from_iterable(_parts(split).values()))
+    for place, judge in {**teaching_judges(config), **_measuring_judges(config)}.items():
+        for fault in judge.faults_of_prompts(prompts):
+            yield f"{place}: {fault}"
 
 
 def _judge_parts(
