@@ -36,6 +36,7 @@ MADE: dict[str, Callable[[Results], Row]] = {
     "red_team": table_rows.red_team,
     "best_response": table_rows.best_response,
     "assistance": table_rows.assistance,
+    "gtalign_oracle": table_speeds.gtalign_oracle,
     "cyclic_preferences": table_rows.cyclic_preferences,
     "kuhn": table_rows.kuhn,
     "nash_gap": table_rows.nash_gap,

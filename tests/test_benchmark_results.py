@@ -31,8 +31,20 @@ def test_a_row_of_raw_results_says_when_and_how_they_were_made():
         assert f"benchmarks.{name}" in results["command"]
 
 
+def test_nothing_differs_from_the_released_gtalign():
+    figures = json.loads((tables.RESULTS / "gtalign_oracle.json").read_text())["figures"]
+    assert len(figures["rewards"]) == 7
+    for found in figures["rewards"].values():
+        assert found["outputs"] >= 1000 and 0 < found["default"] < found["paid"]
+        assert not any(value for name, value in found.items() if name.startswith("recipe."))
+    for part in ("normalisations", "measures", "steering"):
+        assert not any(found["differences"] for found in figures[part].values())
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("name", [*every_benchmark.SHORT, "instructions", "published"])
+@pytest.mark.parametrize(
+    "name", [*every_benchmark.SHORT, "instructions", "published", "gtalign_oracle"]
+)
 def test_a_benchmark_can_be_called(name):
     """Each is a module of its own, and what it takes from the others is there."""
     assert callable(importlib.import_module(f"benchmarks.{name}").main)

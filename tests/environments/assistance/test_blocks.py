@@ -2,13 +2,16 @@
 
 import json
 import random
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mangled import SHARDS, mangled, whole
+from oracles import gtalign_released
 
-from equipoise.environments.assistance.blocks import FormatError, parse, write
+from benchmarks.gtalign_outputs import outputs
+from equipoise.environments.assistance.blocks import FormatError, parse, parse_as_released, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, PayoffMatrix, write_matrix
 from equipoise.environments.assistance.responses import response_action
 
@@ -150,6 +153,26 @@ def test_mangled_outputs_are_taken_apart_or_refused(texts):
     dice = random.Random(0)
     for _ in range(texts):
         checked(mangled(dice))
+
+
+def test_damaged_outputs_are_read_as_the_release_reads_them():
+    """Beside a reader of its regular expressions and of JSON and Python, written apart."""
+    readable = 0
+    for text in islice(outputs(random.Random(2)), 600):
+        found = parse_as_released(text)
+        for name, content in found.contents.items():
+            assert content == gtalign_released.block(text, name)
+        cells = gtalign_released.matrix(found.payoff or "")
+        if cells is not None and found.matrix is None:
+            assert "vast" in found.faults[-1]  # beside a fraction it stops the released code
+            continue
+        assert repr(found.matrix) == repr(
+            cells and {name: Cell(cells[name]["user"], cells[name]["LLM"]) for name in CELLS}
+        )
+        if found.matrix is not None:
+            readable += 1
+            assert found.well_formed == bool(gtalign_released.FORM.match(text))
+    assert readable > 300
 
 
 def test_whole_outputs_have_no_faults():
