@@ -27,19 +27,23 @@ SLACK = 1024  # dropped references that the index holds at least before it is re
 
 
 def bleu(
-    hypothesis: Sequence[str], reference: Sequence[str], order: int = 4, unmatched: float = EPSILON
+    hypothesis: Sequence[str],
+    reference: Sequence[str],
+    order: int = 4,
+    unmatched: float | None = EPSILON,
 ) -> float:
     """BLEU of one row of tokens to another, in [0, 1]; 0 where no token is shared.
 
     `unmatched` is counted as matches of an n where there is none: 0.1 is smoothing 1 of Chen and
-    Cherry 2014. Raises ValueError for an order below 1 or an `unmatched` that is not positive.
+    Cherry 2014; None: p_n is the least positive float there, as in NLTK without smoothing. Raises
+    ValueError for an order below 1 or an `unmatched` that is not positive.
 
     >>> round(bleu("the dog ran off".split(), "the dog ran away".split(), order=2), 3)
     0.707
     """
-    if order < 1 or unmatched <= 0:
+    if order < 1 or (unmatched is not None and unmatched <= 0):
         raise ValueError(
-            f"order = {order}, unmatched = {unmatched:g}: they must be at least 1 and above 0"
+            f"order = {order}, unmatched = {unmatched}: they must be at least 1 and above 0"
         )
     if not set(hypothesis) & set(reference):
         return 0.0
@@ -58,17 +62,21 @@ def text_bleu(text: str, ideal: str, unit: Unit = "words") -> float:
     >>> text_bleu("the dog ran off", "the dog ran off")
     1.0
     """
-    if unit == "characters":  # no smoothing, yet a logarithm where no n-gram is shared
-        return bleu(text, ideal, unmatched=sys.float_info.min)
+    if unit == "characters":
+        return bleu(text, ideal, unmatched=None)
     return bleu(text.split(), ideal.split())
 
 
 def _log_precision(
-    hypothesis: Sequence[str], reference: Sequence[str], n: int, unmatched: float
+    hypothesis: Sequence[str], reference: Sequence[str], n: int, unmatched: float | None
 ) -> float:
     grams = _grams(hypothesis, n)
     matches = (grams & _grams(reference, n)).total()
-    return float(np.log((matches or unmatched) / max(1, grams.total())))
+    if not matches:
+        if unmatched is None:
+            return float(np.log(sys.float_info.min))
+        matches = unmatched
+    return float(np.log(matches / max(1, grams.total())))
 
 
 def _grams(tokens: Sequence[str], n: int) -> Counter[tuple[str, ...]]:

@@ -59,3 +59,13 @@ def test_settings_that_mean_nothing_are_refused():
         bleu(["a"], ["a"], order=0)
     with pytest.raises(ValueError, match="above 0"):
         bleu(["a"], ["a"], unmatched=0)
+
+
+@pytest.mark.filterwarnings("ignore:\\nThe hypothesis")
+@pytest.mark.parametrize("text", ["", "a", "xyz", "the", "the cat sat", "tac eht", "the cat " * 9])
+def test_over_characters_it_is_nltks_without_smoothing_however_small(text):
+    """Where an n-gram is not shared both are below 1e-70, yet in the same order."""
+    translate = pytest.importorskip("nltk.translate.bleu_score")
+    ideal = "the cat sat on the mat"
+    expected = translate.sentence_bleu([ideal], text)
+    assert text_bleu(text, ideal, "characters") == pytest.approx(expected, rel=1e-12, abs=0)
