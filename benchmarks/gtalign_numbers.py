@@ -38,6 +38,7 @@ Logged = tuple[dict[str, Any], MeasuredAnswer]
 Figures = dict[str, Any]
 SINGLE = 1e-4  # the normalisations there are in single precision, with 1e-6 in denominators
 EXACT = 1e-9
+DIGITS = 12
 EPS = 0.05
 METHODS: Mapping[str, Method] = {
     "zscore": "z_score",
@@ -231,7 +232,13 @@ def _basic(scripts: Path, folder: Path, logged: Mapping[str, Sequence[Logged]]) 
 
 
 def _correlations(scripts: Path, folder: Path, rows: Sequence[Logged]) -> Figures:
-    _write(folder, "0910_medium_cobb/100", rows)
+    # Rewards that are equal but for the order of their terms' addition are equal in rank, too.
+    names = (*SCORES, "answer_reward")
+    rounded = [
+        (record | {name: round(record[name], DIGITS) for name in names}, answer)
+        for record, answer in rows
+    ]
+    _write(folder, "0910_medium_cobb/100", rounded)
     theirs, _ = _run(scripts / "correlation" / "test.py", folder)
     columns = {
         name: [answer.utilities[utility] for _, answer in rows] for name, utility in SCORES.items()
@@ -240,7 +247,7 @@ def _correlations(scripts: Path, folder: Path, rows: Sequence[Logged]) -> Figure
     ours_N, theirs_N = [], []
     for one in columns:
         for other in set(columns) - {one}:
-            found = correlations(columns[one], columns[other])
+            found = correlations(*(np.round(columns[name], DIGITS) for name in (one, other)))
             ours_N += [*found]
             tables = ("pearson_corr", "spearman_corr", "kendall_corr")
             theirs_N += [float(theirs[table].loc[one, other]) for table in tables]
