@@ -97,6 +97,23 @@ def unpack_error(kind: str, message: str) -> EquipoiseError:
     return globals()[kind](message)
 
 
+_DIRECTIONS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]  # order of letters on the screen
+_UNSEEN = (
+    dict.fromkeys([*range(0x80, 0xA0), *_DIRECTIONS, *range(0xD800, 0xE000)], "\ufffd")
+    | {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
+    | {0x7F: "\u2421"}
+)
+
+
+def clean(text: str) -> str:
+    """A text from outside with nothing that a terminal or page would obey.
+
+    Control characters (C0 but tab and line feed, C1) become visible (␀), what turns the order of
+    letters and lone surrogates become �.
+    """
+    return text.replace("\r\n", "\n").translate(_UNSEEN)
+
+
 def shorten(text: str, limit: int = 200) -> str:
     """A text from outside for a message, cut beyond `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from traceback import format_exception
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 from equipoise import __version__
 from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, shorten
 from equipoise.models.quiet import ignore_known_warnings
-from equipoise.system.command_options import machine_options
+from equipoise.system.command_options import machine_options, say
 from equipoise.system.wings import wing_table
 
 TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
@@ -143,7 +144,7 @@ def app() -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"equipoise {__version__}")
+        say(f"equipoise {__version__}")
         raise typer.Exit
 
 
@@ -163,6 +164,7 @@ def main() -> None:
     # Threads that wait should leave the cores to others.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ignore_known_warnings()
+    sys.excepthook = _show_traceback
     try:
         app()()
     except EquipoiseError as error:
@@ -193,8 +195,12 @@ def _extra_with(package: str | None) -> str | None:
     return None
 
 
+def _show_traceback(kind: type[BaseException], error: BaseException, _: Any) -> None:
+    say("".join(format_exception(error)).rstrip(), err=True)
+
+
 def _fail(message: str, code: int) -> None:
     # What strangers wrote into it does not reach the terminal as commands.
     message = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in message)
-    typer.echo(f"error: {message}", err=True)
+    say(f"error: {message}", err=True)
     sys.exit(code)

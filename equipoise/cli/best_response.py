@@ -77,10 +77,8 @@ def best_response(
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from rich.console import Console
-
     from equipoise.report.learning_sections import estimate_text
-    from equipoise.report.terminal import status_table
+    from equipoise.report.terminal import status_table, terminal
 
     league, budget = facts["league"], facts["budget"]
     by = f"   {league['by']}" if league["by"] else ""
@@ -93,4 +91,4 @@ def _print(facts: dict[str, Any]) -> None:
         ("samples, tokens", f"{budget['samples']:,}, {budget['tokens']:,}"),
         ("go deeper", f"equipoise report {facts['run']}"),
     ]
-    Console().print(status_table(rows))
+    terminal().print(status_table(rows))

@@ -14,7 +14,7 @@ from equipoise.errors import ConfigError
 from equipoise.serve.extension import extension_offers
 from equipoise.serve.settings import ChatSettings, with_extensions
 from equipoise.system import interrupts
-from equipoise.system.command_options import Served, Trust, settings_option
+from equipoise.system.command_options import Served, Trust, json_text, say, settings_option
 
 if TYPE_CHECKING:
     import asyncio
@@ -134,19 +134,19 @@ class Terminal:
 
     def _show(self, text: str) -> None:
         if not self._json:
-            print(text, end="", flush=True)
+            say(text, nl=False)
 
     def _print_json(self, exchange: Exchange) -> None:
         facts = asdict(exchange)
         if not self._show_hidden:
             facts["hidden"] = {}
-        print(js.dumps(facts, ensure_ascii=False), flush=True)
+        say(json_text(facts))
 
     def _print_end(self, exchange: Exchange) -> None:
         if exchange.answer:
             print(flush=True)
         if exchange.error:
-            typer.echo(f"error: {exchange.error}", err=True)
+            say(f"error: {exchange.error}", err=True)
         elif self._show_hidden:
             for name, value in exchange.hidden.items():
                 if value not in (None, []):
@@ -156,14 +156,15 @@ class Terminal:
             self._note("cut off by max_tokens, which counts hidden tokens too")
 
     def _note(self, text: str) -> None:
-        from rich.console import Console
         from rich.text import Text
 
-        Console(stderr=not self._live).print(Text(text, "dim"), soft_wrap=True)
+        from equipoise.report.terminal import terminal
+
+        terminal(stderr=not self._live).print(Text(text, "dim"), soft_wrap=True)
 
     def _fail(self, text: str) -> None:
         self.failed += 1
-        typer.echo(f"error: {text}", err=True)
+        say(f"error: {text}", err=True)
 
 
 def chat(
@@ -192,7 +193,7 @@ def chat(
     extended = extensions(settings, game_of(target, trusted))
     catalogue = catalogue_of(target, settings.player, trust=trusted)
     for note in catalogue.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     with asyncio.Runner() as runner:
         try:
             served = runner.run(_find_model(catalogue, player or catalogue.default, settings.seed))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from equipoise.errors import UserError
-from equipoise.system.command_options import Json, RunFolder, show
+from equipoise.system.command_options import Json, RunFolder, say, show
 
 Mend = Annotated[
     bool,
@@ -36,9 +36,9 @@ def check(folder: RunFolder, mend: Mend = False, json: Json = False) -> None:
         show({"run": str(folder), "whole": not broken, "parts": facts, "mended": done})
     else:
         for line in done:
-            typer.echo(f"mended: {line}")
+            say(f"mended: {line}")
         for finding in findings:
             note = f": {finding.note}" if finding.note else ""
-            typer.echo(f"{finding.state:9}  {finding.part}{note}")
+            say(f"{finding.state:9}  {finding.part}{note}")
     if broken:
         raise typer.Exit(UserError.exit_code)

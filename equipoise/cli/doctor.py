@@ -12,9 +12,9 @@ def doctor(json: Json = False) -> None:
 
     Versions, cores, memory, disk, device, ledger, and the built-in model.
     """
-    from rich.console import Console
     from rich.table import Table
 
+    from equipoise.report.terminal import terminal
     from equipoise.runs.machine_checks import examine
 
     checks = examine()
@@ -25,6 +25,6 @@ def doctor(json: Json = False) -> None:
         for check in checks:
             mark = "[green]ok[/]" if check.ok else "[red]no[/]"
             table.add_row(mark, check.name, check.finding)
-        Console().print(table)
+        terminal().print(table)
     if not all(check.ok for check in checks):
         raise typer.Exit(1)

@@ -12,7 +12,7 @@ import typer
 from msgspec import to_builtins
 
 from equipoise.errors import ConfigError
-from equipoise.system.command_options import Json, Trust, override, show
+from equipoise.system.command_options import Json, Trust, override, say, show
 
 if TYPE_CHECKING:
     from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
@@ -228,11 +228,10 @@ def _title(result: BenchmarkResult, judged: bool) -> str:
 
 
 def _print(rows: list[tuple[Path, AgainstStart]]) -> None:
-    from rich.console import Console
-
     from equipoise.evaluation.named_sets.results_section import sweep_settings, sweeps
+    from equipoise.report.terminal import terminal
 
-    console = Console()
+    console = terminal()
     single = [(path, row) for path, row in rows if not sweep_settings(row.result)]
     if single:
         console.print(_table(single))
@@ -335,8 +334,8 @@ def import_scores(
         show([result.facts() for result in results])
         return
     for result in results:
-        typer.echo(f"{result.name} of {result.player}, by {result.source}")
+        say(f"{result.name} of {result.player}, by {result.source}")
         for metric, value in result.rows():
-            typer.echo(f"  {metric}  {value}")
+            say(f"  {metric}  {value}")
         if result.note:
-            typer.echo(f"  note: {result.note}")
+            say(f"  note: {result.note}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.system.command_options import Json, Push, RunFolder, Trust, show
+from equipoise.system.command_options import Json, Push, RunFolder, Trust, say, show
 
 
 def export(
@@ -54,6 +54,6 @@ def export(
         show({str(path): rows for path, rows in written.items()})
         return
     for path, rows in written.items():
-        typer.echo(f"{path}  {rows} rows")
+        say(f"{path}  {rows} rows")
     if address:
-        typer.echo(address)
+        say(address)

@@ -48,10 +48,9 @@ def judge(
 
 
 def _print(rejudgement: Rejudgement) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    from equipoise.report.terminal import status_table
+    from equipoise.report.terminal import status_table, terminal
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("player")
@@ -61,7 +60,7 @@ def _print(rejudgement: Rejudgement) -> None:
         table.add_row(
             player, _score(rejudgement.scores, player), _score(rejudgement.scores_beside, player)
         )
-    console = Console()
+    console = terminal()
     console.print(table)
     console.print(
         f"{rejudgement.judge} on {rejudgement.matches} matches", style="bold", highlight=False

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.system.command_options import Json, Push, Trust, show
+from equipoise.system.command_options import Json, Push, Trust, say, show
 
 
 def merge(
@@ -46,4 +46,4 @@ def merge(
     if json:
         show({"model": str(to), "pushed": address})
     else:
-        typer.echo(address or to)
+        say(address or to)

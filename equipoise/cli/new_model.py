@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.errors import ConfigError
-from equipoise.system.command_options import Json, show
+from equipoise.system.command_options import Json, say, show
 from equipoise.system.locks import check_writable
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def new_model(
 
 def _print(made: NewModel, texts: int) -> None:
     size = f"{made.parameters:,} parameters, {made.vocabulary:,} tokens of vocabulary"
-    typer.echo(f"{size} in {made.folder}")
-    typer.echo(f"the corpus: {texts:,} texts, {made.corpus_tokens:,} tokens")
+    say(f"{size} in {made.folder}")
+    say(f"the corpus: {texts:,} texts, {made.corpus_tokens:,} tokens")
 
 
 def _check_out(out: Path, overwrite: bool) -> None:

@@ -7,9 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from equipoise.system.command_options import Json, Recipe, Set, show
+from equipoise.system.command_options import Json, Recipe, Set, say, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +31,7 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
     planned = api.plan(recipe, set)
     effects = effects_of(planned.config, Path.cwd())
     for note in planned.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if json:
         show(
             {
@@ -51,10 +49,11 @@ def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B0
 
 
 def _print(planned: RunPlan, effects: Effects) -> None:
-    from rich.console import Console
     from rich.syntax import Syntax
 
-    console = Console()
+    from equipoise.report.terminal import terminal
+
+    console = terminal()
     console.print(Syntax(planned.config.yaml(), "yaml", background_color="default"))
     counts = {name: f"{number:,}" for name, number in asdict(planned.counts).items()}
     _print_table("what the run does", counts)
@@ -80,9 +79,9 @@ def _print(planned: RunPlan, effects: Effects) -> None:
 
 
 def _print_lines(title: str, lines: Sequence[str]) -> None:
-    from rich.console import Console
+    from equipoise.report.terminal import terminal
 
-    console = Console(highlight=False)
+    console = terminal(highlight=False)
     console.print(f"[italic]{title}[/]")
     for line in lines:
         console.print(f" {line}", markup=False, soft_wrap=True)
@@ -93,13 +92,14 @@ def _phase(phase: PhaseMemory) -> str:
 
 
 def _print_table(title: str, rows: Mapping[str, object]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from equipoise.report.terminal import terminal
 
     table = Table(title=title, box=None, show_header=False, title_justify="left")
     for name, value in rows.items():
         table.add_row(name.replace("_", " "), str(value))
-    Console().print(table)
+    terminal().print(table)
 
 
 def _estimate(cost: CostEstimate) -> dict[str, object]:

@@ -17,6 +17,7 @@ from equipoise.system.command_options import (
     TokenEnv,
     Trust,
     announce_page,
+    say,
     show,
 )
 
@@ -110,13 +111,13 @@ def _play_at_terminal(play_server: PlayServer, name: str, json: bool) -> None:
     sitting = play_server.open_match(name)
     warning = play_server.game.content_warning(sitting.plan.prompt)
     if warning:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     seen: tuple[Message, ...] = ()
     while (view := sitting.view) is not None:
         _print(_unseen(seen, view.messages), json)
         seen = view.messages
         if not _take_move(sitting, view.actions):
-            typer.echo("left; the match is not recorded", err=True)
+            say("left; the match is not recorded", err=True)
             return
     _print_result(play_server.record(sitting), json)
 
@@ -129,10 +130,10 @@ def _unseen(seen: tuple[Message, ...], messages: tuple[Message, ...]) -> Sequenc
 
 
 def _print(messages: Sequence[Message], json: bool) -> None:
-    from equipoise.report.section import clean
+    from equipoise.errors import clean
 
     for message in messages:
-        typer.echo(f"[{message.role}] {clean(message.content)}", err=json)
+        say(f"[{message.role}] {clean(message.content)}", err=json)
 
 
 def _take_move(sitting: HumanMatch, actions: Sequence[str]) -> bool:
@@ -140,20 +141,20 @@ def _take_move(sitting: HumanMatch, actions: Sequence[str]) -> bool:
 
     hint = f"your move ({', '.join(actions)})" if actions else "your move"
     while True:
-        typer.echo(f"{hint}, or {LEAVE}: ", nl=False, err=True)
+        say(f"{hint}, or {LEAVE}: ", nl=False, err=True)
         line = sys.stdin.readline()
         if not line or line.strip() == LEAVE:
             return False
         try:
             sitting.move(line.rstrip("\n"))
         except DataError as error:
-            typer.echo(str(error), err=True)
+            say(str(error), err=True)
             continue
         return True
 
 
 def _print_result(played: PlayedMatch, json: bool) -> None:
-    from equipoise.report.section import clean
+    from equipoise.errors import clean
 
     match, judgement = played.match, played.judgement
     scores = {} if judgement is None else judgement.scores
@@ -165,13 +166,13 @@ def _print_result(played: PlayedMatch, json: bool) -> None:
             {"match": match.id, "seats": seats, "moves": moves, "scores": scores, "reason": reason}
         )
         return
-    typer.echo("the match is over:")
+    say("the match is over:")
     for turn in match.turns:
         player = match.seats[turn.seat]
         text = clean(turn.move.text or turn.move.error)
-        typer.echo(f"{turn.seat} ({player}): {text}")
+        say(f"{turn.seat} ({player}): {text}")
     for seat, values in (scores or {}).items():
         listed = ", ".join(f"{name} {value:g}" for name, value in values.items())
-        typer.echo(f"{seat}: {listed}")
+        say(f"{seat}: {listed}")
     if reason:
-        typer.echo(f"not judged: {reason}")
+        say(f"not judged: {reason}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from equipoise.system.command_options import Json, RunFolder, Trust, override, show
+from equipoise.system.command_options import Json, RunFolder, Trust, override, say, show
 
 if TYPE_CHECKING:
     from equipoise.ratings.base import Rating
@@ -71,12 +71,13 @@ def _print(rerating: Rerating) -> None:
         }[rerating.rated_by]
         _print_table(f"{rerating.kind} {when}", rated)
     if rerating.warning:
-        typer.echo(f"warning: {rerating.warning}")
+        say(f"warning: {rerating.warning}")
 
 
 def _print_table(title: str, ratings: Sequence[Rating]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from equipoise.report.terminal import terminal
 
     table = Table(title=title, box=None, pad_edge=False, title_justify="left", header_style="dim")
     for column in ("player", "rating", "95 % interval"):
@@ -86,4 +87,4 @@ def _print_table(title: str, ratings: Sequence[Rating]) -> None:
         unknown = rating.low != rating.low
         interval = f"{rating.low:.{digits}f} to {rating.high:.{digits}f}"
         table.add_row(rating.name, f"{rating.value:.{digits}f}", "–" if unknown else interval)
-    Console().print(table)
+    terminal().print(table)

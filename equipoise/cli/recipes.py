@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.system.command_options import Json, recipe_names, show
+from equipoise.system.command_options import Json, recipe_names, say, show
 
 if TYPE_CHECKING:
     from equipoise.runs.planning.published import Compared, PublishedComparison
@@ -44,10 +44,10 @@ def recipes(
     if json:
         show({"name": recipe, "description": description, **_facts(compared), "variants": own})
         return
-    typer.echo(f"{recipe}: {description}" if description else recipe)
+    say(f"{recipe}: {description}" if description else recipe)
     _print_comparison(compared)
     if own:
-        typer.echo("Its variants:")
+        say("Its variants:")
         _print_names(own)
 
 
@@ -65,35 +65,37 @@ def _facts(compared: PublishedComparison | None) -> dict[str, Any]:
 def _print_list(descriptions: Mapping[str, str], groups: Mapping[str, Sequence[str]]) -> None:
     _print_names({name: descriptions[name] for name in groups})
     counts = [f"{name} {len(names)}" for name, names in groups.items() if names]
-    typer.echo(f"Variants, shown by `equipoise recipes NAME`: {', '.join(counts)}.")
+    say(f"Variants, shown by `equipoise recipes NAME`: {', '.join(counts)}.")
 
 
 def _print_names(descriptions: Mapping[str, str]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from equipoise.report.terminal import terminal
 
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, description in descriptions.items():
         table.add_row(f"[bold]{name}[/]", description)
-    Console().print(table)
+    terminal().print(table)
 
 
 def _print_comparison(compared: PublishedComparison | None) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from equipoise.report.terminal import terminal
+
     if compared is None:
-        typer.echo("It follows no paper.")
+        say("It follows no paper.")
         return
-    typer.echo(f"It follows {compared.paper}; its code: {compared.code or 'none'}.")
+    say(f"It follows {compared.paper}; its code: {compared.code or 'none'}.")
     table = Table(pad_edge=False, title="Where it differs", title_justify="left")
     for column in ("element", "published", "here", "why"):
         table.add_column(column, overflow="fold")
     for element in compared.differences:
         row = (element.element, _value(element.published), _ours(element), element.why)
         table.add_row(*map(Text, row))
-    console = Console()
+    console = terminal()
     if compared.differences:
         console.print(table)
     same = [f"{element.element} ({_ours(element)})" for element in compared.same]

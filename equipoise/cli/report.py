@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.system.command_options import RunFolder, Trust
+from equipoise.system.command_options import RunFolder, Trust, say
 
 
 def report(
@@ -27,4 +27,4 @@ def report(
     """Write the run's report, one HTML file that works offline."""
     from equipoise.runs.handle import Run
 
-    typer.echo(Run(folder, trust=trust).report(out or folder / "report.html", beside))
+    say(Run(folder, trust=trust).report(out or folder / "report.html", beside))

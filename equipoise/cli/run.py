@@ -63,9 +63,7 @@ def resume(
 
 
 def _print(run: Run, json: bool) -> None:
-    from rich.console import Console
-
-    from equipoise.report.terminal import before_after, duration, headline
+    from equipoise.report.terminal import before_after, duration, headline, terminal
 
     played = run.played
     assert played is not None
@@ -80,7 +78,7 @@ def _print(run: Run, json: bool) -> None:
             }
         )
         return
-    console = Console()
+    console = terminal()
     if played.changes:
         console.print(before_after(played.changes))
     numbers = [(line.label, line.value) for line in played.headlines]

@@ -10,7 +10,7 @@ import typer
 from pydantic import Field
 
 from equipoise.component import Settings
-from equipoise.system.command_options import Json, settings_option, show
+from equipoise.system.command_options import Json, say, settings_option, show
 
 
 class Action(StrEnum):
@@ -114,7 +114,7 @@ def _print(facts: dict[str, Any], text: str, json: bool) -> None:
     if json:
         show(facts)
     else:
-        typer.echo(text)
+        say(text)
 
 
 def _environment(install: str, settings: SamplerSettings) -> Path:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from equipoise.serve.settings import ServeSettings, with_extensions
 from equipoise.system.command_options import (
     Host,
@@ -15,6 +13,7 @@ from equipoise.system.command_options import (
     Served,
     TokenEnv,
     Trust,
+    say,
     settings_option,
     show,
 )
@@ -53,7 +52,7 @@ def serve(
     listening = server.listen(host, port)
     catalogue.warm()
     for note in catalogue.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     _announce(catalogue, server.url(host, listening), token, token_env, json)
     server.serve(catalogue, settings, token, listening, settings.grace)
 
@@ -68,4 +67,4 @@ def _announce(
     access = f"token {token}" if token else "no token"
     if token_env:
         access = f"token from ${token_env}"
-    typer.echo(f"serving {', '.join(catalogue.names)} at {url} ({access})")
+    say(f"serving {', '.join(catalogue.names)} at {url} ({access})")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.system.command_options import Json, show
+from equipoise.system.command_options import Json, say, show
 
 
 def sft(
@@ -35,16 +35,14 @@ def sft(
 
     Only the tokens of answers are trained on.
     """
-    from rich.console import Console
-
     from equipoise.learners.sft_learner import SFT
-    from equipoise.report.terminal import Display
+    from equipoise.report.terminal import Display, terminal
     from equipoise.runs.fine_tune import fine_tune
 
     settings = SFT.model_validate(
         {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
     )
-    with Display(console=Console(stderr=json), silent=json) as display:
+    with Display(console=terminal(stderr=json), silent=json) as display:
         tuned = fine_tune(
             model,
             data,
@@ -58,4 +56,4 @@ def sft(
     if json:
         show({"model": str(out), **tuned.metrics, "examples": tuned.examples})
     else:
-        typer.echo(out)
+        say(out)

@@ -19,10 +19,8 @@ def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
 
 
 def _print(facts: dict[str, Any]) -> None:
-    from rich.console import Console
-
     from equipoise.models.resources import Spending
-    from equipoise.report.terminal import duration, status_table
+    from equipoise.report.terminal import duration, status_table, terminal
 
     rows = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
     rows += [(line["label"], line["value"]) for line in facts["headlines"]]
@@ -40,7 +38,7 @@ def _print(facts: dict[str, Any]) -> None:
             rows.append((f"    {part}", f"{duration(inside)} of these"))
     for account, spent in facts["spent"].items():
         rows.append((f"spent by {account}", Spending(**spent).text()))
-    Console().print(status_table(rows))
+    terminal().print(status_table(rows))
 
 
 def _gets(facts: dict[str, Any]) -> str:

@@ -236,6 +236,7 @@ def fine_tune(
         if settings.rounding == "stochastic":
             round_weights(trainer.model, seeds.child(batch.seed, "rounding"))
         with quiet(), disk_errors(batch.output):
+            batch.output.mkdir(parents=True, exist_ok=True)
             trainer.save_whole(batch.output)
             if trainer.is_world_process_zero():
                 # a pickle of this machine's paths

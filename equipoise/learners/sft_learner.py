@@ -79,7 +79,6 @@ def train_sft(
         "template": template,
         "device": device,
     }
-    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         batch = TrainingBatch(
             learner=PlayerId("model"),

@@ -18,7 +18,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from equipoise.report.section import Figure, Section, clean
+from equipoise.errors import clean
+from equipoise.report.section import Figure, Section
 
 _HERE = Path(__file__).parent
 

@@ -9,23 +9,13 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
+from equipoise.errors import clean
 from equipoise.payoffs.intervals import Interval
-
-_UNSEEN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-
-
-def clean(text: str) -> str:
-    """`text` with control characters made visible (␀) and lone surrogates replaced, so that it can
-    be written.
-    """
-    return _SURROGATE.sub("\ufffd", text).translate(_UNSEEN)
 
 
 def label(text: object, limit: int = 48) -> str:

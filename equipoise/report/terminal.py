@@ -14,21 +14,43 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from equipoise.errors import clean
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.section import Change, clean, number
+from equipoise.report.section import Change, number
 
 Value = float | int | str | Interval | None
 
 MANY = 20  # generations, from which on not every short stage gets its line
 _SHARES = frozenset({"win_rate", "accuracy", "held_out_score"})
+
+
+class _Terminal(Console):
+    """A console on which a text is shown and never obeyed, wherever in a table it stands."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """The pieces of what is printed; codes are those of styles, which rich adds later."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else clean(segment.text)
+            yield Segment(text, segment.style, segment.control)
+
+
+def terminal(**settings: Any) -> Console:
+    """A console for what comes from outside: no markup, no emoji, no terminal codes in texts.
+
+    `settings` are those of rich's `Console`.
+    """
+    return _Terminal(markup=False, emoji=False, **settings)
 
 
 def value_text(name: str, value: Value) -> str:
@@ -119,7 +141,7 @@ class Display:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._generations = generations
-        self._console = console or Console(stderr=True)
+        self._console = console or terminal(stderr=True)
         self._silent = silent
         self._clock = clock
         self._bar: _Bar | None = None
@@ -285,6 +307,6 @@ def status_table(rows: Iterable[tuple[str, Value]], title: str = "") -> Table:
 
 def show_notes(notes: Sequence[str]) -> None:
     """Print what a user should know before a run begins, on standard error."""
-    console = Console(stderr=True, force_jupyter=False)
+    console = terminal(stderr=True, force_jupyter=False)
     for note in notes:
         console.print(f"note: {note}", highlight=False, soft_wrap=True, markup=False)

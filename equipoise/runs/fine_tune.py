@@ -67,7 +67,7 @@ def fine_tune(
             train_sft(model, examples, draft, settings, seed=seed, max_length=max_length, log=log)
         )
 
-    write_folder(out, write)
+    write_folder(out, write, begun=False)  # after minutes of training, at its end
     return FineTuned(out, len(examples), metrics)
 
 

@@ -57,6 +57,7 @@ def ask_for_trust(folder: Path | str, trust: bool, directory: Path | None = None
     import typer
 
     from equipoise.runs.measure_sets import is_run
+    from equipoise.system.command_options import say
 
     if trust or not is_run(folder) or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return trust
@@ -64,9 +65,9 @@ def ask_for_trust(folder: Path | str, trust: bool, directory: Path | None = None
         effects = run.effects(directory)
         if has_consent(run.ledger, effects):
             return False
-    typer.echo(f"{folder} was not begun here by you. It", err=True)
+    say(f"{folder} was not begun here by you. It", err=True)
     for note in effects.notes():
-        typer.echo(f"  {note}", err=True)
+        say(f"  {note}", err=True)
     return typer.confirm("Do you trust it?", err=True)
 
 

@@ -28,7 +28,7 @@ from equipoise.runs.database import to_json
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.named_sets.results import BENCHMARKS, benchmark_rows, recorded_results
 from equipoise.runs.reading.frames import Row, columns
-from equipoise.system.files import new_file
+from equipoise.system.files import new_files
 from equipoise.system.locks import check_writable
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
 
@@ -36,9 +36,9 @@ CHUNK = 10_000  # rows held in memory at a time
 
 
 def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
-    """Write every table to `folder`/NAME.parquet; file -> rows. Raises RunError.
+    """Write every table to `folder`/NAME.parquet; file -> rows. Raises RunError, DiskFull.
 
-    Each file appears whole or not at all, in place of older ones.
+    The files appear when all are whole, in place of older ones.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -46,15 +46,16 @@ def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
     check_writable(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written: dict[Path, int] = {}
-    for name, (listed, rows) in TABLES.items():
-        path = folder / f"{name}.parquet"
-        schema = pa.schema([(column, _arrow(kind)) for column, kind in listed.items()])
-        written[path] = 0
-        with new_file(path) as draft, pq.ParquetWriter(draft, schema) as file:
-            source = rows(ledger)
-            while part := list(islice(source, CHUNK)):
-                file.write_table(pa.Table.from_pylist(part, schema=schema))
-                written[path] += len(part)
+    with new_files(folder) as drafts:
+        for name, (listed, rows) in TABLES.items():
+            path = folder / f"{name}.parquet"
+            schema = pa.schema([(column, _arrow(kind)) for column, kind in listed.items()])
+            written[path] = 0
+            with pq.ParquetWriter(drafts / path.name, schema) as file:
+                source = rows(ledger)
+                while part := list(islice(source, CHUNK)):
+                    file.write_table(pa.Table.from_pylist(part, schema=schema))
+                    written[path] += len(part)
     return written
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import BudgetSpent, EquipoiseError, Stopped
+from equipoise.errors import BudgetSpent, EquipoiseError, Stopped, clean
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.report.html import render
 from equipoise.report.section import Change, Headline
@@ -111,11 +111,11 @@ def _display(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
 
 def console() -> Any:
     """The terminal, or the plain lines of a file."""
-    from rich.console import Console
+    from equipoise.report.terminal import terminal
 
     # A notebook gets the plain lines of a file: each of rich's own outputs there is a block of
     # HTML, and its kernel asks for colours in the environment.
-    return Console(force_jupyter=False, force_terminal=sys.stdout.isatty())
+    return terminal(force_jupyter=False, force_terminal=sys.stdout.isatty())
 
 
 def explain_devices(config: RunConfig) -> str:
@@ -151,4 +151,4 @@ def _log_failure(run: RunDirectory) -> None:
     logs = run.folder / "logs"
     logs.mkdir(exist_ok=True)
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-    (logs / f"failure-{now}.txt").write_text(traceback.format_exc(), encoding="utf-8")
+    (logs / f"failure-{now}.txt").write_text(clean(traceback.format_exc()), encoding="utf-8")

@@ -12,9 +12,9 @@ from typing import Any
 from pydantic import Field
 from starlette.applications import Starlette
 
+from equipoise.errors import clean
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.report.section import clean
 from equipoise.runs import recipe_loader
 from equipoise.runs.people.journal import PlayedMatch
 from equipoise.runs.people.play_server import LONGEST_MOVE, HumanMatch, PlayServer, open_play_server

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 from starlette.applications import Starlette
 
-from equipoise.report.section import clean
+from equipoise.errors import clean
 from equipoise.runs.people.ballot import Ballot, open_ballot
 from equipoise.runs.people.journal import AnswerRef, Choice
 from equipoise.serve.app import page_app

@@ -10,9 +10,8 @@ from typing import Any
 from pydantic import Field
 from starlette.applications import Starlette
 
-from equipoise.errors import UserError
+from equipoise.errors import UserError, clean
 from equipoise.report.html import script_sources
-from equipoise.report.section import clean
 from equipoise.report.terminal import duration
 from equipoise.runs.reading.watching import LiveRun, Watched
 from equipoise.serve.app import POLICY, page_app

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from equipoise.errors import clean
 from equipoise.system.packaged_recipes import recipe_descriptions
 
 
@@ -139,9 +140,23 @@ def announce_page(address: str, token_env: str, json: bool) -> None:
         show({"url": shown})
         return
     note = f" (and the token in ${token_env})" if token_env else ""
-    typer.echo(f"open {shown}{note}\nCtrl-C ends it; nothing is lost")
+    say(f"open {shown}{note}\nCtrl-C ends it; nothing is lost")
 
 
 def show(facts: Any) -> None:
     """Print facts as JSON."""
-    typer.echo(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
+    say(json_text(facts, indent=2))
+
+
+def json_text(facts: Any, indent: int | None = None) -> str:
+    """Facts as JSON that reads the same again, without characters that a terminal obeys."""
+    text = json.dumps(facts, indent=indent, ensure_ascii=False, default=str)
+    return "".join(c if c == "\n" or clean(c) == c else f"\\u{ord(c):04x}" for c in text)
+
+
+def say(text: object, err: bool = False, nl: bool = True) -> None:
+    """Print a text, which may be a server's or a model's, on standard output or error.
+
+    All that the command prints goes through here, or through `report.terminal.console`.
+    """
+    typer.echo(clean(str(text)), err=err, nl=nl)

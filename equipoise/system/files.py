@@ -42,14 +42,40 @@ def new_file(path: Path) -> Iterator[Path]:
     replace(draft, path)
 
 
-def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Make `folder` whole or not at all, in place of an older one. Raises DiskFull."""
+@contextmanager
+def new_files(folder: Path) -> Iterator[Path]:
+    """A draft to write files into, which are put into `folder` when all are whole.
+
+    Raises DiskFull, and leaves none of them.
+    """
+    draft = folder / f".draft.{os.getpid()}"
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        with disk_errors(folder, "nothing of it was written; free some, then try again"):
+            draft.mkdir()
+            yield draft
+            sync_tree(draft)
+            for file in sorted(draft.iterdir()):
+                file.replace(folder / file.name)
+            sync(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def write_folder(folder: Path, write: Callable[[Path], None], begun: bool = True) -> None:
+    """Make `folder` whole or not at all, in place of an older one. Raises DiskFull.
+
+    `begun`: whether `write` is given a folder that is there; otherwise it makes it.
+    """
     draft = folder.with_name(f".{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
-    with disk_errors(folder):
-        make_folder(draft)
-        write(draft)
-        publish(draft, folder)
+    try:
+        with disk_errors(folder, "free some, then try again"):
+            make_folder(draft if begun else draft.parent)
+            write(draft)
+            publish(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def make_folder(folder: Path) -> None:
@@ -149,16 +175,16 @@ def read_json(path: Path) -> Any:
 
 
 @contextmanager
-def disk_errors(folder: Path) -> Iterator[None]:
-    """Turn torch's, safetensors' and the system's errors on a full disk into DiskFull."""
+def disk_errors(
+    folder: Path, advice: str = "free some; a run goes on with `equipoise resume`"
+) -> Iterator[None]:
+    """Turn torch's, pyarrow's and the system's errors on a full disk into DiskFull."""
     try:
         yield
     except Exception as error:
         if not _is_full(error):
             raise
-        raise DiskFull(
-            f"{folder}: no space left for a model or checkpoint; free some, then resume"
-        ) from error
+        raise DiskFull(f"{folder}: no space left to write into; {advice}") from error
 
 
 def _is_full(error: Exception) -> bool:

@@ -60,7 +60,7 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    os.write(2, b"\nstopped; what a run has recorded is kept\n")
+    os.write(2, b"\nstopped; what is recorded is kept\n")
     os._exit(STOPPED)
 
 

@@ -81,3 +81,19 @@ def test_models_are_not_made_below_a_file(command, rows, tmp_path):
     ):
         done = command(*line)
         assert done.code == 2 and "file: cannot be written" in done.err, done.err
+
+
+def test_a_stopped_sft_leaves_nothing(command, rows, tmp_path, monkeypatch):
+    from equipoise.learners.answer_trainer import AnswerTrainer
+
+    there = []
+
+    def stop(trainer, **_):
+        there.extend(each.name for each in tmp_path.iterdir())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AnswerTrainer, "train", stop)
+    data = rows([{"prompt": "2 + 2?", "completion": "4"}])
+    stopped = command("sft", "builtin", data, "--out", "policy")
+    assert stopped.code == 130 and "resume" not in stopped.err and " run" not in stopped.err
+    assert there == [data.name] == [each.name for each in tmp_path.iterdir()]

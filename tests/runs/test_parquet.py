@@ -1,9 +1,12 @@
 """What leaves the ledger as Parquet."""
 
 import json
+import resource
 
 import pyarrow.parquet as pq
+import pytest
 
+from equipoise.errors import DiskFull
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.parquet import TABLES, export
 from equipoise.types import Episode, PlayerId
@@ -37,3 +40,21 @@ def test_every_paid_move_is_a_row(tmp_path):
         "reward": -0.25,
     }
     assert (second["learner"], second["turn"], second["reward"]) == ("blue@3", 1, 1.0)
+
+
+def test_a_full_disk_leaves_the_older_tables_and_nothing_of_the_new(tmp_path):
+    """A limit on the size of files stands for the disk: the largest table meets it."""
+    out = tmp_path / "out"
+    episodes = [Episode(f"e{n}", 4, "m1", n, "red", f"g{n}", n / 7) for n in range(5_000)]
+    with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
+        export(ledger, out)
+        before = {file.name: file.read_bytes() for file in out.iterdir()}
+        ledger.add_episodes(episodes, PlayerId("red", 2))
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+        try:
+            with pytest.raises(DiskFull, match="nothing of it was written"):
+                export(ledger, out)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.runs.reading.history import at_generation, short_names
-from equipoise.system.command_options import Json, Recipe, override, show
+from equipoise.system.command_options import Json, Recipe, override, say, show
 from equipoise.system.wings import wing_table
 
 if TYPE_CHECKING:
@@ -77,15 +77,13 @@ def welfare(
     """
     from math import isfinite
 
-    from rich.console import Console
-
     from equipoise.environments.assistance.comparison import (
         ComparisonSettings,
         compare_runs,
         measured_run,
     )
     from equipoise.errors import ConfigError
-    from equipoise.report.terminal import status_table
+    from equipoise.report.terminal import status_table, terminal
     from equipoise.runs.directory import RunDirectory
 
     if not all(map(isfinite, (eps, alpha, *reference))):
@@ -104,7 +102,7 @@ def welfare(
     if json:
         show(comparison.facts())
         return
-    console = Console()
+    console = terminal()
     console.print(_numbers(comparison))
     console.print(status_table(_remarks(comparison)))
 
@@ -194,17 +192,15 @@ def traces(
     from. Run again, it goes on where it stopped: what was played and judged is in
     DIR/ledger.sqlite.
     """
-    from rich.console import Console
-
     from equipoise.learners.sft_learner import SFT
-    from equipoise.report.terminal import Display
+    from equipoise.report.terminal import Display, terminal
     from equipoise.runs.cold_start import cold_start, load, teacher_named
 
     config = load(recipe, set, train)
     training = SFT.model_validate(
         {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
     )
-    with Display(console=Console(stderr=json), silent=json) as display:
+    with Display(console=terminal(stderr=json), silent=json) as display:
         started = cold_start(
             config,
             teacher_named(teacher),
@@ -220,9 +216,9 @@ def traces(
         facts = asdict(started)
         show({name: value for name, value in facts.items() if value is not None})
         return
-    typer.echo(
+    say(
         f"{started.traces}  {started.kept} of {started.played} plays, "
         f"mean pay-off {started.mean:.3f}"
     )
     if started.model is not None:
-        typer.echo(started.model)
+        say(started.model)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from equipoise.system.command_options import Json, RunFolder, Trust, override, show
+from equipoise.system.command_options import Json, RunFolder, Trust, override, say, show
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,8 +60,6 @@ def crossplay(
     Prints a table of attack success and what follows from it. One run plays what it has not
     measured yet and records it; several runs, and other temperatures, are only read.
     """
-    from rich.console import Console
-
     from equipoise.environments.red_team.cross_play import (
         cross_play_facts,
         plan_cross_play,
@@ -69,7 +67,7 @@ def crossplay(
     )
     from equipoise.errors import ConfigError
     from equipoise.judges.base import Judge
-    from equipoise.report.terminal import Display, show_notes
+    from equipoise.report.terminal import Display, show_notes, terminal
     from equipoise.runs import recipe_loader
     from equipoise.runs.directory import RunDirectory
     from equipoise.runs.handle import ask_for_trust
@@ -91,7 +89,7 @@ def crossplay(
             runs = [stack.enter_context(opened)]
         generations = generations or ("last" if several else "measured")
         plan = plan_cross_play(runs, generations, prompts, judge, temperature)
-        with Display(console=Console(stderr=json), silent=json) as display:
+        with Display(console=terminal(stderr=json), silent=json) as display:
             facts = cross_play_facts(plan, play_cross_play(plan, display))
     if out is not None:
         _write(out, facts)
@@ -112,11 +110,9 @@ def _write(out: Path, facts: dict[str, Any]) -> None:
 
 
 def _print(facts: dict[str, Any], out: Path | None) -> None:
-    from rich.console import Console
+    from equipoise.report.terminal import status_table, terminal
 
-    from equipoise.report.terminal import status_table
-
-    console = Console()
+    console = terminal()
     console.print(_success_table(facts))
     console.print(_worst_cases(facts["worst"]))
     rows: list[tuple[str, Any]] = [
@@ -200,4 +196,4 @@ def export_attacks(
     if json:
         show({str(to): count})
     else:
-        typer.echo(f"{to}  {count} rows")
+        say(f"{to}  {count} rows")
