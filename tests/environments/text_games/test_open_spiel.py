@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from judge_context import TestContext
 
@@ -13,6 +15,8 @@ from equipoise.games.answers import Answers
 from equipoise.matches.base import Planned
 from equipoise.matches.match_play import play
 from equipoise.types import Match, Move, PlayerId
+
+GAMES = Path(__file__).resolve().parents[3] / "examples" / "games"
 
 pytest.importorskip("pyspiel")
 DEALS = Deals(count=40, held_out=0).load().training
@@ -206,3 +210,59 @@ def test_examples_stand_before_every_question_and_the_rules_before_them():
     assert "Kuhn poker" in next(OpenSpiel().play(DEALS[0])).view.messages[0].content
     with pytest.raises(ValueError, match=r"'raise'.* moves"):
         OpenSpiel.model_validate({"examples": [{**turns[0], "move": "raise"}]})
+
+
+# -- games from files: GTAlign's three classic games
+
+# what a player knows ends so -> its move at an equilibrium
+EQUILIBRIA = {
+    "prisoners_dilemma": ({"": "defect"}, (1, 1)),
+    "rubinstein": (
+        {
+            "round 1: you offer": "keep 75 %",
+            "round 2: you offer": "keep 25 %",
+            "round 3: you offer": "keep 75 %",
+            "round 2: 50 % kept, 50 % for you": "reject",
+            "round 2: 75 % kept, 25 % for you": "reject",
+            "": "accept",
+        },
+        (0.75, 0.25),
+    ),
+    "signalling": ({"had quiche": "fight", "had beer": "yield", "": "beer"}, (2.9, 0.9)),
+}
+
+
+def from_file(name) -> OpenSpiel:
+    parameters = {"filename": str(GAMES / f"{name}.efg")}
+    return OpenSpiel.model_validate({"name": "efg_game", "parameters": parameters})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", EQUILIBRIA)
+def test_a_classic_game_is_at_its_equilibrium(name):
+    policy = pytest.importorskip("open_spiel.python.policy")
+    exploitability = pytest.importorskip("open_spiel.python.algorithms.exploitability")
+    expected_value = pytest.importorskip("open_spiel.python.algorithms.expected_game_score")
+    spiel, (moves, worth) = from_file(name).spiel, EQUILIBRIA[name]
+
+    def chosen(state):
+        known = state.information_state_string()
+        ends = sorted((end for end in moves if known.endswith(end)), key=len)
+        return [
+            (a, float(state.action_to_string(a) == moves[ends[-1]])) for a in state.legal_actions()
+        ]
+
+    players = policy.tabular_policy_from_callable(spiel, lambda state: dict(chosen(state)))
+    assert exploitability.nash_conv(spiel, players) == pytest.approx(0, abs=1e-9)
+    found = expected_value.policy_value(spiel.new_initial_state(), [players] * 2)
+    assert list(found) == pytest.approx(list(worth))
+    assert exploitability.nash_conv(spiel, policy.UniformRandomPolicy(spiel)) > 0.3
+
+
+@pytest.mark.parametrize("name", EQUILIBRIA)
+def test_a_game_from_a_file_is_played_in_text(name):
+    game = from_file(name)
+    game.check()
+    matches = played(game, any_legal_move)
+    assert all(judgement.scores for judgement in judged(game, matches))
+    assert any("you" in match.turns[0].view.messages[-1].content for match in matches)
