@@ -31,7 +31,7 @@ from equipoise.evaluation.role_cross_play import (
 )
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.payoffs.intervals import Interval, mean_interval, win_rate
+from equipoise.payoffs.intervals import Interval, win_rate
 from equipoise.payoffs.regret import deviation_gains, exploitability_gains, maximum_interval
 from equipoise.payoffs.table import PayoffTable, cross_play, cross_play_by_prompt, tally
 from equipoise.types import PlayerId, Turn
@@ -212,12 +212,8 @@ class HeldOut(Evaluation):
             other = arena.scores(start, self.samples, judge)
             return win_rate(*meetings(own, other))
         results = arena.meetings(start, player, self.samples, judge)
-        judged = [
-            ((1 - result.value) / 2, result.cluster)
-            for result in results
-            if result.value is not None
-        ]
-        return mean_interval([share for share, _ in judged], [prompt for _, prompt in judged])
+        judged = [(-result.value, result.cluster) for result in results if result.value is not None]
+        return win_rate([value for value, _ in judged], [prompt for _, prompt in judged])
 
     def select(self, arena: Arena, t: int, criterion: Criterion | None = None) -> SelectionRecord:
         """The best (player, generation) by the criterion, None: by held-out score, and its score on

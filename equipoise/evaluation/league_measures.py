@@ -24,7 +24,7 @@ from equipoise.evaluation.measures import (
 )
 from equipoise.judges.base import Judge
 from equipoise.payoffs.cycles import cycle_share, cyclic_triples, cyclic_warning
-from equipoise.payoffs.intervals import Interval, from_standard_error, mean_interval
+from equipoise.payoffs.intervals import Interval, mean_interval, payoff_interval
 from equipoise.payoffs.table import PayoffTable, preference
 from equipoise.ratings.base import Rating, table_outcomes
 from equipoise.report.league_sections import (
@@ -148,7 +148,7 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             return None
         i, j = self.players.index(player), self.players.index(other)
         mean, error = self.payoff[i][j], self.se[i][j]
-        return Estimate.of(from_standard_error(mean, error, self.count[i][j]))
+        return Estimate.of(payoff_interval(mean, error, self.count[i][j]))
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:

@@ -154,6 +154,18 @@ def from_standard_error(
     return Interval(mean, *_share_bounds(mean, se, n, level), n)
 
 
+def payoff_interval(mean: float, se: float | None, n: int, level: float = 0.95) -> Interval:
+    """The interval in [−1, 1] of a pay-off, twice the share of wins less one; NaN bounds as
+    `from_standard_error`.
+
+    >>> payoff_interval(0.9, 0.1, n=20).text()
+    '0.90 (0.48 to 0.98)'
+    """
+    half = None if se is None else se / 2
+    share = from_standard_error((mean + 1) / 2, half, n, level, share=True)
+    return Interval(mean, 2 * share.low - 1, 2 * share.high - 1, n)
+
+
 def _share_bounds(mean: float, se: float, n: int, level: float) -> tuple[float, float]:
     """Wilson's bounds at n* = mean·(1−mean)/se² · (z/t_{n−1})², which is n without any spread."""
     ratio = _norm(0.5 + level / 2) / _student(0.5 + level / 2, n - 1)

@@ -139,6 +139,11 @@ class RunArena(Arena):
             results = []
             for match, judgement in zip(matches, judgements, strict=True):
                 chance = judgement.score("1", self.utility)
+                if chance is not None and not 0 <= chance <= 1:
+                    raise ConfigError(
+                        f"judge '{judge.kind}': compares, so that a score is the chance to win, "
+                        f"in [0, 1]; it gave {chance:g}"
+                    )
                 payoff = None if chance is None else 2 * chance - 1
                 results.append(Meeting(str(first), str(second), payoff, match.prompt))
             self._meetings[key] = results

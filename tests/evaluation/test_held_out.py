@@ -86,6 +86,15 @@ def test_the_win_rate_of_a_judge_that_compares_is_the_learners():
     assert rates["policy@2"].mean == pytest.approx(3.5 / 4)
     worse = HeldOut().measure(Table(True, policy=[5.0, 1.0]), 1).win_rates
     assert worse["policy@1"].mean == pytest.approx(0.5 / 4)
+    for rate in (rates["policy@2"], worse["policy@1"]):
+        assert 0 <= rate.low < rate.mean < rate.high <= 1
+
+
+def test_a_payoff_of_the_league_stays_within_what_can_be_won():
+    measured = HeldOut().measure(Table(True, policy=[1.0, 5.0]), 1)
+    gets = measured.gets("policy@1", "policy@0")
+    assert gets is not None and gets.mean == 0.75
+    assert -1 <= gets.low < 0.75 < gets.high <= 1
 
 
 def test_a_gap_is_each_learners_own_and_exploitability_the_largest():

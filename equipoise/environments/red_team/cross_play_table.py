@@ -25,6 +25,7 @@ from equipoise.evaluation.measures import Estimate
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.solvers.zero_sum import nash
 
+SHARES = ("success", "unsafe")  # utilities that are shares
 # (adversary, defender) -> their judged matches
 Cells = Mapping[tuple[str, str], Sequence[JudgedMatch]]
 
@@ -164,4 +165,6 @@ def mean_utility(matches: Sequence[JudgedMatch], role: str, utility: str) -> Int
             if seat.startswith(role):
                 values.append(value)
                 prompts.append(match.prompt)
-    return mean_interval(values, prompts)
+    # Success is a share of an attempt's answers; a judge of one's own may count otherwise.
+    is_share = utility in SHARES and all(0 <= value <= 1 for value in values)
+    return mean_interval(values, prompts, share=is_share)

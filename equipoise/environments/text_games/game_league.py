@@ -17,7 +17,7 @@ from equipoise.evaluation.league_measures import LeagueMeasures, league_measures
 from equipoise.evaluation.measures import Estimate, Measures
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
-from equipoise.payoffs.intervals import mean_interval
+from equipoise.payoffs.intervals import win_rate
 from equipoise.payoffs.table import Meeting, tally
 from equipoise.types import PlayerId
 
@@ -116,10 +116,9 @@ def _seatings(seats: int) -> int:
 
 
 def _win_rate(results: Sequence[Meeting], player: str, start: str) -> Estimate:
-    shares, prompts = [], []
+    values, prompts = [], []
     for result in results:
         if {result.first, result.second} == {player, start} and result.value is not None:
-            value = result.value if result.first == player else -result.value
-            shares.append((1 + value) / 2)
+            values.append(result.value if result.first == player else -result.value)
             prompts.append(result.cluster)
-    return Estimate.of(mean_interval(shares, prompts))
+    return Estimate.of(win_rate(values, prompts))

@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 import equipoise
-from equipoise.environments.text_games.game_league import GameLeague
+from equipoise.environments.text_games.game_league import GameLeague, _win_rate
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.text_arena import TextArena
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
+from equipoise.payoffs.table import Meeting
 from equipoise.runs.directory import RunDirectory
 
 pytest.importorskip("pyspiel")
@@ -57,6 +58,14 @@ def test_one_of_three_seats_is_played_by_each(tmp_path):
     fool, uniform = (next(i for i, n in enumerate(names) if w in n) for w in players)
     assert found["count"][fool][uniform] == 30 * 6
     assert found["payoff"][fool][uniform] < 0
+
+
+def test_a_win_rate_stays_within_none_and_all():
+    won = [Meeting("a@1", "a@0", 1.0, str(prompt)) for prompt in range(5)]
+    tied = [Meeting("a@0", "a@1", 0.0, "tie"), Meeting("a@1", "b@0", -1.0, "other")]
+    rate = _win_rate([*won, *tied], "a@1", "a@0")
+    assert rate.mean == pytest.approx(5.5 / 6) and rate.n == 6
+    assert 0 < rate.low < rate.mean < rate.high <= 1
 
 
 @pytest.mark.parametrize(
