@@ -37,7 +37,7 @@ OWN = {
     "gpo_clerks": [*ROLES, *settings(prompts__count=40)],
     "sparta_clerks": [*SMALL, *settings(prompts__per_generation=6, prompts__test=4)],
 }
-TASKS = ("gtalign", "gtalign_as_released", "gtalign_task")
+TASKS = ("gtalign", "gtalign_as_released", "gtalign_task", "gtalign_task_as_released")
 QUESTIONS = [
     {
         "prompt": f"What is {a} + {a + 1}?",
