@@ -436,10 +436,10 @@ def _own_ledger_elsewhere(folder: Path) -> Path | None:
 
 
 def recorded_settings(ledger: Ledger) -> dict[str, Any]:
-    """The contents of config.yaml when the run began. Raises RunError."""
+    """The contents of config.yaml when the run began, {} where unknown. Raises RunError."""
     source = f"{ledger.path}, note '{SETTINGS}'"
     try:
-        settings = json.loads(ledger.meta(SETTINGS))
+        settings = json.loads(ledger.meta(SETTINGS, "{}"))
         check_plain(settings, source)
     except (ValueError, RecursionError) as error:
         raise RunError(f"{source}: is damaged ({error})") from error
