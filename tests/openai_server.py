@@ -185,6 +185,17 @@ class OpenAIServer:
             def log_message(self, format: str, *args: Any) -> None:
                 """Say nothing."""
 
+            def do_GET(self) -> None:
+                """The list of models, where there are some."""
+                bearer = self.headers.get("authorization")
+                if not self.path.endswith("/v1/models") or server.models is None:
+                    self.act_on(Fail(501), {})
+                elif server.key is not None and bearer != f"Bearer {server.key}":
+                    self.act_on(Fail(401), {})
+                else:
+                    cards = [{"id": name, "object": "model"} for name in sorted(server.models)]
+                    self.send(200, json.dumps({"object": "list", "data": cards}).encode())
+
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 seen = Seen(

@@ -45,6 +45,36 @@ class Endpoint(EndpointSettings):
         began_at = resources.first_addresses.get(self.address, self.base_url)
         return EndpointActor(self, Connection(self), replies, began_at)
 
+    def fault_of_servers(self) -> str:
+        """The reason why its servers cannot be used now; "" where they answer.
+
+        Each is asked for its list of models, once; nothing is sampled. A server that has no such
+        list, or is busy, is none the less there. Raises ConfigError when the key is not set.
+        """
+        for url, listed in zip((self.base_url, *self.replicas), self.listed_models(), strict=False):
+            if isinstance(listed, Failure) and (listed.unreachable or listed.status in (401, 403)):
+                return f"{url}: {configuration_fault(self, listed)}"
+        return ""
+
+    def listed_models(self) -> list[list[str] | Failure]:
+        """The names of the models that each of its servers lists, or why it gives none.
+
+        Inside a running event loop, where nobody can wait for them, of no server.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._ask_for_models())
+        return []
+
+    async def _ask_for_models(self) -> list[list[str] | Failure]:
+        connection = Connection(self)
+        try:
+            places = range(1 + len(self.replicas))
+            return list(await asyncio.gather(*map(connection.models, places)))
+        finally:
+            await connection.close()
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from equipoise.errors import DataError, UserError
 from equipoise.models.adapters import Lora, resolve_adapter
 from equipoise.models.device import DeviceName, choose_device
-from equipoise.models.loading import Dtype, load_encoding
+from equipoise.models.loading import Dtype, describe, load_encoding
 from equipoise.models.quiet import quiet
 from equipoise.models.samplers.base import Sampler
 from equipoise.models.samplers.remote_engine import sampler_faults
@@ -138,6 +138,8 @@ class LocalSettings(Player):
                 choose_device(self.device)
             self.encoding()
             _ = self.start
+            if self.learns and self.lora is not None:
+                describe(self.model, self.lora)  # builds the adapter, without weights
         except UserError as error:
             yield str(error)
         yield from sampler_faults(self.sampler)

@@ -159,6 +159,23 @@ class Connection:
         # The text goes to files; no answer has such a key by chance.
         return replace(reply, text=reply.text.replace(self._key, "[key]"))
 
+    async def models(self, place: int = 0) -> list[str] | Failure:
+        """The names of the models that the pool's server at `place` lists; one request."""
+        import openai
+
+        try:
+            async with asyncio.timeout(min(self._timeout, CONNECTING)):
+                cards = await self._clients[place].models.list()
+                return [str(card.id) for card in cards.data]
+        except TimeoutError:
+            return self._time_out()
+        except openai.APIStatusError as error:
+            return self._refusal(error)
+        except openai.APIConnectionError as error:
+            return self._lost_connection(error)
+        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
+            return Failure(self._clean(f"not a list of models: {error}"))
+
     def _time_out(self) -> Failure:
         return Failure(f"no answer within {self._timeout:g} s", transient=True)
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import ConfigError
+from equipoise.report.terminal import show_notes
 from equipoise.runs import recipe_loader as library
 from equipoise.runs.consent import recipe_effects
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.handle import Run
 from equipoise.runs.named_sets.sets import Sweep
 from equipoise.runs.planning import run_plan as planning
+from equipoise.runs.planning.checks import check_endpoints
 from equipoise.runs.play_out import play_out
 
 
@@ -38,6 +40,7 @@ def run(
     """
     _announce(recipe, settings or ())
     config = library.load(recipe, settings or ())
+    show_notes(check_endpoints(config))
     folder = _folder(recipe, config.name) if out is None else Path(out)
     command = _command(recipe, settings or (), folder)
     with RunDirectory.create(config, folder, overwrite, command) as opened:
@@ -108,8 +111,6 @@ def plan(recipe: library.Recipe, settings: library.Overrides | None = None) -> p
 
 def _announce(recipe: library.Recipe, settings: library.Overrides) -> None:
     """Say what of a user's a recipe runs, and where it sends texts, before it does."""
-    from equipoise.report.terminal import show_notes
-
     show_notes(recipe_effects(recipe, settings).notes(quiet=True))
 
 

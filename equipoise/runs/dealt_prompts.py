@@ -7,8 +7,7 @@ from functools import cached_property
 from equipoise.prompts.split import load_split
 from equipoise.runs.config import RunConfig
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.monitor import Monitor
-from equipoise.runs.stage_clock import StageClock
+from equipoise.runs.monitor import Monitor, StageClock
 from equipoise.types import Prompt
 
 MADE = "attack"

@@ -1,8 +1,16 @@
-"""Monitors that watch a run: a terminal (`report.terminal.Display`), or nobody."""
+"""Monitors that watch a run, a terminal (`report.terminal.Display`) or nobody, and the clock of its
+stages.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from equipoise.runs.ledger import WITHIN, Ledger
 
 
 class Monitor(Protocol):
@@ -32,3 +40,42 @@ class Silent(Monitor):
 
     def numbers(self, **named: Any) -> None:
         """Ignored."""
+
+
+@dataclass
+class _OpenStage:
+    """A stage under way, and the seconds of the stages that ended inside it."""
+
+    name: str
+    inside: float = 0.0
+
+
+class StageClock:
+    """Times the stages of one run and records them when they end."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._open: list[_OpenStage] = []  # the stages under way, the outermost first
+
+    @contextmanager
+    def __call__(
+        self, name: str, key: str, t: int, before: float = 0.0
+    ) -> Iterator[dict[str, Any]]:
+        """Time a stage and mark it finished under `key`, with the facts put into the dict.
+
+        Stages inside it keep their own seconds; `before`: seconds spent on it already.
+        """
+        outer = self._open[-1] if self._open else None
+        stage = _OpenStage(name)
+        self._open.append(stage)
+        started = time.perf_counter()
+        facts: dict[str, Any] = {}
+        try:
+            yield facts
+        finally:
+            self._open.pop()
+        seconds = time.perf_counter() - started
+        if outer is not None:
+            outer.inside += seconds
+            facts[WITHIN] = outer.name
+        self._ledger.finish(key, t, name, facts, before + seconds - stage.inside)

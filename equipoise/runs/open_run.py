@@ -24,9 +24,8 @@ from equipoise.runs.executors.worker_pool import WorkerPool
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.live_learners import LiveLearners
 from equipoise.runs.memory import Memory
-from equipoise.runs.monitor import Monitor, Silent
+from equipoise.runs.monitor import Monitor, Silent, StageClock
 from equipoise.runs.roster import Roster
-from equipoise.runs.stage_clock import StageClock
 from equipoise.runs.trackers import Trackers, open_trackers
 from equipoise.types import PlayerId
 

@@ -641,3 +641,18 @@ def test_a_pool_is_of_addresses(player):
     assert (one.base_url, one.replicas) == ("http://a:1/v1", ("http://b:1/v1",))
     with pytest.raises(ValidationError, match="http://"):
         player(base_url=["http://a:1/v1", "b:1"])
+
+
+def test_servers_are_asked_whether_they_are_there(openai_server, monkeypatch):
+    monkeypatch.setenv("A_KEY", "a-secret-of-some-length")
+    here = {"kind": "endpoint", "base_url": openai_server.url, "model": "small"}
+    keyed = Player.build({**here, "api_key_env": "A_KEY"})
+    assert keyed.fault_of_servers() == ""  # one that has no such list
+    openai_server.models = {"small", "large"}
+    assert keyed.listed_models() == [["large", "small"]]
+    openai_server.key = "another"
+    assert "refuses the key" in keyed.fault_of_servers() and "A_KEY" in keyed.fault_of_servers()
+    away = Player.build({**here, "replicas": ["http://127.0.0.1:9/v1"]})
+    openai_server.key = None
+    assert away.fault_of_servers().startswith("http://127.0.0.1:9/v1: cannot be reached")
+    assert not openai_server.requests

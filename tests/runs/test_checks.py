@@ -11,7 +11,7 @@ from small import SMALL, settings
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.runs import recipe_loader
-from equipoise.runs.planning.checks import check_run
+from equipoise.runs.planning.checks import check_endpoints, check_run
 
 PLAIN = [{"prompt": f"Tell me about the number {n}."} for n in range(40)]
 CHAT = [{"prompt": [{"role": "user", "content": f"What is {n} + 1?"}]} for n in range(40)]
@@ -85,6 +85,22 @@ def test_parts_that_do_not_fit_together(rows, changes, words):
     with pytest.raises(ConfigError) as raised:
         check_run(mnpo(rows(PLAIN), *settings(**changes)))
     assert all(word in str(raised.value) for word in words), raised.value
+
+
+def test_an_adapter_of_modules_that_are_not_there_is_refused(rows):
+    lora = "{target_modules: [q_projection]}"
+    with pytest.raises(ConfigError, match=r"players.policy: lora.target_modules.*q_projection"):
+        check_run(mnpo(rows(PLAIN), *settings(judge="shorter", policy__lora=lora)))
+
+
+def test_a_players_endpoint_that_is_away_is_a_note_and_a_judges_an_error(rows):
+    away = "{kind: endpoint, base_url: 'http://127.0.0.1:9/v1', model: m}"
+    changes = settings(judge="shorter", players__other=away)
+    (note,) = check_endpoints(mnpo(rows(PLAIN), *changes))
+    assert note.startswith("players.other: http://127.0.0.1:9/v1: cannot be reached")
+    changes = settings(judge="{kind: rubric, model: " + away + "}")
+    with pytest.raises(ConfigError, match=r"^judge.model: http://127.0.0.1:9/v1: cannot be reac"):
+        check_endpoints(mnpo(rows(PLAIN), *changes))
 
 
 def test_all_faults_are_said_at_once(rows):
@@ -178,21 +194,22 @@ def test_the_command_says_it_and_leaves_nothing_behind(command, rows, tmp_path, 
 
 @pytest.mark.long
 @pytest.mark.parametrize("prompts", [PLAIN, CHAT], ids=["standard", "conversational"])
-def test_the_headline_command_of_the_readme(command, rows, reward_folder, prompts):
-    """As printed, with a tiny model and judge, and less of everything."""
+def test_the_headline_command_of_the_readme(command, rows, tmp_path, prompts):
+    """As printed, with its judge, a tiny model, and less of everything."""
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-    (line,) = [
+    (shown,) = [
         text.replace("\\\n", " ") for text in readme.split("```") if "equipoise run mnpo" in text
     ]
-    words = shlex.split(line.strip().splitlines()[0], comments=True)
+    judge, _, rest = shown.partition("'END'\n")[2].partition("END\n")
+    assert shown.strip().startswith("cat > myjudge.py <<'END'")
+    (tmp_path / "myjudge.py").write_text(judge)
+    words = shlex.split(rest.splitlines()[0], comments=True)
     assert words[0] == "equipoise"
     rows(prompts)
-    judge = "{kind: reward_model, model: " + str(reward_folder("llama", 1)) + "}"
     little = settings(
         policy__model="builtin",
         policy__max_length=128,
         policy__max_new_tokens=8,
-        judge=judge,
         generations=1,
         evaluate__samples=1,
         game__samples=2,

@@ -20,6 +20,7 @@ from equipoise.errors import ConfigError, UserError
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import MatchContext
 from equipoise.models.resources import Resources
+from equipoise.players.endpoint import Endpoint
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
 from equipoise.runs.named_sets.set_plan import check_sets, nobody_plays, players_in
@@ -59,6 +60,28 @@ def check_run(config: RunConfig) -> CheckedRun:
     learners = (config.learner_of(name) for name in config.learning)
     of_learners = dict.fromkeys(chain.from_iterable(learner.notes() for learner in learners))
     return CheckedRun(config, split, (*notes, *few, *unjudged, *stand_ins, *of_learners))
+
+
+def check_endpoints(config: RunConfig) -> tuple[str, ...]:
+    """Ask each endpoint once whether it is there; notes on players' that are not.
+
+    Raises ConfigError with the judges' that cannot be reached, or refuse their key.
+    """
+    faults: list[str] = []
+    notes: list[str] = []
+    known: dict[tuple[object, ...], str] = {}
+    for place, player in players_in(config, ""):
+        if not isinstance(player, Endpoint) or any(player.faults()):  # which `check_run` reports
+            continue
+        servers = (player.base_url, player.replicas, player.api_key_env)
+        if servers not in known:
+            known[servers] = player.fault_of_servers()
+        if fault := known[servers]:
+            judges = place.split(".")[0] in ("judge", "judges", "evaluate")
+            (faults if judges else notes).append(f"{place}: {fault}")
+    if faults:
+        raise ConfigError("\n".join(faults))
+    return tuple(notes)
 
 
 def teaching_judges(config: RunConfig) -> dict[str, Judge]:

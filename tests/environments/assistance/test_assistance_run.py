@@ -5,6 +5,7 @@ normalised rewards.
 from statistics import fmean
 
 import pytest
+from openai_server import Fail
 from small import settings
 
 from equipoise.environments.assistance.blocks import parse
@@ -197,13 +198,22 @@ def test_a_setting_that_does_not_fit_is_one_message(command, overrides, said):
     assert len(done.err.strip().splitlines()) <= 2
 
 
-def test_a_dead_judge_stops_the_run_and_pays_nobody(command, tmp_path):
-    dead = "{kind: safety, by: llm, grader: {kind: endpoint, base_url: 'http://127.0.0.1:9/v1', model: j, retries: 0}}"
-    done = command(
-        "run", "gtalign_clerks", *SMALL, *settings(judge__tasks__clerk=dead), "--out", "r"
-    )
+def judged_at(url: str) -> list[str]:
+    grader = f"{{kind: endpoint, base_url: '{url}', model: j, retries: 0}}"
+    return settings(judge__tasks__clerk=f"{{kind: safety, by: llm, grader: {grader}}}")
+
+
+def test_a_dead_judge_is_told_before_anything_is_played(command, tmp_path):
+    done = command("run", "gtalign_clerks", *SMALL, *judged_at("http://127.0.0.1:9/v1"))
+    assert done.code == 2 and not (tmp_path / "runs").exists()
+    assert "judge.tasks.clerk.grader: http://127.0.0.1:9/v1: cannot be reached" in done.err
+
+
+def test_a_judge_that_fails_later_stops_the_run_and_pays_nobody(command, tmp_path, openai_server):
+    openai_server.answer = lambda body: Fail(404)
+    done = command("run", "gtalign_clerks", *SMALL, *judged_at(openai_server.url), "--out", "r")
     assert done.code != 0
-    assert "127.0.0.1:9" in done.err
+    assert "no model 'j' there" in done.err
     with RunDirectory.read(tmp_path / "r") as run:
         assert run.ledger.counts()["episodes"] == 0
 
