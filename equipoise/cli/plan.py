@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from equipoise.system.command_options import Json, Recipe, Set, say, show
 
@@ -20,41 +22,120 @@ if TYPE_CHECKING:
 STAGES = ("sampling", "scoring", "training", "judging")
 
 
-def plan(recipe: Recipe, set: Set = [], json: Json = False) -> None:  # noqa: B006
+On = Annotated[
+    str,
+    typer.Option(
+        metavar="HARDWARE",
+        help="plan for accelerators that need not be here: 8xH100-80GB, or "
+        "GPUS,MEMORY,TFLOPS,BANDWIDTH (GB, dense bfloat16, GB/s), as 8,80,989,3350",
+        show_default="this machine",
+    ),
+]
+
+
+def plan(
+    recipe: Recipe,
+    set: Set = [],  # noqa: B006
+    on: On = "",
+    full: Annotated[
+        bool, typer.Option("--full", help="print the resolved configuration, too")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Print what a run would do, and estimate its memory and time.
 
-    The resolved configuration comes first. No weights are loaded.
+    The answer comes first: whether it can run, how long, how much memory, at what cost. No weights
+    are loaded.
     """
     from equipoise.runs import api
     from equipoise.system.effects import effects_of
 
-    planned = api.plan(recipe, set)
+    planned = api.plan(recipe, set, on)
     effects = effects_of(planned.config, Path.cwd())
+    if not json:
+        _print_table("the answer, by estimates", _answer(planned))
+        if planned.hardware is not None:
+            _print_phases(planned.phases)
     for note in planned.notes:
         say(f"note: {note}", err=True)
     if json:
-        show(
-            {
-                "touches": effects.notes(),
-                "configuration": planned.config.model_dump(mode="json"),
-                "counts": asdict(planned.counts),
-                "sets": [asdict(planned_set) for planned_set in planned.sets],
-                "phases": [asdict(phase) for phase in planned.phases],
-                "endpoints": [asdict(endpoint) for endpoint in planned.endpoints],
-                "estimates": [_estimate(cost) | _numbers(cost) for cost in planned.costs],
-            }
+        show(_facts(planned, effects))
+        return
+    _print(planned, effects)
+    if full:
+        _print_configuration(planned)
+
+
+def _answer(planned: RunPlan) -> dict[str, str]:
+    """The rows that a reader came for."""
+    obstacles = planned.obstacles
+    runs = f"no, not on {planned.place}: {'; '.join(obstacles)}"
+    seconds, memory = planned.seconds, "not estimated: no language model learns"
+    if planned.costs:
+        most = max(cost.memory for cost in planned.costs)
+        memory = f"{_bytes(planned.peak)} of {_bytes(most)}"
+        memory += " on each accelerator at most" if planned.hardware else " at most"
+    money = [each.money for each in planned.endpoints]
+    costs = (
+        [f"{seconds / 3600 * planned.hardware.count:.1f} GPU hours"]
+        if (planned.hardware and seconds is not None)
+        else []
+    )
+    if money:
+        known = [amount for amount in money if amount is not None]
+        costs.append(
+            f"endpoints: about {sum(known):,.2f} of money"
+            if len(known) == len(money)
+            else "endpoints: not known, their `prices` are not set"
         )
-    else:
-        _print(planned, effects)
+    return {
+        "can it run": runs if obstacles else f"yes, on {planned.place}",
+        "how long": _at_most(seconds),
+        "memory": memory,
+        "cost": "; ".join(costs) or "no endpoint is asked",
+    }
 
 
-def _print(planned: RunPlan, effects: Effects) -> None:
+def _facts(planned: RunPlan, effects: Effects) -> dict[str, object]:
+    hardware = planned.hardware
+    return {
+        "answer": _answer(planned) | {"obstacles": planned.obstacles, "seconds": planned.seconds},
+        "hardware": None if hardware is None else asdict(hardware),
+        "notes": planned.notes,
+        "touches": effects.notes(),
+        "configuration": planned.config.model_dump(mode="json"),
+        "counts": asdict(planned.counts),
+        "sets": [asdict(planned_set) for planned_set in planned.sets],
+        "phases": [asdict(phase) for phase in planned.phases],
+        "endpoints": [asdict(endpoint) for endpoint in planned.endpoints],
+        "estimates": [_estimate(cost) | _numbers(cost) for cost in planned.costs],
+    }
+
+
+def _print_configuration(planned: RunPlan) -> None:
     from rich.syntax import Syntax
 
     from equipoise.report.terminal import terminal
 
-    console = terminal()
-    console.print(Syntax(planned.config.yaml(), "yaml", background_color="default"))
+    terminal().print(Syntax(planned.config.yaml(), "yaml", background_color="default"))
+
+
+def _print_phases(phases: Sequence[PhaseMemory]) -> None:
+    from rich.table import Table
+
+    from equipoise.report.terminal import terminal
+
+    table = Table(title="phase by phase", box=None, title_justify="left", header_style="dim")
+    for column in ("", "processes", "memory of each", "time"):
+        table.add_column(column)
+    for phase in phases:
+        name = " ".join(filter(None, (phase.phase, phase.learner)))
+        time = "" if phase.seconds is None else _at_most(phase.seconds)
+        table.add_row(name, str(phase.processes), _bytes(phase.bytes), time)
+    terminal().print(table)
+
+
+def _print(planned: RunPlan, effects: Effects) -> None:
     counts = {name: f"{number:,}" for name, number in asdict(planned.counts).items()}
     _print_table("what the run does", counts)
     if planned.sets:
@@ -69,10 +150,10 @@ def _print(planned: RunPlan, effects: Effects) -> None:
     _print_lines("what this run touches", effects.notes() or ("nothing beyond its own folder",))
     if planned.schedules:
         _print_table("settings by generation", planned.schedules)
-    if planned.phases:
+    if planned.phases and planned.hardware is None:
         _print_table(
             "most memory, phase by phase",
-            {_phase(phase): _bytes(phase.bytes) for phase in planned.phases},
+            {phase.name: _bytes(phase.bytes) for phase in planned.phases},
         )
     for cost in planned.costs:
         _print_table("estimate, as if every player were like these", _estimate(cost))
@@ -87,10 +168,6 @@ def _print_lines(title: str, lines: Sequence[str]) -> None:
         console.print(f" {line}", markup=False, soft_wrap=True)
 
 
-def _phase(phase: PhaseMemory) -> str:
-    return " ".join(filter(None, (phase.phase, phase.learner, "on", phase.device)))
-
-
 def _print_table(title: str, rows: Mapping[str, object]) -> None:
     from rich.table import Table
 
@@ -103,10 +180,7 @@ def _print_table(title: str, rows: Mapping[str, object]) -> None:
 
 
 def _estimate(cost: CostEstimate) -> dict[str, object]:
-    total = None
     parts = {name: getattr(cost, f"{name}_seconds") for name in STAGES}
-    if None not in (parts["sampling"], parts["scoring"], parts["training"]):
-        total = sum(seconds or 0.0 for seconds in parts.values())
     fits = f"fits in {_bytes(cost.memory)}"
     if not cost.fits:
         fits = f"does not fit in {_bytes(cost.memory)}; set {cost.advice}"
@@ -120,7 +194,7 @@ def _estimate(cost: CostEstimate) -> dict[str, object]:
         "memory_while_training": _bytes(cost.memory_while_training) + each,
         "peak_memory": f"{_bytes(cost.peak_memory)}: {fits}",
         **{f"{name}_time": _at_most(seconds) for name, seconds in parts.items()},
-        "time": f"{_at_most(total)}, on {cost.device}",
+        "time": f"{_at_most(cost.seconds)}, on {cost.device}",
     }
 
 
@@ -141,11 +215,11 @@ def _at_most(seconds: float | None) -> str:
 
 
 def _bytes(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
             return f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
+        count /= 1000
+    return f"{count:.1f} TB"
 
 
 def _duration(seconds: float) -> str:

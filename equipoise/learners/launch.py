@@ -86,6 +86,11 @@ class Launch(Settings):
         """True if each process holds a share of the weights, and not all of them."""
         return self.accelerate().get("distributed_type") in ("FSDP", "DEEPSPEED")
 
+    @property
+    def on_accelerators(self) -> bool:
+        """True if each process is to have an accelerator."""
+        return self.accelerate().get("distributed_type") in ("MULTI_GPU", "FSDP", "DEEPSPEED")
+
     def accelerate(self) -> dict[str, Any]:
         """accelerate's configuration; ddp where none is named."""
         config = self.config

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from equipoise.errors import ModelError, first_line
+from equipoise.component import nearest
+from equipoise.errors import ConfigError, ModelError, first_line
 from equipoise.system.effects import Text
+from equipoise.system.yaml_text import parse_yaml
 
 DeviceName = Annotated[
     Text, Field(description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …")
@@ -120,3 +126,79 @@ def program_memory() -> float:
 
     # bytes on macOS
     return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def accelerator_count() -> int:
+    """The number of accelerators that this process may use; 0: it computes on the CPU."""
+    import torch
+
+    return 0 if _accelerator() is None else torch.accelerator.device_count()
+
+
+# -- accelerators that are not here
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """Equal accelerators, for plans: of each the bytes of memory, the operations a second with
+    dense bfloat16, and the bytes a second from its memory and to a neighbour (one way).
+    """
+
+    kind: str
+    count: int
+    memory: float
+    speed: float
+    bandwidth: float
+    link: float
+
+    @property
+    def name(self) -> str:
+        """Its name to read: `8 × H100-80GB`."""
+        return f"{self.count} × {self.kind}"
+
+    @classmethod
+    def read(cls, text: str) -> Hardware:
+        """The accelerators of `8xH100-80GB`, or of `GPUS,MEMORY,TFLOPS,BANDWIDTH` (GB, dense
+        bfloat16, GB/s). Raises ConfigError.
+        """
+        if "," in text:
+            return cls._of_numbers(text)
+        match = re.fullmatch(r"(?:(\d+)\s*[x×*]\s*)?(\S+)", text.strip(), re.IGNORECASE)
+        known = _accelerators()
+        count, wanted = (int(match[1] or 1), match[2].lower()) if match else (0, "")
+        kinds = [kind for kind in known if kind.lower() == wanted]
+        kinds = kinds or [kind for kind in known if kind.lower().startswith(f"{wanted}-")]
+        if count < 1 or len(kinds) != 1:
+            several = f"'{text}' may be {' or '.join(kinds)}" if count and kinds else ""
+            hint = several or nearest(wanted.upper(), list(known))
+            raise ConfigError(
+                f"--on {text}: {hint}; write COUNTxNAME, as 8xH100-80GB, or "
+                "GPUS,MEMORY,TFLOPS,BANDWIDTH, as 8,80,989,3350 (GB, dense bfloat16, GB/s)"
+            )
+        memory, tflops, bandwidth, link = known[kinds[0]]
+        return cls(kinds[0], count, memory * 1e9, tflops * 1e12, bandwidth * 1e9, link * 1e9)
+
+    @classmethod
+    def _of_numbers(cls, text: str) -> Hardware:
+        try:
+            count, memory, tflops, bandwidth, *rest = map(float, text.split(","))
+            if rest or count % 1 or not min(count, memory, tflops, bandwidth) > 0:
+                raise ValueError
+        except ValueError:
+            raise ConfigError(
+                f"--on {text}: needs four positive numbers GPUS,MEMORY,TFLOPS,BANDWIDTH (GB, "
+                "dense bfloat16, GB/s), as 8,80,989,3350"
+            ) from None
+        kind = f"GPU of {memory:g} GB"
+        return cls(kind, int(count), memory * 1e9, tflops * 1e12, bandwidth * 1e9, PCIE)
+
+
+PCIE = 32e9  # bytes a second between two accelerators of which nothing else is known
+
+
+@cache
+def _accelerators() -> dict[str, tuple[float, float, float, float]]:
+    """Name -> memory, TFLOPS, bandwidth, link, as the table has them."""
+    table = files("equipoise.models") / "accelerators.yaml"
+    rows = parse_yaml(table.read_text(encoding="utf-8"), "accelerators.yaml")
+    return {name: tuple(values) for name, values in rows.items()}

@@ -62,6 +62,7 @@ LARGEST_ID = 2**26  # of a token: the tokenizer keeps a place for each below it
 MOST_GROWTH = 1_000  # characters that a normalizer makes of one
 # Read once where a tokenizer is opened: some fail, or panic, at letters that they lack.
 TRIED = "".join(map(chr, range(32, 127))) + " é 漢 🙂\n"
+ACTIVATIONS = 24  # numbers that a layer keeps per hidden number in training, where nothing is tried
 
 
 @dataclass(frozen=True, slots=True)

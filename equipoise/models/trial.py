@@ -1,4 +1,5 @@
-"""A trial of a model's architecture on this machine: time and memory of the whole model's passes.
+"""A trial of a model's architecture on this machine: time and memory of the whole model's passes;
+and what they would be on accelerators that are not here, by what these compute and read a second.
 
 With random weights. A model of a few layers is tried whole; of a longer one two layers are, with
 embeddings and head and without. The passes are the sampler's and the trainer's own.
@@ -18,8 +19,8 @@ from transformers import DynamicCache
 
 from equipoise.errors import ModelError, first_line
 from equipoise.models.adapters import Lora, add_adapter
-from equipoise.models.device import choose_device
-from equipoise.models.loading import Description, load_config
+from equipoise.models.device import Hardware, choose_device
+from equipoise.models.loading import ACTIVATIONS, Description, load_config
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack
 from equipoise.models.quiet import quiet
@@ -32,6 +33,11 @@ TOKENS = 256  # about the most tokens of a pass in a trial of training
 READ = 256  # about the most tokens of prompts that are read at once
 UPDATED = 4_000_000  # about the most weights of an optimizer step that is tried
 REPEATS = 2
+# Shares of what accelerators are sold with, and seconds that starting their work takes.
+TRAINED, READ_AT, FROM_MEMORY = 0.35, 0.5, 0.7
+LAYER_STEP = 0.001  # for a layer and a token in this process, while the accelerator works
+ENGINE_STEP = 0.004  # for a token in an engine, while it waits
+UPDATE = 40  # bytes that AdamW reads and writes for a weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,52 @@ def try_model(
         passes.kept,
         kept_by_layer,
     )
+
+
+def foresee(
+    size: Description,
+    shape: WorkShape,
+    hardware: Hardware,
+    *,
+    lora: bool,
+    width: int,
+    engine: bool,
+    divided: bool,
+) -> Trial:
+    """The trial that there would be on `hardware`.
+
+    Args: width: bytes of a weight that samples; engine: another process samples; divided: processes
+    hold shares of the weights, and gather them for every pass.
+    """
+    sampling = hardware.speed * (1.0 if width == 2 else 0.5) * READ_AT
+    training = hardware.speed * (1.0 if shape.bf16 else 0.5) * TRAINED
+    memory = hardware.bandwidth * FROM_MEMORY
+    context = shape.prompt + shape.new / 2
+    moved = width * (size.parameters + shape.rows * context * size.kv_numbers)
+    computed = shape.rows * _operations(size, context) / sampling
+    begun = LAYER_STEP * size.layers * (2 if lora else 1)
+    score = _operations(size, shape.length / 2) / training
+    train = score * (2 if lora else 3)
+    if divided:  # gathered forwards and backwards, and the gradients sent
+        frozen = size.parameters - size.trainable if lora else 0
+        sent = 2 * frozen * (2 if shape.bf16 else 4) + 3 * size.trainable * 4
+        train = max(train, sent / hardware.link / (shape.batch * shape.length))
+    return Trial(
+        read=_operations(size, shape.prompt / 2) / sampling,
+        step=ENGINE_STEP + max(moved / memory, computed)
+        if engine
+        else max(moved / memory, computed, begun),
+        score=score,
+        train=train,
+        update=UPDATE * size.trainable / memory,
+        kept=4.0 * ACTIVATIONS * size.hidden * size.layers,
+        kept_by_layer=4.0 * ACTIVATIONS * size.hidden,
+    )
+
+
+def _operations(size: Description, context: float) -> float:
+    """Operations for a token behind `context` others, forwards."""
+    return 2.0 * size.parameters + 4.0 * size.layers * size.hidden * context
 
 
 def _build(model: str, lora: Lora | None, layers: int, device: torch.device) -> Any:

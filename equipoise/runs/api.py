@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import ConfigError
+from equipoise.models.device import Hardware
 from equipoise.report.terminal import show_notes
 from equipoise.runs import recipe_loader as library
 from equipoise.runs.consent import recipe_effects
@@ -103,10 +104,17 @@ def open_run(path: str | Path, *, trust: bool = False) -> Run:
     return Run(path, trust=trust)
 
 
-def plan(recipe: library.Recipe, settings: library.Overrides | None = None) -> planning.RunPlan:
-    """Plan a run: its counts, and an estimate of its memory and time; no model is loaded."""
+def plan(
+    recipe: library.Recipe, settings: library.Overrides | None = None, on: str = ""
+) -> planning.RunPlan:
+    """Plan a run: its counts, and an estimate of its memory and time; no model is loaded.
+
+    `on`: accelerators that it is planned for, as `8xH100-80GB` or `GPUS,MEMORY,TFLOPS,BANDWIDTH`
+    (GB, dense bfloat16, GB/s); "": this machine. Raises ConfigError.
+    """
+    hardware = Hardware.read(on) if on else None
     _announce(recipe, settings or ())
-    return planning.plan(library.load(recipe, settings or ()))
+    return planning.plan(library.load(recipe, settings or ()), hardware)
 
 
 def _announce(recipe: library.Recipe, settings: library.Overrides) -> None:

@@ -175,3 +175,65 @@ def test_a_run_that_will_hardly_move_is_noted(estimate, command):
         "plan", "gpo_clerks", *RED_TEAM_RUN, *settings(learner__warmup_steps=100), "--json"
     ).err
     assert "warmup_steps = 100 is no less than the" in noted
+
+
+# -- the answer, and hardware that is not here
+
+
+@pytest.mark.long
+def test_the_answer_comes_first_and_the_configuration_when_asked_for(command):
+    short = command("plan", "quickstart", *QUICK)
+    full = command("plan", "quickstart", *QUICK, "--full")
+    assert short.code == full.code == 0, short.err + full.err
+    first = short.out.splitlines()[1].split()
+    assert first[:4] == ["can", "it", "run", "yes,"]
+    assert "policy:" not in short.out and "policy:" in full.out
+    facts = command("plan", "quickstart", *QUICK, "--json").facts
+    assert facts["answer"]["obstacles"] == [] and facts["answer"]["seconds"] > 0
+    assert any("will hardly move" in note for note in facts["notes"])
+    assert facts["configuration"]["players"] and facts["hardware"] is None
+
+
+@pytest.mark.long
+def test_a_plan_for_accelerators_shares_the_work_among_them(command):
+    eight = settings(
+        executor="{processes: 8}",
+        learner__launch="{config: fsdp2, num_processes: 8}",
+        policy__device="cuda:1",
+    )
+
+    def planned_on(on, *arguments):
+        done = command("plan", "quickstart", *QUICK, *arguments, "--on", on, "--json")
+        assert done.code == 0, done.err
+        return done
+
+    one = planned_on("1,80,989,3350").facts
+    done = planned_on("8xH100-80GB", *eight)
+    many, [cost] = done.facts, done.facts["estimates"]
+    assert "accelerators" not in done.err
+    assert many["hardware"]["count"] == 8 and cost["memory_bytes"] == 80e9
+    assert one["estimates"][0]["sampling_seconds"] > 4 * cost["sampling_seconds"]
+    assert one["estimates"][0]["training_memory_bytes"] > cost["training_memory_bytes"]
+    assert {part["phase"]: part["processes"] for part in many["phases"]} == {"play": 8, "learn": 8}
+    few = planned_on("4xL4", *eight).facts["answer"]
+    assert "8 processes want an accelerator each, of 4" in few["can it run"]
+    assert "uses 1 of 8 accelerators" in planned_on("8xH100-80GB").err
+
+
+def test_accelerators_are_not_planned_for_a_learner_on_the_cpu(command):
+    on_cpu = settings(policy__device="cpu")
+    done = command("plan", "quickstart", *QUICK, *on_cpu, "--on", "H100-80GB")
+    assert done.code == 2 and "-s policy.device=auto" in done.err
+    done = command("plan", "quickstart", "--on", "8xH100")
+    assert done.code == 2 and "H100-80GB or H100-NVL-94GB or H100-PCIe-80GB" in done.err
+
+
+@pytest.mark.long
+def test_a_recipe_for_many_accelerators_is_not_planned_on_this_cpu_unsaid(command):
+    eight = settings(learner__launch="{config: ddp, num_processes: 800}")
+    done = command("plan", "quickstart", *QUICK, *eight, "--json")
+    assert "--on 800xH100-80GB" in done.err and "they would share its CPU" in done.err
+    assert "shared by 800 processes" in done.facts["answer"]["can it run"]
+    on_cpu = settings(policy__device="cpu")
+    meant = command("plan", "quickstart", *QUICK, *eight, *on_cpu, "--json")
+    assert "accelerator" not in meant.err

@@ -4,11 +4,13 @@ says why.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
-from equipoise.errors import ModelError
-from equipoise.models.device import choose_device, explain_device
+from equipoise.errors import ConfigError, ModelError
+from equipoise.models.device import Hardware, choose_device, explain_device
 from equipoise.players.local import Local
 
 
@@ -81,3 +83,28 @@ def test_products_are_in_tf32_where_it_is_and_is_not_switched_off(monkeypatch: p
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     choose_device()
     assert enabled == [True] and explain_device().endswith("float32 in full")
+
+
+def test_accelerators_are_read_by_name_and_by_numbers():
+    named = Hardware.read("8xH100-80GB")
+    assert (named.count, named.memory, named.name) == (8, 80e9, "8 × H100-80GB")
+    assert Hardware.read("2 × l4") == Hardware.read("2xL4-24GB")
+    assert Hardware.read("H200").count == 1
+    given = Hardware.read("8,80,989,3350")
+    assert (given.speed, given.bandwidth) == (named.speed, named.bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("8xH100", "may be H100-80GB or"),
+        ("8xH10-80GB", "did you mean 'H100-80GB'"),
+        ("0xL4", "write COUNTxNAME"),
+        ("8,80,989", "four positive numbers"),
+        ("8,80,fast,3350", "four positive numbers"),
+        ("1.5,80,989,3350", "four positive numbers"),
+    ],
+)
+def test_unknown_accelerators_are_refused_with_what_to_write(text, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        Hardware.read(text)

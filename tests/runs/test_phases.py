@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from equipoise.models.device import Hardware
 from equipoise.models.loading import Description
+from equipoise.models.trial import WorkShape, foresee
 from equipoise.runs import recipe_loader
 from equipoise.runs.planning.phases import phases
 
@@ -113,3 +115,42 @@ def test_shares_of_a_policy_are_smaller_the_more_processes_there_are():
     )
     # 16 bytes of training and 2 of the reference, in shares
     assert (of_two - of_eight) / SEVEN.parameters == pytest.approx(18 * 3 / 8, rel=0.01)
+
+
+# -- on accelerators that are not here
+
+H100 = Hardware.read("8xH100-80GB")
+SHAPE = WorkShape(
+    rows=32, prompts=8, prompt=256, new=512, batch=1, length=1280, answer=1024, bf16=True
+)
+
+
+def foreseen(size: Description = SEVEN, hardware: Hardware = H100, batch: int = 1, **given):
+    settings = {"lora": True, "width": 2, "engine": False, "divided": False, **given}
+    return foresee(size, replace(SHAPE, batch=batch), hardware, **settings)
+
+
+def test_times_follow_from_what_the_hardware_computes_and_reads():
+    lora, a100 = foreseen(), foreseen(hardware=Hardware.read("A100-80GB"))
+    whole = replace(SEVEN, trainable=SEVEN.parameters)
+    assert foreseen(whole, lora=False).train == pytest.approx(1.5 * lora.train)
+    assert a100.train == pytest.approx(lora.train * 989 / 312)
+    assert foreseen(engine=True).step < lora.step
+    # a token for each of 32 rows: at least the weights are read
+    assert lora.step > 2 * SEVEN.parameters / H100.bandwidth
+
+
+def test_weights_in_shares_wait_for_the_link():
+    whole = replace(SEVEN, trainable=SEVEN.parameters)
+    alone = foreseen(whole, lora=False, batch=4)
+    fast = foreseen(whole, lora=False, batch=4, divided=True)
+    slow = foreseen(whole, replace(H100, link=64e9), lora=False, batch=4, divided=True)
+    assert fast.train == alone.train < slow.train
+
+
+def test_an_engine_has_a_line_of_its_own():
+    sampler = "players.policy.sampler={kind: vllm, base_url: ['http://a:1', 'http://b:1']}"
+    config = recipe_loader.load("mnpo_one_gpu", [*POLICY, sampler])
+    found = phases(config, 256, accelerator=True, sizes=lambda model, lora: SEVEN, hardware=H100)
+    [engine] = [part for part in found if part.phase == "engine"]
+    assert engine.processes == 2 and 2 * SEVEN.parameters < engine.bytes < H100.memory

@@ -10,6 +10,8 @@ place in the configuration.
 
 from __future__ import annotations
 
+import math
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +25,9 @@ from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
+from equipoise.runs.executors.ray_cluster import RayCluster
 from equipoise.runs.named_sets.set_plan import check_sets, nobody_plays, players_in
+from equipoise.system.addresses import Machine
 from equipoise.types import PlayerId, Prompt
 
 
@@ -59,7 +63,42 @@ def check_run(config: RunConfig) -> CheckedRun:
     stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
     learners = (config.learner_of(name) for name in config.learning)
     of_learners = dict.fromkeys(chain.from_iterable(learner.notes() for learner in learners))
-    return CheckedRun(config, split, (*notes, *few, *unjudged, *stand_ins, *of_learners))
+    noted = (*notes, *few, *unjudged, *stand_ins, *of_learners)
+    return CheckedRun(config, split, noted)
+
+
+def wanted_accelerators(config: RunConfig) -> int:
+    """The accelerators on which the recipe's processes would each have one; 0: it names none.
+
+    Over all its machines. Processes of learners whose device is the CPU want none.
+    """
+    wanted = [int(getattr(config.executor, "processes", 0))]
+    if isinstance(config.executor, RayCluster):
+        wanted.append(math.ceil(config.executor.workers * config.executor.gpus))
+    for name in config.learning:
+        launch = getattr(config.learner_of(name), "launch", None)
+        device = getattr(config.players[name], "device", "cpu")
+        if launch is not None and device != "cpu" and launch.on_accelerators:
+            wanted.append(launch.processes)
+    return max(wanted)
+
+
+def device_notes(config: RunConfig) -> tuple[str, ...]:
+    """A note where the recipe's processes are more than this machine's accelerators."""
+    wanted, machine = wanted_accelerators(config), Machine.here()
+    if wanted < 2 or machine.ray_address or machine.launch_prefix:  # they are on others
+        return ()
+    from equipoise.models.device import accelerator_count
+
+    here = accelerator_count()
+    if wanted <= (here or len(os.sched_getaffinity(0))):
+        return ()
+    there = f"has {here}" if here else "has none: they would share its CPU"
+    return (
+        f"executor, learner.launch: {wanted} processes are meant for an accelerator each, and this "
+        f"machine {there}. `equipoise plan … --on {wanted}xH100-80GB` plans them for others; "
+        "-s executor=local -s learner.launch=null takes one process",
+    )
 
 
 def check_endpoints(config: RunConfig) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""Memory and time that a run's local learners would take on this machine.
+"""Memory and time that a run's local learners would take, on this machine or on other hardware.
 
 Memory follows from the sizes of their models; what a token keeps for the backward pass, and how
-long passes take, comes from a trial of the architecture (`models.trial`). Times are at most: as if
-every answer were as long as it may be.
+long passes take, comes from a trial of the architecture (`models.trial`), on other hardware from
+what that computes and reads a second. Times are at most: as if every answer were as long as it may
+be.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from typing import TYPE_CHECKING
 
 from equipoise import seeds
 from equipoise.judges.base import Judge
+from equipoise.learners.automatic import LARGE, decide
 from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import Launch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.models.device import machine_memory, program_memory
+from equipoise.models.device import Hardware, machine_memory, program_memory
 from equipoise.models.encoding import NoRoom
-from equipoise.models.loading import LONGEST, Description, describe
+from equipoise.models.loading import ACTIVATIONS, LONGEST, Description, describe
+from equipoise.models.samplers.base import RemoteSampler
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.runs.config import RunConfig
+from equipoise.runs.executors.base import Executor
 from equipoise.types import Prompt
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 200  # prompts whose tokens are counted
 ASSUMED = 64.0  # tokens of a prompt where there is none
-ACTIVATIONS = 24  # numbers that a layer keeps per hidden number, where nothing is tried
+ENGINE_SHARE = 0.9  # of an accelerator's memory that an engine takes
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,17 @@ class CostEstimate:
     training_seconds: float | None
     judging_seconds: float | None
     processes: int
+    workers: int  # processes that play, score and judge
     device: str
     advice: str
+
+    @property
+    def seconds(self) -> float | None:
+        """The time of all stages; judging that cannot be timed is left out."""
+        known = (self.sampling_seconds, self.scoring_seconds, self.training_seconds)
+        if None in known:
+            return None
+        return sum(seconds or 0.0 for seconds in (*known, self.judging_seconds))
 
     @property
     def fits(self) -> bool:
@@ -79,23 +92,30 @@ class CostEstimate:
 
 
 def costs(
-    config: RunConfig, prompts: Sequence[Prompt], work: Work
+    config: RunConfig, prompts: Sequence[Prompt], work: Work, hardware: Hardware | None = None
 ) -> tuple[tuple[CostEstimate, ...], tuple[str, ...]]:
-    """The costs of all local learners, equal ones once, and notes on answers without room."""
+    """The costs of all local learners, equal ones once, and notes on answers without room.
+
+    `hardware`: what it would run on, in place of this machine.
+    """
     sample = _sample(prompts, config.seed)
     prompts = [config.game.first_question(prompt) for prompt in sample]
     estimates: list[CostEstimate] = []
     cut: dict[str, str] = {}
     tried: dict[str, CostEstimate] = {}
     for name in config.learning:
-        player = config.playing[name]
+        player = config.players[name]
         if not isinstance(player, Local):
             continue
-        trainer = config.learner_of(name).settle(player)
+        trainer = settle(config.learner_of(name), player, hardware)
+        player = player.carrying(trainer.carried_precision())
         key = repr((player.model_dump(), trainer.model_dump()))
         if key not in tried:
-            judge = config.judge_of(name)
-            tried[key] = _estimate(player, trainer, judge, prompts, work)
+            parts = (player, trainer, config.judge_of(name))
+            if hardware is None:
+                tried[key] = _estimate(*parts, prompts, work)
+            else:
+                tried[key] = _foresee(*parts, prompts, work, hardware, config.executor)
         room = (player.max_length or LONGEST) - tried[key].mean_prompt_tokens
         if room < player.max_new_tokens:
             cut[name] = (
@@ -141,6 +161,7 @@ def _estimate(
         peak_memory=peak,
         memory=memory,
         processes=processes,
+        workers=1,
         device=device.type,
         advice="",
         **_seconds(player, trainer, judge, prompt, work, shape, trial),
@@ -148,6 +169,90 @@ def _estimate(
     if estimate.fits:
         return estimate
     return replace(estimate, advice=advice(player, trainer, training > sampling))
+
+
+def settle(trainer: Learner, player: Local, hardware: Hardware | None = None) -> Learner:
+    """The learner with nothing left to `auto`, as it would be on `hardware`; None: here."""
+    if hardware is None or not isinstance(trainer, FineTuning | PolicyGradientSettings):
+        return trainer.settle(player)
+    return decide(trainer, describe(player.model).parameters >= LARGE, tf32=True)
+
+
+def _foresee(
+    player: Local,
+    trainer: Learner,
+    judge: Judge,
+    prompts: Sequence[Prompt],
+    work: Work,
+    hardware: Hardware,
+    executor: Executor,
+) -> CostEstimate:
+    """The estimate on hardware that need not be here, its work shared by all its processes."""
+    from equipoise.models.trial import foresee
+
+    size = describe(player.model, player.lora)
+    prompt = prompt_tokens(player, prompts)
+    player = limit_new_tokens(player, prompt)
+    tokens = prompt + player.max_new_tokens
+    engines = engine_count(player)
+    player = player.model_copy(update={"batch_size": rows_at_once(player, size, tokens, hardware)})
+    shape = work_shape(player, trainer, prompt, work)
+    trial = foresee(
+        size,
+        shape,
+        hardware,
+        lora=player.lora is not None,
+        width=number_width(player, size, "cuda"),
+        engine=engines > 0,
+        divided=divides(trainer),
+    )
+    sampling = sampling_bytes(player, size, tokens, "cuda")
+    training = training_bytes(player, trainer, size, shape, None, "cuda")
+    workers, processes = min(worker_count(executor), hardware.count), _processes(trainer)
+    seconds = _seconds(player, trainer, judge, prompt, work, shape, trial)
+    sharing = {"sampling": engines or workers, "training": min(processes, hardware.count)}
+    for name, value in seconds.items():
+        if value is not None:
+            seconds[name] = value / sharing.get(name.removesuffix("_seconds"), workers)
+    estimate = CostEstimate(
+        (),
+        parameters=size.parameters,
+        trainable=size.trainable,
+        mean_prompt_tokens=prompt,
+        memory_while_sampling=sampling,
+        memory_while_training=training,
+        peak_memory=max(sampling, training),
+        memory=hardware.memory,
+        processes=processes,
+        device=hardware.name,
+        advice="",
+        workers=workers,
+        **seconds,
+    )
+    if estimate.fits:
+        return estimate
+    return replace(estimate, advice=advice(player, trainer, training > sampling))
+
+
+def worker_count(executor: Executor) -> int:
+    """The processes that play, score and judge."""
+    return int(getattr(executor, "processes", getattr(executor, "workers", 1)))
+
+
+def engine_count(player: Local) -> int:
+    """The engines in other processes that sample for the player; 0: its own process does."""
+    sampler = player.sampler
+    return len(sampler.base_url) if isinstance(sampler, RemoteSampler) else 0
+
+
+def rows_at_once(player: Local, size: Description, tokens: float, hardware: Hardware) -> int:
+    """The answers that grow side by side: in an engine as many as memory and requests allow."""
+    sampler = player.sampler
+    if not isinstance(sampler, RemoteSampler):
+        return player.batch_size
+    row = max(1.0, 2 * tokens * size.kv_numbers)
+    room = ENGINE_SHARE * hardware.memory - 2 * size.parameters
+    return max(1, min(sampler.concurrency, int(room / row)))
 
 
 # -- what is passed through the model
@@ -204,12 +309,19 @@ def work_shape(player: Local, trainer: Learner, prompt: float, work: Work) -> Wo
 
 def sampling_bytes(player: Local, size: Description, tokens: float, device: str) -> float:
     """Bytes of weights, a batch's keys and values, and its next tokens' logits."""
-    short = player.dtype in ("bfloat16", "float16")
-    short |= player.dtype == "auto" and device != "cpu" and size.short
-    width = 2 if short else 4
+    width = number_width(player, size, device)
     cache = player.batch_size * tokens * size.kv_numbers * width
     logits = 4 * 4 * player.batch_size * size.vocabulary
     return size.parameters * width + cache + logits
+
+
+def number_width(player: Local, size: Description, device: str) -> int:
+    """Bytes of a number of the weights that play."""
+    if engine_count(player):
+        return 2
+    short = player.dtype in ("bfloat16", "float16")
+    short |= player.dtype == "auto" and device != "cpu" and size.short
+    return 2 if short else 4
 
 
 def training_bytes(
@@ -249,6 +361,12 @@ def _launch(trainer: Learner) -> Launch | None:
 def _processes(trainer: Learner) -> int:
     launch = _launch(trainer)
     return 1 if launch is None else launch.processes
+
+
+def divides(trainer: Learner) -> bool:
+    """True if each process holds a share of the weights."""
+    launch = _launch(trainer)
+    return launch is not None and launch.divides_weights
 
 
 def bytes_per_process(trainer: Learner, weights: float) -> float:
@@ -302,7 +420,9 @@ def _seconds(
     learned = work.examples * tokens
     if trainer.needs == "pairs":
         learned = work.examples * (prompt / 2 + player.max_new_tokens)
-    recomputed = 4 / 3 if getattr(trainer, "gradient_checkpointing", False) else 1.0
+    recomputed = 1.0
+    if getattr(trainer, "gradient_checkpointing", False):
+        recomputed = 4 / 3 if player.lora is None else 3 / 2
     training = learned * (updates * recomputed * trial.train + passes * trial.score)
     return {
         "sampling_seconds": reading + batches * player.max_new_tokens * trial.step,

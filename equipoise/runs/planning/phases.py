@@ -9,7 +9,8 @@ models alone: no weights are read and nothing is tried.
 
 Learners that stay in memory (policy gradients) are there while others play, too. Where processes
 train them (`launch`), the numbers are those of the first device, which holds what the first process
-has and what samples.
+has and what samples. On hardware that is not here, engines that sample (vLLM) have a line of their
+own.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.adapters import Lora
+from equipoise.models.device import Hardware
 from equipoise.models.loading import Description, describe
 from equipoise.players.local import Local
 from equipoise.runs.config import RunConfig
@@ -31,7 +33,9 @@ from equipoise.runs.planning.cost import (
     Work,
     advice,
     bytes_per_process,
+    engine_count,
     limit_new_tokens,
+    rows_at_once,
     sampling_bytes,
     training_bytes,
     work_shape,
@@ -51,17 +55,31 @@ class PhaseMemory:
     learner: str
     bytes: float
     advice: str
+    processes: int = 1
+    seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The phase to read: `learn policy on cpu`."""
+        return " ".join(filter(None, (self.phase, self.learner, "on", self.device)))
 
 
 def phases(
-    config: RunConfig, prompt: float, *, accelerator: bool, sizes: Sizes = describe
+    config: RunConfig,
+    prompt: float,
+    *,
+    accelerator: bool,
+    sizes: Sizes = describe,
+    hardware: Hardware | None = None,
 ) -> list[PhaseMemory]:
     """The memory of each phase, at `prompt` tokens a prompt.
 
-    `accelerator`: devices that are `auto` are accelerators. Raises ModelError for missing models.
+    `accelerator`: devices that are `auto` are accelerators; `hardware`: the accelerators, where
+    they need not be here. Raises ModelError for missing models.
     """
     estimate = _Estimate(config, prompt, accelerator, sizes)
-    return [*estimate.play(), *estimate.judge(), *estimate.learn()]
+    engines = [] if hardware is None else estimate.engines(hardware)
+    return [*engines, *estimate.play(), *estimate.judge(), *estimate.learn()]
 
 
 class _Estimate:
@@ -77,6 +95,17 @@ class _Estimate:
                     self._players[name] = player.carrying(carried)
             if name in self._players:
                 self._players[name] = limit_new_tokens(self._players[name], prompt)
+
+    def engines(self, hardware: Hardware) -> Iterator[PhaseMemory]:
+        """Of the engines that sample for players: weights, adapters, keys and values."""
+        for name, player in self._players.items():
+            if engines := engine_count(player):
+                size, tokens = self._size(player), self._prompt + player.max_new_tokens
+                rows = rows_at_once(player, size, tokens, hardware)
+                busy = player.model_copy(update={"batch_size": rows})
+                taken = sampling_bytes(busy, size, tokens, "cuda") + 4.0 * size.trainable
+                what = "a smaller model, or larger accelerators"
+                yield PhaseMemory("engine", "accelerator", name, taken, what, engines)
 
     def play(self) -> Iterator[PhaseMemory]:
         """Of playing, on each device."""

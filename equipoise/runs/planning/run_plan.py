@@ -2,21 +2,28 @@
 
 The counts are upper bounds that follow from configuration and prompts alone: every match judged,
 every possible pair made. The estimates of memory and time are in `equipoise.runs.planning.cost`.
+They are for this machine, or for `Hardware` that need not be here.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from equipoise import seeds
+from equipoise.errors import ConfigError
 from equipoise.evaluation.base import EvaluationPlan, Workload
 from equipoise.learners.base import Learner
 from equipoise.losses.opponents import OpponentPool
 from equipoise.matches.base import MatchContext, Seatings
+from equipoise.models.device import Hardware
 from equipoise.models.loading import LONGEST
+from equipoise.models.samplers.base import InProcess, RemoteSampler
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
@@ -30,8 +37,8 @@ from equipoise.runs.named_sets.set_plan import (
     plan_sets,
     players_in,
 )
-from equipoise.runs.planning.checks import check_run
-from equipoise.runs.planning.cost import CostEstimate, Work, costs
+from equipoise.runs.planning.checks import check_run, device_notes, wanted_accelerators
+from equipoise.runs.planning.cost import CostEstimate, Work, costs, engine_count
 from equipoise.runs.planning.phases import PhaseMemory, phases
 from equipoise.runs.roster import expected_generations
 from equipoise.types import PlayerId, Prompt
@@ -102,6 +109,57 @@ class RunPlan:
     sets: tuple[SetPlan, ...] = ()
     phases: tuple[PhaseMemory, ...] = ()
     endpoints: tuple[EndpointPlan, ...] = ()
+    hardware: Hardware | None = None
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """Reasons why it cannot run there, each with the settings that would help."""
+        found = []
+        if self.hardware is not None:
+            wanted, there = wanted_accelerators(self.config), self.hardware.count
+            if wanted > there:
+                found.append(
+                    f"its {wanted} processes want an accelerator each, of {there}; lower "
+                    "executor.processes and learner.launch.num_processes, or plan for more"
+                )
+            memory = self.hardware.memory
+            short = [part for part in self.phases if part.bytes > memory]
+            found += [
+                f"{part.name} takes {part.bytes / 1e9:.1f} of {memory / 1e9:.0f} GB; "
+                f"set {part.advice}"
+                for part in short
+            ]
+        else:
+            found += [
+                f"{', '.join(cost.learners)} takes {cost.peak_memory / 1e9:.1f} of "
+                f"{cost.memory / 1e9:.1f} GB; set {cost.advice}"
+                for cost in self.costs
+                if not cost.fits
+            ]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def seconds(self) -> float | None:
+        """The time at most, as if every player were like the slowest; None: not known."""
+        times = [cost.seconds for cost in self.costs]
+        return None if not times or None in times else max(filter(None, times), default=0.0)
+
+    @property
+    def peak(self) -> float:
+        """The most bytes that a process takes, or all on this machine's CPU together."""
+        of_phases = [part.bytes for part in self.phases] if self.hardware else []
+        return max([*of_phases, *(cost.peak_memory for cost in self.costs)], default=0.0)
+
+    @property
+    def place(self) -> str:
+        """The hardware that the plan is for, to read."""
+        if self.hardware is not None:
+            return self.hardware.name
+        devices = sorted({cost.device for cost in self.costs})
+        processes = max((cost.processes for cost in self.costs), default=1)
+        if processes > 1 and "cpu" in devices:
+            devices.append(f"shared by {processes} processes")
+        return f"this machine ({', '.join(devices)})" if devices else "this machine"
 
     @property
     def schedules(self) -> dict[str, str]:
@@ -114,13 +172,21 @@ class RunPlan:
         }
 
 
-def plan(config: RunConfig) -> RunPlan:
-    """Plan a run of this configuration, with an estimate of memory and time on this machine.
+def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
+    """Plan a run of this configuration, with an estimate of memory and time.
 
-    A layer or two of each model, with random weights, are timed. Raises what `check_run` raises.
+    `hardware`: the accelerators that it is for; None: this machine, on which a layer or two of each
+    model, with random weights, are timed. Raises what `check_run` raises, and ConfigError for a
+    learner that would not use `hardware`.
     """
-    checked = check_run(config)
-    config, split = checked.config, checked.split
+    if hardware is None:
+        checked = check_run(config)
+        config = checked.config
+    else:
+        _check_devices(config)
+        checked = check_run(_without_places(config))
+        config = config.model_copy(update={"prompts": checked.config.prompts})
+    split = checked.split
     training = _train(config, split)
     counts = count(config, split, training)
     measured = [t for t in range(config.generations + 1) if _due(config, t)]
@@ -135,10 +201,60 @@ def plan(config: RunConfig) -> RunPlan:
         questions=counts.questions_to_judges + sum(of_set.questions for of_set in sets),
     )
     prompts = list(chain.from_iterable(split.parts)) or split.held_out
-    estimates, cut = costs(config, prompts, work)
-    notes = (*checked.notes, *cut, *short_runs(config, counts), *_products(estimates))
+    estimates, cut = costs(config, prompts, work, hardware)
+    of_place = _idle(config, hardware) if hardware else (*device_notes(config), *_used(estimates))
+    notes = (*checked.notes, *cut, *short_runs(config, counts), *of_place)
     endpoints = tuple(_endpoints(config, counts, training, sets, prompts))
-    return RunPlan(config, counts, estimates, notes, sets, _phases(config, estimates), endpoints)
+    parts = _phases(config, estimates, hardware)
+    return RunPlan(config, counts, estimates, notes, sets, parts, endpoints, hardware)
+
+
+def _check_devices(config: RunConfig) -> None:
+    """Raises ConfigError for a learner that is to compute on the CPU."""
+    for name in config.learning:
+        if getattr(config.players[name], "device", "auto") == "cpu":
+            raise ConfigError(
+                f"players.{name}.device is cpu, and --on plans for accelerators; leave --on out, "
+                f"or set -s {name}.device=auto"
+            )
+
+
+P = TypeVar("P", bound=BaseModel)
+
+
+def _without_places(part: P) -> P:
+    """The part with devices and engines that need not be here left open."""
+    changed: dict[str, Any] = {}
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        if name == "device" and value not in ("auto", "cpu"):
+            changed[name] = "auto"
+        elif isinstance(value, RemoteSampler):
+            changed[name] = InProcess()
+        elif isinstance(value, BaseModel):
+            changed[name] = _without_places(value)
+        elif isinstance(value, Mapping):
+            changed[name] = {
+                key: _without_places(each) if isinstance(each, BaseModel) else each
+                for key, each in value.items()
+            }
+    return part.model_copy(update=changed)
+
+
+def _idle(config: RunConfig, hardware: Hardware) -> tuple[str, ...]:
+    """A note where the recipe leaves accelerators idle."""
+    engines = [engine_count(p) for p in config.players.values() if isinstance(p, Local)]
+    samplers = [getattr(player, "sampler", None) for player in config.players.values()]
+    sleeps = any(getattr(sampler, "sleep", False) for sampler in samplers)
+    used = max(1, wanted_accelerators(config)) + (0 if sleeps else max(engines, default=0))
+    if used >= hardware.count:
+        return ()
+    n = hardware.count
+    return (
+        f"the recipe uses {used} of {n} accelerators; -s executor.processes={n} plays on all, "
+        f"-s learner.launch.num_processes={n} trains on all (each step has "
+        "batch_size × gradient_accumulation × num_processes examples)",
+    )
 
 
 def _endpoints(
@@ -178,15 +294,34 @@ def _endpoints(
         )
 
 
-def _phases(config: RunConfig, estimates: Sequence[CostEstimate]) -> tuple[PhaseMemory, ...]:
+def _phases(
+    config: RunConfig, estimates: Sequence[CostEstimate], hardware: Hardware | None
+) -> tuple[PhaseMemory, ...]:
     if not estimates:
         return ()
     prompt = max(estimate.mean_prompt_tokens for estimate in estimates)
     accelerator = any(estimate.device != "cpu" for estimate in estimates)
-    return tuple(phases(config, prompt, accelerator=accelerator))
+    found = phases(config, prompt, accelerator=accelerator, hardware=hardware)
+    if hardware is None:
+        return tuple(found)
+    by_learner = {name: cost for cost in estimates for name in cost.learners}
+    slowest = max(estimates, key=lambda cost: cost.seconds or 0.0)
+    return tuple(_timed(part, by_learner.get(part.learner, slowest)) for part in found)
 
 
-def _products(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
+def _timed(part: PhaseMemory, cost: CostEstimate) -> PhaseMemory:
+    """The phase with its processes and its time."""
+    if part.phase == "engine":
+        return part
+    if part.phase == "learn":
+        return replace(part, processes=cost.processes, seconds=cost.training_seconds)
+    seconds = cost.judging_seconds
+    if part.phase == "play":
+        seconds = (cost.sampling_seconds or 0.0) + (cost.scoring_seconds or 0.0)
+    return replace(part, processes=cost.workers, seconds=seconds)
+
+
+def _used(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
     from equipoise.models.device import explain_device
 
     accelerated = any(estimate.device != "cpu" for estimate in estimates)
