@@ -13,6 +13,7 @@ def doctor(json: Json = False) -> None:
     Versions, cores, memory, disk, device, ledger, and the built-in model.
     """
     from rich.table import Table
+    from rich.text import Text
 
     from equipoise.report.terminal import terminal
     from equipoise.runs.machine_checks import examine
@@ -23,7 +24,7 @@ def doctor(json: Json = False) -> None:
     else:
         table = Table(box=None, show_header=False, pad_edge=False)
         for check in checks:
-            mark = "[green]ok[/]" if check.ok else "[red]no[/]"
+            mark = Text("ok", style="green") if check.ok else Text("no", style="red")
             table.add_row(mark, check.name, check.finding)
         terminal().print(table)
     if not all(check.ok for check in checks):

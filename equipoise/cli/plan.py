@@ -163,7 +163,7 @@ def _print_lines(title: str, lines: Sequence[str]) -> None:
     from equipoise.report.terminal import terminal
 
     console = terminal(highlight=False)
-    console.print(f"[italic]{title}[/]")
+    console.print(title, style="italic")
     for line in lines:
         console.print(f" {line}", markup=False, soft_wrap=True)
 

@@ -70,12 +70,13 @@ def _print_list(descriptions: Mapping[str, str], groups: Mapping[str, Sequence[s
 
 def _print_names(descriptions: Mapping[str, str]) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     from equipoise.report.terminal import terminal
 
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, description in descriptions.items():
-        table.add_row(f"[bold]{name}[/]", description)
+        table.add_row(Text(name, style="bold"), description)
     terminal().print(table)
 
 

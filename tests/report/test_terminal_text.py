@@ -85,3 +85,10 @@ def test_the_command_prints_through_these_doors_alone():
 
 def test_lines_stay_lines():
     assert clean("a\r\nb\tc\n") == "a\nb\tc\n" and clean("a\rb") == "a␍b"
+
+
+def test_nothing_of_ours_is_written_in_markup_which_no_console_reads():
+    markup = re.compile(r"\[(?:bold|dim|italic|green|red|yellow|cyan)[ \]]|\[/\]")
+    package = Path(equipoise.__file__).parent
+    sources = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    assert [str(path) for path, text in sources.items() if markup.search(text)] == []

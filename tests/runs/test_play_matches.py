@@ -67,6 +67,10 @@ class Players:
     def actor(self, player):
         return self
 
+    def actor_with(self, player, temperature=None, **_):
+        assert temperature is None  # play is sampled as the player says
+        return self.actor(player)
+
     def act(self, views, dice):
         moves = []
         for number in dice:
