@@ -14,7 +14,9 @@ from equipoise.system.command_options import Json, Recipe, RunFolder, Set, Trust
 if TYPE_CHECKING:
     from equipoise.runs.handle import Run
 
-Limits = Annotated[list[str], override("a limit: players.NAME.budget.calls=1000")]
+Additions = Annotated[
+    list[str], override("what adds or limits: generations=6, players.NAME.budget.calls=1000")
+]
 Directory = Annotated[
     Path | None,
     typer.Option(
@@ -44,17 +46,17 @@ def run(
 
 def resume(
     folder: RunFolder,
-    set: Limits = [],  # noqa: B006
+    set: Additions = [],  # noqa: B006
     directory: Directory = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Go on with a run that was stopped.
+    """Go on with a run that was stopped, or make it longer.
 
-    What is recorded is not done again; a finished run only prints its result. `-s` may raise what
-    limits a run without changing what it computes: budgets, time-outs, concurrency, addresses.
-    config.yaml may not be edited. A run that somebody else began and that executes, sends or reads
-    anything beyond itself is resumed only with --trust.
+    What is recorded is not done again. `-s generations=6` adds to it; `-s` may also raise what
+    limits a run: budgets, time-outs, max_unjudged. What would change recorded results is refused by
+    name, and config.yaml may not be edited. A run that somebody else began and that executes, sends
+    or reads anything beyond itself is resumed only with --trust.
     """
     from equipoise.runs.handle import Run, ask_for_trust
 

@@ -42,6 +42,7 @@ from equipoise.system.yaml_text import check_plain, parse_yaml
 
 LEDGER = "ledger.sqlite"
 SETTINGS = "settings"  # the ledger's note of config.yaml as it was at the start
+PENDING = "pending"  # its note of a changed config.yaml, until that is written
 FOLDER = "folder"  # its note of the run's folder, where the ledger lies elsewhere
 C = TypeVar("C", bound=Component)
 UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -218,6 +219,7 @@ class RunDirectory:
         with cls._open(folder, reading=False) as run, cls.hold_lock(folder):
             run._writable, run._home = True, home
             run.ledger.check_rows()
+            run.take_up_change()
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
             run.agree(trust, announce)
             consent.record_parts(run.ledger, run.config)
@@ -323,27 +325,16 @@ class RunDirectory:
         home = Path(self.ledger.meta("directory"))
         return home if home.is_absolute() and home.is_dir() else None
 
-    def allow(self, overrides: recipe_loader.Overrides) -> None:
-        """Change settings that limit a run, not what it computes, also in config.yaml.
-
-        Raises ConfigError for any other setting: earlier records would not belong to it.
-        """
+    def take_up_change(self) -> None:
+        """Write the configuration that the ledger has noted into config.yaml, if it has any."""
+        text = self.ledger.meta(PENDING)
+        if not text:
+            return
         path = self.folder / "config.yaml"
-        values = recipe_loader.read_resolved(path)
-        origins = recipe_loader.override(values, overrides)
-        for key, origin in origins.items():
-            if not set(key.split(".")) & FREE:
-                raise ConfigError(
-                    f"{origin}: would change what the run computes; once it has "
-                    "begun, only these may change: "
-                    f"{', '.join(sorted(FREE))}. Start a new run for anything else"
-                )
-        self.config = recipe_loader.build(values, str(path), origins)
-        self.settings = values
-        write_text(path, self.config.yaml())
-        effects = self.effects()
-        if not consent.has_consent(self.ledger, effects):  # an address or a key has changed
-            self.notes = (*effects.notes(quiet=True), *consent.sign(self.ledger, effects))
+        write_text(path, text)
+        self.ledger.note(PENDING, "")
+        self.settings = recipe_loader.read_resolved(path)
+        vars(self).pop("config", None)
 
     def metric(self, stage: str, **numbers: Any) -> None:
         """Keep a line in metrics.jsonl at once, in the ledger once its stage is recorded."""
@@ -460,7 +451,8 @@ def check_unchanged(path: Path, settings: Mapping[str, Any], ledger: Ledger) -> 
         raise ConfigError(
             f"{path}: was edited since the run began, so its records would be of two "
             f"configurations: {'; '.join(changes)}. Put these back, or start a new run; "
-            f"only {', '.join(sorted(FREE))} may change"
+            f"only {', '.join(sorted(FREE))} may change here. `equipoise resume {path.parent} "
+            "-s generations=…` makes the run longer"
         )
 
 

@@ -18,6 +18,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.consent import has_consent
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.extending import change_settings
 from equipoise.runs.model_card import copy_cards, write_data_card
 from equipoise.runs.named_sets.results import BENCHMARKS, against_start, benchmark_rows
 from equipoise.runs.named_sets.sets import Sweep
@@ -196,13 +197,13 @@ class Run:
         directory: str | Path | None = None,
         progress: bool = True,
     ) -> Run:
-        """Go on where the run stopped; what is recorded is not done again.
+        """Go on where the run stopped or ended; what is recorded is not done again.
 
-        `settings` may raise what limits a run without changing what it computes: budgets,
-        time-outs, concurrency, addresses. `directory`: what relative paths are relative to from now
-        on, None: the folder that the run was started in. Raises ConfigError for other settings and
-        for an edited configuration, RunError where another process plays the run or where it is
-        somebody else's (see `trust`), Stopped on Ctrl-C.
+        `settings` may add to the run, `{"generations": 6}`, and raise what limits it (budgets,
+        time-outs, `max_unjudged`; `runs/extending.py` lists all). `directory`: what relative paths
+        are relative to from now on, None: the folder that the run was started in. Raises
+        ConfigError for other settings and for an edited configuration, RunError where another
+        process plays the run or where it is somebody else's (see `trust`), Stopped on Ctrl-C.
         """
         from equipoise.report.terminal import show_notes
 
@@ -214,7 +215,7 @@ class Run:
             if place is not None:
                 run.settle_here()
             if settings:
-                run.allow(settings)
+                change_settings(run, settings)
             self.played = play_out(run, progress=progress)
         return self
 

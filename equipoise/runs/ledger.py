@@ -166,6 +166,12 @@ class Ledger(Database):
             if lines:
                 self._insert("metrics", lines)
 
+    def amend(self, key: str, facts: dict[str, Any] | None = None, new_key: str = "") -> None:
+        """Change the facts of a finished stage, or its key; None and "" leave them."""
+        [(_, t, stage, known, seconds)] = [row for row in self.stages() if row.key == key]
+        row = (new_key or key, t, stage, to_json(known if facts is None else facts), seconds)
+        self._change("stages", "key", key, row)
+
     def log(self, stage: str, line: dict[str, Any]) -> None:
         """A line of metrics of a stage under way, to be recorded when it is finished."""
         self._logged.setdefault(stage, []).append(line)

@@ -13,6 +13,7 @@ from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.extending import change_settings
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.planning.run_plan import plan
@@ -86,7 +87,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
         play_out(run)
     assert len(server.requests) == 9
     with RunDirectory.open(folder) as run:
-        run.allow(["players.dan.budget.calls=1000"])
+        change_settings(run, ["players.dan.budget.calls=1000"])
         play(run)
     with RunDirectory.read(folder) as run:
         assert run.config.players["dan"].budget.calls == 1000

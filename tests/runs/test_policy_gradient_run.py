@@ -14,6 +14,7 @@ from equipoise.learners.policy_optimizer import PolicyOptimizer
 from equipoise.runs import recipe_loader
 from equipoise.runs.damage import examine
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.extending import change_settings
 from equipoise.runs.live_learners import LiveLearners
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
@@ -143,6 +144,18 @@ def test_only_those_whose_turn_it_is_grow_older_and_only_what_is_measured_is_kep
         "players/defender/2/model.safetensors",
         "players/defender/3/model.safetensors",
     ]
+
+
+@pytest.mark.long
+def test_a_finished_run_goes_on_for_another_generation(calm, tmp_path):
+    """Its learners are taken from their states."""
+    folder = tmp_path / "run"
+    config = recipe_loader.build({**values(), "generations": 3}, "test")
+    with RunDirectory.create(config, folder) as run:
+        league(OpenRun(run, Monitor()), 3)
+    with RunDirectory.open(folder) as run:
+        change_settings(run, {"generations": GENERATIONS})
+    same(folder, go_on(folder), calm)
 
 
 SLOW = pytest.mark.slow
