@@ -113,18 +113,32 @@ def whiten(
     >>> whiten(torch.tensor([[1.0, 3.0, 9.0]]), torch.tensor([[1, 1, 0]]))
     tensor([[-0.7071,  0.7071,  0.0000]])
     """
+    centred_BT, mask_BT = centred(value_BT, mask_BT), mask_BT.bool()
+    count = mask_BT.sum().clamp(min=1)
+    variance = (centred_BT**2).sum() / (count - 1).clamp(min=1)
+    scaled_BT = centred_BT * (variance + eps).rsqrt()
+    if shift:
+        return scaled_BT
+    return (scaled_BT + value_BT.masked_fill(~mask_BT, 0).sum() / count).masked_fill(~mask_BT, 0)
+
+
+@torch.no_grad()
+def centred(value_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
+    """x − mean over the batch's answer tokens, 0 elsewhere. Raises ConfigError where the shapes
+    differ.
+
+    >>> centred(torch.tensor([[1.0, 3.0, 9.0]]), torch.tensor([[1, 1, 0]]))
+    tensor([[-1.,  1.,  0.]])
+    """
     _same_shape(value=value_BT, mask=mask_BT)
     mask_BT = mask_BT.bool()
     count = mask_BT.sum().clamp(min=1)
-    value_BT = value_BT.masked_fill(~mask_BT, 0)
-    mean = value_BT.sum() / count
-    centred_BT = (value_BT - mean).masked_fill(~mask_BT, 0)
-    # Once more, since ε is so small that it would blow up the rounding error of the mean where all
-    # values are alike.
-    centred_BT = (centred_BT - centred_BT.sum() / count).masked_fill(~mask_BT, 0)
-    variance = (centred_BT**2).sum() / (count - 1).clamp(min=1)
-    scaled_BT = centred_BT * (variance + eps).rsqrt()
-    return scaled_BT if shift else (scaled_BT + mean).masked_fill(~mask_BT, 0)
+    # Twice, since whitening's ε is so small that it would blow up the rounding error of the mean
+    # where all values are alike.
+    for _ in range(2):
+        value_BT = value_BT.masked_fill(~mask_BT, 0)
+        value_BT = (value_BT - value_BT.sum() / count).masked_fill(~mask_BT, 0)
+    return value_BT
 
 
 @torch.no_grad()

@@ -47,6 +47,10 @@ class Data(PairMaker):
     def answers(self) -> int:
         return self.then.answers
 
+    @property
+    def one_scale(self) -> bool:
+        return self.then.one_scale
+
     def most(self, seats: int) -> int:
         return self.then.most(seats)
 

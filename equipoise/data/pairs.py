@@ -48,6 +48,11 @@ class PairMaker(Component):
         """The number of a match's answers that a pair takes."""
         return 2
 
+    @property
+    def one_scale(self) -> bool:
+        """True if the scores of all pairs are in the judge's units."""
+        return True
+
     def plays(self, generation: int) -> bool:
         """True if this generation's pairs are made of matches, not by `data_pairs`."""
         return True
@@ -252,6 +257,10 @@ class MetaRewarding(Ranked):
     longest_grading: int | None = Field(
         None, ge=1, description="characters of a preferred grading; longer ones give no pair"
     )
+
+    @property
+    def one_scale(self) -> bool:
+        return False
 
     def most(self, seats: int) -> int:
         return 2 if seats > 1 else 1

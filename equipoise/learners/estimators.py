@@ -117,19 +117,21 @@ class LeaveOneOut(Estimator):
 
 
 class BatchNormalised(Estimator):
-    """The reward to go, normalised over a batch's tokens (REINFORCE++, arXiv 2501.03262)."""
+    """The reward to go less its mean over a batch's tokens, which the learner brings to deviation
+    1 where it whitens (REINFORCE++, arXiv 2501.03262)."""
 
     kind: Literal["batch"] = "batch"
+    whitens: ClassVar = True
 
     gamma: float = Field(1.0, gt=0, le=1, description="discount γ from token to token")
 
     def advantages(
         self, batch: RolloutBatch, reward_BT: torch.Tensor, baselines: Baselines
     ) -> tuple[torch.Tensor, Baselines]:
-        from equipoise.data.advantages import reward_to_go, whiten
+        from equipoise.data.advantages import centred, reward_to_go
 
         return_BT = reward_to_go(reward_BT, batch.mask_BT, self.gamma)
-        return whiten(return_BT, batch.mask_BT), dict(baselines)
+        return centred(return_BT, batch.mask_BT), dict(baselines)
 
 
 class RoleBaseline(Estimator):

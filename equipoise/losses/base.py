@@ -78,6 +78,11 @@ class PreferenceLoss(Component):
         return None
 
     @property
+    def reads_scores(self) -> bool:
+        """True where the size of scores, and not their order alone, enters the loss."""
+        return self.wins_by is not None
+
+    @property
     def memory(self) -> int:
         """The number of the learner's newest generations, without the start, needed."""
         past = [PlayerId("player", generation) for generation in range(256, -1, -1)]

@@ -120,6 +120,10 @@ class DistillDPO(ResidualLoss):
     def opponents(self, pool: OpponentPool) -> Shares:
         return reference_alone(pool, self.reference)
 
+    @property
+    def reads_scores(self) -> bool:
+        return True
+
     def rows(self, batch: PairBatch) -> torch.Tensor:
         gap_B = batch.score_chosen_B - batch.score_rejected_B
         return squared(self.beta * self.residual_B(batch), gap_B)

@@ -202,6 +202,10 @@ class EstimatesWins(PreferenceLoss):
         by_probability = getattr(self, "target", None) == "probability"
         return self.wins if by_probability else None
 
+    @property
+    def reads_scores(self) -> bool:
+        return getattr(self, "target", None) in ("reward", "probability")
+
     @model_validator(mode="after")
     def _wins_read(self) -> EstimatesWins:
         if self.wins != "auto" and self.wins_by is None:

@@ -43,15 +43,15 @@ def of_role(n: int) -> list[float]:
 
 
 def over_tokens(n: int) -> float:
-    """The reward to go, normalised over the tokens of the batch."""
+    """The reward to go less its mean over the tokens of the batch."""
     tokens = [reward for reward in REWARDS[:4] for _ in range(TOKENS)] + REWARDS[4:]
-    return (REWARDS[n] - fmean(tokens)) / stdev(tokens)
+    return REWARDS[n] - fmean(tokens)
 
 
 def discounted(n: int) -> float:
     """The same of rewards that are halved from token to token."""
     tokens = [r * share for r in REWARDS[:4] for share in (0.25, 0.5, 1)] + REWARDS[4:]
-    return (REWARDS[n] * (0.25 if n < 4 else 1) - fmean(tokens)) / stdev(tokens)
+    return REWARDS[n] * (0.25 if n < 4 else 1) - fmean(tokens)
 
 
 def rescaled(n: int) -> float:
@@ -167,7 +167,7 @@ def test_a_resolved_configuration_with_all_settings_side_by_side_loads():
         ("gae", ("model", "reward", True, "token")),
         ("group_relative", (None, "loss", False, "answer")),
         ("leave_one_out", (None, "reward", False, "token")),
-        ("batch", (None, "reward", False, "token")),
+        ("batch", (None, "reward", True, "token")),
         ("role_baseline", (None, "reward", False, "token")),
     ],
 )

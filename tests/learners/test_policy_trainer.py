@@ -634,6 +634,17 @@ def test_a_batch_without_a_success_is_not_whitened(make, paid):
         assert facts["grad_norm"] < always["grad_norm"] / 3
 
 
+@pytest.mark.parametrize("paid", [1.0, 1e-3])
+def test_the_reward_to_go_is_normalised_where_rewards_differ(make, paid):
+    policy_trainer = make(estimator="batch", kl=0)
+    batch = batch_of(policy_trainer, played(policy_trainer, pays=lambda n: paid * n))
+    advantage_N = batch.advantage_BT[batch.mask_BT]
+    assert advantage_N.mean().item() == pytest.approx(0, abs=1e-6)
+    paid_N = (batch.reward_B[:, None] * batch.mask_BT)[batch.mask_BT]
+    scale = paid_N.std().item() if paid == 1 else 1.0
+    torch.testing.assert_close(advantage_N, (paid_N - paid_N.mean()) / scale)
+
+
 @pytest.mark.long
 def test_the_critic_learns_what_moves_are_paid(make):
     policy_trainer = make(

@@ -1,5 +1,6 @@
 """The family against its golden vectors, against trl, against finite differences, and as one table."""
 
+import dataclasses
 from collections import defaultdict
 from types import SimpleNamespace
 
@@ -636,6 +637,18 @@ def test_scores_that_are_read_as_probabilities_must_be_some():
     for limits in ((0.0, 10.0), (-1.0, 1.0)):
         (fault,) = loss.faults("rubric", limits)
         assert "'rubric' lie between" in fault and "counted or bradley_terry" in fault
+
+
+@pytest.mark.parametrize("kind", sorted(PreferenceLoss.known_kinds()))
+def test_a_loss_says_whether_it_reads_the_size_of_scores(kind):
+    """By its value where the better answer's score is another, the order the same."""
+    for settings in ({}, {"target": "reward"}, {"target": "probability"}):
+        if settings and kind != "mnpo":
+            continue
+        loss = PreferenceLoss.build({"kind": kind, **settings})
+        batch = make_batch(loss)
+        other = dataclasses.replace(batch, score_chosen_B=batch.score_chosen_B / 2 + 0.4)
+        assert loss.reads_scores != torch.equal(loss.rows(batch), loss.rows(other))
 
 
 def test_released_peers_stand_behind_the_own_history():

@@ -55,6 +55,18 @@ def mnpo(path, *further):
             },
             ["loss: 'mnpo'", "between 1 and 10", "loss.wins: counted"],
         ),
+        (
+            {"judge": "shorter", "pairs": "meta_rewarding", "loss": "sppo"},
+            ["loss: 'sppo'", "pairs: meta_rewarding brings gradings", "dpo"],
+        ),
+        (
+            {
+                "judge": "shorter",
+                "pairs": "{kind: data, then: meta_rewarding}",
+                "loss": "distill_dpo",
+            },
+            ["loss: 'distill_dpo'", "the size of scores"],
+        ),
         ({"judge": "shorter", "game__samples": 1}, ["pairs: ", "game.samples"]),
         ({"judge": "shorter", "schedule": "sparta"}, ["two players or more"]),
         (

@@ -171,6 +171,12 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
             limits = judge.score_range if config.utility == "score" else None
             for fault in config.loss.faults(judge.kind, limits):
                 yield f"loss: {fault}"
+            if config.loss.reads_scores and not config.pairs.one_scale:
+                yield (
+                    f"loss: '{config.loss.kind}' as it is set learns from the size of scores, and "
+                    f"pairs: {config.pairs.kind} brings gradings, whose strengths are no scores of "
+                    "answers; take a loss that reads none, such as dpo or ipo"
+                )
 
 
 def _faults_of_sets(config: RunConfig) -> Iterator[str]:
