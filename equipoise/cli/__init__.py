@@ -29,6 +29,7 @@ EXTRAS = {  # extra -> the packages that it brings and that a part may find miss
     "serve": ("starlette", "uvicorn"),
 }
 VERBS = {  # verb -> the first line of its help
+    "init": "Write a first recipe of your own, with every part tried.",
     "run": "Play a recipe, train its learners, and report what came of it.",
     "resume": "Go on with a run that was stopped.",
     "status": "Say how far a run is and what it has measured.",
@@ -54,8 +55,13 @@ VERBS = {  # verb -> the first line of its help
     "doctor": "Check what this machine has, and that the parts work on it.",
 }
 # Verbs with the options of `machine_options`, beside those of games.
-PLAYING = ["run", "resume", "evaluate", "judge", "best-response", "serve", "chat", "play"]
-FILES = {"resume": "run", "import-scores": "evaluate"}  # verbs in another's file
+PLAYING = ["init", "run", "resume", "evaluate", "judge", "best-response", "serve", "chat", "play"]
+FILES = {
+    "init": "recipes",
+    "resume": "run",
+    "report": "status",
+    "import-scores": "evaluate",
+}  # verbs in another's file
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 FORBIDDEN = (
     errno.EACCES,

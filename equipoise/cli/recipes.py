@@ -1,17 +1,142 @@
-"""`equipoise recipes`: list the packaged recipes, and compare one with its paper."""
+"""`equipoise init` writes a first recipe of one's own; `equipoise recipes` lists the packaged ones,
+and compares one with its paper.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.system.command_options import Json, recipe_names, say, show
+from equipoise.system.command_options import Json, Set, recipe_names, say, show
 
 if TYPE_CHECKING:
+    from equipoise.runs.planning.first_recipe import FirstRecipe, JudgeTrial
     from equipoise.runs.planning.published import Compared, PublishedComparison
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="the recipe to write")] = Path("first.yaml"),
+    model: Annotated[
+        list[str],
+        typer.Option(help="a folder, GGUF file or Hugging Face id; again for each player"),
+    ] = [],  # noqa: B006
+    data: Annotated[
+        str, typer.Option(help="prompts: JSONL, JSON, CSV, TSV, Parquet, or a hub data set")
+    ] = "",
+    judge: Annotated[
+        str,
+        typer.Option(
+            help="a function (file.py, module:function), a kind (gold, math, …), a model, a "
+            "server's address, or YAML; for gpo the guard",
+            show_default="the recipe's",
+        ),
+    ] = "",
+    method: Annotated[str, typer.Option(help="mnpo, sparta or gpo")] = "mnpo",
+    hours: Annotated[float, typer.Option(help="the most that the run may take here")] = 1.0,
+    lora: Annotated[
+        bool | None, typer.Option("--lora/--whole", help="train an adapter, or all weights")
+    ] = None,
+    call_judge: Annotated[
+        bool, typer.Option("--call/--no-call", help="ask the judge once, with its own model")
+    ] = True,
+    set: Set = [],  # noqa: B006
+    json: Json = False,
+) -> None:
+    """Write a first recipe of your own, with every part tried.
+
+    Rows are read, the judge is asked once, the adapter is built, endpoints are asked whether they
+    are there; batch, passes, learning rate and counts are chosen so that the run can learn in
+    time. On a terminal it asks for the model, the data and the judge.
+    """
+    from equipoise.errors import ConfigError
+    from equipoise.report.terminal import show_notes
+    from equipoise.runs.planning.first_recipe import Wishes, first_recipe
+    from equipoise.system.files import write_text
+
+    if file.exists():
+        raise ConfigError(f"{file}: is there already; name another file")
+    if file.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"{file}: a recipe's file ends in .yaml")
+    if not file.absolute().parent.is_dir():
+        raise ConfigError(f"{file}: there is no folder {file.parent}")
+    if not (model and data):
+        model, data, judge = _ask(model, data, judge, asks=sys.stdin.isatty() and not json)
+    wishes = Wishes(method, tuple(model), data, judge, hours, lora, tuple(set))
+    made = first_recipe(wishes, file, call_judge=call_judge)
+    write_text(file, made.text)
+    show_notes(made.notes)
+    if json:
+        show({"recipe": str(file), **_facts_of_first(made)})
+    else:
+        _print_first(made, file)
+
+
+def _ask(model: Sequence[str], data: str, judge: str, *, asks: bool) -> tuple[list[str], str, str]:
+    """(models, data, judge), asked for on a terminal. Raises ConfigError elsewhere."""
+    from equipoise.errors import ConfigError
+
+    if not asks:
+        missing = [name for name, given in (("--model", model), ("--data", data)) if not given]
+        raise ConfigError(f"give {' and '.join(missing)} (on a terminal, init asks)")
+    models = list(model) or typer.prompt("model (several: with spaces)").split()
+    data = data or typer.prompt("prompts (a file, or ORG/NAME)")
+    judge = judge or typer.prompt("judge (file.py, a kind, a model, an address)", default="gold")
+    return models, data, judge
+
+
+def _facts_of_first(made: FirstRecipe) -> dict[str, Any]:
+    from equipoise.runs.planning.first_recipe import run_seconds
+
+    return {
+        "text": made.text,
+        "rows": made.rows,
+        "row_count": made.row_count,
+        "dropped": made.dropped,
+        "judge_calls": [asdict(trial) for trial in made.trials],
+        "endpoints": made.endpoints,
+        "parameters": made.parameters,
+        "trainable": made.trainable,
+        "optimizer_steps_at_most": made.planned.counts.optimizer_steps_at_most,
+        "seconds_at_most": run_seconds(made.planned),
+    }
+
+
+def _print_first(made: FirstRecipe, file: Path) -> None:
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in made.dropped.items())
+    say(f"rows: {made.row_count:,}, left out: {dropped or 'none'}")
+    for number, row in enumerate(made.rows, 1):
+        role, text = row["messages"][-1] if row["messages"] else ("", "")
+        more = (
+            f" (message {len(row['messages'])}, of the {role})" if len(row["messages"]) > 1 else ""
+        )
+        say(f"  {number}. {_short(text, 70)}{more}  {_short(row['facts'] or '', 70)}")
+    for trial in made.trials:
+        _print_trial(trial)
+    for endpoint in made.endpoints:
+        say(endpoint)
+    say(f"{made.trainable:,} of {made.parameters:,} parameters are trained\n")
+    say(made.text)
+    say(f"written to {file}; go on with: equipoise run {file}")
+
+
+def _print_trial(trial: JudgeTrial) -> None:
+    say(f"{trial.place}: asked once about {_short(trial.prompt, 60)}, {trial.seconds:.1f} s")
+    for reply in trial.replies:
+        say(f"  reply: {_short(reply, 200)}")
+    for seat, answer in enumerate(trial.answers, 1):
+        verdict = (trial.scores or {}).get(str(seat)) or trial.reason
+        say(f"  {_short(answer, 60)} → {verdict}")
+
+
+def _short(value: Any, most: int) -> str:
+    from equipoise.errors import shorten
+
+    return shorten(" ".join((value if isinstance(value, str) else repr(value)).split()), most)
 
 
 def recipes(

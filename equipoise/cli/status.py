@@ -1,10 +1,15 @@
-"""`equipoise status RUN`: how far a run is, from its ledger alone; it may be running."""
+"""`equipoise status RUN`: how far a run is, from its ledger alone; it may be running.
+`equipoise report RUN`: write the HTML report, likewise.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from equipoise.system.command_options import Json, RunFolder, Trust, show
+import typer
+
+from equipoise.system.command_options import Json, RunFolder, Trust, say, show
 
 
 def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
@@ -48,3 +53,23 @@ def _gets(facts: dict[str, Any]) -> str:
     updates = facts["budget"]["updates"]
     unfinished = "" if facts["finished"] else ", unfinished"
     return f"{estimate_text(facts['gets'])} {facts['unit']}, {updates:,} updates{unfinished}"
+
+
+def report(
+    folder: RunFolder,
+    out: Annotated[
+        Path | None, typer.Option(help="where to write it", show_default="RUN/report.html")
+    ] = None,
+    beside: Annotated[
+        list[str],
+        typer.Option(
+            metavar="RUN[@GENERATION]",
+            help="another run to draw beside this one, where the evaluation compares runs",
+        ),
+    ] = [],  # noqa: B006
+    trust: Trust = False,
+) -> None:
+    """Write the run's report, one HTML file that works offline."""
+    from equipoise.runs.handle import Run
+
+    say(Run(folder, trust=trust).report(out or folder / "report.html", beside))

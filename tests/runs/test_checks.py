@@ -215,8 +215,8 @@ def test_the_headline_command_of_the_readme(command, rows, tmp_path, prompts):
     judge, _, rest = shown.partition("'END'\n")[2].partition("END\n")
     assert shown.strip().startswith("cat > myjudge.py <<'END'")
     (tmp_path / "myjudge.py").write_text(judge)
-    words = shlex.split(rest.splitlines()[0], comments=True)
-    assert words[0] == "equipoise"
+    (line,) = [line for line in rest.splitlines() if line.startswith("equipoise run mnpo")]
+    words = shlex.split(line, comments=True)
     rows(prompts)
     little = settings(
         policy__model="builtin",
@@ -230,7 +230,7 @@ def test_the_headline_command_of_the_readme(command, rows, tmp_path, prompts):
     assert done.code == 0, done.err
     assert "note: the source has 40 prompts" in done.err
     assert done.facts["records"]["pairs"] > 0
-    kept = recipe_loader.read(Path("runs/first/config.yaml"))
+    kept = recipe_loader.read(Path("runs/second/config.yaml"))
     assert (kept["prompts"]["per_generation"], kept["prompts"]["held_out"]) == (32, 8)
 
 
