@@ -28,13 +28,14 @@ import msgspec
 from equipoise import __version__
 from equipoise.component import FREE, Component, fixed_settings
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError, shorten
+from equipoise.players.base import Player
 from equipoise.runs import consent, recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.database import damaged_records, noted
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.people.journal import adopt
 from equipoise.runs.planning.checks import check_run
-from equipoise.system.effects import Effects, effects_of
+from equipoise.system.effects import Effects, effects_of, settled
 from equipoise.system.files import make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
 from equipoise.system.user_parts import only_reading
@@ -114,9 +115,29 @@ class RunDirectory:
         with only_reading():
             part = recipe_loader.component(room, settings, [], name)
         effects = effects_of(part, Path.cwd(), self.folder)
-        if effects and not self._plays and not consent.is_own(self.ledger, self.effects()):
+        agreed = self._plays or (self.is_own and consent.is_signed_part(self.ledger, effects))
+        if effects and not agreed:
             raise RunError(consent.question(self.ledger, effects))
         return part
+
+    def demand_trust(self) -> None:
+        """Raise RunError where the run has effects, is somebody else's and is not trusted."""
+        if not self._plays:
+            consent.check_consent(self.ledger, self.effects(), trust=False)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this user began the run here, or agreed to it."""
+        return consent.is_own(self.ledger, self.effects())
+
+    def players_anywhere(self) -> dict[str, Player]:
+        """The players as they play, with whole paths, so that they open from any folder."""
+        home = self._starting_folder() or Path.cwd()
+        return {name: settled(player, home) for name, player in self.config.playing.items()}
+
+    def agree_to_part(self, part: Component) -> None:
+        """Remember that this user had the run use a part that its configuration does not name."""
+        consent.sign_part(self.ledger, effects_of(part, Path.cwd(), self.folder))
 
     @classmethod
     @contextmanager

@@ -52,6 +52,8 @@ def measure_sets(
     Raises ConfigError and DataError, before anything is asked, for sets unfit to read or judge.
     """
     items = check_sets(directory.config, sets)
+    for named_set in sets.values():
+        directory.agree_to_part(named_set)
     with OpenRun(directory, monitor) as run:
         return [
             measure_set(run, name, named_set, items[name], player)

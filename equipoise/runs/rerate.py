@@ -132,6 +132,7 @@ def _league(run: RunDirectory, ratings: Ratings) -> Rerating:
         raise ConfigError(
             f"--of league: evaluate: {evaluation.kind} keeps no held-out matches to rate by"
         )
+    run.demand_trust()  # the prompts' source and the judge are opened
     last = max(t for _, t, *_ in measured)
     with OpenRun(run) as opened:
         table = evaluation.table(RunArena(opened), last)

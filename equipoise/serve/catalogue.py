@@ -94,8 +94,8 @@ class Catalogue:
         """
         with RunDirectory.read(folder) as run:
             reached = run.agree_without_parts(trust)
-            players = {name: change(player) for name, player in run.config.playing.items()}
-            offers = _offers(Population(players, run.folder / "players"), players)
+            players = {name: change(player) for name, player in run.players_anywhere().items()}
+            offers = _offers(Population(players, run.folder.resolve() / "players"), players)
             measured = run.ledger.stages("measure")
         if not offers:
             raise RunError(

@@ -61,10 +61,11 @@ def with_extensions(kind: type[S]) -> type[S]:
 
 
 def game_of(target: str, trust: bool) -> Game | None:
-    """The game of a run; None for a model or an address. Raises RunError."""
+    """The game of a run; None for a model or an address. Raises RunError as `catalogue_of`."""
     if not is_run(target):
         return None
     with RunDirectory.read(Path(target), trust) as run:
+        run.agree_without_parts(trust)  # a game may read a file
         return run.config.game
 
 

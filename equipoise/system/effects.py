@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePath
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
@@ -30,8 +30,10 @@ from equipoise.system.wings import wing_table
 PACKAGE = Path(__file__).resolve().parents[1]
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 FILES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")  # no hub id ends so
+RENDEZVOUS = "main_process_ip"  # accelerate's name for where processes meet
 LONGEST = 300  # characters of a value that a note shows
 
+S = TypeVar("S", bound=BaseModel)
 Verb = Literal["nothing", "reads", "fetches", "writes", "sends", "key", "executes"]
 VERBS: Mapping[str, str] = {
     "executes": "executes: code, commands, what other programs are given",
@@ -175,6 +177,21 @@ def effects_of(settings: BaseModel, home: Path, own: Path | None = None) -> Effe
     return Effects(tuple(dict.fromkeys(_Walk(home.resolve(), own).settings(settings, ""))))
 
 
+def settled(part: S, home: Path) -> S:
+    """The settings with whole paths for those that are relative to `home` and are there."""
+    walk = _Walk(home.resolve(), None)
+    changes: dict[str, Any] = {}
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        if isinstance(value, BaseModel):
+            changes[name] = settled(value, home)
+        elif isinstance(value, str | PurePath):
+            for does in declared(type_of(type(part), name)):
+                if does.verb in ("reads", "fetches"):
+                    changes[name] = type(value)(walk.whole(does, str(value)))
+    return part.model_copy(update=changes)
+
+
 @dataclass
 class _Group:
     """Values with their declarations in one group of settings."""
@@ -227,6 +244,7 @@ class _Walk:
                 yield from self._code(path, at)
         elif does.verb == "executes":
             yield from _plain(does, value, at)
+            yield from _cluster(value, at)
         else:
             for text in _texts(value):
                 yield from self._of_text(does, text, at, group)
@@ -247,6 +265,11 @@ class _Walk:
             within = path.relative_to(self.home) if path.is_relative_to(self.home) else path
             note = f"{says.format(printable(str(path)))} ({at})"
             yield Effect(does.verb, str(path), at, note, str(within), quiet=True)
+
+    def whole(self, does: Does, text: str) -> str:
+        """The whole path of what a text names, the text itself where it is no path that is here."""
+        path = (self.home / Path(text).expanduser()).resolve()
+        return text if text in packaged(does.packaged) or not path.exists() else str(path)
 
     def _is_hub_id(self, text: str) -> bool:
         if (
@@ -284,6 +307,14 @@ def _plain(does: Does, value: Any, at: str) -> Iterator[Effect]:
     if re.search(does.only, shown):
         note = f"{does.says.format(printable(shown))} ({at})"
         yield Effect(does.verb, shown, at, note, shown, quiet=does.quiet)
+
+
+def _cluster(value: Any, at: str) -> Iterator[Effect]:
+    """The machines that processes join where another program's options name them."""
+    if isinstance(value, Mapping) and value.get(RENDEZVOUS):
+        to = f"{value[RENDEZVOUS]}:{value.get('main_process_port') or 'any port'}"
+        note = f"joins the processes at {printable(to)} ({at}.{RENDEZVOUS})"
+        yield Effect("sends", to, f"{at}.{RENDEZVOUS}", note, to)
 
 
 def _send(does: Does, text: str, at: str, group: _Group) -> Effect:

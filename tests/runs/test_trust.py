@@ -10,14 +10,20 @@ from pathlib import Path
 
 import pytest
 import yaml
+from doors import DOORS, READERS, WITHOUT_RUNS
 from small import FINITE, settings
 
 import equipoise
 from equipoise import cli
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.players.local import Local
+from equipoise.runs import exploiter, recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
+from equipoise.serve.settings import game_of
+from equipoise.system.effects import settled
+from equipoise.system.user_parts import only_reading
 from equipoise.system.wings import wing_table
 
 pytestmark = pytest.mark.long  # half a second each, most of it the run
@@ -34,35 +40,6 @@ def answer(view, seed):
     return "rock"
 """
 ENDPOINT = "{kind: endpoint, base_url: 'http://127.0.0.1:9/v1', model: m, api_key_env: A_KEY}"
-
-DOORS = {
-    "resume": ["resume", "{run}", "--directory", "."],
-    "judge": ["judge", "{run}", "--with", "gold"],
-    "serve": ["serve", "{run}", "--port", "0"],
-    "chat": ["chat", "{run}"],
-    "evaluate": ["evaluate", "{run}", "--on", "gsm8k"],
-    "evaluate by a harness": ["evaluate", "{run}", "--harness", "lm_eval", "--tasks", "arc_easy"],
-    "crossplay": ["red-team", "crossplay", "{run}", "{run}"],
-    "crossplay of one": ["red-team", "crossplay", "{run}"],
-    "best-response": ["best-response", "{run}@policy"],
-    "play": ["play", "{run}", "--port", "0"],
-    "import-scores": ["import-scores", "{run}@policy", "scores.json", "--from", "mt_bench"],
-    "merge": ["merge", "{run}/players/policy/1", "--to", "merged"],
-}
-"""Every command that plays, serves or loads what a run names."""
-READERS = [
-    "status",
-    "report",
-    "rate",
-    "export",
-    "check",
-    "watch",
-    "vote",
-    "export-attacks",
-    "welfare",
-]
-"""Those that read its records alone."""
-WITHOUT_RUNS = ["run", "plan", "recipes", "doctor", "sft", "new-model", "sampler", "traces"]
 
 
 @pytest.fixture
@@ -213,11 +190,22 @@ def harmless(tmp_path, monkeypatch):
 
 LAUNCH = {"num_processes": 1, "deepspeed_config_file": "theirs.json"}
 LEARNER = {"kind": "preference", "launch": {"config": LAUNCH}}
+MEETS = {"num_processes": 2, "main_process_ip": "evil", "main_process_port": 29500}
+MEETING = {"kind": "preference", "launch": {"config": MEETS}}
+WRITER = {"kind": "scripted", "text": "well"}
+WRITERS = {
+    "kind": "two_writers",
+    "writer": WRITER,
+    "matrix_writer": WRITER,
+    "matrix_text": "../secret.txt",
+}
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
+        ({"learner": MEETING}, "joins the processes at evil:29500 (learner.launch.config"),
+        ({"players__guest": WRITERS}, "reads {there}/secret.txt (players.guest.matrix_text)"),
         ({"learner": LEARNER}, "passes on to accelerate: " + json.dumps(LAUNCH)),
         (
             {"prompts": {"kind": "files", "path": "../secret.txt"}},
@@ -231,7 +219,16 @@ LEARNER = {"kind": "preference", "launch": {"config": LAUNCH}}
         ({"ledger": "/dev/shm/ledger"}, "writes /dev/shm/ledger (ledger)"),
         ({"report_to": ["tensorboard"]}, "to the tracker tensorboard (report_to)"),
     ],
-    ids=["launch", "file", "function", "function in a file", "ledger", "tracker"],
+    ids=[
+        "rendezvous",
+        "template",
+        "launch",
+        "file",
+        "function",
+        "function in a file",
+        "ledger",
+        "tracker",
+    ],
 )
 def test_a_strangers_run_asks_about_every_effect(harmless, monkeypatch, changes, named):
     (harmless.parents[1] / "secret.txt").write_text("my secret")
@@ -240,6 +237,48 @@ def test_a_strangers_run_asks_about_every_effect(harmless, monkeypatch, changes,
         equipoise.open_run(run).resume(progress=False)
     assert named.replace("{there}", str(harmless.parents[1])) in str(refused.value)
     assert not (run.parent / "executed").exists()
+
+
+def test_the_game_of_a_strangers_run_reads_nothing(harmless, monkeypatch):
+    run = alter(as_a_stranger(harmless, monkeypatch), game={"kind": "assistance", "text": "../s"})
+    with pytest.raises(RunError, match=r"reads .*/s \(game.text\)"):
+        game_of(str(run), trust=False)
+
+
+def test_a_league_is_rated_anew_with_consent_alone(begun, command, monkeypatch):
+    run = alter(as_a_stranger(begun, monkeypatch), evaluate={"kind": "held_out"})
+    done = command("rate", run, "--of", "league")
+    assert done.code == 2 and "--trust" in done.err
+
+
+def test_another_run_is_read_for_its_owner_alone(harmless, monkeypatch):
+    """A run may name its exploiters' runs, and a stranger's could name any."""
+    asked = []
+    monkeypatch.setattr(exploiter, "is_run", lambda place: asked.append(place) or False)
+    pointer = harmless / exploiter.FOLDER / f"policy@1.a{exploiter.POINTER}"
+    pointer.parent.mkdir()
+    pointer.write_text("/elsewhere")
+    (harmless.parent / "other").mkdir()
+    (pointer.parent / "policy@2").symlink_to(harmless.parent / "other")
+    with RunDirectory.read(harmless) as run:
+        assert list(exploiter.best_responses(run)) == []
+    assert len(asked) == 2
+    there = as_a_stranger(harmless, monkeypatch)
+    (there / exploiter.FOLDER / "policy@2").rmdir()  # a copy of what the link named
+    (there / exploiter.FOLDER / "policy@2").symlink_to(harmless.parent / "other")
+    with RunDirectory.read(there) as run:
+        assert list(exploiter.best_responses(run)) == []
+    assert len(asked) == 2
+
+
+def test_players_open_from_any_folder_as_they_are_named(tmp_path, monkeypatch):
+    (tmp_path / "home" / "mine").mkdir(parents=True)
+    (tmp_path / "there" / "mine").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "there")
+    named = Local(model="mine")
+    assert settled(named, tmp_path / "home").model == str(tmp_path / "home" / "mine")
+    for model in ("owner/name", "builtin/beginner"):
+        assert settled(Local(model=model), tmp_path / "home").model == model
 
 
 def test_a_strangers_run_without_effects_is_not_asked_about(harmless, command, monkeypatch):
@@ -307,6 +346,10 @@ def test_a_set_that_the_ledger_names_is_read_again_with_consent_alone(harmless, 
     answers = harmless.parent / "answers.jsonl"
     judge = {"kind": "call", "function": "theirs:score"}
     settings = {"kind": "alpaca_eval", "path": str(answers), "judge": judge}
+    with RunDirectory.read(harmless) as run, pytest.raises(RunError, match="reads"):
+        run.recorded_part(Benchmark, settings, "set")  # an altered ledger may name any set
+    with RunDirectory.open(harmless) as run, only_reading():
+        run.agree_to_part(recipe_loader.component(Benchmark, settings, [], "set"))
     with RunDirectory.read(harmless) as run:
         assert run.recorded_part(Benchmark, settings, "set").kind == "alpaca_eval"
     there = as_a_stranger(harmless, monkeypatch)

@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Rows of a part's table, and its failures in words."""
+    """Rows of a part's table, its failures in words, and what the table was counted from."""
 
     table: Sequence[Mapping[str, Any]]
     failures: Sequence[str] = field(default_factory=tuple)
+    rows: Sequence[Mapping[str, Any]] = field(default_factory=tuple)

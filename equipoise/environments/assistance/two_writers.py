@@ -27,6 +27,7 @@ from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
 from equipoise.seeds import child
 from equipoise.system.effects import TemplateText
+from equipoise.system.user_parts import is_only_read
 from equipoise.template import Template
 from equipoise.types import Move, View, user
 
@@ -57,7 +58,8 @@ class TwoWriters(Player):
 
     @model_validator(mode="after")
     def _texts_can_be_used(self) -> TwoWriters:
-        _ = self._about_matrix, self._about_rest
+        if not is_only_read():  # a stranger's run reads no file before its reader agrees
+            _ = self._about_matrix, self._about_rest
         return self
 
     @cached_property

@@ -224,7 +224,7 @@ def _within_run(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
 def _between_runs(plan: CrossPlayPlan, monitor: Monitor) -> MeetingCells:
     """Open every player from its run's folder, shared weights once, and play."""
     first = plan.runs[0]
-    home = Population(first.config.playing, first.folder / "players")
+    home = Population(first.players_anywhere(), first.folder / "players")
     actor = _actors(plan, home)
     everyone = (*plan.adversaries, *plan.defenders)
     judge_context = JudgeContext(
@@ -264,7 +264,7 @@ def _actors(plan: CrossPlayPlan, home: Population) -> Callable[[PlayerId], Actor
             run = plan.runs[entrant.run]
             players = {
                 name: with_decoding(player, entrant.temperature)
-                for name, player in run.config.playing.items()
+                for name, player in run.players_anywhere().items()
             }
             populations[key] = Population(players, run.folder / "players", resources=home.resources)
         populations[key].weights(entrant.player)

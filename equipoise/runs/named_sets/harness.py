@@ -37,7 +37,7 @@ def measure_by_harness(
     players that no harness can load.
     """
     prepared = harness.prepare()
-    population = Population(run.config.playing, run.folder / "players", run.ledger)
+    population = Population(run.players_anywhere(), run.folder / "players", run.ledger)
     for player in players:
         _local(population, player)
     results: list[BenchmarkResult] = []

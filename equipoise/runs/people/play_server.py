@@ -190,7 +190,7 @@ def open_play_server(
         if not seat:
             seat = chosen.seats[0]
         check_writable(folder)
-        population = Population(config.playing, run.folder / "players")
+        population = Population(run.players_anywhere(), run.folder / "players")
         judge = judge or _own_judge(config, chosen)
         try:
             yield PlayServer(run, population, chosen, seat, against, prompt, judge)

@@ -1,0 +1,30 @@
+"""The verbs of the command by what they do with a run."""
+
+DOORS = {
+    "resume": ["resume", "{run}", "--directory", "."],
+    "judge": ["judge", "{run}", "--with", "gold"],
+    "serve": ["serve", "{run}", "--port", "0"],
+    "chat": ["chat", "{run}"],
+    "evaluate": ["evaluate", "{run}", "--on", "gsm8k"],
+    "evaluate by a harness": ["evaluate", "{run}", "--harness", "lm_eval", "--tasks", "arc_easy"],
+    "crossplay": ["red-team", "crossplay", "{run}", "{run}"],
+    "crossplay of one": ["red-team", "crossplay", "{run}"],
+    "best-response": ["best-response", "{run}@policy"],
+    "play": ["play", "{run}", "--port", "0"],
+    "import-scores": ["import-scores", "{run}@policy", "scores.json", "--from", "mt_bench"],
+    "merge": ["merge", "{run}/players/policy/1", "--to", "merged"],
+}
+"""Every command that plays, serves or loads what a run names."""
+READERS = [
+    "status",
+    "report",
+    "rate",
+    "export",
+    "check",
+    "watch",
+    "vote",
+    "export-attacks",
+    "welfare",
+]
+"""Those that read its records alone."""
+WITHOUT_RUNS = ["run", "plan", "recipes", "doctor", "sft", "new-model", "sampler", "traces"]

@@ -1,0 +1,206 @@
+"""Hostile configurations: one for every setting that declares an effect, and one for every place
+where a configuration can name code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from inspect import isabstract
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from equipoise.players.base import Player
+from equipoise.runs import recipe_loader
+from equipoise.system.effects import COMMAND, EXECUTES, MODEL_CODE, Does, type_of
+from tests.soak._canaries import KEY, Canaries
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests' own modules
+
+PLACES = {
+    "Player": "players.guest",
+    "Judge": "judge",
+    "Prompts": "prompts",
+    "Game": "game",
+    "Benchmark": "evaluate.sets.canary",
+    "Learner": "learner",
+    "Sampler": "players.policy.sampler",
+    "Embedding": "judge.embedding",
+}
+"""Family -> where a configuration names one of its kinds."""
+FILLED: Mapping[str, Any] = {
+    "model": "builtin/beginner",
+    "trust_remote_code": True,
+    "name": "kuhn_poker",
+    "task": "chain_sum",
+    "text": "hello",
+}
+"""Values of other settings that a part needs to have its effect."""
+RECIPES = {"RedTeam": "gpo_clerks", "OpenSpiel": "kuhn_poker", "TextArena": "kuhn_poker"}
+"""Part -> a recipe that it fits better than the run's own."""
+BESIDE: Mapping[str, Mapping[str, Any]] = {
+    "Assistance": {"players.policy.max_length": 4096, "players.policy.max_new_tokens": 16},
+    "Peers": {"judge.who": "self"},
+    "MetaRewarding": {"judge.who": "self"},
+}
+"""Part -> settings that let it have its effects."""
+PLAYER = {"kind": "local", "model": "builtin/beginner"}
+NOT_IN_RUNS = ("LmEval",)  # named by `evaluate --harness` alone
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """Settings of a run, and links in its folder, by the setting whose effect they have."""
+
+    setting: str
+    effect: str
+    variant: str
+    changes: Mapping[str, Any] = field(hash=False)
+    links: Mapping[str, Path] = field(default_factory=dict, hash=False)
+    first: bool = False
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.setting} ({self.effect}, {self.variant})"
+
+
+def hostile_runs(canaries: Canaries) -> list[Hostile]:
+    """Every declared effect with each of its variants; of a setting the first is marked."""
+    from test_components import SETTING
+    from test_effects import declarations
+
+    from equipoise.learners.launch import Launch
+    from equipoise.runs.config import RunConfig
+
+    runs: list[Hostile] = []
+    for kind, name, does in declarations():
+        place = "learner.launch" if kind is Launch else "" if kind is RunConfig else _place(kind)
+        if isabstract(kind) or place is None or kind.__name__ in NOT_IN_RUNS:
+            continue
+        for number, (variant, value, links) in enumerate(_values(does, kind, name, canaries)):
+            changes = _changes(kind, name, value, place, canaries)
+            setting = f"{kind.__name__}.{name}"
+            runs.append(Hostile(setting, does.verb, variant, changes, links, number == 0))
+    for family, place in SETTING.items():
+        changes = {place: {"kind": "canary:Part"}}
+        if family == "PairMaker":
+            changes = {place: "canary:Part"}
+        value = [changes[place]] if family == "Shaping" else changes[place]
+        runs.append(Hostile(f"{family}.kind", "executes", "a part", {place: value}, {}, True))
+    return runs
+
+
+def _place(kind: type[BaseModel]) -> str | None:
+    from test_components import FAMILIES
+
+    for family, place in PLACES.items():
+        base = FAMILIES[family]
+        if issubclass(kind, base) and _kind(kind) in base.known_kinds():
+            return place
+    return None
+
+
+def _kind(kind: type[BaseModel]) -> str:
+    return str(kind.model_fields["kind"].default) if "kind" in kind.model_fields else ""
+
+
+def _values(
+    does: Does, kind: type[BaseModel], name: str, canaries: Canaries
+) -> Iterator[tuple[str, Any, Mapping[str, Path]]]:
+    """(variant, value, links in the run's folder) for what a setting can name."""
+    if does.verb in ("reads", "writes", "fetches"):
+        yield from _paths(does, name, canaries)
+    elif does.verb == "sends" and does.says:
+        yield "a tracker", ("tensorboard",), {}
+    elif does.verb == "sends":
+        yield "an address", f"{canaries.url}/v1", {}
+        yield "without a path", canaries.url, {}
+    elif does.verb == "key":
+        yield "a variable", KEY, {}
+    elif does == EXECUTES:
+        yield "a function", "canary:function", {}
+        yield "the system's", "os:system", {}
+    elif does == COMMAND:
+        yield "a command", [str(canaries.there / "command")], {}
+    elif does == MODEL_CODE:
+        yield "a model's code", True, {}
+    elif does.only == "/":
+        yield "a kernel", "owner/kernel", {}
+    elif does.only:
+        yield "parameters", "kuhn_poker(players=2)", {}
+    elif kind.__name__ == "Launch":
+        yield "a launcher", {"num_processes": 1, "distributed_type": "NO", "debug": True}, {}
+    elif name == "task":
+        yield "a task of ours", {"chain_sum": {"a": "b"}}, {}
+    else:
+        yield "options", {"a": "b"}, {}
+
+
+def _paths(
+    does: Does, name: str, canaries: Canaries
+) -> Iterator[tuple[str, str, Mapping[str, Path]]]:
+    secret = canaries.treasure / ("secret.txt" if "text" in name else "secret.jsonl")
+    if does.verb == "writes":
+        secret = canaries.treasure / "new.sqlite"
+    elif name == "adapter":  # no hub is asked for one
+        secret = canaries.treasure / "adapter"
+    elif does.verb == "fetches":
+        yield "of the hub", "owner/canary", {}
+        secret = canaries.treasure / "plain" if does.packaged else secret
+    yield "absolute", str(secret), {}
+    yield "of the home", f"~/treasure/{secret.name}", {}
+    yield "relative", f"../home/treasure/{secret.name}", {}
+    yield (
+        "a link",
+        str(canaries.there / "run" / f"link{secret.suffix}"),
+        {f"link{secret.suffix}": secret},
+    )
+
+
+def _changes(
+    kind: type[BaseModel], name: str, value: Any, place: str, canaries: Canaries
+) -> dict[str, Any]:
+    """The settings of a run in which a part has this value."""
+    for given in (value, [value]):
+        try:
+            TypeAdapter(type_of(kind, name)).validate_python(given)
+        except ValueError:
+            continue
+        value = given
+        break
+    value = list(value) if isinstance(value, tuple) else value
+    if not place:
+        return {name: value}
+    if kind.__name__ == "Launch":
+        return {f"{place}.{name}": value}
+    part = {"kind": _kind(kind)} | _filled(kind, canaries) | {name: value}
+    if part.get("trust_remote_code") and name == "trust_remote_code":
+        part["model"] = str(canaries.treasure / "model")
+    if place == "judge.embedding":
+        return {"judge": {"kind": "on_topic", "embedding": part}}
+    if place == "players.policy.sampler":
+        return {place: part, "players.policy.lora": {"r": 8}}
+    around = {}
+    if recipe := RECIPES.get(kind.__name__):
+        around = recipe_loader.load(recipe).model_dump(mode="json")
+    return {**around, place: part, **BESIDE.get(kind.__name__, {})}
+
+
+def _filled(kind: type[BaseModel], canaries: Canaries) -> dict[str, Any]:
+    """Values of the settings that a part must have."""
+    run = canaries.there / "run"
+    values: dict[str, Any] = dict(FILLED) | {
+        "path": str(run / "config.yaml"),
+        "base_url": f"{canaries.url}/v1",
+    }
+    required = [name for name, info in kind.model_fields.items() if info.is_required()]
+    filled: dict[str, Any] = {}
+    for name in required:
+        if name != "kind":
+            is_player = kind.model_fields[name].annotation is Player
+            filled[name] = PLAYER if is_player else values.get(name, "a")
+    return filled
