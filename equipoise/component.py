@@ -42,11 +42,16 @@ from equipoise.system.user_parts import (
 from equipoise.system.wings import wings
 
 
+MANY = 40  # names that a message lists
+
+
 def nearest(name: str, known: list[str]) -> str:
-    """ "did you mean 'x'?" for the known name that is closest, else all known names."""
-    if close := difflib.get_close_matches(name, known, 1, 0.5):
+    """ "did you mean 'x'?" for the known name that is closest, else the known names."""
+    cutoff = 0.5 if len(name) > 4 else 0.6  # of four letters, two are no likeness
+    if close := difflib.get_close_matches(name, known, 1, cutoff):
         return f"did you mean '{close[0]}'?"
-    return f"known: {', '.join(sorted(known))}"
+    more = [f"and {len(known) - MANY:,} more"] if len(known) > MANY else []
+    return f"known: {', '.join([*sorted(known)[:MANY], *more])}"
 
 
 def import_path(kind: type) -> str:
@@ -137,10 +142,11 @@ class Settings(BaseModel):
     def _known_keys(cls, value: Any) -> Any:
         takes_any = cls.model_config.get("extra") == "allow"
         if isinstance(value, Mapping) and not takes_any:
-            for key in value:
-                if key not in cls.model_fields:
-                    context = {"key": str(key), "hint": nearest(str(key), list(cls.model_fields))}
-                    raise PydanticCustomError("unknown_key", "unknown key '{key}'; {hint}", context)
+            unknown = [str(key) for key in value if key not in cls.model_fields]
+            if unknown:
+                hint = nearest(unknown[0], list(cls.model_fields))
+                context = {"key": unknown[0], "hint": hint, "unknown": unknown}
+                raise PydanticCustomError("unknown_key", "unknown key '{key}'; {hint}", context)
         return value
 
 

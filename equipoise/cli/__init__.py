@@ -20,6 +20,7 @@ from equipoise import __version__
 from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, shorten
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.system.command_options import machine_options, say
+from equipoise.system.packaged_recipes import recipe_descriptions
 from equipoise.system.wings import wing_table
 
 TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
@@ -57,11 +58,13 @@ VERBS = {  # verb -> the first line of its help
 # Verbs with the options of `machine_options`, beside those of games.
 PLAYING = ["init", "run", "resume", "evaluate", "judge", "best-response", "serve", "chat", "play"]
 FILES = {
+    "doctor": "check",
     "init": "recipes",
     "resume": "run",
     "report": "status",
     "import-scores": "evaluate",
 }  # verbs in another's file
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 FORBIDDEN = (
     errno.EACCES,
@@ -108,6 +111,9 @@ class VerbGroup(TyperGroup):
         for name, game in self.games.items():
             if args[0] in game.paths:
                 ctx.fail(f"No such command '{args[0]}'. Did you mean '{name} {args[0]}'?")
+        meant = "" if args[0] in self.commands else _verb_called(args[0])
+        if meant:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
         name, command, rest = super().resolve_command(ctx, args)
         if name in VERBS:
             module = import_module(f"equipoise.cli.{FILES.get(name, name).replace('-', '_')}")
@@ -122,8 +128,38 @@ class VerbGroup(TyperGroup):
         except typer.BadParameter as error:
             error.message = error.message.removeprefix("Value error, ")  # pydantic's
             raise
+        except USAGE_ERROR as error:
+            _explain(error, sys.argv[1:])
+            raise
         except KeyboardInterrupt:
             raise Stopped("stopped") from None
+
+
+def _verb_called(name: str) -> str:
+    """What to write for a name that is no verb; "" where nothing is known."""
+    if name.endswith((".yaml", ".yml")) or name in recipe_descriptions():
+        return f"run {name}"
+    if name.startswith("-"):
+        return ""
+    from equipoise.runs.recipe_loader import verb_called
+
+    return verb_called(name)
+
+
+def _explain(error: Any, given: list[str]) -> None:
+    """Add to a fault of a command line what to write for a setting that was given otherwise."""
+    if error.ctx is None or all(option.name != "set" for option in error.ctx.command.params):
+        return
+    name = getattr(error, "option_name", "")
+    if not name and not error.message.startswith("Got unexpected extra argument"):
+        return
+    hint = "A setting is given as -s KEY=VALUE"
+    if error.ctx.info_name in ("run", "plan"):
+        from equipoise.runs.recipe_loader import option_called
+
+        hint = option_called(name, given) or hint
+    error.message = f"{error.message.rstrip('.')}. {hint}."
+    error.possibilities = None
 
 
 def command_of(name: str, verb: Callable[..., None], *, plays: bool = False) -> Any:

@@ -179,7 +179,10 @@ def _harness_settings(
     if not kind:
         for name in settings:
             option = {"python": "harness-python"}.get(name, name.replace("_", "-"))
-            raise ConfigError(f"--{option} belongs to a harness: --harness lm_eval")
+            of_sets = {"tasks": f"; sets are named by --on {tasks}", "limit": "; of sets: -s limit=…"}
+            raise ConfigError(
+                f"--{option} belongs to a harness: --harness lm_eval{of_sets.get(name, '')}"
+            )
         return {}
     if not tasks:
         raise ConfigError(f"--harness {kind} needs --tasks")

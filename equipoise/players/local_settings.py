@@ -92,6 +92,16 @@ class LocalSettings(Player):
             return f"{model['path']}/{model['gguf_file']}"
         return model
 
+    @field_validator("lora", mode="before")
+    @classmethod
+    def _lora_or_not(cls, lora: Any) -> Any:
+        """`true` is an adapter of the default settings, `false` none."""
+        if isinstance(lora, bool):
+            return {} if lora else None
+        if isinstance(lora, int | str):
+            raise ValueError(f"give true, null or settings, e.g. {{r: 16}}, not {lora!r}")
+        return lora
+
     @model_validator(mode="after")
     def _adapter_is_kept(self) -> Self:
         if self.adapter is not None and self.lora is None:

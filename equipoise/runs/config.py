@@ -209,6 +209,9 @@ class RunConfig(Settings):
         filled = dict(values)
         if "executor" in filled:
             filled["executor"] = short_form(filled["executor"])
+        if isinstance(filled.get("report_to"), str | None):  # as transformers writes it
+            tracker = filled.get("report_to") or "none"
+            filled["report_to"] = () if tracker == "none" else (tracker,)
         for name, field in cls.model_fields.items():
             if isinstance(field.default, str) and isinstance(filled.get(name), Mapping):
                 filled[name] = {"kind": field.default, **filled[name]}
