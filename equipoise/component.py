@@ -41,7 +41,6 @@ from equipoise.system.user_parts import (
 )
 from equipoise.system.wings import wings
 
-
 MANY = 40  # names that a message lists
 
 

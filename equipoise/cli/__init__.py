@@ -65,6 +65,7 @@ FILES = {
     "import-scores": "evaluate",
 }  # verbs in another's file
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 FORBIDDEN = (
     errno.EACCES,
@@ -141,7 +142,7 @@ def _verb_called(name: str) -> str:
         return f"run {name}"
     if name.startswith("-"):
         return ""
-    from equipoise.runs.recipe_loader import verb_called
+    from equipoise.runs.meant import verb_called
 
     return verb_called(name)
 

@@ -1,4 +1,6 @@
-"""`equipoise check RUN`: examine a run's folder for damage, and mend it."""
+"""`equipoise check RUN` examines a run's folder for damage, and mends it; `equipoise doctor`
+examines this machine, and tries the parts on it.
+"""
 
 from __future__ import annotations
 
@@ -42,3 +44,27 @@ def check(folder: RunFolder, mend: Mend = False, json: Json = False) -> None:
             say(f"{finding.state:9}  {finding.part}{note}")
     if broken:
         raise typer.Exit(UserError.exit_code)
+
+
+def doctor(json: Json = False) -> None:
+    """Check what this machine has, and that the parts work on it.
+
+    Versions, cores, memory, disk, device, ledger, and the built-in model.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from equipoise.report.terminal import terminal
+    from equipoise.runs.machine_checks import examine
+
+    checks = examine()
+    if json:
+        show([{"check": c.name, "ok": c.ok, "found": c.finding} for c in checks])
+    else:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for check in checks:
+            mark = Text("ok", style="green") if check.ok else Text("no", style="red")
+            table.add_row(mark, check.name, check.finding)
+        terminal().print(table)
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)

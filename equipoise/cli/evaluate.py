@@ -179,10 +179,9 @@ def _harness_settings(
     if not kind:
         for name in settings:
             option = {"python": "harness-python"}.get(name, name.replace("_", "-"))
-            of_sets = {"tasks": f"; sets are named by --on {tasks}", "limit": "; of sets: -s limit=…"}
-            raise ConfigError(
-                f"--{option} belongs to a harness: --harness lm_eval{of_sets.get(name, '')}"
-            )
+            of_sets = {"tasks": f"sets are named by --on {tasks}", "limit": "of sets: -s limit=…"}
+            hint = f"; {of_sets[name]}" if name in of_sets else ""
+            raise ConfigError(f"--{option} belongs to a harness: --harness lm_eval{hint}")
         return {}
     if not tasks:
         raise ConfigError(f"--harness {kind} needs --tasks")

@@ -89,9 +89,19 @@ def resolve(model: str) -> str:
             f"model '{model}' is a file and no GGUF; name the folder that holds config.json and "
             "the weights"
         )
+    if model.startswith("builtin"):
+        raise ModelError(f"no model '{model}' is packaged; {nearest(model, [*packaged_models()])}")
     if path.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
         raise ModelError(f"model folder '{model}' does not exist")
+    if "/" in model and (path.parts[0] == "runs" or any(path.parent.glob("*/ledger.sqlite"))):
+        raise ModelError(f"there is no run and no model in '{model}'{_runs_like(path)}")
     return model
+
+
+def _runs_like(path: Path) -> str:
+    """A hint at the run that a path was meant for, for messages."""
+    there = [ledger.parent.name for ledger in path.parent.glob("*/ledger.sqlite")]
+    return f"; {nearest(path.name, there)}" if there else ""
 
 
 def resolve_adapter(adapter: str) -> Path:

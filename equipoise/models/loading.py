@@ -109,7 +109,8 @@ def row_length(model: str, max_length: int | None, trust_remote_code: bool = Fal
     context = _context(load_config(model, trust_remote_code))
     if max_length is not None and context is not None and max_length > context:
         raise ModelError(
-            f"max_length = {max_length} is beyond the context of model '{model}', {context} tokens"
+            f"max_length = {max_length} is beyond the context of model '{model}', {context} "
+            f"tokens; set max_length to {context} or less, or null"
         )
     return max_length or min(context or LONGEST, LONGEST)
 

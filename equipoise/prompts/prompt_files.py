@@ -24,6 +24,12 @@ from equipoise.types import Prompt
 
 Paths = Annotated[str, DATA] | tuple[ReadPath, ...]
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+UNREAD = {  # suffix of a format that is not read -> what to do
+    **dict.fromkeys((".gz", ".zip", ".zst", ".bz2", ".xz"), "unpack it first; "),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save the sheet as .csv; "),
+    **dict.fromkeys((".arrow", ".feather"), "write it by to_parquet(); "),
+    **dict.fromkeys((".yaml", ".yml", ".md", ".pkl", ".pt"), "write its rows as .jsonl; "),
+}
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")
 
 
@@ -32,8 +38,8 @@ class Files(RowPrompts):
 
     kind: Literal["files"] = "files"
     path: Paths = Field(
-        description="file, pattern or list of them; .jsonl, .json (#part), .csv, .tsv or "
-        ".parquet; org/name, where no such file is here, is a data set of the hub"
+        description="file, pattern or list of them; .jsonl, .json (#part), .csv, .tsv, .txt (a "
+        "prompt a line) or .parquet; org/name, where no such file is here, is a data set of the hub"
     )
     held_out_path: Paths | None = Field(
         None, description="the source's own held-out part, given likewise"
@@ -98,6 +104,11 @@ def _matching(path: Path) -> list[Path]:
         return [path]
     paths = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
     files = [path for path in paths if path.is_file()]
+    if not files and re.search(r"(^|/)(https?|s3|gs|hf|file):/", str(path)):
+        raise DataError(
+            f"{path.name}: addresses are not read; download the file and name it, or name a data "
+            "set of the hub as org/name"
+        )
     if not files:
         folder = path.parent
         others = [other.name for other in folder.iterdir()] if folder.is_dir() else []
@@ -118,10 +129,14 @@ def read(file: Path, part: str = "") -> Iterator[tuple[str, Any]]:
         ".csv": partial(_csv, separator=","),
         ".tsv": partial(_csv, separator="\t"),
         ".parquet": _parquet,
+        ".txt": _lines,
     }
     reader = readers.get(file.suffix.lower())
     if reader is None:
-        raise DataError(f"{file}: unknown suffix '{file.suffix}'; known: {', '.join(readers)}")
+        advice = UNREAD.get(file.suffix.lower(), "")
+        raise DataError(
+            f"{file}: unknown suffix '{file.suffix}'; {advice}known: {', '.join(readers)}"
+        )
     empty = True
     try:
         for where, row in reader(file):
@@ -195,8 +210,19 @@ def _are_rows(rows: Any) -> bool:
     return isinstance(rows, list)
 
 
+def _lines(file: Path) -> Iterator[tuple[str, Any]]:
+    """A prompt a line; blank lines are counted as empty prompts."""
+    for number, line in enumerate(_decode(file.read_bytes(), str(file)).splitlines(), 1):
+        yield f"{file}:{number}", line.strip()
+
+
 def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
-    lines = io.StringIO(_decode(file.read_bytes(), str(file)), newline="")
+    """The rows; where only semicolons or tabs part the names of the columns, these part cells."""
+    text = _decode(file.read_bytes(), str(file))
+    header = text.partition("\n")[0]
+    if separator not in header:
+        separator = next((other for other in ";\t|," if other in header), separator)
+    lines = io.StringIO(text, newline="")
     reader = csv.DictReader(lines, delimiter=separator, strict=True)
     try:
         for row in reader:
@@ -232,7 +258,9 @@ def _decode(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{where}: is not UTF-8 text (byte {error.start})") from error
+        raise DataError(
+            f"{where}: is not UTF-8 text (byte {error.start}); save it as UTF-8"
+        ) from error
 
 
 def _parse(text: str, file: Path, line: int) -> Any:
@@ -243,4 +271,8 @@ def _parse(text: str, file: Path, line: int) -> Any:
         hint = ""
         if error.msg == "Extra data" and file.suffix == ".json":
             hint = "; is it JSON Lines? Then name it .jsonl"
+        elif text.lstrip().startswith(("{'", "['")):
+            hint = "; JSON has double quotes around keys and texts (write it by json.dumps)"
+        elif file.suffix != ".json" and text.strip() in ("[", "{", "[{"):
+            hint = "; is the file one JSON value? Then name it .json"
         raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}{hint}") from error

@@ -53,6 +53,9 @@ NORM_CONTEXTS: Mapping[Norm, tuple[str, ...]] = {
 }
 """The columns that a question begins with."""
 
+# Columns without a meaning of their own that hold prompts where nothing else does.
+LIKELY = ("query", "text", "content", "user", "user_input", "request", "sentence", "title")
+ANSWERS = ("answer", "response", "output", "completion", "label", "id")
 ENDED = ("messages", "conversations")  # chats with the answers in them
 CHATS = ("prompt", *ENDED)
 ROLES = ("system", "user", "assistant")
@@ -115,8 +118,10 @@ def to_prompt(
     if isinstance(row, str):
         row = {"prompt": row}
     if not isinstance(row, Mapping):
+        whole = isinstance(row, list) and len(row) > 1 and isinstance(row[0], Mapping)
+        hint = "; is the file one list of rows? Then name it .json" if whole else ""
         raise DataError(
-            f"{where}: a row is an object with a prompt, or a text; this is {type_name(row)}"
+            f"{where}: a row is an object with a prompt, or a text; this is {type_name(row)}{hint}"
         )
     if column is None and is_gtalign(row):
         messages, facts = read_gtalign(row, where, text)
@@ -153,10 +158,7 @@ def _columns(row: Mapping[str, Any], where: str, column: str | None) -> tuple[Ch
     if key is None and all(lists):
         return _common_beginning(held, where), facts
     if key is None or key not in held:
-        missing = column or "prompt"
-        hint = nearest(missing, [str(key) for key in held]) if held else "the row is empty"
-        advice = "" if column else "; name it with prompt_column"
-        raise DataError(f"{where}: no column '{missing}'; {hint}{advice}")
+        raise DataError(f"{where}: {_no_prompt(held, column)}")
     messages = read_chat(held[key], f"{where}: {key}")
     del facts[key]
     if key in ENDED or column is not None:
@@ -173,6 +175,20 @@ def _columns(row: Mapping[str, Any], where: str, column: str | None) -> tuple[Ch
             "it"
         )
     return messages, facts
+
+
+def _no_prompt(held: Mapping[str, Any], column: str | None) -> str:
+    """What a row without the column of the prompt has, and which of these to name."""
+    names = [str(key) for key in held]
+    if not held:
+        return f"no column '{column or 'prompt'}'; the row is empty"
+    if column:
+        return f"no column '{column}'; {nearest(column, names)}"
+    texts = [str(key) for key, value in held.items() if isinstance(value, str | list)]
+    likely = [name for name in LIKELY if name in texts] or [t for t in texts if t not in ANSWERS]
+    listed = ", ".join(names[:20])
+    advice = f"prompts.prompt_column={(likely or ['…'])[0]}"
+    return f"no column 'prompt' among {listed}; name the prompt's: -s {advice}"
 
 
 def _common_beginning(row: Mapping[str, Any], where: str) -> Chat:

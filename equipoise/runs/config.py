@@ -211,7 +211,8 @@ class RunConfig(Settings):
             filled["executor"] = short_form(filled["executor"])
         if isinstance(filled.get("report_to"), str | None):  # as transformers writes it
             tracker = filled.get("report_to") or "none"
-            filled["report_to"] = () if tracker == "none" else (tracker,)
+            several = tuple(name.strip() for name in tracker.split(","))
+            filled["report_to"] = () if tracker == "none" else several
         for name, field in cls.model_fields.items():
             if isinstance(field.default, str) and isinstance(filled.get(name), Mapping):
                 filled[name] = {"kind": field.default, **filled[name]}

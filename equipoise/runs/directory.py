@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from equipoise import __version__
-from equipoise.component import FREE, Component, fixed_settings
+from equipoise.component import FREE, Component, fixed_settings, nearest
 from equipoise.errors import ConfigError, RunBusy, RunError, UserError, shorten
 from equipoise.players.base import Player
 from equipoise.runs import consent, recipe_loader
@@ -309,7 +309,7 @@ class RunDirectory:
         """The run's settings and records. Raises RunError for damaged ones, whenever that shows."""
         path = folder / "config.yaml"
         if not path.is_file():
-            raise RunError(f"{folder}: no run here (config.yaml is missing)")
+            raise RunError(f"{folder}: no run here (config.yaml is missing){_meant(folder)}")
         with damaged_records(folder), Ledger.open(folder / LEDGER, reading=reading) as ledger:
             run = cls(folder, recipe_loader.read_resolved(path), ledger)
             try:
@@ -398,6 +398,16 @@ class RunDirectory:
         path = self.folder / "metrics.jsonl"
         if not path.is_file() or path.read_bytes() != text.encode():
             write_text(path, text)
+
+
+def _meant(folder: Path) -> str:
+    """A hint at the run that was meant, beside the folder or in `runs`, for messages."""
+    places = (folder.parent, folder.parent / "runs")
+    runs = [path.parent for place in places for path in sorted(place.glob("*/ledger.sqlite"))]
+    known = {str(os.path.relpath(run)): run.name for run in runs}
+    if same := [path for path, name in known.items() if name == folder.name]:
+        return f"; did you mean '{same[0]}'?"
+    return f"; {nearest(folder.name, list(known))}" if known else ""
 
 
 def is_running(folder: Path) -> bool:

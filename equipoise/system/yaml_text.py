@@ -40,7 +40,8 @@ def parse_yaml(text: str, source: str) -> Any:
             line = event.start_mark.line + 1
             reader.take(event)
     except (yaml.YAMLError, UnicodeError) as error:
-        raise ConfigError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
+        hint = "; YAML is indented by spaces, not tabs" if "\n\t" in text else ""
+        raise ConfigError(f"{source}: not YAML: {' '.join(str(error).split())}{hint}") from error
     except _Unfit as error:
         place = f"{source}, line {line}" if "\n" in text.strip() else source
         raise ConfigError(": ".join(filter(None, (place, reader.key(), str(error))))) from None

@@ -72,7 +72,7 @@ def test_a_longer_chat_is_kept_up_to_the_last_question():
 
 
 BAD_ROWS = {
-    "no prompt": ({"promt": "x"}, "did you mean 'promt'"),
+    "no prompt": ({"promt": "x"}, "prompt_column=promt"),
     "no prompt, null": ({"prompt": None}, "row is empty"),
     "a number": (3, "a number"),
     "two texts": (["a", "b"], "a list"),

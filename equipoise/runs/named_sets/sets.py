@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -120,8 +121,25 @@ def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
         return [(text.rpartition(":")[2], {"kind": text})]
     if text.endswith((".yaml", ".yml")) or text.lstrip().startswith("{"):
         return _by_name(recipe_loader.parse_mapping(text, "--on"))
+    _check_is_there(text)
     file_name = Path(text.partition("#")[0]).stem or text
     return [(file_name, {"kind": "prompts", "prompts": text})]
+
+
+def _check_is_there(text: str) -> None:
+    """Raises ConfigError for a bare word that is neither a benchmark nor a file."""
+    if Path(text).suffix or "/" in text or "*" in text or Path(text).exists():
+        return
+    kinds = list(Benchmark.known_kinds())
+    names = text.replace(" ", ",").split(",")
+    if len(names) > 1 and all(name in kinds for name in names):
+        wanted = " ".join(f"--on {name}" for name in names)
+        raise ConfigError(f"--on {text}: name one set at a time: {wanted}")
+    hint = "; other tasks: --harness lm_eval --tasks NAME" if text.isidentifier() else ""
+    known = f"known: {', '.join(sorted(kinds))}"
+    if close := difflib.get_close_matches(text.lower(), kinds, 1, 0.75):
+        known = f"did you mean '{close[0]}'?"
+    raise ConfigError(f"--on {text}: no benchmark and no file is called so; {known}{hint}")
 
 
 def _by_name(values: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -59,11 +59,12 @@ def check_run(config: RunConfig) -> CheckedRun:
     faults += [*judged, *_faults_by_trial(config, split), *_faults_of_sets(config)]
     if faults:
         raise ConfigError("\n".join(dict.fromkeys(faults)))
+    dropped = _dropped(split.dropped)
     few = _few(len(split.parts[0]), prompts.per_generation) if split.parts else ()
     stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
     learners = (config.learner_of(name) for name in config.learning)
     of_learners = dict.fromkeys(chain.from_iterable(learner.notes() for learner in learners))
-    noted = (*notes, *few, *unjudged, *stand_ins, *of_learners)
+    noted = (*dropped, *notes, *few, *unjudged, *stand_ins, *of_learners)
     return CheckedRun(config, split, noted)
 
 
@@ -277,6 +278,22 @@ def _judge_parts(
             )
         else:
             notes.append(f"{message}; they are played and left out")
+
+
+DROPPED = {  # reason of a split -> its words
+    "empty": "empty",
+    "duplicate": "repeated",
+    "in_held_out": "also among the held-out ones",
+    "in_test": "also in the test",
+    "held_out_in_test": "held out, but also in the test",
+}
+
+
+def _dropped(counts: Mapping[str, int]) -> tuple[str, ...]:
+    if not counts:
+        return ()
+    listed = ", ".join(f"{count:,} {DROPPED.get(why, why)}" for why, count in counts.items())
+    return (f"prompts: rows that are left out: {listed}",)
 
 
 def _few(dealt: int, wanted: int) -> tuple[str, ...]:
