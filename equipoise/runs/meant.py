@@ -63,13 +63,13 @@ def _same_name(key: str, part: str, parts: Mapping[str, set[str]]) -> list[str]:
     plain = key.replace("-", "_")
     for name in (plain, *other_names("settings").get(plain.lower(), ())):
         group, _, last = name.rpartition(".")
-        found = [
+        paths = [
             f"{place}.{last}".lstrip(".")
             for place, fields in parts.items()
             if last in fields and f".{place}".endswith(f".{group}".rstrip("."))
         ]
-        near = [path for path in found if path.rpartition(".")[0] == part]
-        outside = [path for path in found if ".sets." not in path and _may_mean(part, path)]
+        near = [path for path in paths if path.rpartition(".")[0] == part]
+        outside = [path for path in paths if ".sets." not in path and _may_mean(part, path)]
         if near or outside:
             return near or outside
     return []
@@ -226,8 +226,8 @@ def option_called(option: str, arguments: Sequence[str], values: Mapping[str, An
 def _likely(key: str, values: Mapping[str, Any]) -> list[str]:
     """The settings that a key may mean, as overrides name them; itself where none is like it."""
     parts = dict(_parts(values, RunConfig))
-    found = _same_name(key, "", parts) or _alike(key, "", parts, list(values.get("players") or ()))
-    return [path.removeprefix("players.") for path in found[:2]]
+    paths = _same_name(key, "", parts) or _alike(key, "", parts, list(values.get("players") or ()))
+    return [path.removeprefix("players.") for path in paths[:2]]
 
 
 def verb_called(name: str) -> str:
