@@ -27,4 +27,4 @@ READERS = [
     "welfare",
 ]
 """Those that read its records alone."""
-WITHOUT_RUNS = ["run", "plan", "recipes", "doctor", "sft", "new-model", "sampler", "traces"]
+WITHOUT_RUNS = ["init", "run", "plan", "recipes", "doctor", "sft", "new-model", "sampler", "traces"]

@@ -32,7 +32,7 @@ EXTRAS = {  # extra -> the packages that it brings and that a part may find miss
 VERBS = {  # verb -> the first line of its help
     "init": "Write a first recipe of your own, with every part tried.",
     "run": "Play a recipe, train its learners, and report what came of it.",
-    "resume": "Go on with a run that was stopped.",
+    "resume": "Go on with a run that was stopped, or make it longer.",
     "status": "Say how far a run is and what it has measured.",
     "check": "Say what of a run's folder is whole, and what can be saved.",
     "report": "Write the run's report, one HTML file that works offline.",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equipoise.cli.plan import On
 from equipoise.system.command_options import Json, Set, recipe_names, say, show
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def init(
         ),
     ] = "",
     method: Annotated[str, typer.Option(help="mnpo, sparta or gpo")] = "mnpo",
-    hours: Annotated[float, typer.Option(help="the most that the run may take here")] = 1.0,
+    hours: Annotated[float, typer.Option(help="the most that the run may take")] = 1.0,
+    on: On = "",
     lora: Annotated[
         bool | None, typer.Option("--lora/--whole", help="train an adapter, or all weights")
     ] = None,
@@ -53,20 +55,14 @@ def init(
     are there; batch, passes, learning rate and counts are chosen so that the run can learn in
     time. On a terminal it asks for the model, the data and the judge.
     """
-    from equipoise.errors import ConfigError
     from equipoise.report.terminal import show_notes
     from equipoise.runs.planning.first_recipe import Wishes, first_recipe
     from equipoise.system.files import write_text
 
-    if file.exists():
-        raise ConfigError(f"{file}: is there already; name another file")
-    if file.suffix not in (".yaml", ".yml"):
-        raise ConfigError(f"{file}: a recipe's file ends in .yaml")
-    if not file.absolute().parent.is_dir():
-        raise ConfigError(f"{file}: there is no folder {file.parent}")
+    _check_new(file)
     if not (model and data):
         model, data, judge = _ask(model, data, judge, asks=sys.stdin.isatty() and not json)
-    wishes = Wishes(method, tuple(model), data, judge, hours, lora, tuple(set))
+    wishes = Wishes(method, tuple(model), data, judge, hours, lora, on, tuple(set))
     made = first_recipe(wishes, file, call_judge=call_judge)
     write_text(file, made.text)
     show_notes(made.notes)
@@ -74,6 +70,18 @@ def init(
         show({"recipe": str(file), **_facts_of_first(made)})
     else:
         _print_first(made, file)
+
+
+def _check_new(file: Path) -> None:
+    """Raises ConfigError where the recipe cannot be written to a file of this name."""
+    from equipoise.errors import ConfigError
+
+    if file.exists():
+        raise ConfigError(f"{file}: is there already; name another file")
+    if file.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"{file}: a recipe's file ends in .yaml")
+    if not file.absolute().parent.is_dir():
+        raise ConfigError(f"{file}: there is no folder {file.parent}")
 
 
 def _ask(model: Sequence[str], data: str, judge: str, *, asks: bool) -> tuple[list[str], str, str]:
@@ -90,8 +98,6 @@ def _ask(model: Sequence[str], data: str, judge: str, *, asks: bool) -> tuple[li
 
 
 def _facts_of_first(made: FirstRecipe) -> dict[str, Any]:
-    from equipoise.runs.planning.first_recipe import run_seconds
-
     return {
         "text": made.text,
         "rows": made.rows,
@@ -102,7 +108,7 @@ def _facts_of_first(made: FirstRecipe) -> dict[str, Any]:
         "parameters": made.parameters,
         "trainable": made.trainable,
         "optimizer_steps_at_most": made.planned.counts.optimizer_steps_at_most,
-        "seconds_at_most": run_seconds(made.planned),
+        "seconds_at_most": made.planned.seconds,
     }
 
 

@@ -164,13 +164,13 @@ def test_a_model_folder_without_tokenizer(command, rows, tmp_path):
 
 @pytest.mark.long
 def test_every_pair_a_tie(command, tmp_path):
-    (tmp_path / "mine.py").write_text("def same(prompt, text):\n    return 0.5\n")
+    (tmp_path / "ties.py").write_text("def same(prompt, text):\n    return 0.5\n")
     done = command(
         "run",
         "quickstart",
         *SMALL,
         "-s",
-        "judge={kind: call, function: 'mine:same'}",
+        "judge={kind: call, function: 'ties:same'}",
         "--out",
         "run",
     )

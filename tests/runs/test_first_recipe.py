@@ -1,5 +1,10 @@
 """`equipoise init` writes a recipe that runs, or says in one message why it cannot."""
 
+import os
+import pty
+import subprocess
+import sys
+
 import pytest
 from small import settings
 
@@ -133,6 +138,30 @@ def test_each_method_gets_a_recipe(command, rows, judge, tmp_path, method):
     config = check_run(recipe_loader.load("mine.yaml")).config
     assert config.players[config.learning[0]].max_new_tokens == 8
     assert len(config.learning) == {"sparta": 3, "gpo": 2}[method]
+
+
+@pytest.mark.long
+def test_the_hours_may_be_those_of_accelerators_that_are_not_here(command, rows, judge):
+    given = ["--model", "builtin", "--data", rows(ROWS).name, "--judge", judge]
+    made = command("init", "mine.yaml", *given, "--on", "1xH100-80GB", "--json")
+    assert made.code == 0, made.err
+    assert "at most on 1 × H100-80GB" in made.facts["text"] and made.facts["seconds_at_most"] > 0
+
+
+@pytest.mark.long
+def test_on_a_terminal_it_asks(rows, judge, tmp_path):
+    """A real terminal, since it asks nowhere else."""
+    main, other = pty.openpty()
+    asked = [sys.executable, "-m", "equipoise", "init", "mine.yaml", "--no-call"]
+    with subprocess.Popen(
+        asked, cwd=tmp_path, stdin=other, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        os.write(main, f"builtin\n{rows(ROWS).name}\n{judge}\n".encode())
+        out, _ = process.communicate(timeout=300)
+    os.close(main)
+    os.close(other)
+    assert process.returncode == 0, out.decode()
+    assert recipe_loader.read(tmp_path / "mine.yaml")["judge"] == judge
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ from equipoise.errors import ConfigError, UserError
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.rules import MADE_ANSWER
+from equipoise.models.device import Hardware
 from equipoise.models.loading import LONGEST, Description, describe, load_config
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player
@@ -54,7 +55,8 @@ class Wishes:
     """A user's wishes for a run.
 
     `judge`: "": the recipe's own; a kind, function, YAML mapping, model or address; `lora`: None:
-    by size; `hours`: the most that it may take; `settings`: over all that is chosen.
+    by size; `hours`: the most that it may take, on accelerators as `plan --on` takes them ("": this
+    machine); `settings`: over all that is chosen.
     """
 
     method: str
@@ -63,6 +65,7 @@ class Wishes:
     judge: str = ""
     hours: float = 1.0
     lora: bool | None = None
+    on: str = ""
     settings: tuple[str, ...] = ()
 
 
@@ -347,23 +350,23 @@ def fit(
 ) -> tuple[dict[str, Any], RunPlan, list[str]]:
     """The settings, changed until they fit into memory and hours; their plan; notes."""
     limit = 3600 * wishes.hours
+    hardware = Hardware.read(wishes.on) if wishes.on else None
     advised: list[str] = []
     for _ in range(ROUNDS):
-        planned = plan(recipe_loader.build(_whole(values), str(path)))
-        seconds = run_seconds(planned)
-        too_large = next((cost for cost in planned.costs if not cost.fits), None)
-        if too_large is not None and "=" in too_large.advice:
-            advised += too_large.advice.split(", ")
+        planned = plan(recipe_loader.build(_whole(values), str(path)), hardware)
+        seconds = planned.seconds
+        if "=" in (advice := _advice(planned)):
+            advised += advice.split(", ")
         elif seconds is not None and seconds > limit:
             numbers = shorten(wishes.method, numbers, limit / seconds)
         else:
-            return values, planned, _unknown_time(seconds)
+            return values, planned, [*planned.obstacles, *_unknown_time(seconds)]
         values = _with_numbers(wishes, values, numbers, size)
         for advice in advised:
             _take_advice(values, advice)
-    planned = plan(recipe_loader.build(_whole(values), str(path)))
-    seconds = run_seconds(planned)
-    notes = _unknown_time(seconds)
+    planned = plan(recipe_loader.build(_whole(values), str(path)), hardware)
+    seconds = planned.seconds
+    notes = [*planned.obstacles, *_unknown_time(seconds)]
     if seconds is not None and seconds > limit:
         notes.append(
             f"it takes about {seconds / 3600:.1f} h at most, and --hours is {wishes.hours:g}: give "
@@ -375,18 +378,15 @@ def fit(
 def _unknown_time(seconds: float | None) -> list[str]:
     if seconds is not None:
         return []
-    return ["the time of a model of this size cannot be estimated on this machine"]
+    return ["the time of a model of this size cannot be estimated on this machine (see --on)"]
 
 
-def run_seconds(planned: RunPlan) -> float | None:
-    """Seconds of a planned run at most, judging by endpoints left out; None where not known."""
-    totals: list[float] = []
-    for cost in planned.costs:
-        parts = (cost.sampling_seconds, cost.scoring_seconds, cost.training_seconds)
-        if None in parts:
-            return None
-        totals.append(sum(part or 0.0 for part in (*parts, cost.judging_seconds)))
-    return max(totals, default=None)
+def _advice(planned: RunPlan) -> str:
+    """Settings that save memory where it is too little, as `key=value, …`; "" where it is not."""
+    if planned.hardware is None:
+        return next((cost.advice for cost in planned.costs if not cost.fits), "")
+    memory = planned.hardware.memory
+    return next((part.advice for part in planned.phases if part.bytes > memory), "")
 
 
 def shorten(method: str, numbers: Numbers, share: float) -> Numbers:
@@ -550,10 +550,10 @@ def _flow(value: Any) -> str:
 def _comments(wishes: Wishes, recipe: FirstRecipe, size: Description) -> dict[str, str]:
     """Dotted key -> how its value was chosen; "": of the whole."""
     planned = recipe.planned
-    seconds = run_seconds(planned)
+    seconds = planned.seconds
     learners = max(1, len(planned.config.learning))
     steps = planned.counts.optimizer_steps_at_most // learners
-    took = "" if seconds is None else f", about {seconds / 60:.0f} min at most here"
+    took = "" if seconds is None else f", about {seconds / 60:.0f} min at most on {planned.place}"
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in recipe.dropped.items())
     of_judge = next((trial for trial in recipe.trials), None)
     comments = {
