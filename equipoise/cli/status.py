@@ -28,6 +28,8 @@ def _print(facts: dict[str, Any]) -> None:
     from equipoise.report.terminal import duration, status_table, terminal
 
     rows = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
+    if failed := facts.get("failed"):
+        rows.append(("failed", f"in {failed['stage']}: {failed['error']}"))
     rows += [(line["label"], line["value"]) for line in facts["headlines"]]
     rows += [
         (f"{each['exploiter']} against {each['against']['player']}", _gets(each))
@@ -36,6 +38,8 @@ def _print(facts: dict[str, Any]) -> None:
     ]
     seconds = facts["records"].pop("seconds")
     rows += [(name.replace("_", " "), n) for name, n in facts["records"].items()]
+    for judge in facts["judges"]:
+        rows += _without_score(**judge)
     rows.append(("time", duration(seconds)))
     for stage, time in facts["time"].items():
         rows.append((f"  {stage}", duration(time["seconds"])))
@@ -44,6 +48,18 @@ def _print(facts: dict[str, Any]) -> None:
     for account, spent in facts["spent"].items():
         rows.append((f"spent by {account}", Spending(**spent).text()))
     terminal().print(status_table(rows))
+
+
+def _without_score(
+    judge: str, part: str, judgements: int, without_score: int, example: str = "", advice: str = ""
+) -> list[tuple[str, str]]:
+    """What a judge left without a score in a part of the run, with an example."""
+    if not without_score:
+        return []
+    share = f"{without_score:,} of {judgements:,} judgements without a score"
+    reason = f", such as: {example}" if example else ""
+    hint = f". {advice}" if advice else ""
+    return [(f"by {judge}", f"{part.replace('_', '-')}: {share}{reason}{hint}")]
 
 
 def _gets(facts: dict[str, Any]) -> str:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pydantic import Field
 
-from equipoise.component import Settings
+from equipoise.component import Component, Settings
 from equipoise.judges.quoting import block, code_of, harmless
 from equipoise.judges.read_verdict import Unread
 from equipoise.players.base import Actor, Tokenizing
 from equipoise.system.effects import TemplateText, Text
 from equipoise.template import Template
-from equipoise.types import Move, Prompt, View, Vote, user
+from equipoise.types import Judgement, Move, Prompt, View, Vote, user
 
 FAILED = "the judge's move failed"
 UNREADABLE = "the judge's verdict could not be read"
+CUT = "the reply was cut at max_new_tokens"
 PACKAGE = "equipoise.judges"
 PLACEHOLDERS = ("question", "criteria", "reference", "code")
 
@@ -166,10 +168,31 @@ def read_move(move: Move, read: Callable[[str, str], float | Unread], code: str)
         return Reading(None, f"{FAILED}: {move.error}", tokens, move.cost)
     verdict = read(move.text, code)
     if isinstance(verdict, Unread):
-        return Reading(None, f"{UNREADABLE}: {verdict.reason}", tokens, move.cost)
+        cut = f" ({CUT})" if move.finish == "length" else ""
+        return Reading(None, f"{UNREADABLE}: {verdict.reason}{cut}", tokens, move.cost)
     return Reading(verdict, "", tokens, move.cost)
 
 
 def brief_reason(reason: str) -> str:
     """The reason without the text of an unreadable reply, which differs between replies."""
     return UNREADABLE if reason.startswith(UNREADABLE) else reason
+
+
+def unread_reply(judgements: Iterable[Judgement]) -> str:
+    """Why a verdict could not be read, with the reply: of the first such vote; "" for none."""
+    votes = chain.from_iterable(judgement.votes for judgement in judgements)
+    reasons = (vote.reason for vote in votes if vote.reason.startswith(UNREADABLE))
+    return next(reasons, "").removeprefix(f"{UNREADABLE}: ")
+
+
+def advice(judge: Component, unread: str) -> str:
+    """The settings that may help where a judge's replies cannot be read, such as `unread`."""
+    fields = type(judge).model_fields
+    hints = []
+    if CUT in unread or "the reply is empty" in unread:
+        hints.append("more max_new_tokens for the judging model, or no thoughts before its verdict")
+    if "verdict" in fields and getattr(judge, "text", "") == "rubric":
+        hints.append("the judge's text: rubric_compact, for small models")
+    if getattr(judge, "unreadable", "") == "missing":
+        hints.append("unreadable: midpoint, so that such a reply counts as the middle grade")
+    return f"What may help: {'; '.join([*hints, 'a stronger judging model'])}"

@@ -158,6 +158,13 @@ class RunConfig(Settings):
         """The judge whose scores are measured, of the first player where several are."""
         return self.evaluate.judge or self.judge_of(self.measured[0])
 
+    @property
+    def every_judge(self) -> list[Judge]:
+        """The judges that teach or measure, those of named sets too."""
+        of_sets = (named_set.judge for named_set in self.evaluate.sets.values())
+        judges = (self.judge, *self.judges.values(), self.evaluate.judge, *of_sets)
+        return [judge for judge in judges if judge is not None]
+
     def loss_at(self, t: int) -> PreferenceLoss | None:
         """The loss of generation t."""
         if self.loss is None:

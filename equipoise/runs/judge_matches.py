@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from equipoise.errors import NoSignal
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.question import advice, unread_reply
 from equipoise.runs.contexts import judge_context
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import chunks
@@ -56,6 +58,7 @@ def record_judgements(
             judge_missing(run, judge_here, matches, prompts)
             recorded = run.ledger.judgements_of(ids, judge.name)
             facts.update(_count_unjudged(run, judge, matches, recorded))
+            _check_share(run, judge, facts)
     recorded = run.ledger.judgements_of(ids, judge.name)
     return [recorded[match.id] for match in matches]
 
@@ -75,31 +78,43 @@ def judge_missing(
 def _count_unjudged(
     run: OpenRun, judge: Judge, matches: Sequence[Match], judgements: Mapping[str, Judgement]
 ) -> dict[str, Any]:
-    """Count the seats without a score; raise NoSignal when they are too many."""
-    utility, most = run.config.utility, run.config.max_unjudged
+    """The stage's facts: the seats, the share of them without a score, reasons, an unread reply."""
     missing = 0
     seats = 0
     reasons = Counter()
     for match in matches:
         judgement = judgements[match.id]
-        absent = match.seats.keys() - judgement.by_seat(utility).keys()
+        absent = match.seats.keys() - judgement.by_seat(run.config.utility).keys()
         seats += len(match.seats)
         missing += len(absent)
         if absent:
             reasons[judgement.reason or "no score for a seat"] += 1
-    share = missing / max(1, seats)
-    run.monitor.numbers(unjudged_share=share)
-    if share > most:
-        raise NoSignal(
-            f"judge '{judge.kind}': {share:.0%} of {seats} answers have no utility '{utility}', "
-            f"more than max_unjudged = {most:.0%}. {most_common(reasons)}"
-        )
-    return {
+    facts = {
         "judge": judge.name,
         "answers": seats,
-        "unjudged_share": share,
+        "unjudged_share": missing / max(1, seats),
         "reasons": dict(reasons),
     }
+    unread = unread_reply(judgements[match.id] for match in matches)
+    return {**facts, "unread": unread} if unread else facts
+
+
+def _check_share(run: OpenRun, judge: Judge, facts: Mapping[str, Any]) -> None:
+    """Raises NoSignal where too many seats are without a score."""
+    share, unread = facts["unjudged_share"], facts.get("unread")
+    run.monitor.numbers(unjudged_share=share)
+    if share <= run.config.max_unjudged:
+        return
+    example = f". For example: {unread}. {advice(judge, unread)}" if unread else ""
+    going_on = ""
+    if share < 1:
+        most = math.ceil(100 * share) / 100
+        going_on = f". `equipoise resume RUN -s max_unjudged={most:g}` goes on with the others"
+    raise NoSignal(
+        f"judge '{judge.kind}': {share:.0%} of {facts['answers']} answers have no utility "
+        f"'{run.config.utility}', more than max_unjudged = {run.config.max_unjudged:.0%}. "
+        f"{most_common(facts['reasons'])}{example}{going_on}"
+    )
 
 
 def most_common(reasons: Mapping[str, int]) -> str:

@@ -38,6 +38,7 @@ MEETING = "meeting"  # the `game` of matches that set recorded answers beside ea
 # those in flight at a kill; replies that could not be used; requests that never left.
 REQUEST = "request:"
 UNANSWERED, UNUSABLE, UNSENT = (f"{REQUEST}{how}:" for how in ("unanswered", "unusable", "unsent"))
+FAILED = "failed"  # the note of the stage that stopped the run, as a `FailedStage`
 WITHIN = "within"  # the fact that names the stage around one that is inside another
 
 
@@ -54,6 +55,15 @@ class FinishedStage(NamedTuple):
     def within(self) -> str | None:
         """The name of the stage that it is inside of."""
         return self.facts.get(WITHIN)
+
+
+class FailedStage(NamedTuple):
+    """The stage in which a run stopped, the error, and what the stage had found out by then."""
+
+    key: str
+    stage: str
+    error: str
+    facts: dict[str, Any]
 
 
 class Birth(NamedTuple):
@@ -161,10 +171,25 @@ class Ledger(Database):
         row = (key, generation, stage, to_json(facts), seconds)
         logged = enumerate(self._logged.pop(key, []))
         lines = [(key, n, json.dumps(line)) for n, line in logged]
+        failed = self.failed_stage()
         with self.transaction():
             self._insert("stages", [row])
+            if failed is not None and failed.key == key:
+                self.note(FAILED, "")
             if lines:
                 self._insert("metrics", lines)
+
+    def fail(self, key: str, stage: str, error: str, facts: dict[str, Any]) -> None:
+        """Note that a stage failed, until it is finished or the run goes on."""
+        self.note(FAILED, to_json(FailedStage(key, stage, error, facts)))
+
+    def failed_stage(self) -> FailedStage | None:
+        """The stage in which the run stopped, None where it did not fail."""
+        text = self.meta(FAILED)
+        if not text:
+            return None
+        failed = msgspec.json.decode(text, type=FailedStage)
+        return failed._replace(facts=decode_facts(failed.stage, to_json(failed.facts), whole=False))
 
     def amend(self, key: str, facts: dict[str, Any] | None = None, new_key: str = "") -> None:
         """Change the facts of a finished stage, or its key; None and "" leave them."""
@@ -259,6 +284,22 @@ class Ledger(Database):
         decode = msgspec.json.Decoder(Judgement).decode
         for (record,) in self._rows_among(query, matches):
             yield decode(record)
+
+    def judges(self) -> list[tuple[str, str, int, int]]:
+        """(judge, part, its judgements there, those of them without any score), oldest first."""
+        query = (
+            "SELECT judge, split, count(*), count(*) - total(judged) FROM judgements "
+            "WHERE split != 'people' GROUP BY judge, split ORDER BY min(rowid)"
+        )
+        return [(judge, part, n, int(missing)) for judge, part, n, missing in self.rows(query)]
+
+    def without_score(self, judge: str, part: str, most: int = 100) -> list[Judgement]:
+        """The first judgements of a judge in a part that have no score."""
+        query = (
+            "SELECT record FROM judgements WHERE judged = 0 AND judge = ? AND split = ? "
+            "ORDER BY rowid LIMIT ?"
+        )
+        return list(self.records(Judgement, query, (judge, part, most)))
 
     # -- what learners are taught
 
@@ -358,11 +399,14 @@ REQUIRED = {"turn": ("learn",), "judge": ("answers", "unjudged_share"), "rate": 
 """Stage -> facts that it always has."""
 
 
-def decode_facts(stage: str, text: str) -> dict[str, Any]:
-    """The facts of a stage, or of a birth for "". Raises msgspec.DecodeError for others."""
+def decode_facts(stage: str, text: str, whole: bool = True) -> dict[str, Any]:
+    """The facts of a stage, or of a birth for "". Raises msgspec.DecodeError for others.
+
+    `whole`: false where the stage is not finished and may lack some.
+    """
     facts = msgspec.json.decode(text, type=dict[str, Any])
     msgspec.convert(facts, _Facts)
-    for name in REQUIRED.get(stage, ()):
+    for name in REQUIRED.get(stage, ()) if whole else ():
         if name not in facts:
             raise msgspec.ValidationError(f"the facts of a stage '{stage}' lack {name}")
     return facts

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from equipoise.errors import UserError
 from equipoise.runs.ledger import WITHIN, Ledger
 
 
@@ -56,6 +57,7 @@ class StageClock:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._open: list[_OpenStage] = []  # the stages under way, the outermost first
+        self._failure: Exception | None = None  # that is noted already
 
     @contextmanager
     def __call__(
@@ -63,7 +65,8 @@ class StageClock:
     ) -> Iterator[dict[str, Any]]:
         """Time a stage and mark it finished under `key`, with the facts put into the dict.
 
-        Stages inside it keep their own seconds; `before`: seconds spent on it already.
+        Stages inside it keep their own seconds; `before`: seconds spent on it already. A failure is
+        noted, of the innermost stage.
         """
         outer = self._open[-1] if self._open else None
         stage = _OpenStage(name)
@@ -72,6 +75,11 @@ class StageClock:
         facts: dict[str, Any] = {}
         try:
             yield facts
+        except UserError as error:
+            if error is not self._failure:
+                self._failure = error
+                self._ledger.fail(key, name, str(error), facts)
+            raise
         finally:
             self._open.pop()
         seconds = time.perf_counter() - started

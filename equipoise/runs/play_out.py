@@ -20,6 +20,7 @@ from equipoise.report.section import Change, Headline
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors.base import workers
+from equipoise.runs.ledger import FAILED
 from equipoise.runs.loop import league
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.open_run import OpenRun
@@ -57,6 +58,7 @@ def play_out(
     try:
         with nullcontext(monitor) if monitor else _display(run, progress) as watcher:
             with workers(run.config.executor) as pool, OpenRun(run, watcher, pool) as opened:
+                run.ledger.note(FAILED, "")
                 opened.open_trackers()
                 league(opened, run.config.generations)
             watcher.stage("report")

@@ -5,7 +5,7 @@ the start, and every metric.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from equipoise.evaluation.measures import Estimate, interval_curve
@@ -49,13 +49,14 @@ def _sweep_blocks(results: Sequence[AgainstStart]) -> Iterator[Table | Figure]:
 
 def benchmark_headlines(results: Sequence[AgainstStart]) -> Iterator[Headline]:
     """The newest player of each set, and its difference from the start."""
-    for result, start, differences in _newest(results):
+    newest = _newest(results)
+    for result, start, differences in newest:
         note = f"{result.n:,} items"
         if start is not None and result.headline in differences:
             difference = difference_text(differences[result.headline], result.unit(result.headline))
             note = f"{difference} over {start.player}; {note}"
         yield Headline(
-            f"{result.name} ({words(result.headline)}) of {result.player}",
+            f"{_distinct_name(result, newest)} ({words(result.headline)}) of {result.player}",
             estimate_text(result.score, result.unit(result.headline)),
             note,
         )
@@ -63,10 +64,11 @@ def benchmark_headlines(results: Sequence[AgainstStart]) -> Iterator[Headline]:
 
 def benchmark_changes(results: Sequence[AgainstStart]) -> Iterator[Change]:
     """Each set's headline at the start and of the newest player, where both are known."""
-    for result, start, _ in _newest(results):
+    newest = _newest(results)
+    for result, start, _ in newest:
         if start is not None:
             yield Change(
-                result.name,
+                _distinct_name(result, newest),
                 start.score.interval,
                 result.score.interval,
                 result.unit(result.headline),
@@ -74,7 +76,13 @@ def benchmark_changes(results: Sequence[AgainstStart]) -> Iterator[Change]:
             )
 
 
-def _newest(results: Sequence[AgainstStart]) -> Iterable[AgainstStart]:
+def _distinct_name(result: BenchmarkResult, shown: Iterable[AgainstStart]) -> str:
+    """The set's name, with its judge where others judged it, too."""
+    judges = {row.result.judge for row in shown if row.result.name == result.name}
+    return f"{result.name} by {result.judge}" if result.judge and len(judges) > 1 else result.name
+
+
+def _newest(results: Sequence[AgainstStart]) -> Collection[AgainstStart]:
     """The newest result of each set, sweeps aside."""
     newest: dict[Measured, AgainstStart] = {}
     for row in results:

@@ -21,6 +21,7 @@ from equipoise.evaluation.named_sets.item_scores import (
     Likelihood,
 )
 from equipoise.judges.base import Judge, JudgeContext
+from equipoise.judges.question import advice, unread_reply
 from equipoise.matches.match_play import Batch, play
 from equipoise.players.base import Actor, Scorer, TextScorer
 from equipoise.runs.contexts import judge_context
@@ -81,7 +82,9 @@ def _measure(
     result = benchmark.summary(scores, items)
     reasons = Counter(row.reason for row in scores if row.reason)
     if result.unscored and result.unscored == len(scores):
-        raise NoSignal(f"{name}: no answer has a score. {most_common(reasons)}")
+        raise NoSignal(
+            f"{name}: no answer has a score. {most_common(reasons)}{_unread(run, benchmark)}"
+        )
     run.ledger.add_benchmark_scores(stage, scores)
     return msgspec.structs.replace(
         result,
@@ -94,6 +97,13 @@ def _measure(
 
 
 # -- judging
+
+
+def _unread(run: OpenRun, benchmark: Benchmark) -> str:
+    """One reply in which no verdict could be found, and what may help; "" for none."""
+    judge = benchmark.judge
+    unread = unread_reply(run.ledger.without_score(judge.name, PART)) if judge else ""
+    return f". For example: {unread}. {advice(judge, unread)}" if judge and unread else ""
 
 
 def _judge_answers(

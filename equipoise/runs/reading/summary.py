@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from html import escape
 from math import nan
 from pathlib import Path
 from typing import Any
 
+from equipoise.judges.question import advice, unread_reply
 from equipoise.payoffs.intervals import Interval
 from equipoise.runs.directory import RunDirectory, is_running
 from equipoise.runs.exploiter import best_response, best_responses
@@ -136,9 +138,33 @@ def progress(run: RunDirectory) -> dict[str, Any]:
             for account, spent in run.ledger.accounts().items()
         },
         **_best_responses(run),
+        **_failure(run),
+        "judges": list(_judges(run)),
         "headlines": [asdict(line) for line in headlines(run)],
         "measured": {} if last is None else last.measures.all_numbers(),
     }
+
+
+def _failure(run: RunDirectory) -> dict[str, Any]:
+    """The stage in which the run stopped by an error, and the error."""
+    failed = run.ledger.failed_stage()
+    if failed is None or is_running(run.folder):
+        return {}
+    return {"failed": {"stage": failed.key, "error": failed.error}}
+
+
+def _judges(run: RunDirectory) -> Iterator[dict[str, Any]]:
+    """What each judge judged in each part of the run, and an example of what it did not."""
+    known = {judge.name: judge for judge in run.config.every_judge}
+    for name, part, count, missing in run.ledger.judges():
+        facts = {"judge": name, "part": part, "judgements": count, "without_score": missing}
+        if missing:
+            examples = run.ledger.without_score(name, part)
+            unread = unread_reply(examples)
+            facts["example"] = unread or next((each.reason for each in examples), "")
+            if unread and name in known:
+                facts["advice"] = advice(known[name], unread)
+        yield facts
 
 
 def _best_responses(run: RunDirectory) -> dict[str, Any]:

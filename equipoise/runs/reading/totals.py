@@ -55,8 +55,12 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
         f"AND {IS_MEETING}"
     )
     judged = [stage.facts for stage in stages if stage.stage == "judge"]
+    failed = run.ledger.failed_stage()
+    if failed is not None and failed.stage == "judge" and "answers" in failed.facts:
+        judged.append(failed.facts)
     answers = sum(facts["answers"] for facts in judged)
     unjudged = sum(facts["answers"] * facts["unjudged_share"] for facts in judged)
+    share = unjudged / answers if answers else 0.0
     matches = {"matches": records["matches"] - side_by_side}
     if side_by_side:
         matches["answers set side by side"] = 2 * side_by_side
@@ -70,13 +74,20 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
         **matches,
         "judgements": records["judgements"],
         "answers judged": round(answers - unjudged),
-        "unjudged share": unjudged / answers if answers else 0.0,
+        "unjudged share": share or _share_under_way(run),
         "pairs": records["pairs"],
         **cut,
         **({"episodes": records["episodes"]} if records["episodes"] else {}),
         "log-probabilities kept": records["logprobs"],
         "seconds": round(total_seconds(stage_times(run.ledger.stages()))),
     }
+
+
+def _share_under_way(run: RunDirectory) -> float:
+    """The share of judgements without any score, of stages that are not finished, too."""
+    counted = [(n, missing) for _, part, n, missing in run.ledger.judges() if part != "benchmark"]
+    total = sum(n for n, _ in counted)
+    return sum(missing for _, missing in counted) / total if total else 0.0
 
 
 def drop_counts(stages: Sequence[StageRecord]) -> dict[str, int]:
