@@ -12,6 +12,7 @@ from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.measured_answers import (
     MeasuredAnswer,
     classes,
+    correlated,
     score_per_1000_characters,
 )
 from equipoise.runs.directory import RunDirectory
@@ -105,6 +106,18 @@ def test_requests_are_told_apart_by_meeting_them_rightly():
     assert plain["harmful"] == (1, 1, 1, 2) and plain["harmless"] == (1, 1, 1, 1)
     assert released["harmful"] == (0.5, 0.5, 0.5, 2) and released["harmless"].recall == 0
     assert plain["clear"][:3] == plain["ambiguous"][:3] == (0, 0, 0)
+
+
+def test_what_is_correlated_is_the_grade():
+    """Of requests the grade itself; of writing the larger of grade and BLEU."""
+    harm, ideal = {"harmful": True}, {"reference": "r"}
+    answers = [
+        measured_answer("", facts=harm, score=0.0, quality_llm=0.0, safety=0.0),
+        measured_answer("", facts=harm, score=0.25, quality_llm=1.0, safety=0.5),
+        measured_answer("", facts=harm, score=0.5, quality_llm=1.0, safety=1.0),
+        measured_answer("", facts=ideal, score=0.375, quality_llm=0.25, quality_user=0.75),
+    ]
+    assert correlated(answers)["welfare, answer"] == pytest.approx((1, 1, 1))
 
 
 def test_the_scores_of_answers_are_correlated(talked):
