@@ -8,6 +8,7 @@ import sys
 import pytest
 from small import settings
 
+import equipoise
 from equipoise.errors import ConfigError
 from equipoise.runs import recipe_loader
 from equipoise.runs.planning.checks import check_run
@@ -138,6 +139,11 @@ def test_each_method_gets_a_recipe(command, rows, judge, tmp_path, method):
     config = check_run(recipe_loader.load("mine.yaml")).config
     assert config.players[config.learning[0]].max_new_tokens == 8
     assert len(config.learning) == {"sparta": 3, "gpo": 2}[method]
+    little = {"generations": 2, "prompts.per_generation": 8, "prompts.held_out": 4}
+    if method == "gpo":
+        little |= {"turns.steps": {"defender": 1, "adversary": 1}, "learner.warmup_steps": 0}
+    finished = equipoise.run("mine.yaml", little, progress=False)
+    assert not finished.measures().empty
 
 
 @pytest.mark.long
