@@ -1,13 +1,16 @@
 """What is known of machines that share a disk."""
 
+import errno
+import os
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from equipoise.errors import RunBusy, RunError
 from equipoise.learners.training_worker import wait_for_silence
-from equipoise.system.locks import machine, network_disk
+from equipoise.system.locks import hold_lock, machine, network_disk
 
 
 @pytest.mark.parametrize(
@@ -48,3 +51,17 @@ def test_a_beat_that_stops_ends_the_wait_and_one_that_goes_on_does_not(tmp_path)
         assert not ended.is_set()
     waiting.join()
     assert ended.is_set()
+
+
+def test_a_disk_without_locks_is_one_message(tmp_path, monkeypatch):
+    """As a network's without its lock service."""
+
+    def refuse(file, how):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with (
+        pytest.raises(RunError, match=r"\.lock: cannot be locked .*No locks available"),
+        hold_lock(tmp_path / ".lock", RunBusy),
+    ):
+        raise AssertionError("it was held")

@@ -18,7 +18,7 @@ from equipoise.component import Component, fixed_settings, function_path, import
 from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
 from equipoise.models.resources import Resources
-from equipoise.players.base import Actor, Player
+from equipoise.players.base import Actor, Player, WordProbabilities, WordReader
 from equipoise.players.together import MoveRequest, act_together
 from equipoise.system.user_parts import stays_unimported
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote, record_id
@@ -51,6 +51,15 @@ def comparable(grades: Grades) -> Grades:
     return {by: given for by, given in grades.items() if given.keys() == seats}
 
 
+WordsRead = Callable[[WordReader, Sequence[View], Sequence[str]], Sequence[WordProbabilities | str]]
+
+
+def _read_words(
+    reader: WordReader, views: Sequence[View], words: Sequence[str]
+) -> Sequence[WordProbabilities | str]:
+    return reader.word_probabilities(views, words)
+
+
 @dataclass(frozen=True)
 class JudgeContext:
     """The part of a run that a judge may know and ask.
@@ -58,7 +67,8 @@ class JudgeContext:
     seed: of everything that the judge leaves to chance. pool: the players that take part now,
     learners first. ratings: by name, before these matches; empty where all start alike. resources:
     keeps the models that it opens. actor: opens a player of the run, or one that only the judge's
-    settings know. act: has several answer at the same time.
+    settings know. act: has several answer at the same time. read_words: has one say how likely
+    words are to begin its answers.
     """
 
     game: Game
@@ -68,6 +78,7 @@ class JudgeContext:
     resources: Resources
     actor: Callable[[Player | PlayerId], Actor]
     act: Callable[[Sequence[MoveRequest]], list[list[Move]]] = act_together
+    read_words: WordsRead = _read_words
 
     def ask(
         self, player: Player | PlayerId, views: Sequence[View], seeds: Sequence[int]

@@ -190,7 +190,7 @@ class GradingByModels:
                 texts = [move.text for move in replies]
             else:
                 words = list(map(str, self.next_token))
-                beginnings = reader.word_probabilities(question[1], words)
+                beginnings = self.context.read_words(reader, question[1], words)
                 readings = [read_beginning(each, self.next_token) for each in beginnings]
                 texts = [""] * len(rows)
             grades = [

@@ -20,6 +20,7 @@ def judge_context(run: OpenRun, t: int) -> JudgeContext:
         resources=run.population.resources,
         actor=run.population.actor,
         act=run.dispatcher.act,
+        read_words=run.dispatcher.read_words,
     )
 
 

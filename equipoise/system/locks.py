@@ -22,13 +22,22 @@ UNSUPPORTED = (
 def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
     """Lock an open file, alone or `shared` with others.
 
-    Raises BlockingIOError where another process holds it and `wait` is false, else RunError.
+    Raises BlockingIOError where another process holds it and `wait` is false, RunError where the
+    system or the disk has no locks.
     """
     check_locks()
     import fcntl
 
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    fcntl.flock(file, how if wait else how | fcntl.LOCK_NB)
+    try:
+        fcntl.flock(file, how if wait else how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise RunError(
+            f"{file.name}: cannot be locked on this disk ({error.strerror}), so two "
+            "processes could play one run; use another disk, or mount this one with locks"
+        ) from error
 
 
 @contextmanager

@@ -94,6 +94,21 @@ def test_two_processes_record_what_one_does(here, tmp_path):
     assert records(played(tmp_path / "run", {"processes": 2})) == here
 
 
+@pytest.mark.long
+def test_peers_grade_with_workers_as_they_do_here(tmp_path):
+    """By the chances of their next token, which the workers read."""
+    judge = {"kind": "peers", "text": "rubric_compact"}
+    values = {**VALUES, "generations": 1, "judge": judge}
+    folders = []
+    for executor in ("local", {"processes": 2}):
+        config = recipe_loader.build({**values, "executor": executor}, "test")
+        folders.append(tmp_path / f"run{len(folders)}")
+        with RunDirectory.create(config, folders[-1]) as run:
+            play_out(run)
+    here, there = map(records, folders)
+    assert there["judgements"] == here["judgements"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("recorded", "under_way"),

@@ -144,8 +144,8 @@ def _arm(moment: Moment) -> None:
         return wrapped
 
     if moment.kind == "within a write of weights":
-        write = vars(safetensors.torch)["serialize_file"]
-        vars(safetensors.torch)["serialize_file"] = halving(write)
+        name = "serialize_file"
+        setattr(safetensors.torch, name, halving(getattr(safetensors.torch, name)))
     elif moment.kind == "at a stage's record":
         Ledger.finish = counting(Ledger.finish, after=moment.number % 2 == 0)
     elif moment.kind != "at any time":

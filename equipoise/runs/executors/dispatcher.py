@@ -15,12 +15,13 @@ from equipoise.learners.launch import LAUNCH
 from equipoise.learners.process_group import follow_lines, write_batch
 from equipoise.models.adapters import holds_adapter
 from equipoise.models.resources import Resources
-from equipoise.players.base import Actor
+from equipoise.players.base import Actor, WordProbabilities, WordReader
 from equipoise.players.local import Local
 from equipoise.players.together import MoveRequest, act_together, batch_key
 from equipoise.runs.executors.units import (
     METRICS,
     Act,
+    Beginnings,
     Continuations,
     Judged,
     Learn,
@@ -93,6 +94,12 @@ class RemoteActor:
     ) -> list[tuple[float, int]]:
         """log p(continuation | context), in nats, and its tokens."""
         return self._in_units(lambda *part: Continuations(self.by, *part), contexts, continuations)
+
+    def word_probabilities(
+        self, views: Sequence[View], words: Sequence[str]
+    ) -> list[WordProbabilities | str]:
+        """For each view the probabilities of `words` to begin the answer, or why there are none."""
+        return self._in_units(lambda part: Beginnings(self.by, part, list(words)), views)
 
     def _in_units(self, unit: Callable[..., Unit], *columns: Sequence[Any]) -> list[Any]:
         units = [unit(*map(list, part)) for part in cut(self._rows, *columns)]
@@ -199,6 +206,15 @@ class Dispatcher:
         for group, moves in under_way:
             made.update(zip(group, moves(), strict=True))
         return [made[n] for n in range(len(requests))]
+
+    def read_words(
+        self, reader: WordReader, views: Sequence[View], words: Sequence[str]
+    ) -> list[WordProbabilities | str]:
+        """How likely words are to begin a player's answers, in the same units here and there."""
+        if isinstance(reader, RemoteActor):
+            return reader.word_probabilities(views, words)
+        parts = cut(self.rows, views)
+        return concatenate(reader.word_probabilities(part, words) for (part,) in parts)
 
     def judge(
         self, judge: Judge, matches: Sequence[Match], prompts: Mapping[str, Prompt]

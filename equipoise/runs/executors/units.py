@@ -22,7 +22,15 @@ from equipoise.learners.process_group import read_batch
 from equipoise.models.device import return_unused_memory
 from equipoise.models.quiet import ignore_known_warnings
 from equipoise.models.resources import Resources
-from equipoise.players.base import Actor, Player, Scorer, TextScorer, TokenScorer
+from equipoise.players.base import (
+    Actor,
+    Player,
+    Scorer,
+    TextScorer,
+    TokenScorer,
+    WordProbabilities,
+    WordReader,
+)
 from equipoise.players.together import MoveRequest, act_together
 from equipoise.types import Judgement, Match, Message, Move, PlayerId, Prompt, View
 
@@ -91,6 +99,14 @@ class Continuations(msgspec.Struct, frozen=True, tag=True):
     continuations: list[str]
 
 
+class Beginnings(msgspec.Struct, frozen=True, tag=True):
+    """Probabilities of words at an answer's start."""
+
+    by: Weighted
+    views: list[View]
+    words: list[str]
+
+
 class Judged(msgspec.Struct, frozen=True, tag=True):
     """Judgements of matches, by a judge with a model of its own."""
 
@@ -129,7 +145,7 @@ def act_by_rows(
 
 
 METRICS = "metrics.jsonl"  # of a training, in its folder
-Unit = Act | Logprobs | TokenSums | Continuations | Judged | Learn | ReleaseAll
+Unit = Act | Logprobs | TokenSums | Continuations | Beginnings | Judged | Learn | ReleaseAll
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -199,6 +215,9 @@ class UnitRunner:
             case Continuations():
                 scorer = cast(TextScorer, self._actor(unit.by))
                 return scorer.continuation_logprobs(unit.contexts, unit.continuations)
+            case Beginnings():
+                reader = cast(WordReader, self._actor(unit.by))
+                return reader.word_probabilities(unit.views, unit.words)
             case Judged():
                 return self._judge(unit)
             case Learn():
@@ -261,6 +280,7 @@ RESULTS: Mapping[type, Any] = {
     Logprobs: list[tuple[float, int]],
     TokenSums: list[float],
     Continuations: list[tuple[float, int]],
+    Beginnings: list[WordProbabilities | str],
     Judged: list[Judgement],
     Learn: dict[str, Any],
 }
