@@ -55,9 +55,9 @@ WordsRead = Callable[[WordReader, Sequence[View], Sequence[str]], Sequence[WordP
 
 
 def _read_words(
-    reader: WordReader, views: Sequence[View], words: Sequence[str]
+    reader: WordReader, views: Sequence[View], texts: Sequence[str]
 ) -> Sequence[WordProbabilities | str]:
-    return reader.word_probabilities(views, words)
+    return reader.word_probabilities(views, texts)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from equipoise.report.section import (
 
 MOST_POINTS = 1200  # of a series, as a screen has no more columns; more are averaged
 MOST_TICKS = 40  # names, markers or boundaries on an axis; of more names, every second or third …
+MOST_NAMES = 24  # in a legend, which would leave no room; of more, names show on hover
 MOST_WRITTEN = 10  # players up to which a heat map's cells carry their numbers
 
 
@@ -406,7 +407,7 @@ def lines_figure(
         if unit == "%"
         else {"title": {"text": label(unit)}},
         "annotations": ends,
-        "showlegend": len(curves) > 1,
+        "showlegend": 1 < len(curves) <= MOST_NAMES,
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         "margin": {"l": 12, "r": room, "t": 22, "b": 12},
     }
@@ -448,7 +449,7 @@ def scatter_figure(
             **({"tickformat": "~%"} if unit == "%" else {}),
         },
         "yaxis": {"title": {"text": label(y_title)}},
-        "showlegend": len(clouds) > 1,
+        "showlegend": 1 < len(clouds) <= MOST_NAMES,
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
     }
     rows = tuple(

@@ -96,10 +96,10 @@ class RemoteActor:
         return self._in_units(lambda *part: Continuations(self.by, *part), contexts, continuations)
 
     def word_probabilities(
-        self, views: Sequence[View], words: Sequence[str]
+        self, views: Sequence[View], texts: Sequence[str]
     ) -> list[WordProbabilities | str]:
-        """For each view the probabilities of `words` to begin the answer, or why there are none."""
-        return self._in_units(lambda part: Beginnings(self.by, part, list(words)), views)
+        """For each view the probabilities of `texts` to begin the answer, or why there are none."""
+        return self._in_units(lambda part: Beginnings(self.by, part, list(texts)), views)
 
     def _in_units(self, unit: Callable[..., Unit], *columns: Sequence[Any]) -> list[Any]:
         units = [unit(*map(list, part)) for part in cut(self._rows, *columns)]
@@ -208,13 +208,13 @@ class Dispatcher:
         return [made[n] for n in range(len(requests))]
 
     def read_words(
-        self, reader: WordReader, views: Sequence[View], words: Sequence[str]
+        self, reader: WordReader, views: Sequence[View], texts: Sequence[str]
     ) -> list[WordProbabilities | str]:
         """How likely words are to begin a player's answers, in the same units here and there."""
         if isinstance(reader, RemoteActor):
-            return reader.word_probabilities(views, words)
+            return reader.word_probabilities(views, texts)
         parts = cut(self.rows, views)
-        return concatenate(reader.word_probabilities(part, words) for (part,) in parts)
+        return concatenate(reader.word_probabilities(part, texts) for (part,) in parts)
 
     def judge(
         self, judge: Judge, matches: Sequence[Match], prompts: Mapping[str, Prompt]

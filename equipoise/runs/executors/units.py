@@ -100,11 +100,11 @@ class Continuations(msgspec.Struct, frozen=True, tag=True):
 
 
 class Beginnings(msgspec.Struct, frozen=True, tag=True):
-    """Probabilities of words at an answer's start."""
+    """Probabilities of short texts at an answer's start."""
 
     by: Weighted
     views: list[View]
-    words: list[str]
+    texts: list[str]
 
 
 class Judged(msgspec.Struct, frozen=True, tag=True):
@@ -217,7 +217,7 @@ class UnitRunner:
                 return scorer.continuation_logprobs(unit.contexts, unit.continuations)
             case Beginnings():
                 reader = cast(WordReader, self._actor(unit.by))
-                return reader.word_probabilities(unit.views, unit.words)
+                return reader.word_probabilities(unit.views, unit.texts)
             case Judged():
                 return self._judge(unit)
             case Learn():
