@@ -28,6 +28,9 @@ from equipoise.runs.reading.page import changes, headlines, page
 from equipoise.system.files import write_text
 
 
+DEVICE = "device"  # under which the ledger keeps where the run's models were computed first
+
+
 @dataclass(frozen=True)
 class Played:
     """A run that has been played out; `seconds` are of this call."""
@@ -94,14 +97,27 @@ def play_out(
     )
 
 
+def _other_device(run: RunDirectory, here: str) -> tuple[str, ...]:
+    """A note where the run's models were computed elsewhere, or with other threads, before."""
+    before = run.ledger.meta(DEVICE)
+    if here and not before:
+        run.ledger.note(DEVICE, here)
+    if not (here and before) or here == before:
+        return ()
+    return (
+        f"the run began where {before}; here {here}. Sums may differ in their last digits, and so "
+        "may tokens that are sampled from now on",
+    )
+
+
 @contextmanager
 def _display(run: RunDirectory, progress: bool) -> Iterator[Monitor]:
     """A terminal's display of the run, after the notes that its user should read."""
     from equipoise.report.terminal import Display, show_notes
 
-    show_notes(run.notes)
-    devices = explain_devices(run.config) if progress else ""
-    if devices:
+    devices = explain_devices(run.config)
+    show_notes((*run.notes, *_other_device(run, devices)))
+    if devices and progress:
         console().print(f"device: {devices}", highlight=False, soft_wrap=True)
     with (
         warnings.catch_warnings(),

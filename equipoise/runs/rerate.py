@@ -96,7 +96,7 @@ def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
 def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     """Generation by generation, the meetings of two different players in training."""
     teachers = {each.name: each for each in map(run.config.judge_of, run.config.learning)}
-    name = judge or next(iter(teachers))
+    name = judge or next(iter(teachers), run.config.measuring_judge.name)
     judged = run.ledger.stages("judge")
     known = {facts["judge"] for _, _, _, facts, _ in judged if facts.get("judge")}
     if name not in known:

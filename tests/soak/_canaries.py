@@ -12,7 +12,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class Canaries:
         self.events = world / "events.jsonl"
         self.calls = 0
         self._before: Mapping[str, Any] = {}
+        self._names: list[str] = []
 
     def __enter__(self) -> Canaries:
         self.treasure.mkdir(parents=True)
@@ -119,6 +120,7 @@ class Canaries:
         """Notice from now on."""
         self.events.write_bytes(b"")
         self._opened()
+        self._names.clear()
         self.calls = 0
         self._before = self._state()
 
@@ -162,7 +164,9 @@ class Canaries:
     def noticed(self) -> dict[str, list[str]]:
         """Kind -> what was done since `begin`."""
         noticed: dict[str, list[str]] = {kind: [] for kind in KINDS}
-        for line in self.events.read_text().splitlines():
+        for line in self.events.read_text().splitlines(keepends=True):
+            if not line.endswith("\n"):
+                continue  # it is being written
             kind, what = json.loads(line)
             noticed[kind].append(what)
         noticed["read"] += self._opened()
@@ -177,13 +181,14 @@ class Canaries:
                 noticed["written"].append(path)
         return {kind: list(dict.fromkeys(things)) for kind, things in noticed.items()}
 
-    def sang(self) -> bool:
-        """True once something has been noticed."""
-        return bool(self.calls or self.mark.exists() or self.events.stat().st_size)
+    def sang(self, kinds: Collection[str]) -> bool:
+        """True once something of these kinds has been noticed."""
+        noticed = self.noticed()
+        return any(noticed[kind] for kind in kinds)
 
     def _opened(self) -> list[str]:
-        """The user's files that were opened since the last call."""
-        names: list[str] = []
+        """The user's files that were opened since `begin`."""
+        names = self._names
         try:
             while data := os.read(self._inotify, 65536):
                 at = 0

@@ -42,7 +42,6 @@ FILLED: Mapping[str, Any] = {
 RECIPES = {"RedTeam": "gpo_clerks", "OpenSpiel": "kuhn_poker", "TextArena": "kuhn_poker"}
 """Part -> a recipe that it fits better than the run's own."""
 BESIDE: Mapping[str, Mapping[str, Any]] = {
-    "Assistance": {"players.policy.max_length": 4096, "players.policy.max_new_tokens": 16},
     "Peers": {"judge.who": "self"},
     "MetaRewarding": {"judge.who": "self"},
 }

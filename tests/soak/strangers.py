@@ -162,7 +162,7 @@ def _try(hostile: Hostile, verb: str, donors: Mapping[str, Path], canaries: Cana
         (run / name).symlink_to(target)
     arguments = [each.format(run="run") for each in verbs()[verb]]
     canaries.begin()
-    code, output = _command(arguments, canaries, sings=verb == CONTROL)
+    code, output = _command(arguments, canaries, SONGS[hostile.effect] if verb == CONTROL else ())
     noticed = canaries.noticed()
     return _Tried(hostile, verb, code, QUESTION in output, noticed, output)
 
@@ -184,9 +184,12 @@ def _alter(run: Path, changes: Mapping[str, Any]) -> None:
         ledger.note("settings", json.dumps(recorded))
 
 
-def _command(arguments: Sequence[str], canaries: Canaries, sings: bool) -> tuple[int | None, str]:
+def _command(
+    arguments: Sequence[str], canaries: Canaries, song: Sequence[str]
+) -> tuple[int | None, str]:
     """The exit code, None where it was ended: it waited, or its canary sang."""
     log = canaries.world / "output.txt"
+    log.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -198,10 +201,10 @@ def _command(arguments: Sequence[str], canaries: Canaries, sings: bool) -> tuple
         _forked._run(arguments, canaries.there, log, None)
     started = time.monotonic()
     while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        time.sleep(0.01)
+        time.sleep(0.02)
         is_there = log.exists() and "http://127.0.0.1" in log.read_text(errors="replace")
         waits = is_there and arguments[0] in ("watch", "vote", "serve")
-        if waits or time.monotonic() - started > PATIENCE or (sings and canaries.sang()):
+        if waits or time.monotonic() - started > PATIENCE or canaries.sang(song):
             _end(child)
             break
     _, status = os.waitpid(child, 0)

@@ -181,8 +181,8 @@ class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def score(self) -> Estimate:
-        """The headline metric."""
-        return self.metrics[self.headline]
+        """The headline metric; unknown where no answer could be scored."""
+        return self.metrics.get(self.headline, Estimate(None, None, None, 0))
 
     @property
     def asks_a_model(self) -> bool:
