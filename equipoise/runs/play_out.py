@@ -27,7 +27,6 @@ from equipoise.runs.open_run import OpenRun
 from equipoise.runs.reading.page import changes, headlines, page
 from equipoise.system.files import write_text
 
-
 DEVICE = "device"  # under which the ledger keeps where the run's models were computed first
 
 

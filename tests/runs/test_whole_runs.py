@@ -16,6 +16,7 @@ from small import FINITE
 
 import equipoise
 from equipoise.errors import ConfigError, RunError
+from equipoise.models import device
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
@@ -295,6 +296,18 @@ def test_a_clock_that_goes_backwards_changes_nothing(run, finished, monkeypatch)
     monkeypatch.undo()
     assert measured(run) == measured(finished)
     assert weights(run) == weights(finished)
+
+
+def test_other_threads_are_said(tmp_path, command, monkeypatch):
+    """Sums of floats, and so sampled tokens, may differ."""
+    monkeypatch.chdir(tmp_path)
+    settings = {"generations": 0, "prompts.count": 20, "prompts.held_out": 4, "evaluate.sets": None}
+    monkeypatch.setattr(device, "explain_device", lambda: "the CPU is used, with 1 thread")
+    equipoise.run("quickstart", {**settings, "evaluate.samples": 1}, out="run", progress=False)
+    assert "began where" not in command("resume", "run").err
+    monkeypatch.setattr(device, "explain_device", lambda: "the CPU is used, with 2 threads")
+    said = command("resume", "run").err
+    assert "began where the CPU is used, with 1 thread; here the CPU is used, with 2" in said
 
 
 def test_two_processes_do_not_play_one_run(run, command):
