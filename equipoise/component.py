@@ -47,7 +47,8 @@ MANY = 40  # names that a message lists
 def nearest(name: str, known: list[str]) -> str:
     """ "did you mean 'x'?" for the known name that is closest, else the known names."""
     cutoff = 0.5 if len(name) > 4 else 0.6  # of four letters, two are no likeness
-    if close := difflib.get_close_matches(name, known, 1, cutoff):
+    close = difflib.get_close_matches(name, known, 1, cutoff)
+    if close := close or [each for each in sorted(known) if name and each.startswith(f"{name}_")]:
         return f"did you mean '{close[0]}'?"
     more = [f"and {len(known) - MANY:,} more"] if len(known) > MANY else []
     return f"known: {', '.join([*sorted(known)[:MANY], *more])}"
