@@ -118,7 +118,7 @@ def test_only_limits_may_change_midway(server, tmp_path):
     with RunDirectory.create(
         recipe_loader.build(values(server.url, None), "test"), tmp_path / "run"
     ) as run:
-        with pytest.raises(ConfigError, match="players.dan.model"):
+        with pytest.raises(ConfigError, match=r"players\.dan\.model"):
             change_settings(run, ["players.dan.model=other"])
         change_settings(run, ["players.dan.timeout=9"])
         assert run.config.players["dan"].timeout == 9
