@@ -74,7 +74,7 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
         **matches,
         "judgements": records["judgements"],
         "answers judged": round(answers - unjudged),
-        "unjudged share": share or _share_under_way(run),
+        "unjudged share": share if answers else _share_under_way(run),
         "pairs": records["pairs"],
         **cut,
         **({"episodes": records["episodes"]} if records["episodes"] else {}),
