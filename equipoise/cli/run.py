@@ -77,12 +77,14 @@ def _print(run: Run, json: bool) -> None:
                 "seconds": round(played.seconds, 1),
                 "records": played.records,
                 "measured": played.measured,
+                "cautions": list(played.cautions),
             }
         )
         return
     console = terminal()
     if played.changes:
         console.print(before_after(played.changes))
-    numbers = [(line.label, line.value) for line in played.headlines]
+    numbers = [("caution", line) for line in played.cautions]
+    numbers += [(line.label, line.value) for line in played.headlines]
     numbers += [("took", duration(played.seconds)), ("go deeper", f"equipoise status {played.run}")]
     console.print(headline(played.name, numbers, played.report))

@@ -30,6 +30,7 @@ def _print(facts: dict[str, Any]) -> None:
     rows = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
     if failed := facts.get("failed"):
         rows.append(("failed", f"in {failed['stage']}: {failed['error']}"))
+    rows += [("caution", line) for line in facts["cautions"]]
     rows += [(line["label"], line["value"]) for line in facts["headlines"]]
     rows += [
         (f"{each['exploiter']} against {each['against']['player']}", _gets(each))

@@ -77,6 +77,7 @@ WIN_RATE = Quantity(
     note="a tie counts half; 95 % interval",
     of_many=("mean",),
     has_change=False,
+    even=0.5,
     key="win_rate",
 )
 EXPLOITABILITY = Quantity(
@@ -105,6 +106,7 @@ DEVIATION = Quantity(
     "faces, of 1: a lower bound of the gap without its KL (arXiv 2509.23102, eq 9), whose maximum "
     "is over all policies",
     of_many=(),
+    same_as="exploitability",
     has_change=False,
     has_curve=False,
 )

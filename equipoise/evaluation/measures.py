@@ -18,7 +18,7 @@ import msgspec
 
 from equipoise.errors import RunError
 from equipoise.games.base import Game
-from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.intervals import Interval, difference
 from equipoise.report.learning_sections import learning_section
 from equipoise.report.recorded_sections import MatchCard
 from equipoise.report.section import (
@@ -99,7 +99,9 @@ class Quantity:
     as it is) and {start} are filled in. `note` stands under headline and curve. `digits` are the
     decimals of a number without an interval. Of more than `MANY` learners `of_many` are headlines:
     the largest (the best where no `label` says otherwise) and the mean. `short` heads a column or
-    names a line among others; `key` names the line in trackers.
+    names a line among others; `key` names the line in trackers. `even` is the value of a comparison
+    with the start that says that nothing changed. A headline that shows what that of the quantity
+    with the title `same_as` shows is one with it.
     """
 
     title: str
@@ -112,6 +114,8 @@ class Quantity:
     of_many: tuple[Literal["largest", "mean"], ...] = ("largest", "mean")
     short: str = ""
     key: str = ""
+    even: float | None = None
+    same_as: str = ""
     has_headline: bool = True
     has_change: bool = True
     has_curve: bool = True
@@ -352,6 +356,7 @@ class History(Generic[M]):
 # -- a quantity shown
 
 MANY = 3  # learners, above which the headlines sum up
+EXACTLY = 1e-9  # difference from which on exact numbers differ
 
 
 def headlines(history: History[Any], quantities: Iterable[Quantity]) -> Iterator[Headline]:
@@ -361,12 +366,16 @@ def headlines(history: History[Any], quantities: Iterable[Quantity]) -> Iterator
     if not history.measurements:
         return
     first, last = history.measurements[0], history.measurements[-1]
-    for quantity in quantities:
-        if not quantity.has_headline:
-            continue
+    shown_rows = [quantity for quantity in quantities if quantity.has_headline]
+    newest = {quantity.title: quantity.values(history)[-1] for quantity in shown_rows}
+    for quantity in shown_rows:
         values = quantity.values(history)
         unit = quantity.unit_of(values)
         before, after = values[0], values[-1]
+        if after == newest.get(quantity.same_as):
+            continue
+        also = [row.title for row in shown_rows if row.same_as == quantity.title]
+        also = [title for title in also if newest[title] == after and len(after) <= MANY]
         default = "{title} of {player}" if "" not in after else "{title}"
         shown = after
         if len(after) > MANY:
@@ -379,8 +388,9 @@ def headlines(history: History[Any], quantities: Iterable[Quantity]) -> Iterator
             if name in before:
                 text = quantity.text(before[name], unit)
                 notes.append(f"{start}: {text}" if "{player}" in label else f"{text} at the start")
+            label = label.format(title=quantity.title, name=name, player=player, start=start)
             yield Headline(
-                label.format(title=quantity.title, name=name, player=player, start=start),
+                ", ".join((label, *also)),
                 quantity.text(interval, unit),
                 "; ".join(filter(None, notes)),
             )
@@ -418,6 +428,30 @@ def changes(history: History[Any], quantities: Iterable[Quantity]) -> Iterator[C
         for name, after in last.items():
             title = quantity.title if len(last) == 1 else f"{quantity.title} of {name}"
             yield Change(title, first.get(name), after, unit, quantity.higher_is_better)
+
+
+def changes_told(history: History[Any], quantities: Iterable[Quantity]) -> list[bool]:
+    """For each quantity of each learner, True if its change from the start is told from none.
+
+    That is: the 95 % interval of the change leaves out 0. Numbers without intervals are looked at
+    where there are no others, as in finite games, where any difference is a change.
+    """
+    sampled, exact = [], []
+    for quantity in quantities:
+        if len(history.measurements) < 2 or not (quantity.has_headline or quantity.has_change):
+            continue
+        first, *_, last = quantity.values(history)
+        for name, after in last.items():
+            even = quantity.even
+            before = first.get(name) if even is None else Interval(even, even, even, after.n)
+            if before is None:
+                continue
+            change = difference(before, after)
+            if math.isfinite(change.high - change.low):
+                sampled.append(change.low > 0 or change.high < 0)
+            else:
+                exact.append(abs(change.mean) > EXACTLY)
+    return sampled or exact
 
 
 def curves(

@@ -134,6 +134,7 @@ def _win_rate_as(role: str, league: RoleLeague) -> Quantity:
         label=f"win rate of {{player}} over {{start}} as {role}",
         note=f"{_with(league.others)}; a tie counts half; 95 % interval",
         short=f"{{name}} as {role}",
+        even=0.5,
         has_change=False,
     )
 

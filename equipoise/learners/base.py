@@ -18,6 +18,9 @@ from equipoise.models.resources import Resources
 from equipoise.players.base import Player, Precision
 from equipoise.types import Episode, Pair, PlayerId, Turn
 
+FEW_STEPS = 50
+"""Optimizer steps below which a language model hardly moves."""
+
 
 class OtherPlayer(NamedTuple):
     """Another player of the run, and the folder of its generation; None: as it was given."""

@@ -49,6 +49,18 @@ class Interval:
         return self.text()
 
 
+def difference(before: Interval, after: Interval) -> Interval:
+    """after − before with its interval, of two means as if they were independent.
+
+    The distances to the bounds are added in squares (Zou and Donner 2008), so that neither interval
+    has to be symmetric; NaN bounds where one of them is not known.
+    """
+    mean = after.mean - before.mean
+    down = math.hypot(after.mean - after.low, before.high - before.mean)
+    up = math.hypot(after.high - after.mean, before.mean - before.low)
+    return Interval(mean, mean - down, mean + up, min(before.n, after.n))
+
+
 def _norm(share: float) -> float:
     # Not from scipy.stats, which takes a second to import.
     from scipy.special import ndtri

@@ -28,6 +28,7 @@ from equipoise.report.section import (
 MOST_POINTS = 1200  # of a series, as a screen has no more columns; more are averaged
 MOST_TICKS = 40  # names, markers or boundaries on an axis; of more names, every second or third …
 MOST_NAMES = 24  # in a legend, which would leave no room; of more, names show on hover
+ROUNDING = 1e-9  # numbers that differ by less are drawn as equal
 MOST_WRITTEN = 10  # players up to which a heat map's cells carry their numbers
 
 
@@ -147,15 +148,15 @@ def heat_map(
     """A grid of numbers, empty where there is none.
 
     Around zero: blue above, orange below, as deep as the largest is far from 0. Else from pale to
-    blue, from the smallest to the largest. `titles` are those of the rows' and the columns' axes.
+    blue, from the smallest to the largest. Where all are the same there is no scale. `titles` are
+    those of the rows' and the columns' axes.
     """
     value_V = value_RC[np.isfinite(value_RC)]
-    reach = max(float(np.abs(value_V).max()) if value_V.size else 0.0, 1e-6)
-    ends = (
-        (-reach, reach)
-        if around_zero or not value_V.size
-        else (float(value_V.min()), float(value_V.max()))
-    )
+    low, high = (float(value_V.min()), float(value_V.max())) if value_V.size else (0.0, 0.0)
+    ends = (-max(-low, high), max(-low, high)) if around_zero else (low, high)
+    differ = ends[1] - ends[0] > ROUNDING
+    if not differ:  # nothing to shade, and no scale of millionths
+        ends = (ends[0] - 1.0, ends[1] + 1.0) if around_zero else (ends[0], ends[0] + 1.0)
     scale = (
         [[0, "@low"], [0.5, "@neutral"], [1, "@high"]]
         if around_zero
@@ -168,7 +169,8 @@ def heat_map(
         "y": list(range(len(rows))),
         "z": [[finite_or_none(v) for v in row] for row in value_RC.tolist()],
         "zmin": ends[0],
-        "zmax": max(ends[1], ends[0] + 1e-6),
+        "zmax": ends[1],
+        "showscale": differ,
         "xgap": 2,
         "ygap": 2,
         "hoverongaps": False,

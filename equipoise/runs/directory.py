@@ -156,6 +156,8 @@ class RunDirectory:
         written, and what `check_run` raises. A user's mistake before the first match leaves no
         folder.
         """
+        from equipoise.runs.planning.run_plan import notes_of_start  # imports much
+
         cls._check_vacant(folder, overwrite)
         check_locks()
         try:
@@ -193,7 +195,7 @@ class RunDirectory:
             shutil.rmtree(draft, ignore_errors=True)
         try:
             with cls.open(folder, trust=True) as run:
-                run.notes = checked.notes
+                run.notes = (*checked.notes, *notes_of_start(checked))
                 yield run
         except UserError:
             with Ledger.open(folder / LEDGER) as ledger:

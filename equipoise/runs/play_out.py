@@ -24,7 +24,7 @@ from equipoise.runs.ledger import FAILED
 from equipoise.runs.loop import league
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.reading.page import changes, headlines, page
+from equipoise.runs.reading.page import cautions, changes, headlines, page
 from equipoise.system.files import write_text
 
 DEVICE = "device"  # under which the ledger keeps where the run's models were computed first
@@ -32,7 +32,9 @@ DEVICE = "device"  # under which the ledger keeps where the run's models were co
 
 @dataclass(frozen=True)
 class Played:
-    """A run that has been played out; `seconds` are of this call."""
+    """A run that has been played out; `seconds` are of this call, `cautions` what a reader of its
+    numbers must know first.
+    """
 
     name: str
     run: Path
@@ -42,6 +44,7 @@ class Played:
     measured: Sequence[Mapping[str, Any]]
     changes: Sequence[Change]
     headlines: Sequence[Headline]
+    cautions: Sequence[str] = ()
 
 
 def play_out(
@@ -93,6 +96,7 @@ def play_out(
         ],
         changes=changes(run),
         headlines=list(headlines(run)),
+        cautions=cautions(run),
     )
 
 

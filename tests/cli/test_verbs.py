@@ -5,7 +5,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from small import FINITE
+from small import FINITE, settings
 
 
 @pytest.fixture
@@ -204,3 +204,30 @@ def test_the_version_is_printed(command):
 
     shown = command("--version")
     assert shown.code == 0 and shown.out == f"equipoise {__version__}\n"
+
+
+@pytest.mark.long
+def test_a_run_that_cannot_learn_says_so_first_and_last(command, tmp_path):
+    few = settings(
+        generations=1,
+        prompts__per_generation=12,
+        prompts__held_out=8,
+        evaluate__samples=2,
+        evaluate__sets="null",
+        learner__learning_rate=1e-9,
+    )
+    done = command("run", "quickstart", *few, "--out", "few")
+    assert done.code == 0, done.err
+    assert "takes at most 1 optimizer steps" in done.err.partition("generation 0")[0]
+    box = " ".join(done.out.split("╭")[1].replace("│", " ").split())
+    assert "No change can be told from none" in box
+    assert "'policy' took 1 optimizer step in the whole run" in box
+    page = (tmp_path / "few" / "report.html").read_text()
+    warnings = page[page.index('<aside class="warnings"') : page.index("</aside>")]
+    assert warnings.split("<li>")[1].startswith("No change can be told from none")
+    assert len(command("status", "few", "--json").facts["cautions"]) == 2
+
+
+@pytest.mark.long
+def test_a_run_that_changed_says_nothing_of_the_kind(command, run):
+    assert command("status", run, "--json").facts["cautions"] == []

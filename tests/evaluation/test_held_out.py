@@ -7,8 +7,14 @@ from types import SimpleNamespace
 import pytest
 
 from equipoise.evaluation.held_out import HeldOut
-from equipoise.evaluation.league_measures import best_of, mean_of, mean_score, meetings
-from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.league_measures import (
+    LeagueMeasures,
+    best_of,
+    mean_of,
+    mean_score,
+    meetings,
+)
+from equipoise.evaluation.measures import Estimate, History, Measurement, changes_told
 from equipoise.games.answers import Answers
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.payoffs.table import Meeting
@@ -128,3 +134,57 @@ def test_of_several_players():
     assert (mean_of(known), best_of(known)) == (1.5, 2)
     assert mean_of({**known, "c": unknown}) is None and mean_of({}) is None
     assert best_of({**known, "c": unknown}) == 2 and best_of({}) is None
+
+
+def learned(**measures) -> LeagueMeasures:
+    bare: dict = {name: {} for name in ("judges", "scores", "win_rates", "gap", "mixture")}
+    bare |= {name: [] for name in ("players", "payoff", "se", "count", "ratings")}
+    bare |= dict.fromkeys(("exploitability", "cycle_share", "cyclic_triples"), 0.0)
+    return LeagueMeasures(**bare | measures)
+
+
+def compared(before: float, after: float, won: float, half: float = 0.05) -> list[bool]:
+    """Whether the changes of a score and of a win rate are told from none."""
+
+    def estimate(mean: float) -> Estimate:
+        return Estimate(mean, mean - half, mean + half, 100)
+
+    start = learned(
+        ages={"a": 0}, players=["a@0"], payoff=[[0.0]], scores={"a@0": estimate(before)}
+    )
+    end = learned(
+        ages={"a": 1},
+        players=["a@1"],
+        payoff=[[0.0]],
+        scores={"a@1": estimate(after)},
+        win_rates={"a@1": estimate(won)},
+    )
+    history = History(("a",), (Measurement(0, start), Measurement(1, end)), Answers(samples=1))
+    return changes_told(history, LeagueMeasures.quantities)
+
+
+def test_a_change_is_told_where_its_interval_leaves_out_zero():
+    assert compared(0.5, 0.5, 0.5) == [False, False]
+    # the intervals of both meet, that of their difference leaves out 0
+    assert compared(0.5, 0.58, 0.54) == [True, False]
+    assert compared(0.5, 0.45, 0.44) == [False, True]
+
+
+def test_equal_headlines_of_exploitability_and_deviation_are_one():
+    gain = Estimate(0.1, 0.0, 0.2, 8)
+    other = Estimate(0.3, 0.2, 0.4, 8)
+
+    def labels(deviation: Estimate) -> list[str]:
+        measures = learned(
+            ages={"a": 1},
+            players=["a@0"],
+            payoff=[[0.0]],
+            gap={"a@1": 0.1},
+            best_reply_gains={"a@1": gain},
+            deviation_gains={"a@1": deviation},
+        )
+        history = History(("a",), (Measurement(1, measures),), Answers(samples=1))
+        return [line.label for line in LeagueMeasures.headlines(history)]
+
+    assert labels(gain) == ["exploitability of a@1, best deviation"]
+    assert labels(other) == ["exploitability of a@1", "best deviation of a@1"]

@@ -10,6 +10,7 @@ from scipy import stats
 
 from equipoise.payoffs.intervals import (
     Interval,
+    difference,
     fitted_exponent,
     mean_interval,
     over_seeds,
@@ -194,3 +195,12 @@ def test_an_exponent_is_scipys_regression_on_logarithms():
 def test_points_without_an_exponent_are_refused(rounds_R, gap_R, message):
     with pytest.raises(ValueError, match=message):
         fitted_exponent(rounds_R, gap_R)
+
+
+def test_a_difference_adds_the_distances_to_the_bounds_in_squares():
+    change = difference(Interval(0.5, 0.46, 0.53, 40), Interval(0.7, 0.6, 0.8, 50))
+    assert change.mean == pytest.approx(0.2) and change.n == 40
+    assert change.low == pytest.approx(0.2 - math.hypot(0.1, 0.03))
+    assert change.high == pytest.approx(0.2 + math.hypot(0.1, 0.04))
+    unknown = difference(Interval(0.5, math.nan, math.nan, 0), Interval(0.7, 0.6, 0.8, 50))
+    assert unknown.mean == pytest.approx(0.2) and math.isnan(unknown.low)

@@ -4,6 +4,7 @@ import math
 
 import msgspec
 import numpy as np
+import pytest
 from fixtures import report_pages
 
 from equipoise.evaluation.judge_report import MeanGiven
@@ -84,6 +85,17 @@ def test_a_heat_map_need_not_be_square_nor_around_zero():
         "t", ["j"], ["a"], np.array([[np.nan]]), [[""]], [[""]], ("", ""), False
     ).data[0]
     assert nothing["zmax"] > nothing["zmin"]
+
+
+@pytest.mark.parametrize(("value", "around_zero"), [(0.0, True), (1e-17, True), (2.0, False)])
+def test_a_heat_map_of_equal_numbers_has_no_scale(value, around_zero):
+    grid = np.array([[value, -value if around_zero else value]])
+    texts = [["", ""]]
+    figure = heat_map("t", ["a"], ["b", "c"], grid, texts, texts, ("", ""), around_zero)
+    trace = figure.data[0]
+    assert not trace["showscale"] and trace["zmax"] - trace["zmin"] >= 1
+    told = heat_map("t", ["a"], ["b", "c"], np.array([[0.0, 1e-4]]), texts, texts, ("", ""))
+    assert told.data[0]["showscale"] and told.data[0]["zmax"] == 1e-4
 
 
 def test_match_ups_say_who_met_and_who_was_not_judged():

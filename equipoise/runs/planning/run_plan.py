@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from equipoise import seeds
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import EvaluationPlan, Workload
-from equipoise.learners.base import Learner
+from equipoise.learners.base import FEW_STEPS, Learner
 from equipoise.losses.opponents import OpponentPool
 from equipoise.matches.base import MatchContext, Seatings
 from equipoise.models.device import Hardware
@@ -37,13 +37,11 @@ from equipoise.runs.named_sets.set_plan import (
     plan_sets,
     players_in,
 )
-from equipoise.runs.planning.checks import check_run, device_notes, wanted_accelerators
+from equipoise.runs.planning.checks import CheckedRun, check_run, device_notes, wanted_accelerators
 from equipoise.runs.planning.cost import CostEstimate, Work, costs, engine_count
 from equipoise.runs.planning.phases import PhaseMemory, phases
 from equipoise.runs.roster import expected_generations
 from equipoise.types import PlayerId, Prompt
-
-FEW_STEPS = 50  # optimizer steps below which a language model hardly moves
 
 
 @dataclass(frozen=True)
@@ -326,6 +324,16 @@ def _used(estimates: Sequence[CostEstimate]) -> tuple[str, ...]:
 
     accelerated = any(estimate.device != "cpu" for estimate in estimates)
     return (explain_device(),) if accelerated else ()
+
+
+def notes_of_start(checked: CheckedRun) -> tuple[str, ...]:
+    """What a plan notes and a run says before it begins: devices, and learners that hardly move."""
+    config = checked.config
+    devices = device_notes(config)
+    if all(config.learner_of(name).needs == "game" for name in config.learning):
+        return devices
+    training = _train(config, checked.split)
+    return (*devices, *short_runs(config, count(config, checked.split, training)))
 
 
 def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,12 +15,21 @@ from equipoise.evaluation.judge_report import judge_report
 from equipoise.evaluation.judge_sections import judge_sections
 from equipoise.evaluation.last_test import SelectionRecord, selection_section
 from equipoise.evaluation.league_measures import RatingRecord
-from equipoise.evaluation.measures import SCORE, History, Measurement, Measures, Records, curves
+from equipoise.evaluation.measures import (
+    SCORE,
+    History,
+    Measurement,
+    Measures,
+    Records,
+    changes_told,
+    curves,
+)
 from equipoise.evaluation.named_sets.results_section import (
     benchmark_changes,
     benchmark_headlines,
     benchmarks_section,
 )
+from equipoise.learners.base import FEW_STEPS
 from equipoise.payoffs.cycles import cyclic_warning
 from equipoise.report.html import Page
 from equipoise.report.league_sections import (
@@ -92,7 +102,7 @@ def page(
         matches_section(shown, int(totals["matches"]), content_warning, kind.card_note),
         configuration_section(run.config.yaml()),
     ]
-    warnings = [*kind.warnings(measured, recorded)]
+    warnings = [*cautions(run), *kind.warnings(measured, recorded)]
     if totals["unjudged share"] > UNJUDGED:
         warnings.append(
             f"{totals['unjudged share']:.1%} of the answers could not be judged; they count nowhere"
@@ -115,6 +125,41 @@ def headlines(run: RunDirectory) -> Iterator[Headline]:
     facts = run.ledger.stage_facts("select")
     if facts:
         yield from SelectionRecord.read(facts).headlines()
+
+
+def cautions(run: RunDirectory) -> list[str]:
+    """Sentences on a finished run that cannot have learned, or whose change nobody can tell."""
+    measured, config = history(run), run.config
+    last = measured.last
+    if last is None or not 0 < config.generations == last.generation or not config.learning:
+        return []
+    told = changes_told(measured, measures_type(run).rows(measured))
+    for row in against_start(run.ledger):
+        if row.start is not None and (found := row.differences.get(row.result.headline)):
+            told.append(found.interval.low > 0 or found.interval.high < 0)
+    if any(told):
+        return []
+    said = []
+    if told:
+        said.append(
+            f"No change can be told from none: of {len(told)} measures, none has moved from the "
+            "start by more than its 95 % interval"
+        )
+    return [*said, *_few_steps(run)]
+
+
+def _few_steps(run: RunDirectory) -> Iterator[str]:
+    steps: Counter[str] = Counter()
+    for key, _, _, facts, _ in run.ledger.stages("learn"):
+        steps[key.rpartition("/")[2]] += int(facts.get("steps", 0))
+    for name in run.config.learning:
+        trainer = run.config.learner_of(name)
+        if trainer.needs != "game" and steps[name] < FEW_STEPS:
+            yield (
+                f"'{name}' took {steps[name] or 'no'} optimizer step{'s' * (steps[name] != 1)} in "
+                f"the whole run, fewer than {FEW_STEPS}, and can hardly have moved; more prompts, "
+                "smaller batches or a higher learner.learning_rate help"
+            )
 
 
 def changes(run: RunDirectory) -> list[Change]:

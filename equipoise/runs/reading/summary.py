@@ -17,7 +17,7 @@ from equipoise.runs.exploiter import best_response, best_responses
 from equipoise.runs.named_sets.results import STAGE
 from equipoise.runs.reading.frames import Row, measured_rows
 from equipoise.runs.reading.history import history, stage_records
-from equipoise.runs.reading.page import headlines
+from equipoise.runs.reading.page import cautions, headlines
 from equipoise.runs.reading.totals import StageTime, counts, stage_times
 
 MANY = 3  # learners that a line names
@@ -140,6 +140,7 @@ def progress(run: RunDirectory) -> dict[str, Any]:
         **_best_responses(run),
         **_failure(run),
         "judges": list(_judges(run)),
+        "cautions": cautions(run),
         "headlines": [asdict(line) for line in headlines(run)],
         "measured": {} if last is None else last.measures.all_numbers(),
     }
