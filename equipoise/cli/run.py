@@ -84,7 +84,6 @@ def _print(run: Run, json: bool) -> None:
     console = terminal()
     if played.changes:
         console.print(before_after(played.changes))
-    numbers = [("caution", line) for line in played.cautions]
-    numbers += [(line.label, line.value) for line in played.headlines]
+    numbers = [(line.label, line.value) for line in played.headlines]
     numbers += [("took", duration(played.seconds)), ("go deeper", f"equipoise status {played.run}")]
-    console.print(headline(played.name, numbers, played.report))
+    console.print(headline(played.name, numbers, played.report, played.cautions))

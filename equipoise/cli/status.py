@@ -30,7 +30,6 @@ def _print(facts: dict[str, Any]) -> None:
     rows = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
     if failed := facts.get("failed"):
         rows.append(("failed", f"in {failed['stage']}: {failed['error']}"))
-    rows += [("caution", line) for line in facts["cautions"]]
     rows += [(line["label"], line["value"]) for line in facts["headlines"]]
     rows += [
         (f"{each['exploiter']} against {each['against']['player']}", _gets(each))
@@ -48,6 +47,8 @@ def _print(facts: dict[str, Any]) -> None:
             rows.append((f"    {part}", f"{duration(inside)} of these"))
     for account, spent in facts["spent"].items():
         rows.append((f"spent by {account}", Spending(**spent).text()))
+    for line in facts["cautions"]:
+        say(line)
     terminal().print(status_table(rows))
 
 

@@ -283,14 +283,20 @@ def _difference(row: Change) -> Text:
     return Text(text, "green" if (change > 0) == row.higher_is_better else "red")
 
 
-def headline(title: str, numbers: Iterable[tuple[str, str]], report: Path | None = None) -> Panel:
-    """A panel with the numbers that matter and where the report is."""
+def headline(
+    title: str,
+    numbers: Iterable[tuple[str, str]],
+    report: Path | None = None,
+    cautions: Iterable[str] = (),
+) -> Panel:
+    """A panel with what a reader must know first, the numbers that matter, and where the report is."""
     grid = Table.grid(padding=(0, 2))
     for name, value in numbers:
         grid.add_row(Text(_words(name), "dim"), Text(clean(value), "bold"))
     if report is not None:
         grid.add_row(Text("report", "dim"), Text(clean(str(report)), "cyan", overflow="fold"))
-    return Panel(grid, title=Text(clean(title)), title_align="left", expand=False, padding=(0, 1))
+    rows = Group(*(Text(clean(line), "yellow") for line in cautions), grid)
+    return Panel(rows, title=Text(clean(title)), title_align="left", expand=False, padding=(0, 1))
 
 
 def status_table(rows: Iterable[tuple[str, Value]], title: str = "") -> Table:
