@@ -384,16 +384,12 @@ def headlines(history: History[Any], quantities: Iterable[Quantity]) -> Iterator
         for name, interval in shown.items():
             label = quantity.label or default
             player, start = last.player(name), first.player(name)
-            notes = [quantity.note]
+            notes = [quantity.note, *(f"the {title} is the same" for title in also)]
             if name in before:
                 text = quantity.text(before[name], unit)
                 notes.append(f"{start}: {text}" if "{player}" in label else f"{text} at the start")
             label = label.format(title=quantity.title, name=name, player=player, start=start)
-            yield Headline(
-                ", ".join((label, *also)),
-                quantity.text(interval, unit),
-                "; ".join(filter(None, notes)),
-            )
+            yield Headline(label, quantity.text(interval, unit), "; ".join(filter(None, notes)))
         if len(after) > MANY and "mean" in quantity.of_many:
             yield _mean_headline(quantity, before, after, unit)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.segment import Segment
@@ -289,7 +289,7 @@ def headline(
     report: Path | None = None,
     cautions: Iterable[str] = (),
 ) -> Panel:
-    """A panel with what a reader must know first, the numbers that matter, and where the report is."""
+    """A panel with what must be known first, the numbers that matter, and where the report is."""
     grid = Table.grid(padding=(0, 2))
     for name, value in numbers:
         grid.add_row(Text(_words(name), "dim"), Text(clean(value), "bold"))
