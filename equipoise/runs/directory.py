@@ -34,7 +34,7 @@ from equipoise.runs.config import RunConfig
 from equipoise.runs.database import damaged_records, noted
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.people.journal import adopt
-from equipoise.runs.planning.checks import check_run
+from equipoise.runs.planning.checks import CheckedRun, check_run
 from equipoise.system.effects import Effects, effects_of, settled
 from equipoise.system.files import make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
@@ -156,8 +156,6 @@ class RunDirectory:
         written, and what `check_run` raises. A user's mistake before the first match leaves no
         folder.
         """
-        from equipoise.runs.planning.run_plan import notes_of_start  # imports much
-
         cls._check_vacant(folder, overwrite)
         check_locks()
         try:
@@ -195,7 +193,7 @@ class RunDirectory:
             shutil.rmtree(draft, ignore_errors=True)
         try:
             with cls.open(folder, trust=True) as run:
-                run.notes = (*checked.notes, *notes_of_start(checked))
+                run.notes = _notes_of_start(checked)
                 yield run
         except UserError:
             with Ledger.open(folder / LEDGER) as ledger:
@@ -511,6 +509,13 @@ def _moves(before: Any, now: Any) -> Iterator[tuple[tuple[str, str], str]]:
         yield (now["base_url"], now["model"]), before["base_url"]
     for name in now:
         yield from _moves(before.get(name), now[name])
+
+
+def _notes_of_start(checked: CheckedRun) -> tuple[str, ...]:
+    """Notes for whoever begins the run, those of a plan among them."""
+    from equipoise.runs.planning.run_plan import notes_of_start  # imports much
+
+    return (*checked.notes, *notes_of_start(checked))
 
 
 def _short(value: Any) -> str:

@@ -112,29 +112,29 @@ class RunPlan:
     @property
     def obstacles(self) -> tuple[str, ...]:
         """Reasons why it cannot run there, each with the settings that would help."""
-        found = []
+        reasons = []
         if self.hardware is not None:
             wanted, there = wanted_accelerators(self.config), self.hardware.count
             if wanted > there:
-                found.append(
+                reasons.append(
                     f"its {wanted} processes want an accelerator each, of {there}; lower "
                     "executor.processes and learner.launch.num_processes, or plan for more"
                 )
             memory = self.hardware.memory
             short = [part for part in self.phases if part.bytes > memory]
-            found += [
+            reasons += [
                 f"{part.name} takes {part.bytes / 1e9:.1f} of {memory / 1e9:.0f} GB; "
                 f"set {part.advice}"
                 for part in short
             ]
         else:
-            found += [
+            reasons += [
                 f"{', '.join(cost.learners)} takes {cost.peak_memory / 1e9:.1f} of "
                 f"{cost.memory / 1e9:.1f} GB; set {cost.advice}"
                 for cost in self.costs
                 if not cost.fits
             ]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(reasons))
 
     @property
     def seconds(self) -> float | None:
@@ -299,12 +299,12 @@ def _phases(
         return ()
     prompt = max(estimate.mean_prompt_tokens for estimate in estimates)
     accelerator = any(estimate.device != "cpu" for estimate in estimates)
-    found = phases(config, prompt, accelerator=accelerator, hardware=hardware)
+    parts = phases(config, prompt, accelerator=accelerator, hardware=hardware)
     if hardware is None:
-        return tuple(found)
+        return tuple(parts)
     by_learner = {name: cost for cost in estimates for name in cost.learners}
     slowest = max(estimates, key=lambda cost: cost.seconds or 0.0)
-    return tuple(_timed(part, by_learner.get(part.learner, slowest)) for part in found)
+    return tuple(_timed(part, by_learner.get(part.learner, slowest)) for part in parts)
 
 
 def _timed(part: PhaseMemory, cost: CostEstimate) -> PhaseMemory:

@@ -133,19 +133,17 @@ def cautions(run: RunDirectory) -> list[str]:
     last = measured.last
     if last is None or not 0 < config.generations == last.generation or not config.learning:
         return []
-    told = changes_told(measured, measures_type(run).rows(measured))
+    moved = changes_told(measured, measures_type(run).rows(measured))
     for row in against_start(run.ledger):
-        if row.start is not None and (found := row.differences.get(row.result.headline)):
-            told.append(found.interval.low > 0 or found.interval.high < 0)
-    if any(told):
+        if row.start is not None and (change := row.differences.get(row.result.headline)):
+            moved.append(change.interval.low > 0 or change.interval.high < 0)
+    if any(moved):
         return []
-    said = []
-    if told:
-        said.append(
-            f"No change can be told from none: of {len(told)} measures, none has moved from the "
-            "start by more than its 95 % interval"
-        )
-    return [*said, *_few_steps(run)]
+    sentence = (
+        f"No change can be told from none: of {len(moved)} measures, none has moved from the "
+        "start by more than its 95 % interval"
+    )
+    return [*([sentence] if moved else []), *_few_steps(run)]
 
 
 def _few_steps(run: RunDirectory) -> Iterator[str]:
