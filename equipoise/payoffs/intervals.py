@@ -54,6 +54,9 @@ def difference(before: Interval, after: Interval) -> Interval:
 
     The distances to the bounds are added in squares (Zou and Donner 2008), so that neither interval
     has to be symmetric; NaN bounds where one of them is not known.
+
+    >>> difference(Interval(0.4, 0.3, 0.5, 50), Interval(0.7, 0.6, 0.8, 50)).text()
+    '0.30 (0.16 to 0.44)'
     """
     mean = after.mean - before.mean
     down = math.hypot(after.mean - after.low, before.high - before.mean)
