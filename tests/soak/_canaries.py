@@ -13,6 +13,7 @@ import struct
 import sys
 import threading
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -206,10 +207,13 @@ class Canaries:
         """Path -> (size, time of change) in the user's folders, the run's own left out."""
         found = {}
         for root in (self.home, self.there):
-            for path in root.rglob("*"):
-                if not path.is_relative_to(self.there / "run") and not path.is_dir():
-                    facts = path.lstat()
-                    found[str(path)] = (facts.st_size, facts.st_mtime_ns)
+            for folder, inner, names in os.walk(root):
+                if folder == str(self.there):
+                    inner[:] = [name for name in inner if name != "run"]
+                for path in (Path(folder, name) for name in names):
+                    with suppress(FileNotFoundError):  # a command is at work
+                        facts = path.lstat()
+                        found[str(path)] = (facts.st_size, facts.st_mtime_ns)
         return found
 
     def _count(self) -> None:
