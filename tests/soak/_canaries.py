@@ -143,7 +143,8 @@ class Canaries:
                     os.getcwd() if folder in (None, -1) else os.readlink(f"/proc/self/fd/{folder}")
                 )
                 whole = os.path.normpath(os.path.join(home, os.fsdecode(path)))
-                if not whole.startswith(ours):
+                is_probe = os.path.basename(whole).startswith(".equipoise.")  # can one write here?
+                if not whole.startswith(ours) and not is_probe:
                     report(kind, whole)
 
         def hook(event: str, given: Any) -> None:

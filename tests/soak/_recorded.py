@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from equipoise.runs.ledger import REQUEST
+
 TABLES = {
     "prompts": "id, split, generation, record",
     "matches": "id, generation, split, record",
@@ -57,6 +59,7 @@ def _records(run: Path) -> dict[str, list[str]]:
             table: sorted(
                 json.dumps([_untimed(value) for value in row])
                 for row in db.execute(f"SELECT {columns} FROM {table}")
+                if not (table == "replies" and row[0].startswith(REQUEST))  # nothing came of it
             )
             for table, columns in TABLES.items()
             if table in tables

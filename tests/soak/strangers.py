@@ -160,6 +160,8 @@ def _try(hostile: Hostile, verb: str, donors: Mapping[str, Path], canaries: Cana
     _alter(run, hostile.changes)
     for name, target in hostile.links.items():
         (run / name).symlink_to(target)
+    if verb == "merge":
+        (run / "players" / "policy" / "1" / "adapter_config.json").write_text("{}")
     arguments = [each.format(run="run") for each in verbs()[verb]]
     canaries.begin()
     code, output = _command(arguments, canaries, SONGS[hostile.effect] if verb == CONTROL else ())
