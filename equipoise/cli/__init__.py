@@ -65,7 +65,6 @@ FILES = {
     "import-scores": "evaluate",
 }  # verbs in another's file
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions
-USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 FORBIDDEN = (
     errno.EACCES,

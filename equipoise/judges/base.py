@@ -130,6 +130,9 @@ class Judge(Component):
 
     _context: JudgeContext | None = PrivateAttr(None)
 
+    known_utilities: ClassVar[tuple[str, ...] | None] = None
+    """The names of all utilities that its scores can have; None where only its work shows them."""
+
     in_units: ClassVar[bool] = False
     """True if it judges each match by itself with a model of its own, asking no player, so that an
     executor's workers can do it, some matches at a time.

@@ -225,6 +225,7 @@ class GradingJudge(GradeSettings, QuestionSettings, Judge):
     """The base of judges whose scores are the grades that models give."""
 
     placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "answer", "low", "high")
+    known_utilities: ClassVar = ("score",)
 
     text: TemplateText = Field(
         default="rubric",

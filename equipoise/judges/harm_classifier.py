@@ -33,6 +33,7 @@ class HarmClassifier(ClassifierSettings, BatchPointwise):
 
     kind: Literal["harm_classifier"] = "harm_classifier"
     bounds: ClassVar = (0.0, 1.0)
+    known_utilities: ClassVar = ("score", "p_safe", "p_unsafe", "unsafe")
     in_units: ClassVar[bool] = True
     reads: Literal["prompt", "answer", "chat"] = Field(
         "chat",

@@ -64,6 +64,7 @@ class Choice(Pointwise):
 
     kind: Literal["choice"] = "choice"
     bounds: ClassVar = (0.0, 1.0)
+    known_utilities: ClassVar = ("score",)
     fact: Text = Field(
         default="answer",
         description="the fact that holds the right option: its letter, or its text",

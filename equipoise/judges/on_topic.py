@@ -25,6 +25,7 @@ class OnTopic(BatchPointwise):
 
     kind: Literal["on_topic"] = "on_topic"
     bounds: ClassVar = (0.0, 1.0)
+    known_utilities: ClassVar = ("score", "similarity")
     embedding: Embedding = Field(Hashed(), description="the embedding by which texts are compared")
     threshold: float = Field(
         0.3,

@@ -60,6 +60,7 @@ class Comparing(Judge):
 
     compares: ClassVar[bool] = True
     bounds: ClassVar = (0.0, 1.0)
+    known_utilities: ClassVar = ("score",)
 
     flip: Flip = Field(
         default="missing",

@@ -37,6 +37,7 @@ class Panel(Judge):
     """
 
     kind: Literal["panel"] = "panel"
+    known_utilities: ClassVar = ("score",)
     judges: dict[Text, Judge] = Field(
         min_length=2, description="the members by name, or a list of them"
     )
@@ -231,6 +232,7 @@ class FirstPlace(Judge):
 
     kind: Literal["first_place"] = "first_place"
     bounds: ClassVar = (0.0, 1.0)
+    known_utilities: ClassVar = ("score",)
     compares: ClassVar[bool] = True
     judge_of_answers: Judge = Field(description="scores each answer alone; its scores are rewards")
     temperature: float = Field(

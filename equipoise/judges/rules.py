@@ -46,6 +46,7 @@ class Exact(Pointwise):
 
     kind: Literal["exact"] = "exact"
     bounds: ClassVar = (0.0, 1.0)
+    known_utilities: ClassVar = ("score",)
     fact: Text = Field(
         default="answer",
         description="the fact that holds the right answer, or a list of right answers",
@@ -100,6 +101,7 @@ class Math(BatchPointwise):
 
     kind: Literal["math"] = "math"
     bounds: ClassVar = (0.0, 1.0)
+    known_utilities: ClassVar = ("score",)
     fact: Text = Field(
         default="answer", description="the fact that holds the right answer, LaTeX or plain"
     )
@@ -139,6 +141,7 @@ class Refusal(Pointwise):
 
     kind: Literal["refusal"] = "refusal"
     bounds: ClassVar = (0.0, 1.0)
+    known_utilities: ClassVar = ("score", "refused")
     fact: Text = Field(default="harmful", description="the fact that says whether to refuse")
     path: Annotated[Path | None, READS] = Field(
         default=None,
@@ -202,6 +205,7 @@ class Shorter(Pointwise):
 
     kind: Literal["shorter"] = "shorter"
     bounds: ClassVar = (-math.inf, 0.0)
+    known_utilities: ClassVar = ("score",)
     unit: Literal["characters", "words"] = Field(
         default="characters", description="what length is counted in"
     )

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -217,11 +218,12 @@ def _lines(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
-    """The rows; where only semicolons or tabs part the names of the columns, these part cells."""
+    """The rows; where semicolons, tabs or bars part header and first row alike, these part cells,
+    unless the header has the separator.
+    """
     text = _decode(file.read_bytes(), str(file))
-    header = text.partition("\n")[0]
-    if separator not in header:
-        separator = next((other for other in ";\t|," if other in header), separator)
+    if separator not in text.partition("\n")[0]:
+        separator = next((other for other in ";\t|," if _parts_alike(text, other)), separator)
     lines = io.StringIO(text, newline="")
     reader = csv.DictReader(lines, delimiter=separator, strict=True)
     try:
@@ -235,6 +237,16 @@ def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
             yield where, {name: cell or None for name, cell in row.items()}
     except csv.Error as error:
         raise DataError(f"{file}:{reader.line_num + 1}: not CSV: {error}") from error
+
+
+def _parts_alike(text: str, separator: str) -> bool:
+    """True if it parts the first two rows into as many cells, two or more."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    try:
+        cells = [len(row) for row in islice(filter(None, reader), 2)]
+    except csv.Error:
+        return False
+    return len(cells) == 2 and cells[0] == cells[1] > 1
 
 
 def _parquet(file: Path) -> Iterator[tuple[str, Any]]:

@@ -271,6 +271,20 @@ def test_csv_is_read_under_its_header(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("prompt;answer\nHow many, all in all?;3\n", "prompt"),
+        ("prompt|answer\nHow many, all in all?|3\n", "prompt"),
+        ('your name; your age|aim\n"How many, all in all?"\n', "your name; your age|aim"),
+    ],
+)
+def test_semicolons_and_bars_part_cells_where_rows_have_them_too(tmp_path, text, column):
+    (tmp_path / "a.csv").write_text(text)
+    [prompt] = Files(path="a.csv", prompt_column=column).load(tmp_path).training
+    assert prompt.messages == (user("How many, all in all?"),)
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("prompt\na,b\n", "a.csv:2: has more cells than the header"),

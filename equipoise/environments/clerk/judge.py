@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from equipoise.environments.clerk.assistance_case import read_case
 from equipoise.environments.clerk.clerk_answers import (
@@ -21,6 +21,7 @@ class ClerkJudge(Pointwise):
     """Scores each seat's last answer 1 (right) or 0, and what it did; others are unjudged."""
 
     kind: Literal["clerk"] = "clerk"
+    known_utilities: ClassVar = ("score", "declined", "asked", "answered")
 
     @property
     def score_range(self) -> tuple[float, float]:
@@ -52,6 +53,7 @@ class ClerkGuard(Pointwise):
     """
 
     kind: Literal["clerk_guard"] = "clerk_guard"
+    known_utilities: ClassVar = ("score", "p_safe", "p_unsafe", "unsafe", "declined")
 
     @property
     def score_range(self) -> tuple[float, float]:

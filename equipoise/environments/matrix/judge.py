@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge
@@ -14,6 +14,7 @@ class MatrixPayoff(Judge):
     """Scores each seat what the rules pay; unjudged where a move failed or is illegal."""
 
     kind: Literal["matrix"] = "matrix"
+    known_utilities: ClassVar = ("score",)
 
     def prepare(self) -> None:
         game = self.judge_context.game

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from equipoise.environments.text_games.game import Result, TextGame
 from equipoise.errors import ConfigError
@@ -19,6 +19,7 @@ class GameOutcome(Judge):
     """
 
     kind: Literal["game_outcome"] = "game_outcome"
+    known_utilities: ClassVar = ("score", "win", "illegal")
 
     def prepare(self) -> None:
         game = self.judge_context.game

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from equipoise import seeds
-from equipoise.errors import ConfigError, UserError
+from equipoise.component import nearest
+from equipoise.errors import ConfigError, UserError, shorten
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import MatchContext
 from equipoise.models.resources import Resources
@@ -155,6 +156,11 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
     for place, judge in {**teaching_judges(config), **_measuring_judges(config)}.items():
         for fault in judge.faults(context):
             yield f"{place}: {fault}"
+    for place, judge in teaching_judges(config).items():
+        known = judge.known_utilities
+        if known is not None and config.utility not in known:
+            hint = nearest(config.utility, list(known))
+            yield f"utility: {place}: '{judge.kind}' gives no '{shorten(config.utility)}'; {hint}"
     for name in config.learning:
         trainer = config.learner_of(name)
         place = f"learners.{name}" if name in config.learners else "learner"

@@ -1,0 +1,175 @@
+"""What a stranger types first, and the one message that says what to type instead."""
+
+import json
+import shlex
+import sys
+
+import pytest
+
+QUESTIONS = [{"prompt": f"What is {a} + 1?", "answer": str(a + 1)} for a in range(40)]
+LINES = "".join(json.dumps(row) + "\n" for row in QUESTIONS)
+FILES = {
+    **{f"{column}.jsonl": LINES.replace('"prompt"', f'"{column}"') for column in ("text", "user")},
+    "p.jsonl": LINES,
+    "two.txt": "What is 2 + 2?\nWhat is 3 + 5?\n",
+    "gbk.jsonl": '{"prompt": "你好"}\n'.encode("gbk"),
+    "list.jsonl": json.dumps(QUESTIONS),
+    "single.jsonl": str(QUESTIONS[0]),
+    "lines.json": LINES,
+    "data/p.jsonl": LINES,
+    "p.xlsx": "PK",
+    "p.arrow": "ARROW1",
+    "p.jsonl.gz": b"\x1f\x8b",
+    "one.csv": "your name; your question|aim\nAda\n",
+    "tabs.yaml": "extends: mnpo\nplayers:\n\tpolicy: {}\n",
+    "trl.yaml": "model_name_or_path: x\nper_device_train_batch_size: 1\nlearning_rate: 1e-6\n",
+    "r.json": '{"extends": "quickstart"}',
+}
+OWN = "plan mnpo -s policy.model=builtin -s judge=exact -s prompts.path="
+ENDPOINT = "plan mnpo -s prompts.path=p.jsonl -s judge=exact -s 'policy={kind: endpoint, model: m, "
+
+COMMANDS = [  # the command, and what its message says
+    ("--verbose", "No such option: --verbose"),
+    ("help", "Did you mean '--help'?"),
+    ("mnpo", "Did you mean 'run mnpo'?"),
+    ("trl.yaml", "Did you mean 'run trl.yaml'?"),
+    ("train quickstart", "Did you mean 'run'?"),
+    ("frobnicate", "No such command 'frobnicate'"),
+    ("plan", "Missing argument 'recipe'"),
+    ("plan builtin", "mnpo -s policy.model=builtin"),
+    ("plan Qwen/Qwen2.5", "mnpo -s policy.model=Qwen/Qwen2.5"),
+    ("plan r.json", "a recipe's file is YAML, and its name ends in .yaml"),
+    ("plan quickstrat", "did you mean 'quickstart'?"),
+    ("run quickstart.yaml", "the packaged recipe is 'quickstart'"),
+    ("plan quickstart --generations 2", "Write -s generations=2."),
+    ("plan quickstart --generations=2", "Write -s generations=2."),
+    ("plan quickstart generations=2 seed=3", "Write -s generations=2 -s seed=3."),
+    ("run quickstart --set generations 2", "A setting is given as -s KEY=VALUE"),
+    ("run quickstart --output x", "Write --out FOLDER"),
+    ("run quickstart --foo 3", "A setting is given as -s KEY=VALUE"),
+    ("run quickstart --use_lora", "Write -s policy.lora=…"),
+    ("chat builtin --temperature 3", "A setting is given as -s KEY=VALUE"),
+    ("chat ./nothere", "'./nothere' does not exist"),
+    ("chat runs/none", "no run and no model in 'runs/none'"),
+    ("serve runs/none", "no run and no model in 'runs/none'"),
+    ("report runs/none", "no run here"),
+    ("status quickstart", "no run here"),
+    ("evaluate runs/none@policy --on gsm8k", "there is no run in runs/none"),
+    ("evaluate runs/none --on gsm8k", "no run and no model in 'runs/none'"),
+    ("evaluate builtin --on ifevall", "did you mean 'ifeval'?"),
+    ("evaluate builtin --on humaneval", "known: alpaca_eval, arc"),
+    ("evaluate builtin --on mmlu,gsm8k", "--on mmlu --on gsm8k"),
+    ("evaluate builtin --tasks gsm8k", "sets are named by --on gsm8k"),
+    ("plan trl.yaml", "'players.NAME.model'", "'learner.batch_size'", "'learner.learning_rate'"),
+    ("plan tabs.yaml", "YAML is indented by spaces, not tabs"),
+    ("plan sparta -s prompts.path=p.jsonl", "players={a: {model: …}, b: {model: …}}"),
+    ("plan sparta -s prompts.path=p.jsonl -s model=builtin", "'NAME.model'"),
+    (f"{OWN}text.jsonl", "-s prompts.prompt_column=text"),
+    (f"{OWN}user.jsonl", "-s prompts.prompt_column=user"),
+    (f"{OWN}user.jsonl -s prompt_column=user", "did you mean 'prompts.prompt_column'?"),
+    (f"{OWN}two.txt", "too few prompts"),
+    (f"{OWN}gbk.jsonl", "gbk.jsonl:1: is not UTF-8 text"),
+    (f"{OWN}list.jsonl", "is the file one list of rows? Then name it .json"),
+    (f"{OWN}single.jsonl", "JSON has double quotes"),
+    (f"{OWN}lines.json", "is it JSON Lines? Then name it .jsonl"),
+    (f"{OWN}data", "is a folder; name its files, e.g. data/*.jsonl"),
+    (f"{OWN}p.xlsx", "save the sheet as .csv"),
+    (f"{OWN}p.arrow", "write it by to_parquet()"),
+    (f"{OWN}p.jsonl.gz", "unpack it first"),
+    (f"{OWN}https://example.org/p.jsonl", "download the file and name it"),
+    (f"{OWN}one.csv", "no column 'prompt' among your name; your question|aim"),
+    (f"{OWN}p.jsonl", "max_length = 2048 is beyond the context", "256 or less, or null"),
+    (f"{OWN}p.jsonl -s policy.model=./nomodel", "model folder './nomodel' does not exist"),
+    (f"{OWN}p.jsonl -s policy.model=builtin/clerk", "did you mean 'builtin/cards'?"),
+    (f"{OWN}p.jsonl -s policy.model=org/name", "there is no folder 'org/name' here"),
+    (f"{OWN}p.jsonl -s policy.device=gpu", "device 'gpu' is not known", "cuda"),
+    (f"{OWN}p.jsonl -s judge.api_key=x", "judge: unknown key 'api_key'"),
+    (f"{OWN}p.jsonl -s polcy.model=builtin", "unknown key 'polcy'; did you mean 'policy'?"),
+    (f"{ENDPOINT}base_url: api.openai.com/v1}}'", "must begin with http:// or https://"),
+    (f"{ENDPOINT}base_url: http://x, api_key: x}}'", "did you mean 'api_key_env'?"),
+    (f"{ENDPOINT}base_url: http://x, api_key_env: sk-1}}'", "never the key"),
+    (f"{ENDPOINT}base_url: http://x, learns: true}}'", "an endpoint cannot learn"),
+    (f"{ENDPOINT}}}'", "players.policy.base_url: is required"),
+]
+SETTINGS = [  # a setting of the quickstart, and what its message says
+    ("lr=3", "did you mean 'learner.learning_rate'?"),
+    ("learner.lr=1e-6", "did you mean 'learning_rate'?"),
+    ("learning-rate=1e-6", "did you mean 'learner.learning_rate'?"),
+    ("policy.learning_rate=1e-6", "did you mean 'learner.learning_rate'?"),
+    ("learner.learning_rate=1,000", "should be a valid number"),
+    ("learner.temperature=1", "did you mean 'policy.temperature'?"),
+    ("learner.clip=2", "it is a setting of other kinds: policy_gradient"),
+    ("lora=true", "did you mean 'policy.lora'?"),
+    ("lora_rank=8", "did you mean 'policy.lora.r'?"),
+    ("policy.lora=16", "give true, null or settings, e.g. {r: 16}"),
+    ("max_tokens=8", "did you mean 'policy.max_new_tokens'?"),
+    ("num_generations=8", "'game.samples' or 'evaluate.samples'"),
+    ("output_dir=x", "on the command line there is --out FOLDER"),
+    ("generatons=2", "did you mean 'generations'?"),
+    ("generations=2.5", "should be a valid integer"),
+    ("generations:2", "write it as -s key.path=value"),
+    ("generations=", "generations: is required"),
+    ("foo.bar=3", "unknown key 'foo'; known: by_generation"),
+    ("dataset=p.jsonl", "did you mean 'prompts.path'?"),
+    ("prompts=p.jsonl", "is named by -s prompts.path=p.jsonl"),
+    ("policy=builtin", "a model is named by -s policy.model=builtin"),
+    ("players=[policy]", "players: Input should be a valid dictionary"),
+    ("players.policy=null", "players={a: {model: …}, b: {model: …}}"),
+    ("players.polcy.model=x", "there is no such player; did you mean 'policy'?"),
+    ("policy.dtype=bf16", "'bfloat16'"),
+    ("policy.top_p=95", "less than or equal to 1"),
+    ("policy.base_url=http://x", "it is a setting of other kinds: endpoint"),
+    ("keep=last", "keep: ", "'all'"),
+    ("report_to=wandb", "pip install wandb"),
+    ("report_to=wandbb", "'wandb'"),
+    ("learner=grpo", "did you mean 'policy_gradient'?"),
+    ("learner=none", "nothing is written null"),
+    ("loss=DPO", "did you mean 'dpo'?"),
+    ("loss=grpo", "-s learner=policy_gradient -s loss=null"),
+    ("loss=sigmoid", "did you mean 'dpo'?"),
+    ("loss={dpo: {beta: 1}}", "a kind is written {kind: dpo, …}"),
+    ("loss={dpo:{beta:1}}", "not YAML"),
+    ("loss.gamma=2", "it is a setting of other kinds: simpo"),
+    ("schedule=history", "did you mean 'against_history'?"),
+    ("schedule=sparta", "needs two players or more"),
+    ("game.samples=1", "set game.samples to 2 or more"),
+    ("judge=llm", "did you mean 'rubric'?"),
+    ("judge=gpt-4o", "kind: rubric, model: {kind: endpoint, base_url: …"),
+    ("judge=./judge.py", "./judge.py: No such file"),
+    ("judge=judge.py:score", "there is no file", "judge.py"),
+    ("judge.model=2", "reward_model"),
+    ("judge=peers", "needs at least three players"),
+    (
+        "utility=foo",
+        "utility: judge: 'clerk' gives no 'foo'; known: answered, asked, declined, score",
+    ),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The stranger's folder; a tracker is not installed."""
+    for name, content in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.mark.parametrize(("typed", "words"), [(typed, words) for typed, *words in COMMANDS])
+def test_a_command(command, folder, typed, words):
+    check(command(*shlex.split(typed)), words)
+
+
+@pytest.mark.parametrize(("setting", "words"), [(setting, words) for setting, *words in SETTINGS])
+def test_a_setting(command, folder, setting, words):
+    check(command("plan", "quickstart", "-s", setting), words)
+
+
+def check(done, words):
+    """One message, which says all of these words."""
+    assert done.code == 2
+    assert done.err.count("error: ") + done.err.count("─ Error ─") == 1, done.err
+    message = " ".join(done.err.replace("│", " ").split())
+    assert all(word in message for word in words), message
