@@ -118,13 +118,13 @@ class PolicyForward:
         return _widener(packed, batch.mask_BT.shape[1])(logprob_N)
 
     @torch.no_grad()
-    def undo_cuts(self, batch: RolloutBatch, top_k: int, top_p: float) -> None:
+    def undo_cuts(self, batch: RolloutBatch, top_k: int, top_p: float, min_p: float = 0.0) -> None:
         """Turn log-probabilities after the sampler's cuts into those from before them.
 
         The mass that the cuts keep is the policy's own, so the two differ afterwards as the
         distributions after the cuts do.
         """
-        settings = SamplingSettings(self.temperature, top_k, top_p)
+        settings = SamplingSettings(self.temperature, top_k, top_p, min_p=min_p)
         if not settings.cuts:
             return
         portions = self.portions(batch)

@@ -131,7 +131,8 @@ class PolicyTrainer(SampledPolicy):
         self.model.eval()  # without dropout: it learns from what was sampled
         self.forward.complete(batch)
         if uncut and self.player.sampler.is_remote and any(not t.move.uncut for t in turns):
-            self.forward.undo_cuts(batch, self.player.top_k, self.player.top_p)
+            player = self.player
+            self.forward.undo_cuts(batch, player.top_k, player.top_p, player.min_p)
         return batch
 
     def _assess(self, batch: RolloutBatch) -> dict[str, float]:

@@ -46,6 +46,12 @@ TEMPLATE_ERRORS = (
 _PROBE = "Xyzzy"
 
 
+class ToolMessage(Message, frozen=True):
+    """A message with further fields for chat templates, as a JSON object: calls, or a result's."""
+
+    further: str = "{}"
+
+
 class NoRoom(DataError):  # noqa: N818
     """A prompt that leaves no room for an answer."""
 
@@ -81,9 +87,12 @@ class Encoding:
         pad = tokenizer.pad_token_id
         self.pad_id: int = self.stop_ids[0] if pad is None else pad
 
-    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
-        """The chat, ready for the answer. Raises DataError if refused, NoRoom if too long."""
-        ids = self._chat_ids(messages, True)
+    def prompt_ids(self, messages: Sequence[Message], tools: str = "") -> list[int]:
+        """The chat, ready for the answer. Raises DataError if refused, NoRoom if too long.
+
+        `tools`: those that the answer may call, as the protocol's JSON.
+        """
+        ids = self._chat_ids(messages, True, tools)
         if len(ids) >= self.max_length:
             raise NoRoom(
                 f"a prompt of {len(ids)} tokens leaves no room for an answer within "
@@ -91,6 +100,21 @@ class Encoding:
                 "shorten it or raise max_length"
             )
         return ids
+
+    def render(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> str:
+        """The text of a chat with tools. Raises DataError where the template refuses it."""
+        chat = [_fields(message) for message in messages]
+        try:
+            with time_limit():
+                return self.tokenizer.apply_chat_template(
+                    chat,
+                    tools=list(tools),
+                    chat_template=self.template,
+                    tokenize=False,
+                    **self.options,
+                )
+        except TEMPLATE_ERRORS as error:
+            raise DataError(f"the chat template takes no tools: {first_line(error)}") from error
 
     def chat_ids(self, messages: Sequence[Message]) -> list[int]:
         """A chat that is over, of any length. Raises DataError where the template refuses it."""
@@ -171,13 +195,14 @@ class Encoding:
         passing = ("padding", "truncation")
         return {key: value for key, value in rules.items() if key not in passing}
 
-    def _chat_ids(self, messages: Sequence[Message], opening: bool) -> list[int]:
+    def _chat_ids(self, messages: Sequence[Message], opening: bool, tools: str = "") -> list[int]:
         """The template's ids, which end with the opening of an answer's turn or with the chat."""
+        given: dict[str, Any] = {}
         if not messages:
             raise DataError("a prompt without messages cannot be answered")
-        chat = self._fitting(
-            [{"role": message.role, "content": message.content} for message in messages]
-        )
+        chat = self._fitting([_fields(message) for message in messages])
+        if tools:
+            given["tools"] = json.loads(tools)
         try:
             with time_limit():
                 ids = self.tokenizer.apply_chat_template(
@@ -188,6 +213,7 @@ class Encoding:
                     return_dict=False,
                     # The caller checks the length, with a clearer message.
                     tokenizer_kwargs={"verbose": False},
+                    **given,
                     **self.options,
                 )
         except TEMPLATE_ERRORS as error:
@@ -218,7 +244,7 @@ class Encoding:
         except TEMPLATE_ERRORS:
             return False
 
-    def _fitting(self, chat: list[dict[str, str]]) -> list[dict[str, str]]:
+    def _fitting(self, chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The chat as the template takes it: unknown system text to the user; one turn a role."""
         if not self._system and chat[0]["role"] == "system":
             system, *rest = chat
@@ -226,9 +252,9 @@ class Encoding:
             if rest and rest[0]["role"] == "user":
                 first, rest = _merge(first, rest[0]), rest[1:]
             chat = [first, *rest]
-        if self._repeats:
+        if self._repeats or any(len(message) > 2 for message in chat):
             return chat
-        alternating: list[dict[str, str]] = []
+        alternating: list[dict[str, Any]] = []
         for message in chat:
             if alternating and alternating[-1]["role"] == message["role"]:
                 alternating[-1] = _merge(alternating[-1], message)
@@ -258,7 +284,21 @@ class Encoding:
         return [self.tokenizer.eos_token_id]
 
 
-def _merge(first: dict[str, str], second: dict[str, str]) -> dict[str, str]:
+def _fields(message: Message) -> dict[str, Any]:
+    """The message as templates take it; the arguments of calls as objects."""
+    fields: dict[str, Any] = {"role": message.role, "content": message.content}
+    if not isinstance(message, ToolMessage):
+        return fields
+    fields |= json.loads(message.further)
+    for call in fields.get("tool_calls", ()):
+        try:
+            call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+        except (ValueError, RecursionError):
+            continue  # as the model wrote them
+    return fields
+
+
+def _merge(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     return {**second, "content": f"{first['content']}\n\n{second['content']}"}
 
 

@@ -264,7 +264,7 @@ class AnswerSheet:
         column_B = place_B.masked_fill(self._done_B, self._longest)
         number_B = self._number_ST[slot_B, column_B]
         written_BT = None
-        if settings.repetition_penalty != 1:
+        if settings.penalises:
             behind_BT = torch.arange(self._longest + 1, device=self._device) >= place_B[:, None]
             written_BT = self._token_ST[slot_B].masked_fill(behind_BT, -1)
         token_B, logprob_B, uncut_B = choose(logits_BV, number_B, settings, written_BT)

@@ -1,10 +1,11 @@
-"""Choosing the next token: temperature, top-k, top-p, the inverse of the cumulative distribution.
+"""Choosing the next token: penalties, temperature, cuts, the inverse of a distribution function.
 
 Tokens keep the vocabulary's order, so rounding that swaps nearly equal ones does no harm.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,17 +21,28 @@ GREEDY = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class SamplingSettings:
-    """softmax(logits / temperature), cut to `top_k` tokens, then to the probability mass `top_p`.
+    """softmax(logits / temperature), cut to tokens at least `min_p` times as likely as the
+    likeliest, then to `top_k` tokens, then to the probability mass `top_p`.
 
-    A temperature of (nearly) 0 takes the most likely token; top_k 0 and top_p 1 cut nothing. First
-    the logits of tokens that the answer has already are divided by `repetition_penalty`, or
-    multiplied where negative. Source: CTRL, arXiv 1909.05858, section 4.1, for the penalty.
+    A temperature of (nearly) 0 takes the most likely token; top_k 0, top_p 1 and min_p 0 cut
+    nothing. First the logits of tokens that the answer has already are divided by
+    `repetition_penalty`, or multiplied where negative, and lowered by `presence_penalty`, and by
+    `frequency_penalty` for each time. Source: CTRL, arXiv 1909.05858, section 4.1; OpenAI's API.
     """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
     repetition_penalty: float = 1.0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+
+    @property
+    def penalises(self) -> bool:
+        """True if the tokens that an answer has already change what comes next."""
+        lowered = self.presence_penalty or self.frequency_penalty
+        return self.repetition_penalty != 1 or bool(lowered)
 
     @property
     def greedy(self) -> bool:
@@ -40,7 +52,7 @@ class SamplingSettings:
     @property
     def cuts(self) -> bool:
         """True if it samples from another distribution than softmax(logits / temperature)."""
-        return bool(self.top_k) or self.top_p < 1 or self.repetition_penalty != 1
+        return bool(self.top_k) or self.top_p < 1 or self.min_p > 0 or self.penalises
 
 
 def choose(
@@ -51,14 +63,14 @@ def choose(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """A token for each row of [B, V], its log-probability, and the one before penalty and cuts.
 
-    `number_B` float64 in [0, 1). `written_BT`: the answers so far for the repetition penalty, −1
-    behind them. Returns (token_B int64, logprob_B float32, uncut_B float32, in
+    `number_B` float64 in [0, 1). `written_BT`: the answers so far for the penalties, −1 behind
+    them. Returns (token_B int64, logprob_B float32, uncut_B float32, in
     nats); uncut is under softmax(logits / temperature), softmax(logits) where it is greedy. A row
     of logits that are not numbers gets some token and no numbers.
     """
     own_BV = logits_BV = logits_BV.float()
-    if written_BT is not None and settings.repetition_penalty != 1:
-        logits_BV = penalised(own_BV, written_BT, settings.repetition_penalty)
+    if written_BT is not None and settings.penalises:
+        logits_BV = penalised(own_BV, written_BT, settings)
     if settings.greedy:
         token_B = logits_BV.argmax(-1)
         logprob_B = own_BV.gather(1, token_B[:, None])[:, 0] - own_BV.logsumexp(-1)
@@ -79,17 +91,23 @@ def choose(
     return token_B, logprob_B, own_BV.gather(1, token_B[:, None])[:, 0] - whole_B
 
 
-def penalised(logits_BV: torch.Tensor, written_BT: torch.Tensor, penalty: float) -> torch.Tensor:
-    """The logits, those of tokens among `written_BT` (−1: none) less likely by the penalty.
+def penalised(
+    logits_BV: torch.Tensor, written_BT: torch.Tensor, settings: SamplingSettings
+) -> torch.Tensor:
+    """The logits, those of tokens among `written_BT` (−1: none) changed by the penalties.
 
-    >>> penalised(torch.tensor([[2.0, -2.0, 2.0]]), torch.tensor([[0, 1, -1]]), 2.0)
-    tensor([[ 1., -4.,  2.]])
+    >>> both = SamplingSettings(repetition_penalty=2.0, frequency_penalty=0.5)
+    >>> penalised(torch.tensor([[2.0, -2.0, 2.0]]), torch.tensor([[0, 1, 1, -1]]), both)
+    tensor([[ 0.5000, -5.0000,  2.0000]])
     """
-    size = logits_BV.shape[1]
-    seen_BV = torch.zeros(len(logits_BV), size + 1, dtype=torch.bool, device=logits_BV.device)
-    seen_BV.scatter_(1, written_BT.masked_fill(written_BT < 0, size), True)
+    size, penalty = logits_BV.shape[1], settings.repetition_penalty
+    count_BV = logits_BV.new_zeros(len(logits_BV), size + 1)
+    place_BT = written_BT.masked_fill(written_BT < 0, size)
+    count_BV.scatter_add_(1, place_BT, torch.ones_like(place_BT, dtype=logits_BV.dtype))
+    count_BV = count_BV[:, :size]
     less_BV = torch.where(logits_BV < 0, logits_BV * penalty, logits_BV / penalty)
-    return torch.where(seen_BV[:, :size], less_BV, logits_BV)
+    less_BV = less_BV - settings.presence_penalty - settings.frequency_penalty * count_BV
+    return torch.where(count_BV > 0, less_BV, logits_BV)
 
 
 def kept_mass(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
@@ -102,6 +120,19 @@ def kept_mass(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tens
 
 def _least_kept(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
     """[B, 1]: the smallest logit that the cuts keep. Logits that tie with it are kept as well."""
+    if not settings.min_p:
+        return _least_ranked(logits_BV, settings)
+    least_B1 = logits_BV.amax(-1, keepdim=True) + math.log(settings.min_p)
+    if not settings.top_k and settings.top_p >= 1:
+        return least_B1
+    logits_BV = logits_BV.masked_fill(logits_BV < least_B1, -torch.inf)
+    return torch.maximum(least_B1, _least_ranked(logits_BV, settings))
+
+
+def _least_ranked(logits_BV: torch.Tensor, settings: SamplingSettings) -> torch.Tensor:
+    """[B, 1]: the smallest logit that top-k and top-p keep."""
+    if not settings.top_k and settings.top_p >= 1:
+        return logits_BV.amin(-1, keepdim=True)
     if settings.top_k:
         value_BR = logits_BV.topk(min(settings.top_k, logits_BV.shape[-1])).values
         if settings.top_p >= 1:

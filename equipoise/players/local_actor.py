@@ -93,7 +93,13 @@ class LocalActor:
 
         player = self.player
         return SamplingSettings(
-            player.temperature, player.top_k, player.top_p, player.repetition_penalty
+            player.temperature,
+            player.top_k,
+            player.top_p,
+            min_p=player.min_p,
+            repetition_penalty=player.repetition_penalty,
+            presence_penalty=player.presence_penalty,
+            frequency_penalty=player.frequency_penalty,
         )
 
     @property

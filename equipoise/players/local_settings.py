@@ -72,11 +72,27 @@ class LocalSettings(Player):
         1.0, gt=0, le=1, description="sample from the fewest tokens that hold this probability"
     )
     top_k: int = Field(0, ge=0, description="sample from this many most likely tokens; 0: from all")
+    min_p: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="sample from tokens at least this many times as likely as the likeliest",
+    )
     repetition_penalty: float = Field(
         1.0,
         ge=1,
         description="divides the logits of tokens that the answer has already, multiplies negative "
         "ones; in this process alone. Learning leaves it out",
+    )
+    presence_penalty: float = Field(
+        0.0,
+        ge=-2,
+        le=2,
+        description="lowers the logits of tokens that the answer has already. Learning leaves it "
+        "out",
+    )
+    frequency_penalty: float = Field(
+        0.0, ge=-2, le=2, description="the same, for each time that it has them"
     )
     max_new_tokens: int = Field(256, ge=1, description="most tokens of an answer, its end included")
     batch_size: int = Field(64, ge=1, description="answers that are sampled or scored at once")
@@ -119,6 +135,12 @@ class LocalSettings(Player):
                 f"repetition_penalty: sampler {self.sampler.kind} counts the prompt's tokens, too; "
                 "set 1, or sampler: local"
             )
+        if self.learns and any(self.penalties[1:]):
+            raise ValueError(
+                "presence_penalty, frequency_penalty: a learner takes its log-probabilities from "
+                f"before them, which sampler {self.sampler.kind} does not give; set 0, or sampler: "
+                "local"
+            )
         if self.learns and self.lora is None:
             raise ValueError(
                 f"sampler: {self.sampler.kind} gets each generation as an adapter, but "
@@ -130,6 +152,11 @@ class LocalSettings(Player):
                 "player neither learns nor starts from one; take vllm, or sampler: local"
             )
         return self
+
+    @property
+    def penalties(self) -> tuple[float, float, float]:
+        """The penalties of repetition, presence and frequency."""
+        return self.repetition_penalty, self.presence_penalty, self.frequency_penalty
 
     @property
     def base_model(self) -> str:

@@ -27,6 +27,8 @@ from equipoise.serve.protocol import Problem
 from equipoise.types import PlayerId
 
 MIXTURE = "mixture"
+# Settings of sampling that an endpoint's player has not.
+LOCAL_ONLY = ("top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 ModelPlayer: TypeAlias = "Local | Endpoint"
 
 
@@ -265,6 +267,6 @@ def _defaults(player: ModelPlayer) -> EngineRequest:
         (),
         temperature=1.0 if player.temperature is None else player.temperature,
         top_p=1.0 if player.top_p is None else player.top_p,
-        top_k=player.top_k if isinstance(player, Local) else 0,
         max_tokens=player.max_new_tokens,
+        **{name: getattr(player, name) for name in LOCAL_ONLY if isinstance(player, Local)},
     )

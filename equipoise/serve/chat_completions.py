@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import Field, create_model, model_validator
 
+from equipoise.component import nearest
+from equipoise.models.encoding import ToolMessage
 from equipoise.serve.asgi_endpoint import Limits, ModelEndpoint
 from equipoise.serve.detokenizer import BROKEN
-from equipoise.serve.engine import EngineRequest, Piece, TokenScore, merge_answers
+from equipoise.serve.engine import CallPart, EngineRequest, Piece, TokenScore, merge_answers
 from equipoise.serve.extension import Wish, extension_offers
 from equipoise.serve.protocol import (
     LIKELY_TOKENS,
     Answer,
     Body,
     Completion,
+    NamedSchema,
     Problem,
     Reply,
     SamplingRequest,
     StreamOptions,
+    TextFormat,
     check_most,
     check_unserved,
     json_logprob,
@@ -33,9 +38,7 @@ from equipoise.types import Message
 
 # Fields that this server knows and cannot serve, with the values that ask for nothing.
 UNSERVED: dict[str, tuple[Any, ...]] = {
-    "tools": ([],),
     "functions": ([],),
-    "tool_choice": ("none", "auto"),
     "function_call": ("none", "auto"),
     "modalities": (["text"],),
     "audio": (),
@@ -48,18 +51,68 @@ class _Text(Body):
     text: str
 
 
+class _Called(Body):
+    name: str
+    arguments: str
+
+
+class ToolCall(Body):
+    """A call that an answer made."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: _Called
+
+
 class ChatMessage(Body):
     """A message as clients write it."""
 
-    role: Literal["system", "developer", "user", "assistant"]
+    role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | Annotated[list[_Text], Field(fail_fast=True)]
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _calls_need_no_content(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("tool_calls") and values.get("content") is None:
+            return {**values, "content": ""}
+        return values
 
     def read(self) -> Message:
         """The message in this package's form."""
         content = self.content
         if not isinstance(content, str):
             content = "".join(part.text for part in content)
+        if self.role == "tool" or self.tool_calls:
+            given = self.model_dump(include={"tool_calls", "tool_call_id"}, exclude_none=True)
+            return ToolMessage(self.role, content, json.dumps(given, ensure_ascii=False))
         return Message("system" if self.role == "developer" else self.role, content)
+
+
+class _Function(Body):
+    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(Body):
+    """A function that an answer may call."""
+
+    type: Literal["function"]
+    function: _Function
+
+
+class _Name(Body):
+    name: str
+
+
+class NamedTool(Body):
+    """The choice of one tool."""
+
+    type: Literal["function"]
+    function: _Name
 
 
 class ChatRequest(SamplingRequest):
@@ -71,6 +124,9 @@ class ChatRequest(SamplingRequest):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=LIKELY_TOKENS)
     continue_final_message: bool | None = None
+    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    parallel_tool_calls: bool | None = None
     equipoise: Any = None
 
     @property
@@ -98,8 +154,19 @@ class ChatRequest(SamplingRequest):
             prefix=prefix,
             max_tokens=tokens or min(defaults.max_tokens, max_tokens),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+            **self._tool_settings(),
         )
         return self.repeat(first)
+
+    def _tool_settings(self) -> dict[str, Any]:
+        choice = self.tool_choice or "auto"
+        if not self.tools or choice == "none":
+            return {}
+        return {
+            "tools": tuple(tool.model_dump(exclude_none=True) for tool in self.tools),
+            "tool_choice": choice if isinstance(choice, str) else choice.model_dump(),
+            "several_calls": self.parallel_tool_calls is not False,
+        }
 
 
 @cache
@@ -118,6 +185,7 @@ def read_request(body: bytes, limits: Limits) -> ChatRequest:
     values = read_object(body)
     request = validate_body(request_type(), values, _field_names())
     check_unserved(values, UNSERVED)
+    check_tool_choice(request)
     if request.top_logprobs and not request.logprobs:
         raise Problem(400, "'top_logprobs' needs logprobs: true", "invalid_value", "top_logprobs")
     tokens = {
@@ -129,9 +197,29 @@ def read_request(body: bytes, limits: Limits) -> ChatRequest:
     return request
 
 
+def check_tool_choice(request: ChatRequest) -> None:
+    """Raises Problem, status 400, for the choice of a tool that is not among the tools."""
+    choice = request.tool_choice
+    names = [tool.function.name for tool in request.tools or ()]
+    if len(set(names)) < len(names):
+        raise Problem(400, "two 'tools' have one name", "invalid_value", "tools")
+    if choice in (None, "none", "auto"):
+        return
+    if not names:
+        message = "'tool_choice' needs 'tools' to choose from"
+        raise Problem(400, message, "invalid_value", "tool_choice")
+    if isinstance(choice, NamedTool) and choice.function.name not in names:
+        message = f"'tool_choice' names no tool; {nearest(choice.function.name[:100], names)}"
+        raise Problem(400, message, "invalid_value", "tool_choice")
+
+
 @cache
 def _field_names() -> frozenset[str]:
-    kinds = (request_type(), ChatMessage, _Text, StreamOptions)
+    kinds = (
+        request_type(),
+        *(ChatMessage, _Text, StreamOptions, ToolCall, _Called, Tool, _Function, NamedTool, _Name),
+        *(TextFormat, NamedSchema),
+    )
     names = {name for kind in kinds for name in kind.model_fields}
     return frozenset(names | {offer.report for offer in extension_offers().values()})
 
@@ -149,14 +237,18 @@ class ChatCompletion(Completion):
             opening = {"role": "assistant", "content": ""}
             events.append(self._event(number, {"delta": opening}, None, None))
         self.add(number, piece)
-        if piece.text or piece.finish or piece.fields or piece.scores:
+        if piece.text or piece.finish or piece.fields or piece.scores or piece.calls:
             delta = {**({"content": piece.text} if piece.text else {}), **piece.fields}
+            if piece.calls:
+                delta["tool_calls"] = [_call_delta(part) for part in piece.calls]
             logprobs = self._logprobs(piece.scores) if piece.scores else None
             events.append(self._event(number, {"delta": delta}, logprobs, piece.finish))
         return events
 
     def _choice(self, number: int, answer: Answer) -> dict[str, Any]:
         message = {"role": "assistant", "content": answer.text, "refusal": None, **answer.fields}
+        if answer.calls:
+            message |= {"content": answer.text or None, "tool_calls": answer.tool_calls}
         return {
             "index": number,
             "message": message,
@@ -172,6 +264,14 @@ class ChatCompletion(Completion):
             top = [_labelled(text, logprob) for text, logprob in score.top]
             content.append({**_labelled(score.text, score.logprob), "top_logprobs": top})
         return {"content": content, "refusal": None}
+
+
+def _call_delta(part: CallPart) -> dict[str, Any]:
+    function = {"arguments": part.arguments}
+    if part.name is None:
+        return {"index": part.index, "function": function}
+    function = {"name": part.name, **function}
+    return {"index": part.index, "id": part.id, "type": "function", "function": function}
 
 
 def _labelled(text: str, logprob: float | None) -> dict[str, Any]:
@@ -192,7 +292,7 @@ class ChatEndpoint(ModelEndpoint):
             completion = ChatCompletion(
                 served.name,
                 len(requests),
-                await served.engine.count(first.messages, first.prefix),
+                await served.engine.count(first.messages, first.prefix, first.tools),
                 request.counts_in_stream,
                 scored=first.logprobs is not None,
             )

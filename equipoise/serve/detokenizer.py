@@ -71,6 +71,15 @@ class StopTexts:
         self._held = text[len(text) - held :]
         return text[: len(text) - held], False
 
+    def split(self, text: str) -> tuple[str, str | None]:
+        """(the text that is certain, what comes after the first of the texts; None: none came)."""
+        whole = self._held + text
+        certain, found = self.add(text)
+        if not found:
+            return certain, None
+        stop = next(stop for stop in self._texts if whole.startswith(stop, len(certain)))
+        return certain, whole[len(certain) + len(stop) :]
+
     def end(self) -> str:
         """The text that was kept back; no further text comes."""
         return self._held

@@ -52,7 +52,8 @@ class EngineRequest:
     likely token; `top_k` 0 and `top_p` 1 cut nothing. Equal requests get equal answers.
     `prompt_ids` are a text's tokens in place of a chat; with `echo` the answer begins with the
     text. `logprobs`: pieces hold the scores of the answer's tokens and, with `echo`, the text's,
-    and so many likeliest ones.
+    and so many likeliest ones. `response_format`, `tools`, `tool_choice` and `several_calls` (the
+    field `parallel_tool_calls`) are in the protocol's form.
     """
 
     messages: tuple[Message, ...]
@@ -61,11 +62,29 @@ class EngineRequest:
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
     max_tokens: int = 256
     stop: tuple[str, ...] = ()
     prompt_ids: tuple[int, ...] | None = None
     echo: bool = False
     logprobs: int | None = None
+    response_format: Mapping[str, Any] | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+    tool_choice: str | Mapping[str, Any] = "auto"
+    several_calls: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CallPart:
+    """A part of an answer's call `index` of a tool: of the first, id and name; more `arguments`."""
+
+    index: int
+    id: str | None
+    name: str | None
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +95,12 @@ class Piece:
     """
 
     text: str = ""
-    finish: Literal["stop", "length", "error"] | None = None
+    finish: Literal["stop", "length", "tool_calls", "error"] | None = None
     tokens: int = 0
     error: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
     scores: tuple[TokenScore, ...] = ()
+    calls: tuple[CallPart, ...] = ()
 
 
 class Engine(Protocol):
@@ -93,7 +113,9 @@ class Engine(Protocol):
         """
         ...
 
-    async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
+    async def count(
+        self, messages: Sequence[Message], prefix: str = "", tools: Sequence[Mapping[str, Any]] = ()
+    ) -> int | None:
         """The prompt's tokens with `prefix`; None if the engine cannot know. Raises Refused."""
         ...
 

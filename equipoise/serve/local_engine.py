@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from equipoise.errors import DataError
-from equipoise.models.encoding import Encoding, NoRoom
+from equipoise.errors import ConfigError, DataError
+from equipoise.models.encoding import Encoding, NoRoom, ToolMessage
+from equipoise.models.grammar import GrammarCompiler, TokenGrammar
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.serve.detokenizer import TokenTexts
 from equipoise.serve.engine import EngineRequest, Piece, Refused
 from equipoise.serve.model_thread import ModelThread, PendingAnswer
+from equipoise.serve.tool_calls import CallForm, CallReader, asked_form, lark_grammar
 from equipoise.types import Message
 
 T = TypeVar("T")
@@ -35,6 +38,7 @@ class LocalEngine:
     ) -> None:
         """Loads the model, unless it is among the resources. Raises ModelError."""
         resources = resources or Resources()
+        self._resources = resources
         self._encoding = player.shared_encoding(resources)
         base, self._adapter = player.base(weights, resources)
         self._prompts = resources.get(
@@ -50,15 +54,23 @@ class LocalEngine:
         self._thread.enter()
         self._vocabulary: int = base.model.get_input_embeddings().weight.shape[0]
 
-    async def count(self, messages: Sequence[Message], prefix: str = "") -> int:
+    async def count(
+        self, messages: Sequence[Message], prefix: str = "", tools: Sequence[Mapping[str, Any]] = ()
+    ) -> int:
         """The number of the prompt's tokens, `prefix` included. Raises Refused."""
-        prompt_ids, begun_ids = await self._prompts.chat_ids(tuple(messages), prefix)
+        chat = self._prompts.chat_ids(tuple(messages), prefix, _written(tools))
+        prompt_ids, begun_ids = await chat
         return len(prompt_ids) + len(begun_ids)
 
     async def generate(self, request: EngineRequest) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces. Raises Refused for a chat, a length or token ids that cannot be."""
+        """The answer in pieces.
+
+        Raises Refused for a chat, a length, token ids, tools or a form that cannot be.
+        """
+        form = await self._call_form(request)
         if request.prompt_ids is None:
-            prompt_ids, begun_ids = await self._prompts.chat_ids(request.messages, request.prefix)
+            chat = (request.messages, request.prefix, _written(request.tools))
+            prompt_ids, begun_ids = await self._prompts.chat_ids(*chat)
         else:
             prompt_ids, begun_ids = self._text_ids(request), []
         if request.echo and request.logprobs is None:
@@ -69,11 +81,16 @@ class LocalEngine:
         answer = PendingAnswer(
             request, prompt_ids, begun_ids, self._adapter, self._encoding, self._texts
         )
+        answer.grammar = await self._grammar(request, form, begun_ids)
+        reader = None
+        if form is not None and request.tools:
+            names = {tool["function"]["name"] for tool in request.tools}
+            reader = CallReader(form, names, several=request.several_calls)
         self._thread.add(answer)
         try:
             while True:
                 piece = await answer.pieces.get()
-                yield piece
+                yield piece if reader is None else reader.read(piece)
                 if piece.finish:
                     return
         finally:
@@ -108,6 +125,43 @@ class LocalEngine:
         """End all work. The thread ends with the last engine that shares it."""
         if self._thread.leave():
             await asyncio.to_thread(self._thread.close)
+
+    async def _call_form(self, request: EngineRequest) -> CallForm | None:
+        """How the model writes calls, where the chat has any. Raises Refused."""
+        if not request.tools and not any(isinstance(m, ToolMessage) for m in request.messages):
+            return None
+        key = ("form of calls", id(self._encoding))
+        try:
+            return await asyncio.to_thread(
+                self._resources.get, key, lambda: CallForm.of(self._prompts.spare_encoding())
+            )
+        except DataError as error:
+            field = "tools" if request.tools else "messages"
+            raise Refused(str(error), "unsupported_value", field) from error
+
+    async def _grammar(
+        self, request: EngineRequest, form: CallForm | None, begun_ids: Sequence[int]
+    ) -> TokenGrammar | None:
+        """The grammar of the answer, where the request asks for one. Raises Refused."""
+        field = asked_form(request)
+        if not field:
+            return None
+
+        def compile_grammar() -> TokenGrammar:
+            grammar = lark_grammar(request, form)
+            tokenizer, stop_ids = self._texts.tokenizer, self._encoding.stop_ids
+            compiler = self._resources.get(
+                ("grammars", id(self._encoding), self._vocabulary),
+                lambda: GrammarCompiler(tokenizer, self._vocabulary, stop_ids),
+            )
+            return compiler.compile(grammar, begun_ids)
+
+        try:
+            return await asyncio.to_thread(compile_grammar)
+        except ConfigError as error:
+            raise Refused(f"'{field}' {error}", "unsupported_value", field) from error
+        except DataError as error:
+            raise Refused(f"'{field}': {error}", "invalid_value", field) from error
 
     def _text_ids(self, request: EngineRequest) -> list[int]:
         ids = list(request.prompt_ids or ())
@@ -144,16 +198,20 @@ class PromptEncoder:
         self._most_characters = encoding.max_length * longest_token
 
     async def chat_ids(
-        self, messages: tuple[Message, ...], prefix: str
+        self, messages: tuple[Message, ...], prefix: str, tools: str = ""
     ) -> tuple[list[int], list[int]]:
-        """Ids of the prompt and of what the answer begins with. Raises Refused."""
-        characters = sum(len(message.content) for message in messages) + len(prefix)
+        """Ids of the prompt and of what the answer begins with. Raises Refused.
+
+        `tools`: as in `Encoding.prompt_ids`.
+        """
+        characters = sum(len(message.content) for message in messages) + len(prefix) + len(tools)
+        characters += sum(len(m.further) for m in messages if isinstance(m, ToolMessage))
         self._check_length(characters, "messages")
         if len(messages) > self._encoding.max_length:
             raise self.too_long(f"{len(messages)} messages", "messages")
         if characters + 100 * len(messages) < BRIEF:
-            return await self._at_once(lambda: self._ids(messages, prefix))
-        return await self._in_thread(lambda: self._long_ids(messages, prefix))
+            return await self._at_once(lambda: self._ids(messages, prefix, tools))
+        return await self._in_thread(lambda: self._long_ids(messages, prefix, tools))
 
     async def text_ids(self, text: str, add_special_tokens: bool) -> list[int]:
         """The tokens of a text, its control tokens as such. Raises Refused."""
@@ -167,6 +225,11 @@ class PromptEncoder:
         if len(text) < BRIEF:
             return await self._at_once(lambda: encode(self._encoding))
         return await self._in_thread(lambda: encode(self._long_encoding))
+
+    def spare_encoding(self) -> Encoding:
+        """A copy that nothing else uses."""
+        with self._lock:
+            return copy.deepcopy(self._encoding)
 
     def too_long(self, size: str, field: str) -> Refused:
         """The refusal of a prompt of this size."""
@@ -199,12 +262,16 @@ class PromptEncoder:
             raise self.too_long(f"{characters} characters", field)
 
 
-def _encoder(encoding: Encoding) -> Callable[[tuple[Message, ...], str], ChatIds]:
-    """(messages, prefix) -> ids of the prompt and of what the answer begins with."""
+def _written(tools: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(tools, ensure_ascii=False) if tools else ""
 
-    def encode(messages: tuple[Message, ...], prefix: str) -> ChatIds:
+
+def _encoder(encoding: Encoding) -> Callable[[tuple[Message, ...], str, str], ChatIds]:
+    """(messages, prefix, tools) -> ids of the prompt and of what the answer begins with."""
+
+    def encode(messages: tuple[Message, ...], prefix: str, tools: str) -> ChatIds:
         try:
-            prompt_ids = encoding.prompt_ids(messages)
+            prompt_ids = encoding.prompt_ids(messages, tools)
             begun_ids = encoding.text_ids(prefix) if prefix else []
         except NoRoom as error:
             raise Refused(str(error), "context_length_exceeded") from error

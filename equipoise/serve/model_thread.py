@@ -18,8 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
+from equipoise.errors import DataError
 from equipoise.models.encoding import Encoding
+from equipoise.models.grammar import TokenGrammar, allow_next
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.prompt_logprobs import Likelihood, ScoredRow, likelihoods, score_rows
 from equipoise.models.sampling_batch import SamplingBatch
@@ -295,13 +298,21 @@ def next_tokens(logits_BV: torch.Tensor, answers: Sequence[PendingAnswer]) -> to
     if logits_BV.device.type == "mps":  # has no float64
         number_B = number_B.astype(np.float32)
     dice_B = torch.from_numpy(number_B).to(logits_BV.device)
-    return choose(logits_BV, dice_B, answers[0].settings)[0]
+    settings = answers[0].settings
+    written_BT = None
+    if settings.penalises:
+        rows = [torch.tensor(answer.written, dtype=torch.int64) for answer in answers]
+        written_BT = pad_sequence(rows, batch_first=True, padding_value=-1).to(logits_BV.device)
+    logits_BV = allow_next(logits_BV, [answer.grammar for answer in answers])
+    return choose(logits_BV, dice_B, settings, written_BT)[0]
 
 
 def _take_token(answer: PendingAnswer, token: int, likelihood: Likelihood | None) -> Piece | None:
     """The piece that a token completes; where it cannot be decoded, the answer's end."""
     try:
         return answer.take(token, likelihood)
+    except DataError as error:  # of its grammar
+        return Piece(finish="error", error=f"the answer cannot go on in its form: {error}")
     except Exception as error:
         log.exception("token %d could not be decoded", token)
         message = f"the answer cannot be decoded ({type(error).__name__})"
@@ -329,7 +340,17 @@ class PendingAnswer:
         self.seed = request.seed
         self.position = len(begun_ids)  # of the next token in the answer
         self.left = min(request.max_tokens, encoding.max_length - len(self.ids))
-        self.settings = SamplingSettings(request.temperature, request.top_k, request.top_p)
+        self.settings = SamplingSettings(
+            request.temperature,
+            request.top_k,
+            request.top_p,
+            request.repetition_penalty,
+            request.min_p,
+            request.presence_penalty,
+            request.frequency_penalty,
+        )
+        self.written = list(begun_ids)  # the answer's tokens so far
+        self.grammar: TokenGrammar | None = None  # that it follows
         self.logprobs = request.logprobs  # how many likely tokens beside each
         self.prompt_wanted = request.echo and request.logprobs is not None
         self.cancelled = False
@@ -357,9 +378,11 @@ class PendingAnswer:
         self.position += 1
         self.left -= 1
         self._unreported += 1
+        self.written.append(token)
         ended = token in self.stop_ids
+        whole = self.grammar is not None and not ended and self.grammar.take(token)
         text, stopped = self._stops.add("" if ended else self._decoder.add(token))
-        finish = "stop" if ended or stopped else "length" if self.left <= 0 else None
+        finish = "stop" if ended or stopped or whole else "length" if self.left <= 0 else None
         if finish and not stopped:
             rest, stopped = self._stops.add(self._decoder.end())
             text += rest if stopped else rest + self._stops.end()

@@ -7,15 +7,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from starlette.types import Send
 
 from equipoise import seeds
 from equipoise.errors import EquipoiseError
-from equipoise.serve.engine import EngineRequest, Piece, TokenScore
+from equipoise.serve.engine import CallPart, EngineRequest, Piece, TokenScore
 
 T = TypeVar("T")
 B = TypeVar("B", bound="Body")
@@ -30,15 +30,7 @@ SEED = 2**63
 LIKELY_TOKENS = 20
 """The most of the likeliest tokens that are shown beside each."""
 # Fields that this server knows and cannot serve, with the values that ask for nothing.
-UNSERVED: dict[str, tuple[Any, ...]] = {
-    "logit_bias": ({},),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
-    "min_p": (0,),
-    "prompt_logprobs": (),
-    "response_format": ({"type": "text"},),
-}
+UNSERVED: dict[str, tuple[Any, ...]] = {"logit_bias": ({},), "prompt_logprobs": ()}
 LEAST = -9999.0
 """Stands for the logarithm of 0, which JSON cannot write, as in OpenAI's own replies."""
 
@@ -132,7 +124,36 @@ class StreamOptions(Body):
     include_usage: bool | None = None
 
 
+SAMPLING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+)
 _Stop = Annotated[str, Field(max_length=1000)]
+
+
+class NamedSchema(Body):
+    """A JSON schema of answers."""
+
+    name: str | None = None
+    schema_: dict[str, Any] = Field(alias="schema")
+
+
+class TextFormat(Body):
+    """The form of an answer; the schema in `json_schema`, where it is of that type."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: NamedSchema | None = None
+
+    @model_validator(mode="after")
+    def _has_schema(self) -> Self:
+        if (self.type == "json_schema") != (self.json_schema is not None):
+            raise ValueError("the type json_schema needs the field json_schema, no other has it")
+        return self
 
 
 class SamplingRequest(Body):
@@ -144,6 +165,11 @@ class SamplingRequest(Body):
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, ge=0, le=1)
     top_k: int | None = Field(None, ge=-1, le=2**31)
+    min_p: float | None = Field(None, ge=0, lt=1)
+    repetition_penalty: float | None = Field(None, gt=0, le=10)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    response_format: TextFormat | None = None
     stop: _Stop | Annotated[list[_Stop], Field(max_length=16)] | None = None
     seed: int | None = Field(None, ge=-SEED, lt=SEED)
     n: int | None = Field(None, ge=1)
@@ -165,15 +191,13 @@ class SamplingRequest(Body):
     def over(self, defaults: EngineRequest, seed: int) -> EngineRequest:
         """`defaults` with the client's sampling."""
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-        top_k = defaults.top_k if self.top_k is None else self.top_k
-        return replace(
-            defaults,
-            seed=seed,
-            temperature=defaults.temperature if self.temperature is None else self.temperature,
-            top_p=defaults.top_p if self.top_p is None else self.top_p,
-            top_k=max(top_k, 0),
-            stop=stop,
-        )
+        asked = {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
+        if "top_k" in asked:
+            asked["top_k"] = max(asked["top_k"], 0)
+        form = self.response_format
+        if form is not None and form.type != "text":
+            asked["response_format"] = form.model_dump(exclude_none=True, by_alias=True)
+        return replace(defaults, seed=seed, stop=stop, **asked)
 
     def repeat(self, first: EngineRequest) -> list[EngineRequest]:
         """`n` requests; the first has the request's own seed."""
@@ -260,11 +284,30 @@ class Answer:
     fields: dict[str, Any] = field(default_factory=dict)
     finish: str | None = None
     length: int = 0  # of the tokens' texts
+    calls: list[CallPart] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         """All of it."""
         return "".join(self.texts)
+
+    @property
+    def tool_calls(self) -> list[dict[str, Any]]:
+        """Its calls of tools, each whole."""
+        parts: dict[int, list[CallPart]] = {}
+        for part in self.calls:
+            parts.setdefault(part.index, []).append(part)
+        return [
+            {
+                "id": next((part.id for part in own if part.id), ""),
+                "type": "function",
+                "function": {
+                    "name": next((part.name for part in own if part.name), ""),
+                    "arguments": "".join(part.arguments for part in own),
+                },
+            }
+            for _, own in sorted(parts.items())
+        ]
 
 
 class Completion(ABC):
@@ -296,6 +339,7 @@ class Completion(ABC):
         answer = self._answers[number]
         answer.texts.append(piece.text)
         answer.scores += piece.scores
+        answer.calls += piece.calls
         answer.fields.update(piece.fields)
         answer.finish = piece.finish
         self._tokens += piece.tokens

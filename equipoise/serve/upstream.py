@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from equipoise.errors import ConfigError, ModelError
+from equipoise.models.encoding import ToolMessage
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.requests import Connection, Failure, configuration_fault
-from equipoise.serve.engine import CannotContinue, EngineError, EngineRequest, Piece, Refused
+from equipoise.serve.engine import (
+    CallPart,
+    CannotContinue,
+    EngineError,
+    EngineRequest,
+    Piece,
+    Refused,
+)
 from equipoise.types import Message
 
 CONTINUE = "Go on exactly where your last message breaks off. Repeat nothing of it."
@@ -23,6 +32,7 @@ class StreamEvent:
     text: str = ""
     finish: str | None = None
     tokens: int | None = None
+    calls: tuple[CallPart, ...] = ()
 
 
 class StreamingConnection(Connection):
@@ -107,8 +117,15 @@ def read_event(event: Any) -> StreamEvent:
         case {"choices": [{**choice}, *_]}:
             delta = choice.get("delta") or {}
             text = delta.get("content") or delta.get("refusal") or ""
-            return StreamEvent(text, choice.get("finish_reason"), tokens)
+            calls = tuple(map(_call_part, delta.get("tool_calls") or ()))
+            return StreamEvent(text, choice.get("finish_reason"), tokens, calls)
     return StreamEvent(tokens=tokens)
+
+
+def _call_part(delta: Mapping[str, Any]) -> CallPart:
+    function = delta.get("function") or {}
+    arguments = function.get("arguments") or ""
+    return CallPart(delta.get("index") or 0, delta.get("id"), function.get("name"), arguments)
 
 
 class UpstreamEngine:
@@ -166,12 +183,12 @@ class UpstreamEngine:
             text = without_prefix.feed(event.text)
             # An event is a token nearly everywhere; where the server counts, its last count makes
             # up for the rest.
-            tokens = int(bool(event.text))
+            tokens = int(bool(event.text or event.calls))
             if event.tokens is not None:
                 tokens = max(0, event.tokens - counted)
             counted += tokens
-            if text or tokens:
-                yield Piece(text, tokens=tokens)
+            if text or tokens or event.calls:
+                yield Piece(text, tokens=tokens, calls=event.calls)
         if finish == "content_filter":
             yield self._broken_piece("the server's content filter withheld the answer")
         elif finish is None:
@@ -179,13 +196,15 @@ class UpstreamEngine:
                 "the answer broke off without an end", without_prefix.release()
             )
         else:
-            ending = "length" if finish == "length" else "stop"
-            yield Piece(without_prefix.release(), ending)
+            known = finish in ("length", "tool_calls")
+            yield Piece(without_prefix.release(), finish if known else "stop")
 
     def _broken_piece(self, message: str, text: str = "") -> Piece:
         return Piece(text, "error", error=f"{self.player.model}: {message}")
 
-    async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
+    async def count(
+        self, messages: Sequence[Message], prefix: str = "", tools: Sequence[Mapping[str, Any]] = ()
+    ) -> int | None:
         """Only the server knows."""
         return None
 
@@ -203,6 +222,16 @@ class UpstreamEngine:
             "temperature": None if player.temperature is None else request.temperature,
             "top_p": None if player.top_p is None else request.top_p,
             "top_k": request.top_k or None,
+            "min_p": request.min_p or None,
+            "presence_penalty": request.presence_penalty or None,
+            "frequency_penalty": request.frequency_penalty or None,
+            "repetition_penalty": request.repetition_penalty
+            if request.repetition_penalty != 1
+            else None,
+            "response_format": request.response_format,
+            "tools": list(request.tools) or None,
+            "tool_choice": request.tool_choice if request.tools else None,
+            "parallel_tool_calls": None if request.several_calls else False,
             "stop": [*request.stop, *player.stop] or None,
             "seed": request.seed % 2**31 if player.send_seed else None,
         }
@@ -212,10 +241,8 @@ class UpstreamEngine:
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         return body
 
-    def _messages(self, request: EngineRequest) -> list[dict[str, str]]:
-        messages = [
-            {"role": message.role, "content": message.content} for message in request.messages
-        ]
+    def _messages(self, request: EngineRequest) -> list[dict[str, Any]]:
+        messages = [_fields(message) for message in request.messages]
         if request.prefix:
             messages.append({"role": "assistant", "content": request.prefix})
             if not self._continues:
@@ -241,6 +268,11 @@ class UpstreamEngine:
                 failure.field or None,
             )
         return EngineError(f"{model}: {failure}")
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    further = json.loads(message.further) if isinstance(message, ToolMessage) else {}
+    return {"role": message.role, "content": message.content, **further}
 
 
 class PrefixFilter:

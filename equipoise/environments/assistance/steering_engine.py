@@ -9,7 +9,7 @@ steering at inference.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -78,6 +78,12 @@ class SteeringEngine:
                 "an answer that is already begun cannot be steered; leave its "
                 "beginning out, or use mode: off"
             )
+        if request.tools or request.response_format:
+            raise Refused(
+                "a steered answer follows its own form; leave this out, or use mode: off",
+                "unsupported_value",
+                "tools" if request.tools else "response_format",
+            )
         if request.logprobs is not None:
             raise Refused(
                 "log-probabilities of a steered answer are not given: most of its "
@@ -95,10 +101,12 @@ class SteeringEngine:
             raise ModelError(f"{error}; steer by asking anew: mode: reask") from error
         yield self._last(answer)
 
-    async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
+    async def count(
+        self, messages: Sequence[Message], prefix: str = "", tools: Sequence[Mapping[str, Any]] = ()
+    ) -> int | None:
         """Number of tokens of the prompt, the instruction for the blocks included."""
         shown = _with_last(messages, self.steering.first_prompt)
-        return await self._engine.count(shown, prefix)
+        return await self._engine.count(shown, prefix, tools)
 
     async def close(self) -> None:
         await self._engine.close()
@@ -139,7 +147,7 @@ class SteeringEngine:
                 text = answer.response.add(piece.text)
                 if text or piece.tokens:
                     yield Piece(text, tokens=piece.tokens)
-                if piece.finish:
+                if piece.finish and piece.finish != "tool_calls":
                     answer.finish, answer.error = piece.finish, piece.error
                 if answer.response.ended:
                     answer.finish = "stop"

@@ -61,7 +61,7 @@ class RemoteActor:
         """Equal for players whose answers can grow in one batch."""
         player = self.player
         loading = (player.model, player.dtype, player.device, player.attention)
-        cuts = (player.temperature, player.top_k, player.top_p)
+        cuts = (player.temperature, player.top_k, player.top_p, player.min_p, *player.penalties)
         whole = self._weights is not None and not holds_adapter(self._weights, player.lora)
         own = self._weights if whole else None
         return own, self.encoding, *loading, *cuts, player.batch_size, player.precision
