@@ -1,0 +1,232 @@
+"""Answers in the form that a client asks for: calls of its tools, JSON by its schema."""
+
+import asyncio
+import json
+import shutil
+
+import pytest
+from pydantic import BaseModel
+
+from equipoise.errors import DataError
+from equipoise.players.local import Local
+from equipoise.serve.catalogue import Catalogue
+from equipoise.serve.engine import EngineRequest, Piece
+from equipoise.serve.tool_calls import CallForm, CallReader
+from equipoise.types import user
+
+HERMES = CallForm("<tool_call>", "</tool_call>", "arguments")
+WHOLE = CallForm("", "", "parameters")
+CALL = '{"name": "weather", "arguments": {"city": "Łódź"}}'
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Oslo", "Rome"]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+ASK = {"model": "tiny", "messages": [{"role": "user", "content": "Weather?"}], "temperature": 1.0}
+
+
+class Weather(BaseModel):
+    city: str
+    warm: bool
+
+
+def read(form: CallForm, text: str, step: int, several: bool = True, finish="stop"):
+    reader = CallReader(form, {"weather"}, several=several)
+    pieces = [reader.read(Piece(text[n : n + step])) for n in range(0, len(text), step)]
+    pieces.append(reader.read(Piece(finish=finish)))
+    calls = [(call.name, json.loads(call.arguments)) for p in pieces for call in p.calls]
+    return "".join(p.text for p in pieces), calls, pieces[-1].finish
+
+
+ONE = [("weather", {"city": "Łódź"})]
+TAGGED = f"<tool_call>\n{CALL}\n</tool_call>"
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("form", "text", "shown", "calls"),
+    [
+        (HERMES, f"Let me see.\n{TAGGED}", "Let me see.", ONE),
+        (HERMES, f"{TAGGED}\n{TAGGED}", "", ONE * 2),
+        (HERMES, TAGGED.removesuffix("</tool_call>"), "", ONE),  # without its end
+        (HERMES, "1 <tool 2 < 3\n", "1 <tool 2 < 3\n", []),
+        (HERMES, "<tool_call>no JSON</tool_call>", "<tool_call>no JSON</tool_call>", []),
+        (HERMES, TAGGED.replace("weather", "bomb"), TAGGED.replace("weather", "bomb"), []),
+        (WHOLE, CALL.replace("arguments", "parameters"), "", ONE),
+        (WHOLE, f"{CALL}; {CALL}", "", ONE * 2),
+        (WHOLE, f"See {CALL}", f"See {CALL}", []),
+        (WHOLE, '{"a": 1}', '{"a": 1}', []),
+        (WHOLE, "", "", []),
+    ],
+)
+def test_calls_are_read_wherever_the_pieces_end(form, text, shown, calls, step):
+    assert read(form, text, step) == (shown, calls, "tool_calls" if calls else "stop")
+
+
+def test_of_several_calls_the_first_alone_is_given_where_one_is_wished():
+    assert read(HERMES, TAGGED * 2, 5, several=False)[1] == ONE
+
+
+def test_a_cut_call_is_text_and_cut():
+    assert read(HERMES, TAGGED[:20], 4, finish="length") == (TAGGED[:20], [], "length")
+
+
+@pytest.fixture(scope="module")
+def folder(model_folder, tmp_path_factory):
+    """The tiny Qwen, in whose context tools have room."""
+    place = tmp_path_factory.mktemp("long") / "qwen3"
+    shutil.copytree(model_folder("qwen3"), place)
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 2048}))
+    return place
+
+
+@pytest.fixture
+def client(folder, serving):
+    from openai import OpenAI
+
+    player = Local(model=str(folder), max_new_tokens=400)
+    with (
+        serving(Catalogue.of_player("tiny", player)) as address,
+        OpenAI(base_url=address.url, api_key="secret", max_retries=0) as client,
+    ):
+        yield client
+
+
+def test_a_models_template_shows_its_form(folder, model_folder, released_template, tmp_path):
+    encoding = Local(model=str(folder)).encoding()
+    assert CallForm.of(encoding) == HERMES
+    template = tmp_path / "llama.jinja"
+    template.write_text(released_template("llama3_1"))
+    own = Local(model=str(model_folder("llama")), template=str(template)).encoding()
+    assert CallForm.of(own) == WHOLE
+    with pytest.raises(DataError, match="knows no tools"):
+        CallForm.of(Local(model=str(model_folder("llama"))).encoding())
+
+
+@pytest.mark.long
+def test_the_official_client_gets_its_schema(client):
+    pytest.importorskip("llguidance")
+    ask = ASK | {"response_format": Weather, "max_tokens": 400}
+    texts = []
+    for seed in range(3):
+        parsed = client.chat.completions.parse(**ask, seed=seed, n=2)
+        for choice in parsed.choices:
+            if choice.finish_reason == "stop":
+                assert isinstance(choice.message.parsed, Weather)
+                texts.append(choice.message.content)
+    assert texts
+    form = {"type": "json_object"}
+    stream = client.chat.completions.create(
+        **ASK, response_format=form, seed=1, stream=True, max_tokens=30
+    )
+    assert "".join(c.choices[0].delta.content or "" for c in stream).startswith("{")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "choice", ["required", {"type": "function", "function": {"name": "weather"}}]
+)
+def test_a_required_tool_is_called(client, choice):
+    pytest.importorskip("llguidance")
+    ask = ASK | {"tools": [TOOL], "tool_choice": choice, "seed": 4}
+    whole = client.chat.completions.create(**ask).choices[0]
+    assert whole.finish_reason == "tool_calls" and whole.message.content is None
+    (call,) = whole.message.tool_calls
+    arguments = json.loads(call.function.arguments)
+    assert call.function.name == "weather" and arguments["city"] in ("Oslo", "Rome")
+    deltas = [c.choices[0].delta for c in client.chat.completions.create(**ask, stream=True)]
+    (streamed,) = [part for delta in deltas for part in delta.tool_calls or ()]
+    assert streamed.function.model_dump() == call.function.model_dump(), "the same dice"
+    result = {"role": "tool", "tool_call_id": call.id, "content": "warm"}
+    chat = [*ASK["messages"], whole.message.model_dump(exclude_none=True), result]
+    assert client.chat.completions.create(**ask | {"messages": chat, "tool_choice": "auto"})
+
+
+@pytest.mark.long
+def test_what_cannot_be_is_refused_by_its_field(client, model_folder, serving, monkeypatch):
+    from openai import BadRequestError, OpenAI
+
+    def refused(by, **change) -> str:
+        with pytest.raises(BadRequestError) as caught:
+            by.chat.completions.create(**ASK | change)
+        return f"{caught.value.param}: {caught.value.body['message']}"
+
+    schema = {"type": "object", "not": {}}
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    with monkeypatch.context() as patch:
+        patch.setattr("equipoise.models.grammar.find_spec", lambda name: None)
+        assert "equipoise[structured]" in refused(client, response_format=form)
+    named = {"type": "function", "function": {"name": "wether"}}
+    assert "did you mean 'weather'" in refused(client, tools=[TOOL], tool_choice=named)
+    player = Local(model=str(model_folder("llama")))
+    with (
+        serving(Catalogue.of_player("tiny", player)) as address,
+        OpenAI(base_url=address.url, api_key="secret", max_retries=0) as other,
+    ):
+        assert refused(other, tools=[TOOL]).startswith("tools: this model's chat template knows no")
+    pytest.importorskip("llguidance")
+    assert refused(client, response_format=form).startswith("response_format: ")
+
+
+@pytest.mark.long
+def test_a_penalty_is_that_of_the_players_own_sampler(model_folder):
+    from equipoise.models.resources import Resources
+    from equipoise.serve.catalogue import _defaults
+    from equipoise.serve.local_engine import LocalEngine
+    from equipoise.types import View
+
+    sampling = {"repetition_penalty": 1.5, "frequency_penalty": 1.0, "min_p": 0.05}
+    player = Local(model=str(model_folder("llama")), max_new_tokens=20, **sampling)
+    resources = Resources()
+    engine = LocalEngine(player, None, resources)
+
+    async def ask(seed: int) -> str:
+        from dataclasses import replace
+
+        asked = replace(_defaults(player), messages=(user("Why?"),), seed=seed)
+        return "".join([piece.text async for piece in engine.generate(asked)])
+
+    async def ask_all() -> list[str]:
+        texts = await asyncio.gather(*map(ask, range(4)))
+        await engine.close()
+        return texts
+
+    moves = player.open(None, resources).act([View((user("Why?"),))] * 4, range(4))
+    assert asyncio.run(ask_all()) == [move.text for move in moves]
+    plain = player.model_copy(update=dict.fromkeys(sampling, 0) | {"repetition_penalty": 1})
+    free = plain.open(None, resources).act([View((user("Why?"),))] * 4, range(4))
+    assert [move.text for move in free] != [move.text for move in moves]
+
+
+def test_another_servers_calls_and_formats_are_passed_on(openai_server):
+    from equipoise.players.endpoint import Endpoint
+    from equipoise.serve.upstream import UpstreamEngine
+
+    player = Endpoint.model_validate({"base_url": openai_server.url, "model": "tiny"})
+    asked = {
+        "tools": (TOOL,),
+        "tool_choice": "required",
+        "response_format": {"type": "json_object"},
+    }
+    request = EngineRequest((user("a"),), min_p=0.1, presence_penalty=0.5, **asked)
+
+    async def ask() -> None:
+        engine = UpstreamEngine(player)
+        async for _ in engine.generate(request):
+            pass
+        await engine.close()
+
+    asyncio.run(ask())
+    body = openai_server.bodies()[0]
+    assert body["tools"] == [TOOL] and body["tool_choice"] == "required"
+    assert body["response_format"] == {"type": "json_object"}
+    assert (body["min_p"], body["presence_penalty"]) == (0.1, 0.5)
+    assert "repetition_penalty" not in body and "parallel_tool_calls" not in body
