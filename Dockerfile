@@ -12,7 +12,7 @@ COPY equipoise equipoise
 RUN pip install --no-cache-dir -c constraints.txt \
         --extra-index-url "https://download.pytorch.org/whl/${TORCH}" \
         "torch==$(sed -n 's/^torch==//p' constraints.txt)+${TORCH}" \
-        '.[train,endpoints,serve,trackers,gguf,instructions,benchmarks]' \
+        '.[train,endpoints,serve,structured,trackers,gguf,instructions,benchmarks]' \
     && useradd --create-home --uid 1000 player \
     && mkdir -p /work/runs \
     && chown -R 1000 /work

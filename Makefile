@@ -78,7 +78,7 @@ $(RUNS): pyproject.toml constraints.txt
 	touch $@
 
 $(TESTS): $(RUNS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,trackers,gguf,instructions,benchmarks,games,docs,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,endpoints,serve,structured,trackers,gguf,instructions,benchmarks,games,docs,dev]'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[reasoning]' 2>/dev/null || \
 		echo "reasoning-gym builds a part of itself and found no C compiler: its tests are skipped"
 	touch $@

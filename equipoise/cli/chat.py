@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json as js
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equipoise.errors import ConfigError
+from equipoise import seeds
+from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.serve.extension import extension_offers
 from equipoise.serve.settings import ChatSettings, with_extensions
 from equipoise.system import interrupts
 from equipoise.system.command_options import Served, Trust, json_text, say, settings_option
+from equipoise.types import Message, user
 
 if TYPE_CHECKING:
     import asyncio
 
     from equipoise.serve.catalogue import Catalogue, ServedModel
-    from equipoise.serve.chat_session import ChatSession, Exchange
-    from equipoise.serve.engine import EngineRequest
+    from equipoise.serve.engine import Engine, EngineRequest
+    from equipoise.serve.extension import Extension
 
 SETTINGS = with_extensions(ChatSettings)
 PlayerName = Annotated[
@@ -34,6 +37,79 @@ System = Annotated[str, typer.Option(help="the system message")]
 JsonLines = Annotated[
     bool, typer.Option("--json", help="print one JSON object per answer, one per line")
 ]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A question, its answer or `error`, and what an extension keeps `hidden` from the client."""
+
+    question: str
+    answer: str = ""
+    finish: str = "error"
+    tokens: int = 0
+    error: str = ""
+    hidden: dict[str, Any] = field(default_factory=dict)
+
+
+class ChatSession:
+    """Questions and answers in turn. An answer's seed depends on its place in the conversation."""
+
+    def __init__(
+        self, engine: Engine, extensions: Mapping[str, Extension], defaults: EngineRequest
+    ) -> None:
+        """`defaults` holds the seed, the sampling, and the messages at the beginning."""
+        self._engine, self._extensions, self._defaults = engine, extensions, defaults
+        self._wishes: dict[str, str] = {}
+        self._turn = 0
+        self.messages = defaults.messages
+
+    def wish(self, field: str, value: str) -> None:
+        """Ask something of an extension from now on. Raises Refused where it cannot be."""
+        self._extensions[field].describe(value)
+        self._wishes[field] = value
+
+    def describe(self, field: str) -> str:
+        """The short name of what an extension does now."""
+        return self._extensions[field].describe(self._wishes.get(field))
+
+    def reset(self) -> None:
+        """Forget what was said."""
+        self.messages = self._defaults.messages
+
+    async def ask(self, question: str, show: Callable[[str], None]) -> Exchange:
+        """The answer as it comes; not remembered if it breaks off before the first text."""
+        exchange = Exchange(question)
+        request = replace(
+            self._defaults,
+            messages=(*self.messages, user(question)),
+            seed=seeds.child(self._defaults.seed, "conversation", self._turn),
+        )
+        self._turn += 1
+        try:
+            await self._answer(request, exchange, show)
+        except EquipoiseError as error:
+            exchange.error = str(error)
+        finally:
+            if exchange.answer:
+                answer = Message("assistant", exchange.answer)
+                self.messages = (*self.messages, user(question), answer)
+        return exchange
+
+    async def _answer(
+        self, request: EngineRequest, exchange: Exchange, show: Callable[[str], None]
+    ) -> None:
+        engine = self._engine
+        for field_name, extension in self._extensions.items():
+            wish = self._wishes.get(field_name)
+            engine = extension.wrap(engine, wish, report=True)
+        async with aclosing(engine.generate(request)) as pieces:
+            async for piece in pieces:
+                show(piece.text)
+                exchange.answer += piece.text
+                exchange.tokens += piece.tokens
+                if piece.finish:
+                    exchange.finish, exchange.error = piece.finish, piece.error
+                    exchange.hidden = dict(piece.fields.get("equipoise", {}))
 
 
 class Terminal:
@@ -184,7 +260,6 @@ def chat(
 
     from equipoise.runs import recipe_loader
     from equipoise.runs.handle import ask_for_trust
-    from equipoise.serve.chat_session import ChatSession
     from equipoise.serve.extension import extensions
     from equipoise.serve.settings import catalogue_of, game_of
 
@@ -226,8 +301,6 @@ async def _find_model(catalogue: Catalogue, player: str, seed: int) -> ServedMod
 
 def _defaults(player: EngineRequest, system: str, settings: Any) -> EngineRequest:
     """The start of every question: the player's sampling, where the settings leave it open."""
-    from equipoise.types import Message
-
     temperature = settings.temperature
     return replace(
         player,

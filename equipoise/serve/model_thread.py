@@ -23,8 +23,8 @@ from torch.nn.utils.rnn import pad_sequence
 from equipoise.errors import DataError
 from equipoise.models.encoding import Encoding
 from equipoise.models.grammar import TokenGrammar, allow_next
+from equipoise.models.logprobs import Likelihood, ScoredRow, likelihoods, score_rows
 from equipoise.models.output_head import AnswerHead
-from equipoise.models.prompt_logprobs import Likelihood, ScoredRow, likelihoods, score_rows
 from equipoise.models.sampling_batch import SamplingBatch
 from equipoise.models.shared_base import SharedBase
 from equipoise.models.token_choice import SamplingSettings, choose

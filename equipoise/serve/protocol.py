@@ -191,13 +191,13 @@ class SamplingRequest(Body):
     def over(self, defaults: EngineRequest, seed: int) -> EngineRequest:
         """`defaults` with the client's sampling."""
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-        asked = {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
-        if "top_k" in asked:
-            asked["top_k"] = max(asked["top_k"], 0)
+        sampling = {name: value for name in SAMPLING if (value := getattr(self, name)) is not None}
+        if "top_k" in sampling:
+            sampling["top_k"] = max(sampling["top_k"], 0)
         form = self.response_format
         if form is not None and form.type != "text":
-            asked["response_format"] = form.model_dump(exclude_none=True, by_alias=True)
-        return replace(defaults, seed=seed, stop=stop, **asked)
+            sampling["response_format"] = form.model_dump(exclude_none=True, by_alias=True)
+        return replace(defaults, seed=seed, stop=stop, **sampling)
 
     def repeat(self, first: EngineRequest) -> list[EngineRequest]:
         """`n` requests; the first has the request's own seed."""

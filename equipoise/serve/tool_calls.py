@@ -38,18 +38,18 @@ class CallForm:
         tool = {"type": "function", "function": {"name": PROBE, "parameters": {"type": "object"}}}
         call = {"function": {"name": PROBE, "arguments": '{"place": 1}'}, "type": "function"}
         further = json.dumps({"tool_calls": [{**call, "id": "123456789"}]})
-        told, asked = ToolMessage("assistant", "", further), user("a")
+        calling, question = ToolMessage("assistant", "", further), user("a")
         try:
-            knows = PROBE in encoding.render([asked], [tool])
-            text = encoding.render([asked, told], [tool])
+            knows = PROBE in encoding.render([question], [tool])
+            text = encoding.render([question, calling], [tool])
         except DataError:
             knows, text = False, ""
         if not knows:
             raise DataError("this model's chat template knows no tools")
         for opening, closing in (("<tool_call>", "</tool_call>"), ("", "")):
-            _, found, after = text.rpartition(opening or f'{{"name": "{PROBE}"')
-            values, _ = json_values(after if opening else found + after)
-            if not found or opening in encoding.control_tokens or not values:
+            _, begun, after = text.rpartition(opening or f'{{"name": "{PROBE}"')
+            values, _ = json_values(after if opening else begun + after)
+            if not begun or opening in encoding.control_tokens or not values:
                 continue
             if read_call(values[0], {PROBE}) == (PROBE, '{"place": 1}'):
                 key = "arguments" if "arguments" in values[0] else "parameters"

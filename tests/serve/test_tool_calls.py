@@ -184,7 +184,7 @@ def test_a_penalty_is_that_of_the_players_own_sampler(model_folder):
     from equipoise.types import View
 
     sampling = {"repetition_penalty": 1.5, "frequency_penalty": 1.0, "min_p": 0.05}
-    player = Local(model=str(model_folder("llama")), max_new_tokens=20, **sampling)
+    player = Local(model=str(model_folder("llama")), max_new_tokens=20).model_copy(update=sampling)
     resources = Resources()
     engine = LocalEngine(player, None, resources)
 

@@ -82,7 +82,7 @@ class Scripted:
         finally:
             self.closed += 1
 
-    async def count(self, messages: Sequence[Message], prefix: str = "") -> int | None:
+    async def count(self, messages: Sequence[Message], prefix: str = "", tools=()) -> int | None:
         return sum(len(message.content) for message in messages)
 
     async def close(self) -> None:
