@@ -34,7 +34,7 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.quoting import transcript
 from equipoise.models.fresh_model import new_model, resize
-from equipoise.models.quiet import quiet
+from equipoise.models.progress import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.intervals import Interval, mean_interval
 from equipoise.players.population import Population

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from equipoise import __version__
 from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, shorten
-from equipoise.models.quiet import ignore_known_warnings
+from equipoise.models.progress import ignore_known_warnings, no_foreign_bars
 from equipoise.system.command_options import machine_options, say
 from equipoise.system.packaged_recipes import recipe_descriptions
 from equipoise.system.wings import wing_table
@@ -206,6 +206,7 @@ def main() -> None:
     # Threads that wait should leave the cores to others.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     ignore_known_warnings()
+    no_foreign_bars()
     sys.excepthook = _show_traceback
     try:
         app()()

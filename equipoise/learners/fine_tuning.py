@@ -204,7 +204,7 @@ def fine_tune(
     if settings.launch is not None and not batch.launched:
         return learn_in_processes(settings, settings.launch, batch)
     from equipoise.learners.answer_trainer import AnswerTrainer, resumable
-    from equipoise.models.quiet import quiet
+    from equipoise.models.progress import quiet
 
     player = local_player(settings.kind, batch.learner.name, batch.player)
     settings = settings.settle(player)

@@ -17,7 +17,7 @@ from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.sharding import Sharding, place_model
 from equipoise.models.loading import Dtype, load_model
 from equipoise.models.packing import PackedBatch
-from equipoise.models.quiet import quiet
+from equipoise.models.progress import quiet
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import AdaptedModel, SharedBase, shared_base
 from equipoise.players.local import Local

@@ -22,7 +22,7 @@ from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import world_size
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.process_group import BEAT, HOST, LINES, ORDER, PARENT, read_batch
-from equipoise.models.quiet import ignore_known_warnings
+from equipoise.models.progress import ignore_known_warnings
 from equipoise.models.resources import Resources
 from equipoise.system.locks import lock, machine
 

@@ -17,7 +17,7 @@ from equipoise.errors import ConfigError, ModelError, first_line
 from equipoise.models.adapters import resolve
 from equipoise.models.device import DeviceName, choose_device
 from equipoise.models.loading import Dtype, OwnCode, load_encoder, load_tokenizer, row_length
-from equipoise.models.quiet import quiet
+from equipoise.models.progress import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import hash_vectors
 from equipoise.system.effects import Model, Text

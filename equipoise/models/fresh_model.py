@@ -180,7 +180,7 @@ def new_model(
 
 def _save(out: Path, *parts: Any) -> None:
     """Write model and tokenizer, whole or not at all but where they join what is there."""
-    from equipoise.models.quiet import quiet
+    from equipoise.models.progress import quiet
 
     def write(folder: Path) -> None:
         with quiet():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import ModelError, first_line
-from equipoise.models.quiet import quiet
+from equipoise.models.progress import quiet
 
 SUFFIX = ".gguf"
 TOKENIZER = "tokenizer.json"
@@ -82,7 +82,7 @@ def _read(model: str, path: Path) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        with quiet():
+        with quiet(all_bars=True):
             tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
             built: Any = AutoModelForCausalLM.from_pretrained(
                 path.parent, gguf_file=path.name, dtype=torch.float32

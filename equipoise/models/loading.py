@@ -28,7 +28,7 @@ from equipoise.models.adapters import (
 )
 from equipoise.models.device import choose_device
 from equipoise.models.encoding import Encoding
-from equipoise.models.quiet import quiet
+from equipoise.models.progress import quiet
 from equipoise.system.effects import MODEL_CODE
 from equipoise.system.hugging_face import OnHub, ask_hub
 from equipoise.system.interrupts import time_limit

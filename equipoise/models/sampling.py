@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from equipoise.models.progress import Telling
 from equipoise.models.samplers.base import SampledAnswer
 from equipoise.models.sampling_batch import RowAdapters, SamplingBatch
 from equipoise.models.token_choice import SamplingSettings, choose
@@ -58,6 +59,7 @@ def sample(
     waiting = WaitingPrompts(model, prompts, pad_id, adapters)
     slots = min(batch_size, len(prompts))
     sheet = AnswerSheet(seeds, limits, stop_ids, slots, model.device)
+    telling = Telling()
     while waiting:
         batch, rows = waiting.read(slots)
         sheet.add(rows)
@@ -69,11 +71,13 @@ def sample(
             if sheet.due:
                 share = REFILL if refills and waiting else LEAVE
                 token_B = _drop_finished(batch, sheet, token_B, share)
+            telling.look(sheet.share)
             if not len(sheet):
                 break
             batch.step(token_B)
             if refills and waiting and (slots - len(sheet)) * REFILL >= slots:
                 _admit(waiting, batch, sheet, slots)
+    telling.end(len(prompts))
     return [sheet.answers[row] for row in range(len(prompts))]
 
 
@@ -282,6 +286,11 @@ class AnswerSheet:
     def due(self) -> bool:
         """True when it is time to look which answers have finished."""
         return self._steps % self._every == 0 or self._steps >= self._last
+
+    def share(self) -> float:
+        """The answers done so far, those that grow by their share of the most tokens."""
+        grown = (self._place_B / self._limit_S[self._slot_B]).sum().item()
+        return len(self.answers) + float(grown)
 
     def unfinished(self) -> list[int]:
         """The places of the answers that go on."""

@@ -23,7 +23,7 @@ from equipoise.models.device import Hardware, choose_device
 from equipoise.models.loading import ACTIVATIONS, Description, load_config
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack
-from equipoise.models.quiet import quiet
+from equipoise.models.progress import quiet
 from equipoise.models.sampling_batch import SamplingBatch
 from equipoise.models.token_choice import SamplingSettings, choose
 

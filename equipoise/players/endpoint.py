@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from equipoise.errors import EquipoiseError, ModelError, UserError
+from equipoise.models.progress import tell
 from equipoise.models.resources import MemoryReplies, Replies, Resources, Spending
 from equipoise.players.account import Account
 from equipoise.players.endpoint_settings import EndpointSettings
@@ -227,6 +228,7 @@ class EndpointActor:
                 request = tasks.pop(task)
                 try:
                     moves[request.key] = task.result()
+                    tell(1)
                 except EquipoiseError as error:
                     # The others in flight are awaited and kept, but not retried.
                     first_error = first_error or error

@@ -12,7 +12,7 @@ from equipoise.errors import DataError, UserError
 from equipoise.models.adapters import Lora, resolve_adapter
 from equipoise.models.device import DeviceName, choose_device
 from equipoise.models.loading import Dtype, describe, load_encoding
-from equipoise.models.quiet import quiet
+from equipoise.models.progress import quiet
 from equipoise.models.samplers.base import Sampler
 from equipoise.models.samplers.remote_engine import sampler_faults
 from equipoise.players.base import Player, Precision

@@ -1,15 +1,16 @@
 """The terminal view: the run as it goes, and tables of its results.
 
 A `Display` has three ways: on a terminal a bar for the current stage under the lines of the
-finished ones; elsewhere (a file, a pipe) those lines alone, without control characters; nothing
-when silent. Beyond `MANY` generations a stage that ends within a second of the last line gets none
-of its own. Names and texts from outside are printed as they are, never as rich's markup or as
-terminal codes.
+finished ones; elsewhere (a file, a pipe) those lines alone, without control characters, and one a
+minute of a stage that takes longer; nothing when silent. Beyond `MANY` generations a stage that
+ends within a second of the last line gets none of its own. Names and texts from outside are printed
+as they are, never as rich's markup or as terminal codes.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ from equipoise.report.section import Change, number
 
 Value = float | int | str | Interval | None
 
+LOOK = 1.0  # seconds between two looks at whether a minute is over
+MINUTE = 60.0  # seconds without a line after which a stage says how far it is
 MANY = 20  # generations, from which on not every short stage gets its line
 _SHARES = frozenset({"win_rate", "accuracy", "held_out_score"})
 
@@ -150,9 +153,13 @@ class Display:
         self._name = ""
         self._total: int | None = None
         self._count = 0
+        self._part = 0.0  # of steps that are not recorded yet
         self._since = 0.0
         self._generation: int | None = None
-        self._last_line = -math.inf  # when the last line was printed
+        self._last_line = -math.inf  # when the last stage's line was printed
+        self._spoken = 0.0  # when anything was
+        self._lock = threading.RLock()  # a stage may end while its minute's line is made
+        self._over = threading.Event()
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._console.is_dumb_terminal and not self._silent:
@@ -163,6 +170,8 @@ class Display:
             )
             self._bar = _Bar(*columns, console=self._console, transient=True, refresh_per_second=8)
             self._bar.start()
+        elif not self._silent:
+            threading.Thread(target=self._watch, daemon=True).start()
         return self
 
     def __exit__(
@@ -171,8 +180,10 @@ class Display:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._over.set()
         try:
-            self._end(last=True, stopped=kind is not None)
+            with self._lock:
+                self._end(last=True, stopped=kind is not None)
         finally:
             if self._bar is not None:
                 self._bar.stop()
@@ -183,17 +194,50 @@ class Display:
 
         `total`: how much there is to do; None: not known.
         """
-        self._end()
-        self._name, self._total, self._generation = name, total, generation
-        self._count, self._since, self._fresh = 0, self._clock(), {}
+        with self._lock:
+            self._end()
+            self._name, self._total, self._generation = name, total, generation
+            self._count, self._part, self._fresh = 0, 0.0, {}
+            self._since = self._spoken = self._clock()
         if self._bar is not None:
             self._bar.add_task(self._title(), total=total)
 
     def advance(self, n: int = 1) -> None:
-        """`n` more are done."""
-        self._count += n
+        """`n` more are done; what was done of them is counted."""
+        self._count, self._part = self._count + n, 0.0
+        self._move()
+
+    def part(self, steps: float) -> None:
+        """`steps` more, or a part of one, are done of what `advance` will count."""
+        self._part += steps
+        self._move()
+
+    def _move(self) -> None:
         if self._bar is not None and self._bar.tasks:
-            self._bar.advance(self._bar.tasks[-1].id, n)
+            self._bar.update(self._bar.tasks[-1].id, completed=self._count + self._part)
+
+    def _watch(self) -> None:
+        """Say how far a stage is after each minute without a line."""
+        while not self._over.wait(LOOK):
+            self.say_how_far()
+
+    def say_how_far(self) -> None:
+        """Print what is done, the rate and the time left, where a minute was silent."""
+        with self._lock:
+            seconds = self._clock() - self._since
+            if not self._name or self._clock() - self._spoken < MINUTE:
+                return
+            done = self._count + self._part
+            of = "" if self._total is None else f" of {number(self._total)}"
+            parts = [f"{number(int(done))}{of}"] if done or of else []
+            parts += [f"after {duration(seconds)}"]
+            if speed := rate(done, seconds):
+                left = self._total and (self._total - done) * seconds / done
+                parts += [f"({speed}, about {duration(left)} left)" if left else f"({speed})"]
+            line = Text.assemble((self._title(), "bold"), "  ", " ".join(parts))
+            if self._fresh:
+                line.append("   ").append_text(self._numbers_text(dict(self._fresh)))
+            self._print(line)
 
     def numbers(self, **named: Value) -> None:
         """Numbers that matter now: win_rate, exploitability, unjudged_share, tokens_per_second …"""
@@ -219,7 +263,7 @@ class Display:
         return Text("   ").join(parts)
 
     def _end(self, last: bool = False, stopped: bool = False) -> None:
-        """The line of the stage that is over."""
+        """The line of the stage that is over; its name is empty from then on."""
         if not self._name:
             return
         seconds = self._clock() - self._since
@@ -245,6 +289,7 @@ class Display:
             self._print(line)
 
     def _print(self, line: Text) -> None:
+        self._spoken = self._clock()
         if not self._silent:
             self._console.print(line, soft_wrap=True, highlight=False)
 

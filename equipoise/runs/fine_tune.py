@@ -10,7 +10,7 @@ from typing import Any
 from equipoise.errors import DataError, RunError
 from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.prompts.prompt_files import Files
-from equipoise.runs.monitor import Monitor, Silent
+from equipoise.runs.monitor import Monitor, Silent, within
 from equipoise.system.files import write_folder
 from equipoise.system.locks import check_writable
 from equipoise.types import Message, Prompt
@@ -53,7 +53,8 @@ def fine_tune(
     examples = read_examples(data) if isinstance(data, str) else data
     settings = settings or SFT.model_validate({})
     monitor = monitor or Silent()
-    monitor.stage("learn", settings.steps(len(examples)))
+    steps = settings.steps(len(examples))
+    monitor.stage("learn", steps)
 
     def log(line: dict[str, Any]) -> None:
         shown = ("loss", "tokens_per_second")
@@ -67,7 +68,8 @@ def fine_tune(
             train_sft(model, examples, draft, settings, seed=seed, max_length=max_length, log=log)
         )
 
-    write_folder(out, write, begun=False)  # after minutes of training, at its end
+    with within(monitor, steps, steps):
+        write_folder(out, write, begun=False)  # after minutes of training, at its end
     return FineTuned(out, len(examples), metrics)
 
 

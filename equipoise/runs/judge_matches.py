@@ -11,6 +11,7 @@ from equipoise.errors import NoSignal
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.question import advice, unread_reply
 from equipoise.runs.contexts import judge_context
+from equipoise.runs.monitor import within
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import chunks
 from equipoise.types import Judgement, Match, Prompt
@@ -70,7 +71,10 @@ def judge_missing(
     recorded = run.ledger.judgements_of([match.id for match in matches], judge.name)
     for chunk in chunks(matches, run.config.commit_every):
         if not all(match.id in recorded for match in chunk):
-            made = run.dispatcher.judge(judge, chunk, prompts)
+            seats = sum(len(match.seats) for match in chunk)
+            asked = judge.questions(len(run.config.game.seats), len(run.config.players))
+            with within(run.monitor, len(chunk), asked * len(chunk) or seats):
+                made = run.dispatcher.judge(judge, chunk, prompts)
             run.ledger.add_judgements(zip(chunk, made, strict=True))
         run.monitor.advance(len(chunk))
 

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.adapters import packaged_models
 from equipoise.models.loading import Dtype, load_config, load_model, load_tokenizer
-from equipoise.models.quiet import quiet
+from equipoise.models.progress import quiet
 from equipoise.players.local import Local
 from equipoise.report.terminal import show_notes
 from equipoise.runs.directory import RunDirectory

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from equipoise.errors import UserError
+from equipoise.models.progress import following
 from equipoise.runs.ledger import WITHIN, Ledger
 
 
@@ -22,7 +23,11 @@ class Monitor(Protocol):
         ...
 
     def advance(self, n: int = 1) -> None:
-        """`n` more steps are done."""
+        """`n` more steps are done and recorded."""
+        ...
+
+    def part(self, steps: float) -> None:
+        """`steps` more, or a part of one, are done, and not recorded yet."""
         ...
 
     def numbers(self, **named: Any) -> None:
@@ -39,8 +44,26 @@ class Silent(Monitor):
     def advance(self, n: int = 1) -> None:
         """Ignored."""
 
+    def part(self, steps: float) -> None:
+        """Ignored."""
+
     def numbers(self, **named: Any) -> None:
         """Ignored."""
+
+
+@contextmanager
+def within(monitor: Monitor, steps: int, rows: int) -> Iterator[None]:
+    """Have the monitor follow the models' work on `rows` rows at most, which are `steps` steps."""
+    done = 0.0
+
+    def hear(more: float) -> None:
+        nonlocal done
+        more = min(more, rows - done)
+        done += more
+        monitor.part(steps * more / max(1, rows))
+
+    with following(hear):
+        yield
 
 
 @dataclass

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from equipoise import seeds
+from equipoise.games.base import Game
 from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.match_play import Batch
 from equipoise.matches.match_play import play as play_together
@@ -15,6 +16,7 @@ from equipoise.players.base import EngineSampled
 from equipoise.players.together import MoveRequest
 from equipoise.runs.contexts import match_context
 from equipoise.runs.dealt_prompts import MADE
+from equipoise.runs.monitor import within
 from equipoise.runs.open_run import OpenRun
 from equipoise.types import Match, Move, PlayerId, Prompt, record_id
 
@@ -58,7 +60,9 @@ def record_matches(
         act = partial(request_moves, run, engines=engines, temperature=temperature)
         with run.stage("play", key, t) as facts:
             for chunk in unplayed_chunks(run, planned):
-                run.ledger.add_matches(play_together(chunk, run.config.game, None, act))
+                with within(run.monitor, len(chunk), moves_of(run.config.game, chunk)):
+                    made = play_together(chunk, run.config.game, None, act)
+                run.ledger.add_matches(made)
             facts.update(matches=len(planned))
             if engines:
                 answered_by = {name: engine.sampler_facts() for name, engine in engines.items()}
@@ -90,6 +94,11 @@ def unplayed_chunks(run: OpenRun, planned: Sequence[Planned]) -> Iterator[Sequen
         if not all(plan.id in known for plan in chunk):
             yield chunk
         run.monitor.advance(len(chunk))
+
+
+def moves_of(game: Game, planned: Sequence[Planned]) -> int:
+    """The most moves in these matches."""
+    return sum(sum(game.moves(plan.prompt).values()) for plan in planned)
 
 
 def request_moves(

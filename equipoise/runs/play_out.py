@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped, clean
-from equipoise.models.quiet import ignore_known_warnings
+from equipoise.models.progress import ignore_known_warnings
 from equipoise.report.html import render
 from equipoise.report.section import Change, Headline
 from equipoise.runs.config import RunConfig

@@ -21,6 +21,7 @@ from equipoise.players.base import TokenScorer
 from equipoise.runs.contexts import match_context
 from equipoise.runs.executors.dispatcher import RemoteTraining
 from equipoise.runs.model_card import write_cards
+from equipoise.runs.monitor import within
 from equipoise.runs.open_run import OpenRun
 from equipoise.system.files import disk_errors, faults, make_folder, publish, read_json, set_aside
 from equipoise.types import Episode, Pair, PlayerId
@@ -195,9 +196,11 @@ def _write_weights(
         facts = started.training.result(keep)
     else:
         batch = _training_batch(run, list(examples), learner, t, keep)
-        run.show("learn", trainer.steps(len(examples)), t, learner.name)
+        steps = trainer.steps(len(examples))
+        run.show("learn", steps, t, learner.name)
         _release(run, trainer, learner.name)
-        facts = trainer.learn(batch)
+        with within(run.monitor, steps, steps):
+            facts = trainer.learn(batch)
     with disk_errors(home):
         (batch.output / FACTS).write_text(json.dumps(facts))
         (batch.output / LOG).write_text(json.dumps(lines))
@@ -305,14 +308,15 @@ def _opponent_logprobs(
         return zeros_KB, zeros_KB
     total = 2 * len(pairs) * len(opponents)
     run.show("opponents' log-probabilities", total, learner.generation, learner.name)
-    return opponent_logprobs(
-        run.ledger,
-        run.population.actor,
-        learner,
-        [player for player, _ in opponents],
-        pairs,
-        run.monitor.advance,
-    )
+    with within(run.monitor, total, total):
+        return opponent_logprobs(
+            run.ledger,
+            run.population.actor,
+            learner,
+            [player for player, _ in opponents],
+            pairs,
+            run.monitor.advance,
+        )
 
 
 def _other_players(run: OpenRun, learner: PlayerId, t: int) -> dict[str, OtherPlayer]:

@@ -88,6 +88,11 @@ def test_a_file_becomes_an_ordinary_model_once(tmp_path, cache):
     assert (cache / folder / "model.safetensors").is_file()
 
 
+def test_nothing_is_printed(tmp_path, capfd):
+    load_model(str(written(tmp_path / "tiny.gguf")))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_both_ways_of_naming_it_are_one(tmp_path):
     written(tmp_path / "tiny.gguf")
     named = Local.model_validate({"model": {"path": str(tmp_path), "gguf_file": "tiny.gguf"}})

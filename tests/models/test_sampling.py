@@ -17,8 +17,8 @@ from transformers.generation.logits_process import (
 )
 
 from equipoise.errors import ModelError
+from equipoise.models import progress, token_choice
 from equipoise.models import sampling as waiting_prompts
-from equipoise.models import token_choice
 from equipoise.models.loading import load_model
 from equipoise.models.sampling import retrace, sample
 from equipoise.models.token_choice import SamplingSettings, choose
@@ -251,6 +251,17 @@ def test_prompts_are_read_a_bounded_number_of_tokens_at_a_time(model, monkeypatc
     shapes = watch(model("llama"), monkeypatch)
     assert run(model("llama"), prompts, stop_ids=[50, 60]) == expected
     assert all(rows * width <= 40 for rows, width in shapes)
+
+
+def test_progress_is_told_while_answers_grow(model, monkeypatch):
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
+    heard = []
+    with progress.following(heard.append):
+        run(model("llama"), prompts_of([5, 9, 3, 4]), limit=10, batch_size=2)
+    assert len(heard) >= 20  # two batches of ten steps
+    assert max(heard) < 0.5 and sum(heard) == pytest.approx(4)
+    run(model("llama"), prompts_of([5]), limit=2)
+    assert sum(heard) == pytest.approx(4)  # nobody follows any more
 
 
 def watch(model, monkeypatch) -> list[tuple[int, int]]:

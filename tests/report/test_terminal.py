@@ -3,12 +3,14 @@
 import io
 import math
 import re
+import threading
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from equipoise.payoffs.intervals import Interval
+from equipoise.report import terminal as terminal_module
 from equipoise.report.terminal import (
     Change,
     Display,
@@ -87,6 +89,65 @@ def test_the_bar_says_how_far_and_keeps_the_numbers():
         assert "generation 2 of 3  learn" in shown_now and "0/10" in shown_now
         assert "judge answers" not in shown_now
         assert "unjudged 25.0 %" in shown_now
+
+
+def test_a_long_stage_says_each_minute_what_is_done_the_rate_and_the_time_left():
+    out, clock = io.StringIO(), Clock()
+    with Display(2, Console(file=out, force_terminal=False, width=60), clock=clock) as display:
+        display.stage("play", 400, 1)
+        for _ in range(30):  # five minutes, of which a commit takes the first four
+            clock.now += 10
+            display.part(2.5)
+            display.say_how_far()
+            if clock.now == 240:
+                display.advance(64)
+        display.stage("learn", generation=1)
+        display.numbers(loss=0.5)
+        clock.now += 61
+        display.say_how_far()
+    assert out.getvalue().splitlines() == [
+        "generation 1 of 2  play  15 of 400 after 1 min 00 s (4.0 s each, about 25 min 40 s left)",
+        "generation 1 of 2  play  30 of 400 after 2 min 00 s (4.0 s each, about 24 min 40 s left)",
+        "generation 1 of 2  play  45 of 400 after 3 min 00 s (4.0 s each, about 23 min 40 s left)",
+        "generation 1 of 2  play  60 of 400 after 4 min 00 s (4.0 s each, about 22 min 40 s left)",
+        "generation 1 of 2  play  79 of 400 after 5 min 00 s (3.8 s each, about 20 min 19 s left)",
+        "generation 1 of 2  play  64 in 5 min 00 s (4.7 s each)",
+        "generation 1 of 2  learn  after 1 min 01 s   loss 0.5",
+        "generation 1 of 2  learn  1 min 01 s   loss 0.5",
+    ]
+
+
+class Heard(io.StringIO):
+    """A file that says when something was written."""
+
+    def __init__(self):
+        super().__init__()
+        self.written = threading.Event()
+
+    def write(self, text):
+        self.written.set()
+        return super().write(text)
+
+
+def test_a_stage_of_which_nothing_is_heard_speaks_by_itself(monkeypatch):
+    monkeypatch.setattr(terminal_module, "MINUTE", 0.0)
+    monkeypatch.setattr(terminal_module, "LOOK", 0.01)
+    out = Heard()
+    with Display(console=Console(file=out, force_terminal=False, width=60)) as display:
+        display.stage("load", 4)
+        assert out.written.wait(30)
+    assert out.getvalue().startswith("load  0 of 4 after 0.0 s\n")
+
+
+def test_on_a_terminal_the_bar_moves_within_a_commit():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, legacy_windows=False)
+    with Display(console=console) as display:
+        display.stage("play", 10)
+        assert display._bar is not None
+        display.part(2.5)
+        assert display._bar.tasks[-1].completed == 2.5
+        display.advance(4)
+        assert display._bar.tasks[-1].completed == 4
 
 
 def test_hundreds_of_short_generations_speak_once_a_second_and_at_the_end():

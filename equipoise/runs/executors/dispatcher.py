@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from equipoise.judges.base import Judge
 from equipoise.learners.base import Learner, TrainingBatch
@@ -14,6 +14,7 @@ from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import LAUNCH
 from equipoise.learners.process_group import follow_lines, write_batch
 from equipoise.models.adapters import holds_adapter
+from equipoise.models.progress import tell
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, WordProbabilities, WordReader
 from equipoise.players.local import Local
@@ -35,6 +36,8 @@ from equipoise.runs.executors.units import (
 )
 from equipoise.runs.executors.worker_pool import WorkerPool, result_of
 from equipoise.types import Judgement, Match, Message, Move, Prompt, View
+
+T = TypeVar("T")
 
 
 class RemoteActor:
@@ -103,7 +106,7 @@ class RemoteActor:
 
     def _in_units(self, unit: Callable[..., Unit], *columns: Sequence[Any]) -> list[Any]:
         units = [unit(*map(list, part)) for part in cut(self._rows, *columns)]
-        return concatenate(self._pool.results(units))
+        return _heard(self._pool.results(units))
 
     def close(self) -> None:
         """Have the workers release what they have open; nothing is open here."""
@@ -113,6 +116,15 @@ class RemoteActor:
 def concatenate(parts: Iterable[Sequence[Any]]) -> list[Any]:
     """The parts, one after another."""
     return [value for part in parts for value in part]
+
+
+def _heard(parts: Iterable[Sequence[T]]) -> list[T]:
+    """The workers' results, one after another, told as they come."""
+    values: list[T] = []
+    for part in parts:
+        values += part
+        tell(len(part))
+    return values
 
 
 def submit(
@@ -126,7 +138,7 @@ def submit(
 
     def moves() -> list[list[Move]]:
         results = map(result_of, units, futures)
-        return _split_by_request(len(requests), table[0], concatenate(results))
+        return _split_by_request(len(requests), table[0], _heard(results))
 
     return moves
 
@@ -231,7 +243,11 @@ class Dispatcher:
         for part in parts:
             of_part = {match.prompt: prompts[match.prompt] for match in part}
             units.append(Judged(of_judge, game, context.seed, list(part), of_part))
-        return concatenate(self.pool.results(units))
+        made: list[Judgement] = []
+        for unit, results in zip(units, self.pool.results(units), strict=True):
+            made += results
+            tell(sum(len(match.seats) for match in unit.matches))
+        return made
 
     def trains(self, trainer: Learner) -> bool:
         """Return True if workers train with it: it needs only its batch and no processes."""

@@ -20,7 +20,7 @@ from equipoise.games.base import Game
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.learners.process_group import read_batch
 from equipoise.models.device import return_unused_memory
-from equipoise.models.quiet import ignore_known_warnings
+from equipoise.models.progress import ignore_known_warnings
 from equipoise.models.resources import Resources
 from equipoise.players.base import (
     Actor,

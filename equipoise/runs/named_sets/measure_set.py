@@ -28,6 +28,7 @@ from equipoise.runs.contexts import judge_context
 from equipoise.runs.database import to_json
 from equipoise.runs.judge_matches import judge_missing, most_common
 from equipoise.runs.ledger import MEETING
+from equipoise.runs.monitor import within
 from equipoise.runs.named_sets.recorded_answers import (
     PART,
     planned_conversations,
@@ -36,7 +37,7 @@ from equipoise.runs.named_sets.recorded_answers import (
 )
 from equipoise.runs.named_sets.results import SOURCE, STAGE, log, stage_key
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.play_matches import chunks, unplayed_chunks
+from equipoise.runs.play_matches import chunks, moves_of, unplayed_chunks
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, record_id
 
 OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
@@ -264,7 +265,9 @@ def _ask(
         return [actor.act(views, dice) for _, views, dice in batches]
 
     for chunk in unplayed_chunks(run, planned):
-        run.ledger.add_matches(play(chunk, benchmark.game_played, None, act))
+        with within(run.monitor, len(chunk), moves_of(benchmark.game_played, chunk)):
+            made = play(chunk, benchmark.game_played, None, act)
+        run.ledger.add_matches(made)
 
 
 def _actor(
@@ -302,7 +305,8 @@ def _likelihoods(
             part = {key: row for key, row in missing.items() if row.plain == plain}
             if part:
                 texts = list(part)
-                values = _logprobs(name, player, actor, list(part.values()), plain)
+                with within(run.monitor, len(part), len(part)):
+                    values = _logprobs(name, player, actor, list(part.values()), plain)
                 run.ledger.add_logprobs(player, actor.encoding, texts, values)
                 known |= dict(zip(texts, values, strict=True))
         run.monitor.advance(len(chunk))

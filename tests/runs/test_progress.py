@@ -1,0 +1,67 @@
+"""How far a run is, within what is recorded together: models tell, and the monitor hears."""
+
+import subprocess
+import sys
+
+import pytest
+
+from equipoise.models import progress
+from equipoise.models.sequence_scores import read_once
+from equipoise.runs import recipe_loader
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.monitor import Silent, within
+from equipoise.runs.play_out import play_out
+
+SETTINGS = [
+    "generations=1",
+    "prompts.per_generation=12",
+    "prompts.held_out=8",
+    "evaluate.samples=1",
+    "evaluate.sets=null",
+    "learner.epochs=0.5",
+]
+
+
+class Watcher(Silent):
+    """Notes the parts of steps that were done before they were recorded, by stage."""
+
+    def __init__(self):
+        self.parts = {}
+        self.name = ""
+
+    def stage(self, name, total=None, generation=None):
+        self.name = name
+
+    def part(self, steps):
+        self.parts.setdefault(self.name, []).append(steps)
+
+
+@pytest.mark.long
+def test_models_tell_how_far_they_are_within_every_stage(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
+    watcher = Watcher()
+    config = recipe_loader.load("quickstart", SETTINGS)
+    with RunDirectory.create(config, tmp_path / "run", False, "") as run:
+        play_out(run, watcher)
+    # Twelve matches are one commit.
+    assert len(watcher.parts["play"]) > 4
+    assert sum(watcher.parts["play"]) == pytest.approx(12)
+    assert sum(watcher.parts["play held-out"]) == pytest.approx(2 * 8)
+    for stage in ("opponents' log-probabilities", "learn"):
+        assert sum(watcher.parts[stage]) >= 1
+
+
+def test_more_rows_than_expected_are_no_more_than_the_steps():
+    watcher = Watcher()
+    with within(watcher, 4, 8):
+        rows = [(row,) for row in range(10)]
+        read_once(rows, 3, lambda batch: [sum(row) for row in batch], "model", "batch_size")
+    assert watcher.parts == {"": [1.5, 1.5, 1.0, 0.0]}
+
+
+@pytest.mark.long
+def test_the_command_shows_no_bars_of_other_libraries():
+    show = "from tqdm.auto import tqdm; list(tqdm(range(3)))"
+    code = f"import equipoise.cli as c; c.app = lambda: lambda: exec({show!r}); c.main()"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (shown.returncode, shown.stderr) == (0, "")
