@@ -85,5 +85,7 @@ def _print(run: Run, json: bool) -> None:
     if played.changes:
         console.print(before_after(played.changes))
     numbers = [(line.label, line.value) for line in played.headlines]
+    if played.which_to_trust:
+        numbers.append(("which to trust", played.which_to_trust))
     numbers += [("took", duration(played.seconds)), ("go deeper", f"equipoise status {played.run}")]
     console.print(headline(played.name, numbers, played.report, played.cautions))

@@ -11,12 +11,12 @@ from equipoise.report.section import Curves, Headline, Section, Series, Table, T
 PLAYED = ("player", "differs from what was trained", "share of it that plays")
 
 
-def headline_section(headlines: Iterable[Headline]) -> Section:
-    """The numbers that matter, large."""
+def headline_section(headlines: Iterable[Headline], lead: str = "") -> Section:
+    """The numbers that matter, large; `lead` says how to read them."""
     tiles = tuple(Tile(line.label, line.value, line.note) for line in headlines)
     if not tiles:
         return Section("headline", "Headline", reason="nothing has been evaluated yet")
-    return Section("headline", "Headline", (Tiles(tiles),))
+    return Section("headline", "Headline", (Tiles(tiles),), lead)
 
 
 def learning_section(groups: Sequence[Curves]) -> Section:

@@ -24,7 +24,7 @@ from equipoise.runs.ledger import FAILED
 from equipoise.runs.loop import league
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.reading.page import cautions, changes, headlines, page
+from equipoise.runs.reading.page import cautions, changes, headlines, page, which_to_trust
 from equipoise.system.files import write_text
 
 DEVICE = "device"  # under which the ledger keeps where the run's models were computed first
@@ -33,7 +33,7 @@ DEVICE = "device"  # under which the ledger keeps where the run's models were co
 @dataclass(frozen=True)
 class Played:
     """A run that has been played out; `seconds` are of this call, `cautions` what a reader of its
-    numbers must know first.
+    numbers must know first, `which_to_trust` which of them shows what was learned.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Played:
     changes: Sequence[Change]
     headlines: Sequence[Headline]
     cautions: Sequence[str] = ()
+    which_to_trust: str = ""
 
 
 def play_out(
@@ -52,8 +53,8 @@ def play_out(
 ) -> Played:
     """Play every generation of an open run that is not recorded yet, and write the report.
 
-    Args: monitor: None: a terminal or nobody; progress: show a bar on a terminal, elsewhere one
-    line a stage.
+    Args: monitor: None: a terminal or nobody; progress: show a bar on a terminal, elsewhere a
+    line for each stage, and one a minute of long ones.
 
     Raises Stopped on Ctrl-C or SIGTERM, and where a budget is spent: nothing recorded is lost. An
     error of the program itself is logged in the run's `logs` and raised again.
@@ -97,6 +98,7 @@ def play_out(
         changes=changes(run),
         headlines=list(headlines(run)),
         cautions=cautions(run),
+        which_to_trust=which_to_trust(run),
     )
 
 

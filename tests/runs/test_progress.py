@@ -17,7 +17,7 @@ SETTINGS = [
     "prompts.per_generation=12",
     "prompts.held_out=8",
     "evaluate.samples=1",
-    "evaluate.sets=null",
+    "evaluate.sets.greedy.prompts.test=6",
     "learner.epochs=0.5",
 ]
 
@@ -37,18 +37,22 @@ class Watcher(Silent):
 
 
 @pytest.mark.long
-def test_models_tell_how_far_they_are_within_every_stage(tmp_path, monkeypatch):
+def test_models_tell_how_far_they_are_within_every_stage(tmp_path, monkeypatch, command):
     monkeypatch.setattr(progress, "PAUSE", 0.0)
     watcher = Watcher()
     config = recipe_loader.load("quickstart", SETTINGS)
     with RunDirectory.create(config, tmp_path / "run", False, "") as run:
-        play_out(run, watcher)
+        played = play_out(run, watcher)
     # Twelve matches are one commit.
     assert len(watcher.parts["play"]) > 4
     assert sum(watcher.parts["play"]) == pytest.approx(12)
     assert sum(watcher.parts["play held-out"]) == pytest.approx(2 * 8)
     for stage in ("opponents' log-probabilities", "learn"):
         assert sum(watcher.parts[stage]) >= 1
+    # Beginners are taught what greedy decoding does not show already, and readers are told so.
+    assert played.which_to_trust.startswith("greedy (temperature 0); sampled at 1, the held-out")
+    assert f"Which to trust: {played.which_to_trust}." in played.report.read_text()
+    assert "which to trust" in command("resume", tmp_path / "run").out
 
 
 def test_more_rows_than_expected_are_no_more_than_the_steps():

@@ -88,7 +88,7 @@ def page(
     accounts = [Account(name, spent) for name, spent in run.ledger.accounts().items()]
     shown, content_warning = match_cards(run, measured, recorded.stages, cards)
     sections = [
-        headline_section(headlines(run)),
+        headline_section(headlines(run), _trusted(run)),
         *_selection(run),
         *kind.sections(measured, recorded),
         *_best_responses(run),
@@ -158,6 +158,27 @@ def _few_steps(run: RunDirectory) -> Iterator[str]:
                 f"the whole run, fewer than {FEW_STEPS}, and can hardly have moved; more prompts, "
                 "smaller batches or a higher learner.learning_rate help"
             )
+
+
+def _trusted(run: RunDirectory) -> str:
+    text = which_to_trust(run)
+    return f"Which to trust: {text}." if text else ""
+
+
+def which_to_trust(run: RunDirectory) -> str:
+    """Which score shows what was learned, where a named set is answered at temperature 0 and
+    held-out prompts are not; else nothing.
+    """
+    players = run.config.players
+    sampled = [getattr(players[name], "temperature", 0.0) for name in run.config.learning]
+    sets = run.config.evaluate.sets or {}
+    greedy = [name for name, of_set in sets.items() if of_set.temperature == 0]
+    if not greedy or not any(sampled) or len(history(run).measurements) < 2:
+        return ""
+    return (
+        f"{', '.join(greedy)} (temperature 0); sampled at {max(sampled):g}, the held-out score "
+        "also rises where the player only becomes surer of what it knew"
+    )
 
 
 def changes(run: RunDirectory) -> list[Change]:
