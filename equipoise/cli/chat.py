@@ -13,7 +13,7 @@ import typer
 
 from equipoise import seeds
 from equipoise.errors import ConfigError, EquipoiseError
-from equipoise.serve.extension import extension_offers
+from equipoise.serve.engine import extension_offers
 from equipoise.serve.settings import ChatSettings, with_extensions
 from equipoise.system import interrupts
 from equipoise.system.command_options import Served, Trust, json_text, say, settings_option
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from equipoise.serve.catalogue import Catalogue, ServedModel
-    from equipoise.serve.engine import Engine, EngineRequest
-    from equipoise.serve.extension import Extension
+    from equipoise.serve.engine import Engine, EngineRequest, Extension
 
 SETTINGS = with_extensions(ChatSettings)
 PlayerName = Annotated[
@@ -260,7 +259,7 @@ def chat(
 
     from equipoise.runs import recipe_loader
     from equipoise.runs.handle import ask_for_trust
-    from equipoise.serve.extension import extensions
+    from equipoise.serve.engine import extensions
     from equipoise.serve.settings import catalogue_of, game_of
 
     settings = recipe_loader.settings(SETTINGS, set)

@@ -41,7 +41,7 @@ def serve(
     from equipoise.runs import recipe_loader
     from equipoise.runs.handle import ask_for_trust
     from equipoise.serve import server
-    from equipoise.serve.extension import extensions
+    from equipoise.serve.engine import extensions
     from equipoise.serve.settings import catalogue_of, game_of
 
     settings = recipe_loader.settings(SETTINGS, set)

@@ -24,11 +24,13 @@ from equipoise.serve.asgi_endpoint import Endpoint, Gate, Limits
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.chat_completions import ChatEndpoint
 from equipoise.serve.protocol import Problem, Reply, read_object
+from equipoise.serve.responses_endpoint import ResponseEndpoint
 from equipoise.serve.text_endpoints import CompletionEndpoint, Detokenize, Tokenize, TokenizerInfo
 
 POSTED = {
     "/v1/chat/completions": ChatEndpoint,
     "/v1/completions": CompletionEndpoint,
+    "/v1/responses": ResponseEndpoint,
     "/tokenize": Tokenize,
     "/detokenize": Detokenize,
 }

@@ -21,8 +21,15 @@ from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.runs.directory import RunDirectory
-from equipoise.serve.engine import Engine, EngineRequest, Refused, TextEngine
-from equipoise.serve.extension import Extension, Wish, extension_offers
+from equipoise.serve.engine import (
+    Engine,
+    EngineRequest,
+    Extension,
+    Refused,
+    TextEngine,
+    Wish,
+    extension_offers,
+)
 from equipoise.serve.protocol import Problem
 from equipoise.types import PlayerId
 

@@ -15,8 +15,15 @@ from equipoise.component import nearest
 from equipoise.models.encoding import ToolMessage
 from equipoise.serve.asgi_endpoint import Limits, ModelEndpoint
 from equipoise.serve.detokenizer import BROKEN
-from equipoise.serve.engine import CallPart, EngineRequest, Piece, TokenScore, merge_answers
-from equipoise.serve.extension import Wish, extension_offers
+from equipoise.serve.engine import (
+    CallPart,
+    EngineRequest,
+    Piece,
+    TokenScore,
+    Wish,
+    extension_offers,
+    merge_answers,
+)
 from equipoise.serve.protocol import (
     LIKELY_TOKENS,
     Answer,
@@ -51,7 +58,9 @@ class _Text(Body):
     text: str
 
 
-class _Called(Body):
+class CalledFunction(Body):
+    """A function with the arguments of a call, in JSON."""
+
     name: str
     arguments: str
 
@@ -61,7 +70,7 @@ class ToolCall(Body):
 
     id: str
     type: Literal["function"] = "function"
-    function: _Called
+    function: CalledFunction
 
 
 class ChatMessage(Body):
@@ -90,7 +99,9 @@ class ChatMessage(Body):
         return Message("system" if self.role == "developer" else self.role, content)
 
 
-class _Function(Body):
+class Function(Body):
+    """A function of a client's."""
+
     name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
     description: str | None = None
     parameters: dict[str, Any] | None = None
@@ -101,10 +112,12 @@ class Tool(Body):
     """A function that an answer may call."""
 
     type: Literal["function"]
-    function: _Function
+    function: Function
 
 
-class _Name(Body):
+class FunctionName(Body):
+    """The name of a function."""
+
     name: str
 
 
@@ -112,7 +125,7 @@ class NamedTool(Body):
     """The choice of one tool."""
 
     type: Literal["function"]
-    function: _Name
+    function: FunctionName
 
 
 class ChatRequest(SamplingRequest):
@@ -217,7 +230,17 @@ def check_tool_choice(request: ChatRequest) -> None:
 def _field_names() -> frozenset[str]:
     kinds = (
         request_type(),
-        *(ChatMessage, _Text, StreamOptions, ToolCall, _Called, Tool, _Function, NamedTool, _Name),
+        *(
+            ChatMessage,
+            _Text,
+            StreamOptions,
+            ToolCall,
+            CalledFunction,
+            Tool,
+            Function,
+            NamedTool,
+            FunctionName,
+        ),
         *(TextFormat, NamedSchema),
     )
     names = {name for kind in kinds for name in kind.model_fields}

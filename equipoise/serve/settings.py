@@ -19,7 +19,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.measure_sets import is_run
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.extension import Extension, extension_offers
+from equipoise.serve.engine import Extension, extension_offers
 
 S = TypeVar("S", bound=Settings)
 # YAML reads a bare off as false.

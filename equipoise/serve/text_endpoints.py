@@ -10,8 +10,14 @@ from typing import Any
 from pydantic import Field
 
 from equipoise.serve.asgi_endpoint import Limits, ModelEndpoint
-from equipoise.serve.engine import EngineRequest, Piece, TextEngine, TokenScore, merge_answers
-from equipoise.serve.extension import extension_offers
+from equipoise.serve.engine import (
+    EngineRequest,
+    Piece,
+    TextEngine,
+    TokenScore,
+    extension_offers,
+    merge_answers,
+)
 from equipoise.serve.protocol import (
     LIKELY_TOKENS,
     Answer,

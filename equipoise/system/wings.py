@@ -8,7 +8,7 @@ those of these that it adds to, and imports nothing:
     MODELS    name of a packaged model -> its folder, below the environment's own
     ADAPTERS  name of a packaged adapter -> its folder, likewise
     SERVING   field of a chat request -> {"extension": "module:function", …}, what
-              serving gains (`equipoise.serve.extension`)
+              serving gains (`equipoise.serve.engine`)
     TEACHERS  name of a packaged teacher -> the settings of its player
 """
 

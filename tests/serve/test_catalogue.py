@@ -11,8 +11,7 @@ from equipoise.players.endpoint import Endpoint
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.engine import EngineRequest, Refused
-from equipoise.serve.extension import Extension, Wish
+from equipoise.serve.engine import EngineRequest, Extension, Refused, Wish
 from equipoise.serve.protocol import Problem
 from equipoise.serve.settings import catalogue_of
 from equipoise.types import View, user

@@ -15,8 +15,7 @@ from equipoise.environments.assistance.steering import LARGEST, UNSTEERED, Steer
 from equipoise.environments.assistance.steering_engine import SteeringEngine
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.serve.engine import Engine, Refused
-from equipoise.serve.extension import Extension
+from equipoise.serve.engine import Engine, Extension, Refused
 from equipoise.system.yaml_text import read_yaml
 
 FIELD = "steering"  # of a request

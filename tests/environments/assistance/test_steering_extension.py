@@ -8,8 +8,7 @@ from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.steering_extension import SteeringExtension
 from equipoise.errors import ConfigError
 from equipoise.games.base import Game
-from equipoise.serve.engine import Refused
-from equipoise.serve.extension import extension, extension_offers
+from equipoise.serve.engine import Refused, extension, extension_offers
 from equipoise.serve.upstream import UpstreamEngine
 
 
