@@ -201,7 +201,6 @@ def test_misuse_is_refused_by_name(address, serving, fake_engine, fake_catalogue
     for field, value in {
         "suffix": "b",
         "best_of": 2,
-        "response_format": {"type": "json_object"},
         "logit_bias": {"1": 2},
         "steering": "off",
     }.items():

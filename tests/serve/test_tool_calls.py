@@ -128,6 +128,9 @@ def test_the_official_client_gets_its_schema(client):
         **ASK, response_format=form, seed=1, stream=True, max_tokens=30
     )
     assert "".join(c.choices[0].delta.content or "" for c in stream).startswith("{")
+    begun = {"model": "tiny", "prompt": "Weather: ", "max_tokens": 30, "seed": 1}
+    text = client.completions.create(**begun, extra_body={"response_format": form}).choices[0].text
+    assert text.startswith("{"), "a text goes on in the form, too"
 
 
 @pytest.mark.long
