@@ -81,6 +81,9 @@ class Schedule(Component):
         "psro": "equipoise.matches.psro:PSRO",
     }
 
+    draws: ClassVar[bool] = True
+    """False if seats depend on the players' names and the number of prompts alone."""
+
     by_mixture: ClassVar[bool] = False
     """True if it needs the mixture that the evaluation makes of the league."""
 

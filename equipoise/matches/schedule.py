@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from math import isfinite, nan
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -28,6 +28,7 @@ def deal(
 class SelfPlay(Schedule):
     """Every learner meets itself on every prompt: all seats are its own."""
 
+    draws: ClassVar = False
     kind: Literal["self_play"] = "self_play"
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
@@ -42,6 +43,7 @@ class SelfPlay(Schedule):
 class RoundRobin(Schedule):
     """Every two players meet on every prompt; who sits first alternates from prompt to prompt."""
 
+    draws: ClassVar = False
     kind: Literal["round_robin"] = "round_robin"
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
@@ -70,8 +72,8 @@ class AgainstHistory(Schedule):
         game = match_context.game
         seatings: Seatings = []
         for player in match_context.learning:
-            own = [old for old in match_context.history if old.name == player.name]
-            opponents = own[: self.max_history] or [player]
+            own = (old for old in match_context.history if old.name == player.name)
+            opponents = list(islice(own, self.max_history)) or [player]
             rng = seeds.generator(match_context.seed, "history", player)
             draws = rng.integers(len(opponents), size=len(prompts))
             for i, (prompt, draw) in enumerate(zip(prompts, draws, strict=True)):

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from itertools import chain
+from typing import Literal, overload
 
 from equipoise import seeds
 from equipoise.errors import DataError
@@ -17,6 +19,55 @@ from equipoise.prompts.base import Prompts, PromptSource
 from equipoise.types import Prompt
 
 Reuse = bool | Literal["same"]
+
+
+class Dealt(Sequence[list[Prompt]]):
+    """Parts of `size` prompts of an ordered pool that begins anew, each dealt when it is asked for.
+
+    A new turn has an order of its own, and begins with those that the part does not hold yet.
+    """
+
+    def __init__(self, ordered: list[Prompt], generations: int, size: int, seed: int) -> None:
+        self._ordered, self._generations, self._size, self._seed = ordered, generations, size, seed
+        self._parts: list[list[Prompt]] = []
+        self._queue, self._turn = list(ordered), 0
+
+    def __len__(self) -> int:
+        return self._generations
+
+    @overload
+    def __getitem__(self, index: int) -> list[Prompt]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[Prompt]]: ...
+    def __getitem__(self, index: int | slice) -> list[Prompt] | list[list[Prompt]]:
+        asked = range(self._generations)[index]
+        if isinstance(asked, range):
+            return [self[t] for t in asked]
+        while len(self._parts) <= asked:
+            self._parts.append(self._next())
+        return self._parts[asked]
+
+    @property
+    def total(self) -> int:
+        """The number of prompts in all parts."""
+        return self._generations * self._size
+
+    def distinct(self) -> list[Prompt]:
+        """The prompts in all parts, each once: all are played before any again."""
+        return self._ordered[: self.total]
+
+    def _next(self) -> list[Prompt]:
+        part, self._queue = self._queue[: self._size], self._queue[self._size :]
+        if len(part) < self._size:
+            self._turn += 1
+            present = {prompt.id for prompt in part}
+            again = _order(self._ordered, self._seed, self._turn)
+            fresh = [prompt for prompt in again if prompt.id not in present]
+            fresh = fresh[: self._size - len(part)]
+            part += fresh
+            taken = {prompt.id for prompt in fresh}
+            self._queue = [prompt for prompt in again if prompt.id not in taken]
+        return part
 
 
 @dataclass(frozen=True)
@@ -28,10 +79,27 @@ class PromptSplit:
     "held_out_in_test" (held-out scores select models, so they must not see the test).
     """
 
-    parts: list[list[Prompt]]
+    parts: Sequence[list[Prompt]]
     held_out: list[Prompt]
     test: list[Prompt] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """The number of prompts in all parts, as often as they are in one."""
+        return self.parts.total if isinstance(self.parts, Dealt) else sum(map(len, self.parts))
+
+    @cached_property
+    def training(self) -> list[Prompt]:
+        """The prompts of all generations, each once."""
+        if isinstance(self.parts, Dealt):
+            return self.parts.distinct()
+        return self.of_generations(range(len(self.parts)))
+
+    def of_generations(self, generations: Iterable[int]) -> list[Prompt]:
+        """The prompts of these generations, each once."""
+        parts = {id(part): part for part in (self.parts[t] for t in generations)}
+        return list({p.id: p for p in chain.from_iterable(parts.values())}.values())
 
     def check(self, reuse: Reuse = False) -> None:
         """Raises AssertionError when parts share a text, but for training parts with `reuse`."""
@@ -39,12 +107,12 @@ class PromptSplit:
         if held_out & test:
             raise AssertionError("the test would hold held-out prompts")
         seen: set[str] = set()
-        for generation, part in enumerate(self.parts):
+        for generation, part in enumerate([self.training] if reuse else self.parts):
             ids = {prompt.id for prompt in part}
             for name, kept_apart in (("held-out", held_out), ("test", test)):
                 if not kept_apart.isdisjoint(_contents(part)):
                     raise AssertionError(f"generation {generation} would train on {name} prompts")
-            if len(ids) < len(part) or (ids & seen and not reuse):
+            if len(ids) < len(part) or ids & seen:
                 raise AssertionError(f"generation {generation} would play a prompt twice")
             seen |= ids
 
@@ -144,9 +212,11 @@ def split(
             f"{len(apart) + len(tested)}{note}){advice}"
         )
     most = min(per_generation, len(pool)) if reuse else per_generation
-    parts = _parts(pool, 1 if reuse == "same" else generations, most, seed)
+    parts: Sequence[list[Prompt]] = Dealt(pool, generations, most, seed)
     if reuse == "same":
-        parts = parts * generations
+        parts = [pool[:most]] * generations
+    elif not reuse:
+        parts = list(parts)
     result = PromptSplit(parts, apart[:held_out], tested[:test], {**+dropped})
     result.check(reuse)
     return result
@@ -208,27 +278,6 @@ def _distinct(prompts: Sequence[Prompt], dropped: Counter[str]) -> list[Prompt]:
 
 def _order(prompts: Sequence[Prompt], seed: int, turn: int) -> list[Prompt]:
     return sorted(prompts, key=lambda p: (seeds.child(seed, "split", turn, p.id), p.id))
-
-
-def _parts(
-    ordered: list[Prompt], generations: int, per_generation: int, seed: int
-) -> list[list[Prompt]]:
-    """Divide the prompts; a new turn begins with those that the part does not hold yet."""
-    parts: list[list[Prompt]] = []
-    queue, turn = list(ordered), 0
-    for _ in range(generations):
-        part, queue = queue[:per_generation], queue[per_generation:]
-        if len(part) < per_generation:
-            turn += 1
-            present = {prompt.id for prompt in part}
-            again = _order(ordered, seed, turn)
-            fresh = [prompt for prompt in again if prompt.id not in present]
-            fresh = fresh[: per_generation - len(part)]
-            part += fresh
-            taken = {prompt.id for prompt in fresh}
-            queue = [prompt for prompt in again if prompt.id not in taken]
-        parts.append(part)
-    return parts
 
 
 def _empty(part: str, size: int, dropped: Counter[str]) -> str:

@@ -34,6 +34,7 @@ from equipoise.system.effects import WRITES, Does, Text
 from equipoise.system.user_parts import is_only_read
 from equipoise.system.yaml_text import yaml_text
 
+MOST_GENERATIONS = 10_000
 SET_NAME = re.compile(r"[\w][\w.-]*")
 
 
@@ -43,7 +44,10 @@ class RunConfig(Settings):
     name: Text = Field("run", min_length=1, description="the run's title, in reports and trackers")
     seed: int = Field(0, ge=0, description="the one seed; every choice derives its own from it")
     generations: int = Field(
-        3, ge=0, le=10_000, description="turns of the loop; 0: the players are only measured"
+        3,
+        ge=0,
+        le=MOST_GENERATIONS,
+        description="turns of the loop; 0: the players are only measured",
     )
     players: dict[Text, Player] = Field(
         min_length=1, description="name -> player; those with `learns` are trained"

@@ -5,6 +5,8 @@ from small import RED_TEAM_RUN, settings
 
 from equipoise.runs import recipe_loader
 from equipoise.runs.ledger import Ledger
+from equipoise.runs.planning import run_plan
+from equipoise.runs.planning.checks import check_run
 from equipoise.runs.roster import expected_generations
 from equipoise.runs.turns import BestResponse
 
@@ -237,3 +239,25 @@ def test_a_recipe_for_many_accelerators_is_not_planned_on_this_cpu_unsaid(comman
     on_cpu = settings(policy__device="cpu")
     meant = command("plan", "quickstart", *QUICK, *eight, *on_cpu, "--json")
     assert "accelerator" not in meant.err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("schedule", ["self_play", "round_robin"])
+def test_generations_that_are_alike_are_counted_once(schedule):
+    """A plan of many generations neither deals all prompts nor seats everybody anew."""
+    changes = ["prompts.reuse=true", "prompts.per_generation=7", f"schedule={schedule}"]
+    changes += ["loss=mnpo"]
+    config = recipe_loader.load(
+        "quickstart", [*changes, "generations=9", "learner.epochs={0: 1, 6: 2}"]
+    )
+    split = check_run(config).split
+    rosters = expected_generations(config.turns, config.learning, config.generations)
+    expected = run_plan._Training()
+    for t, (learners, turn) in enumerate(rosters[:-1]):
+        expected.add(run_plan._generation(config, split.parts[t], t, learners, turn))
+    assert run_plan._train(config, split) == expected and expected.pairs and expected.scored
+    long = recipe_loader.load("quickstart", [*changes, "generations=10000"])
+    dealt = check_run(long).split
+    totals = run_plan._train(long, dealt)
+    assert totals.matches == 70_000 and dealt.count == 70_000
+    assert len(vars(dealt.parts)["_parts"]) < 10

@@ -98,6 +98,18 @@ def test_a_part_over_the_end_of_a_turn_holds_no_prompt_twice():
             assert len({prompt.id for prompt in part}) == 4
 
 
+def test_parts_are_dealt_alike_in_any_order():
+    asked = {"generations": 9, "per_generation": 4, "held_out": 2, "seed": 3, "reuse": True}
+    forth, back = (split(PromptSource(numbered(13)), **asked) for _ in range(2))
+    assert [back.parts[t] for t in range(8, -1, -1)] == list(forth.parts)[::-1]
+    assert forth.parts[-2:] == [forth.parts[7], forth.parts[8]] and len(forth.parts) == 9
+    assert forth.count == 36 and {p.id for p in forth.training} == {
+        prompt.id for part in forth.parts for prompt in part
+    }
+    with pytest.raises(IndexError):
+        forth.parts[9]
+
+
 @pytest.mark.parametrize("reuse", [True, "same"])
 def test_a_generation_plays_all_there_are_where_these_are_few(reuse):
     pool = numbered(7)

@@ -19,6 +19,7 @@ from itertools import chain
 
 from equipoise import seeds
 from equipoise.component import nearest
+from equipoise.data.pairs import PairMaker
 from equipoise.errors import ConfigError, UserError, shorten
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import MatchContext
@@ -215,6 +216,8 @@ def _faults_with_prompts(config: RunConfig, split: PromptSplit) -> Iterator[str]
             config.schedule.seatings(part, context)
     except UserError as error:
         yield str(error)
+    if type(config.pairs).why_no_pair is PairMaker.why_no_pair:  # asks nothing of prompts
+        return
     for t, prompts in enumerate(split.parts):
         why = [config.pairs.why_no_pair(prompt, t) for prompt in prompts]
         if prompts and all(why):
@@ -239,8 +242,9 @@ def _check_judged(config: RunConfig, split: PromptSplit) -> tuple[list[str], lis
     """(faults, notes) about prompts no answer to which can be judged."""
     faults: list[str] = []
     notes: list[str] = []
-    played = [part for t, part in enumerate(split.parts) if config.plays(t)]
-    training = {"training": list(chain.from_iterable(played))}
+    played = [t for t in range(len(split.parts)) if config.plays(t)]
+    every = len(played) == len(split.parts)
+    training = {"training": split.training if every else split.of_generations(played)}
     measuring = {"held-out": split.held_out, "test": split.test}
     for place, judge in teaching_judges(config).items():
         _judge_parts(config, place, judge, training, faults, notes)
@@ -312,6 +316,5 @@ def _few(dealt: int, wanted: int) -> tuple[str, ...]:
 
 
 def _parts(split: PromptSplit) -> dict[str, Sequence[Prompt]]:
-    training = [prompt for part in split.parts for prompt in part]
-    parts = {"training": training, "held-out": split.held_out, "test": split.test}
+    parts = {"training": split.training, "held-out": split.held_out, "test": split.test}
     return {name: prompts for name, prompts in parts.items() if prompts}

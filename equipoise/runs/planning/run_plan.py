@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -29,7 +29,7 @@ from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
 from equipoise.prompts.split import PromptSplit
 from equipoise.runs.by_generation import value_at
-from equipoise.runs.config import RunConfig
+from equipoise.runs.config import MOST_GENERATIONS, RunConfig
 from equipoise.runs.named_sets.set_plan import (
     TEMPLATE_TOKENS,
     SetPlan,
@@ -198,7 +198,7 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
         scored=counts.opponent_log_probabilities_at_most,
         questions=counts.questions_to_judges + sum(of_set.questions for of_set in sets),
     )
-    prompts = list(chain.from_iterable(split.parts)) or split.held_out
+    prompts = split.training or split.held_out
     estimates, cut = costs(config, prompts, work, hardware)
     of_place = _idle(config, hardware) if hardware else (*device_notes(config), *_used(estimates))
     notes = (*checked.notes, *cut, *short_runs(config, counts), *of_place)
@@ -383,7 +383,7 @@ def count(config: RunConfig, split: PromptSplit, training: _Training) -> RunCoun
     return RunCounts(
         generations=config.generations,
         players=pool,
-        prompts=sum(map(len, split.parts)),
+        prompts=split.count,
         held_out_prompts=len(split.held_out),
         test_prompts=len(split.test),
         matches=training.matches,
@@ -410,32 +410,73 @@ class _Training:
     scored: int = 0
     steps: int = 0
 
+    def add(self, other: _Training) -> None:
+        """Add another's totals to these."""
+        self.matches += other.matches
+        self.moves.update(other.moves)
+        self.pairs += other.pairs
+        self.episodes += other.episodes
+        self.scored += other.scored
+        self.steps += other.steps
+
 
 def _train(config: RunConfig, split: PromptSplit) -> _Training:
     totals = _Training()
-    others = _others(config)
     rosters = expected_generations(config.turns, config.learning, config.generations)
+    known: dict[Any, _Training] = {}  # what generations bring that are alike
+    alike = not config.schedule.draws and _same_moves(config, split.training)
     for t, (learners, turn) in enumerate(rosters[:-1]):
-        context = MatchContext(
-            config.game,
-            learners + others,
-            [past for learner in learners for past in _past(learner)],
-            seeds.child(config.seed, "seats", t),
-            config.training_ratings.initial_ratings(list(config.players)),
-            learners=learners,
-            turn=turn,
-        )
-        seatings: Seatings = []
-        if config.plays(t):
-            seatings = list(config.schedule.seatings(split.parts[t], context))
-        totals.matches += len(seatings)
-        for prompt, seats in seatings:
-            for seat, moves in config.game.moves(prompt).items():
-                totals.moves[seats[seat].name] += moves
-        for learner in learners:
-            if learner.name in turn:
-                prompts = split.parts[t]
-                _teach(config, learner, learners, prompts, seatings, t, totals)
+        key = _kind_of_generation(config, t, learners, turn) if alike else t
+        if key not in known or not alike:
+            known[key] = _generation(config, split.parts[t], t, learners, turn)
+        totals.add(known[key])
+    return totals
+
+
+def _same_moves(config: RunConfig, prompts: Sequence[Prompt]) -> bool:
+    """True if a match on any of the prompts has as many moves of each seat."""
+    return len({frozenset(config.game.moves(prompt).items()) for prompt in prompts}) < 2
+
+
+def _kind_of_generation(
+    config: RunConfig, t: int, learners: Sequence[PlayerId], turn: Sequence[str]
+) -> Any:
+    """Equal for generations of one amount of work, where nothing in it is drawn."""
+    settings = [
+        value_at(values, t) for part in config.by_generation.values() for values in part.values()
+    ]
+    memory = 2 + (0 if config.loss is None else config.loss.memory)
+    ages = [min(learner.generation, memory) for learner in learners]
+    return config.plays(t), config.pairs.by_judge(t), *turn, *settings, *ages
+
+
+def _generation(
+    config: RunConfig,
+    prompts: Sequence[Prompt],
+    t: int,
+    learners: Sequence[PlayerId],
+    turn: Sequence[str],
+) -> _Training:
+    totals = _Training()
+    context = MatchContext(
+        config.game,
+        [*learners, *_others(config)],
+        [past for learner in learners for past in _past(learner)],
+        seeds.child(config.seed, "seats", t),
+        config.training_ratings.initial_ratings(list(config.players)),
+        learners=learners,
+        turn=turn,
+    )
+    seatings: Seatings = []
+    if config.plays(t):
+        seatings = list(config.schedule.seatings(prompts, context))
+    totals.matches += len(seatings)
+    for prompt, seats in seatings:
+        for seat, moves in config.game.moves(prompt).items():
+            totals.moves[seats[seat].name] += moves
+    for learner in learners:
+        if learner.name in turn:
+            _teach(config, learner, learners, prompts, seatings, t, totals)
     return totals
 
 
@@ -526,8 +567,13 @@ def _others(config: RunConfig) -> list[PlayerId]:
 
 
 def _past(learner: PlayerId) -> list[PlayerId]:
-    ages = range(learner.generation - 1, -1, -1)
-    return [PlayerId(learner.name, age) for age in ages]
+    return _generations(learner.name)[MOST_GENERATIONS - learner.generation :]
+
+
+@cache
+def _generations(name: str) -> list[PlayerId]:
+    """Every generation that a player can have in a run, newest first."""
+    return [PlayerId(name, age) for age in range(MOST_GENERATIONS - 1, -1, -1)]
 
 
 def _new_tokens(player: Player) -> int:
