@@ -40,12 +40,12 @@ class Dealt(Sequence[list[Prompt]]):
     @overload
     def __getitem__(self, index: slice) -> list[list[Prompt]]: ...
     def __getitem__(self, index: int | slice) -> list[Prompt] | list[list[Prompt]]:
-        asked = range(self._generations)[index]
-        if isinstance(asked, range):
-            return [self[t] for t in asked]
-        while len(self._parts) <= asked:
+        chosen = range(self._generations)[index]
+        if isinstance(chosen, range):
+            return [self[t] for t in chosen]
+        while len(self._parts) <= chosen:
             self._parts.append(self._next())
-        return self._parts[asked]
+        return self._parts[chosen]
 
     @property
     def total(self) -> int:
