@@ -69,7 +69,9 @@ def test_truncated_weights_make_the_mean_that_of_the_policy():
     )
 
 
-@pytest.mark.parametrize("cuts", [{"top_k": 7}, {"top_p": 0.8}, {"top_k": 20, "top_p": 0.6}])
+@pytest.mark.parametrize(
+    "cuts", [{"top_k": 7}, {"top_p": 0.8}, {"top_k": 20, "top_p": 0.6}, {"min_p": 0.1, "top_k": 9}]
+)
 def test_the_kept_mass_is_what_the_cuts_add(cuts):
     generator = torch.Generator().manual_seed(0)
     logits_BV = 3 * torch.randn(50, 320, generator=generator)

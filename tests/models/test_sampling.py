@@ -11,6 +11,7 @@ from scipy.stats import chisquare
 from transformers import AutoModelForCausalLM, Lfm2Config, MambaConfig
 from transformers.generation.logits_process import (
     LogitsProcessorList,
+    MinPLogitsWarper,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
@@ -41,6 +42,8 @@ CUTS = [
     SamplingSettings(1.3, top_k=7),
     SamplingSettings(0.9, top_p=0.8),
     SamplingSettings(0.7, top_k=20, top_p=0.6),
+    SamplingSettings(1.2, min_p=0.1),
+    SamplingSettings(1.5, top_k=6, top_p=0.9, min_p=0.05),
 ]
 
 
@@ -88,6 +91,8 @@ def run(model, prompts, choice=PLAIN, seeds=None, limit=24, stop_ids=(), batch_s
 def warped(logits_BV: torch.Tensor, choice: SamplingSettings) -> torch.Tensor:
     """Log-probabilities as transformers' warpers leave them."""
     warpers = LogitsProcessorList([TemperatureLogitsWarper(choice.temperature)])
+    if choice.min_p:
+        warpers.append(MinPLogitsWarper(choice.min_p))
     if choice.top_k:
         warpers.append(TopKLogitsWarper(choice.top_k))
     if choice.top_p < 1:
@@ -337,9 +342,41 @@ def test_the_penalty_is_that_of_transformers_on_the_answer_alone(model):
             assert token == int(processor(written, logits_1V).argmax())
 
 
-def test_the_penalty_changes_what_is_sampled_not_the_policys_own_numbers(model):
+PENALTIES = [
+    {"repetition_penalty": 2.0},
+    {"presence_penalty": 1.5},
+    {"frequency_penalty": -1.0},
+    {"repetition_penalty": 1.3, "presence_penalty": -0.5, "frequency_penalty": 0.7, "min_p": 0.01},
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("penalties", PENALTIES)
+def test_what_is_recorded_is_the_distribution_that_was_sampled(model, penalties):
+    """Of rows that come and go, token by token by the definition: OpenAI's API for the two that
+    are subtracted, transformers for the one that divides and for min_p.
+    """
+    llama, prompts = model("llama"), prompts_of(LENGTHS)
+    settings = SamplingSettings(0.9, **penalties)
+    answers = run(llama, prompts, settings, stop_ids=[50, 60], batch_size=3)
+    for prompt, answer in zip(prompts, answers, strict=True):
+        with torch.no_grad():
+            logits_TV = llama(torch.tensor([prompt + answer.token_ids])).logits[0]
+        for t, token in enumerate(answer.token_ids):
+            logits_V = logits_TV[len(prompt) - 1 + t].clone()
+            for written in set(answer.token_ids[:t]):
+                factor = settings.repetition_penalty
+                logits_V[written] *= factor if logits_V[written] < 0 else 1 / factor
+                times = answer.token_ids[:t].count(written)
+                logits_V[written] -= settings.presence_penalty + settings.frequency_penalty * times
+            expected_V = warped(logits_V[None], settings)[0]
+            assert answer.logprobs[t] == pytest.approx(float(expected_V[token]), abs=2e-4)
+
+
+@pytest.mark.parametrize("penalties", PENALTIES)
+def test_the_penalty_changes_what_is_sampled_not_the_policys_own_numbers(model, penalties):
     llama = model("llama")
-    settings = SamplingSettings(0.8, top_p=0.9, repetition_penalty=2.0)
+    settings = SamplingSettings(0.8, top_p=0.9, **penalties)
     (answer,) = sample(llama, [[5, 6, 7]], [3], [10], settings, stop_ids=[], pad_id=0, batch_size=1)
     [own] = retrace(llama, [[5, 6, 7]], [answer.token_ids], 0.8, 0)
     assert answer.uncut == pytest.approx(own, abs=1e-4)
