@@ -241,6 +241,10 @@ class Evaluation(Component):
         """True if it finds the league's mixture at equilibrium in this game, or each role's."""
         return False
 
+    def reads(self, game: Game) -> tuple[str, ...]:
+        """The settings of the run that it reads, of `solver` and `league_ratings`."""
+        return "solver", "league_ratings"
+
     def check(
         self, game: Game, player_of_role: Mapping[str, str], judges: Sequence[Judge], tests: bool
     ) -> None:
@@ -285,6 +289,9 @@ class SetsOnly(Evaluation):
     """No held-out prompts are played; what is measured are the named `sets`."""
 
     kind: Literal["sets"] = "sets"
+
+    def reads(self, game: Game) -> tuple[str, ...]:
+        return ()
 
     def measure(self, arena: Arena, t: int) -> Measures:
         """Measure nothing: the sets have records of their own."""

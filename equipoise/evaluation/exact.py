@@ -130,6 +130,9 @@ class Finite(Evaluation):
         description="eq 9's τ, in units of pay-off per nat: the price of KL from the start",
     )
 
+    def reads(self, game: Game) -> tuple[str, ...]:
+        return ()
+
     def measure(self, arena: Arena, t: int) -> FiniteMeasures:
         """Exploitability of each learner at generation t, in pay-off units; `exploitability` is the
         largest of the averages'.
@@ -203,6 +206,9 @@ class TwoSeats(Evaluation):
         default_factory=dict,
         description="seat of the game -> the player that sits there; empty: as schedule.roles says",
     )
+
+    def reads(self, game: Game) -> tuple[str, ...]:
+        return ()
 
     def measure(self, arena: Arena, t: int) -> TwoSeatMeasures:
         """`exploitability` (the averages' duality gap at generation t) and `last_exploitability`,

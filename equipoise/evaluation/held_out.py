@@ -85,6 +85,10 @@ class HeldOut(Evaluation):
         """True if all seats are of one league."""
         return not has_roles(game)
 
+    def reads(self, game: Game) -> tuple[str, ...]:
+        """None in cross-play by role."""
+        return () if has_roles(game) else super().reads(game)
+
     def check(
         self, game: Game, player_of_role: Mapping[str, str], judges: Sequence[Judge], tests: bool
     ) -> None:

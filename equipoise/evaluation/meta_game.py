@@ -66,6 +66,9 @@ class MetaGame(Evaluation):
         """True."""
         return True
 
+    def reads(self, game: Game) -> tuple[str, ...]:
+        return ("solver",)
+
     def meets_the_past(self, game: Game) -> bool:
         """True: a new member meets all earlier ones."""
         return True

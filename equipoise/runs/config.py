@@ -149,10 +149,6 @@ class RunConfig(Settings):
         return trainer
 
     @property
-    def _trainer_kind(self) -> str:
-        return "none" if self.learner is None else self.learner.kind
-
-    @property
     def measured(self) -> list[str]:
         """Names of the players that are measured: the learners, or everybody if nobody learns."""
         return self.learning or list(self.players)
@@ -394,20 +390,10 @@ class RunConfig(Settings):
 
     def _check_rewards(self) -> None:
         rewarded = [name for name in self.learning if self.learner_of(name).needs == "episodes"]
-        if self.shaping and not rewarded:
-            raise ValueError(
-                f"shaping: the learner '{self._trainer_kind}' has no rewards to add "
-                "to; policy_gradient has"
-            )
         if self.truncated == "keep_with_end" and rewarded:
             raise ValueError(
                 "truncated: keep_with_end adds a token to texts, and the learner of "
                 f"'{rewarded[0]}' learns from the tokens that were sampled; keep or drop"
-            )
-        if self.normalise.method != "none" and not rewarded:
-            raise ValueError(
-                f"normalise: the learner '{self._trainer_kind}' has no rewards to "
-                "normalise; policy_gradient has"
             )
         for name in self.turns.named_players() if self.turns.by_rewards else ():
             if name not in rewarded:

@@ -135,7 +135,7 @@ def _split(run: RunDirectory, before: RunConfig, after: RunConfig) -> PromptSpli
         return None
     # The counts stay those of the generations so far.
     prompts = after.prompts.model_copy(update={"shrink": False})
-    split = check_run(after.model_copy(update={"prompts": prompts})).split
+    split = check_run(after.model_copy(update={"prompts": prompts}), has_begun=True).split
     parts = {f"generation {t}": part for t, part in enumerate(split.parts[: before.generations])}
     for name, part in {"held-out": split.held_out, "test": split.test, **parts}.items():
         dealt = (

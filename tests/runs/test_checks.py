@@ -11,7 +11,8 @@ from small import SMALL, settings
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.runs import recipe_loader
-from equipoise.runs.planning.checks import check_endpoints, check_run
+from equipoise.runs.config import RunConfig
+from equipoise.runs.planning.checks import UNREAD, check_endpoints, check_run, unread_settings
 
 PLAIN = [{"prompt": f"Tell me about the number {n}."} for n in range(40)]
 CHAT = [{"prompt": [{"role": "user", "content": f"What is {n} + 1?"}]} for n in range(40)]
@@ -119,6 +120,71 @@ def test_all_faults_are_said_at_once(rows):
     with pytest.raises(ConfigError) as raised:
         check_run(mnpo(rows(PLAIN), *settings(judge="peers", game__samples=1)))
     assert {line.partition(":")[0] for line in str(raised.value).splitlines()} == {"judge", "pairs"}
+
+
+ALWAYS_READ = """
+    name seed generations players prompts game judge judges max_unjudged utility learners
+    by_generation evaluate commit_every ledger executor unit_rows report_to
+"""
+
+
+def test_of_every_setting_it_is_known_what_reads_it():
+    assert sorted([*UNREAD, *ALWAYS_READ.split()]) == sorted(RunConfig.model_fields)
+
+
+ROLES = ["defender", "adversary"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "words"),
+    [
+        ("mnpo", {"learner": "policy_gradient", "loss": "dpo"}, ["loss: ", "-s loss=null"]),
+        ("mnpo", {"learner": "policy_gradient"}, ["loss: ", "policy_gradient learns from rewards"]),
+        ("mnpo", {"learner": "sft"}, ["loss: ", "the winners' answers", "-s loss=null"]),
+        (
+            "mnpo",
+            {"learner": "policy_gradient", "loss": "null", "pairs": "all_pairs"},
+            ["pairs: ", "-s pairs=best_worst"],
+        ),
+        ("mnpo", {"shaping": "[{kind: cosine, role: answer}]"}, ["shaping", "-s shaping=[]"]),
+        ("mnpo", {"normalise": "{method: rank}"}, ["normalise: ", "-s normalise.method=none"]),
+        ("rlhf", {"shaping": "[cosine]"}, ["shaping: ", "adversary does not learn"]),
+        ("gtalign", {"normalise": "{by: all}"}, ["normalise: ", "normalises nothing"]),
+        (
+            "mnpo",
+            {"pairs": "{kind: data, generations: 9}", "schedule": "against_history"},
+            ["schedule: ", "nothing is played", "-s schedule=self_play"],
+        ),
+        ("mnpo", {"training_ratings": "elo"}, ["training_ratings: ", "one player"]),
+        (
+            "mnpo",
+            {"policy__learns": "false", "keep": 9, "training_matches": "own"},
+            ["learner, loss, training_matches, keep: ", "nobody learns"],
+        ),
+        ("rock_paper_scissors", {"truncated": "drop"}, ["truncated: ", "the game's rules"]),
+        (
+            "rock_paper_scissors",
+            {"league_ratings": "elo"},
+            ["league_ratings: ", "finite uses none"],
+        ),
+        ("rock_paper_scissors", {"solver": "alpha_rank"}, ["solver: ", "finite uses none"]),
+        ("psro_matrix", {"loss": "mnpo"}, ["loss: ", "an aim of their own"]),
+        ("psro_matrix", {"league_ratings": "elo"}, ["league_ratings: ", "meta_game uses none"]),
+        ("sparta_clerks", {"learner": "{kind: sft}", "loss": "null"}, []),
+        ("mnpo", {"learner": "policy_gradient", "loss": "null"}, []),
+        ("mnpo", {"generations": 0, "policy__learns": "false"}, []),
+        ("mnpo", {"solver": "alpha_rank", "league_ratings": "elo", "keep": 3}, []),
+        ("psro_matrix", {"solver": "alpha_rank"}, []),
+    ],
+)
+def test_a_setting_that_nothing_reads_is_refused(recipe, changes, words):
+    given = settings(**changes)
+    for name in {"mnpo": ["policy"], "gtalign": ["assistant"], "rlhf": ROLES}.get(recipe, ()):
+        given += settings(prompts__path="p.jsonl", **{f"{name}__model": "builtin"})
+    given += settings(judge__guard="clerk_guard") if recipe == "rlhf" else []
+    faults = list(unread_settings(recipe_loader.load(recipe, overrides(given))))
+    assert len(faults) == bool(words), faults
+    assert all(word in faults[0] for word in words), faults
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,6 @@ def test_it_is_sound_without_a_fault():
             "shaping.role: game 'red_team' has no role 'atacker'",
         ),
         (
-            {"shaping": ["cosine"], "learner": PREFERENCE, "loss": "dpo"},
-            "shaping: the learner 'preference' has no rew",
-        ),
-        (
             {"schedule": {"kind": "roles", "roles": {"adversary": "rod"}}},
             "schedule.roles.adversary: there is no player",
         ),

@@ -21,6 +21,7 @@ from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.payoff_matrix import Cell
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, JudgedMatch, Workload
+from equipoise.games.base import Game
 from equipoise.judges.base import Judge
 from equipoise.payoffs.pareto import compare, front, hypervolume
 from equipoise.types import PlayerId
@@ -51,6 +52,9 @@ class AssistanceEvaluation(Evaluation):
         judge = self.judge or run_plan.judge_of(name)
         seats = len(run_plan.game.seats)
         return Workload(matches, games * moves, [(judge, matches, seats)])
+
+    def reads(self, game: Game) -> tuple[str, ...]:
+        return ()
 
     def measure(self, arena: Arena, t: int) -> AssistanceMeasures:
         """Generation t on the held-out prompts. ConfigError for another game or no assistant."""

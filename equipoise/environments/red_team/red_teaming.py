@@ -120,6 +120,9 @@ class RedTeaming(Evaluation):
     def solves(self, game: Game) -> bool:
         return self.crossplay > 0
 
+    def reads(self, game: Game) -> tuple[str, ...]:
+        return ()
+
     def measure(self, arena: Arena, t: int) -> RedTeamMeasures:
         """Both roles at generation t. Raises ConfigError where nobody defends."""
         players = arena.players_by_role(t)

@@ -74,6 +74,9 @@ class NashConv(Evaluation):
         """True for games of two; without a constant sum the mixture is empty."""
         return isinstance(game, OpenSpiel) and game.players == 2
 
+    def reads(self, game: Game) -> tuple[str, ...]:
+        return ("solver",)
+
     def measure(self, arena: Arena, t: int) -> NashConvMeasures:
         """NashConv of generation t, in the game's units. ConfigError without log-probabilities."""
         game = arena.game

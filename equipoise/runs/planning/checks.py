@@ -13,12 +13,15 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from equipoise import seeds
-from equipoise.component import nearest
+from equipoise.component import Settings, nearest
 from equipoise.data.pairs import PairMaker
 from equipoise.errors import ConfigError, UserError, shorten
 from equipoise.judges.base import Judge, JudgeContext
@@ -45,17 +48,18 @@ class CheckedRun:
     notes: tuple[str, ...]
 
 
-def check_run(config: RunConfig) -> CheckedRun:
+def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     """Load and deal the prompts, and collect every part's faults, without any weights.
 
-    Raises DataError for prompts that cannot be used, ConfigError with all faults, one a line.
+    A run that `has_begun` may have settings that nothing reads. Raises DataError for prompts that
+    cannot be used, ConfigError with all faults, one a line.
     """
     config.game.check()
     source = config.prompts.load()
     prompts, notes = fit_counts(config.prompts, source, config.generations)
     config = config.model_copy(update={"prompts": prompts})
     split = split_source(source, prompts, config.generations, config.seed)
-    faults = [*_faults_of_parts(config)]
+    faults = [*_faults_of_parts(config), *([] if has_begun else unread_settings(config))]
     faults += [*_faults_with_prompts(config, split), *_no_room(config, split, faults)]
     judged, unjudged = _check_judged(config, split)
     faults += [*judged, *_faults_by_trial(config, split), *_faults_of_sets(config)]
@@ -185,6 +189,140 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
                     f"pairs: {config.pairs.kind} brings gradings, whose strengths are no scores of "
                     "answers; take a loss that reads none, such as dpo or ipo"
                 )
+
+
+# -- settings that nothing reads
+
+
+def _without_learners(config: RunConfig) -> str:
+    return "" if config.learning else "nobody learns; a player with learns: true would"
+
+
+def _needing(config: RunConfig, *needs: str) -> str:
+    """The reason why no learner learns from such examples; "" where one does."""
+    trainers = {name: config.learner_of(name) for name in config.learning}
+    if not trainers or any(trainer.needs in needs for trainer in trainers.values()):
+        return _without_learners(config)
+    kinds = ", ".join(dict.fromkeys(trainer.kind for trainer in trainers.values()))
+    found = " and ".join(dict.fromkeys(FROM[trainer.needs] for trainer in trainers.values()))
+    wanted = " or ".join(FROM[need] for need in needs)
+    return f"learner {kinds} learns from {found}; those that learn from {wanted} would read it"
+
+
+def _unread_loss(config: RunConfig) -> str:
+    by_loss = [config.learner_of(name).by_loss for name in config.learning]
+    if by_loss and not any(by_loss):
+        return "the learners have an aim of their own; preference and tabular minimise a loss"
+    return _needing(config, "pairs", "game")
+
+
+def _unread_learner(config: RunConfig) -> str:
+    own = [config.learners.get(name) for name in config.learning]
+    kinds = {None if trainer is None else trainer.kind for trainer in own}
+    if own and config.learner is not None and not kinds & {None, config.learner.kind}:
+        return "all who learn have one of another kind, under learners"
+    return _without_learners(config)
+
+
+def _unread_schedule(config: RunConfig) -> str:
+    if config.schedule.player_of_role or any(map(config.plays, range(config.generations))):
+        return ""
+    return f"nothing is played, for pairs: {config.pairs.kind} brings all examples"
+
+
+def _unread_training_ratings(config: RunConfig) -> str:
+    if len(config.players) < 2:
+        return "there is one player, and two or more are rated"
+    if not config.game.symmetric:
+        return f"game: {config.game.kind} has different roles, which are not rated together"
+    return _unread_schedule(config)
+
+
+def _unread_matches(config: RunConfig) -> str:
+    return _needing(config, "pairs", "answers", "episodes") or _unread_schedule(config)
+
+
+def _unread_shaping(config: RunConfig) -> str:
+    for shaping in config.shaping:
+        role = shaping.in_game(config.game).role or ""
+        player = config.schedule.player_of_role.get(role)
+        if player is not None and player not in config.learning:
+            return f"{shaping.kind} is for the role {role}, and its player {player} does not learn"
+    return _needing(config, "episodes")
+
+
+def _unread_normalise(config: RunConfig) -> str:
+    if config.normalise.method == "none":
+        return "normalise.method: none normalises nothing"
+    return _needing(config, "episodes")
+
+
+def _unread_by_evaluation(name: str) -> Callable[[RunConfig], str]:
+    def why(config: RunConfig) -> str:
+        if name in config.evaluate.reads(config.game):
+            return ""
+        return f"evaluate: {config.evaluate.kind} uses none in game {config.game.kind}"
+
+    return why
+
+
+FROM = {  # what a learner needs -> in words
+    "game": "the game's rules",
+    "answers": "the winners' answers",
+    "pairs": "pairs",
+    "episodes": "rewards",
+}
+UNREAD: Mapping[str, Callable[[RunConfig], str]] = {
+    # a setting of a run -> the reason why nothing reads it, "" where something does
+    "learner": _unread_learner,
+    "loss": _unread_loss,
+    "pairs": lambda config: _needing(config, "pairs", "answers"),
+    "truncated": _unread_matches,
+    "training_matches": _unread_matches,
+    "schedule": _unread_schedule,
+    "training_ratings": _unread_training_ratings,
+    "shaping": _unread_shaping,
+    "normalise": _unread_normalise,
+    "turns": _without_learners,
+    "keep": _without_learners,
+    "solver": _unread_by_evaluation("solver"),
+    "league_ratings": _unread_by_evaluation("league_ratings"),
+}
+
+
+def unread_settings(config: RunConfig) -> Iterator[str]:
+    """A fault for settings that are not their defaults, and that nothing in this run reads.
+
+    A run of no generations only measures, and may keep what its recipe says of training.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for name, why in UNREAD.items():
+        if not config.generations and name not in ("solver", "league_ratings"):
+            continue
+        if getattr(config, name) != _default(name) and (reason := why(config)):
+            by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        away = " ".join(f"-s {name}{_away(name)}" for name in names)
+        yield f"{', '.join(names)}: nothing reads {'it' if len(names) == 1 else 'them'}: " + (
+            f"{reason}. Take away what is not meant: {away}"
+        )
+
+
+def _default(name: str) -> Any:
+    """The value of a setting that is not given."""
+    field = RunConfig.model_fields[name]
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, str) and isinstance(field.annotation, type):
+        return TypeAdapter(field.annotation).validate_python(default)
+    return default
+
+
+def _away(name: str) -> str:
+    """What sets a setting to its default, behind its name."""
+    default = RunConfig.model_fields[name].get_default(call_default_factory=True)
+    if isinstance(default, Settings):  # `normalise`, whose other settings this one makes idle
+        return ".method=none"
+    return "=" + {None: "null", (): "[]"}.get(default, str(default))
 
 
 def _faults_of_sets(config: RunConfig) -> Iterator[str]:
