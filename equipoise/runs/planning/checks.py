@@ -204,9 +204,9 @@ def _needing(config: RunConfig, *needs: str) -> str:
     if not trainers or any(trainer.needs in needs for trainer in trainers.values()):
         return _without_learners(config)
     kinds = ", ".join(dict.fromkeys(trainer.kind for trainer in trainers.values()))
-    found = " and ".join(dict.fromkeys(FROM[trainer.needs] for trainer in trainers.values()))
-    wanted = " or ".join(FROM[need] for need in needs)
-    return f"learner {kinds} learns from {found}; those that learn from {wanted} would read it"
+    learned = " and ".join(dict.fromkeys(FROM[trainer.needs] for trainer in trainers.values()))
+    readers = " or ".join(FROM[need] for need in needs)
+    return f"learner {kinds} learns from {learned}; those that learn from {readers} would read it"
 
 
 def _unread_loss(config: RunConfig) -> str:
@@ -217,9 +217,8 @@ def _unread_loss(config: RunConfig) -> str:
 
 
 def _unread_learner(config: RunConfig) -> str:
-    own = [config.learners.get(name) for name in config.learning]
-    kinds = {None if trainer is None else trainer.kind for trainer in own}
-    if own and config.learner is not None and not kinds & {None, config.learner.kind}:
+    kinds = {getattr(config.learners.get(name), "kind", None) for name in config.learning}
+    if config.learner is not None and kinds and not kinds & {None, config.learner.kind}:
         return "all who learn have one of another kind, under learners"
     return _without_learners(config)
 
