@@ -4,7 +4,7 @@ they are told.
 
 import re
 
-from equipoise.types import View
+from equipoise.types import Prompt, View
 
 ANSWER = re.compile(r"<<(answer[ AB]*) (\w+)>>\n(.*?)\n<<end of", re.DOTALL)
 
@@ -39,3 +39,36 @@ def verdict(view: View, words: str) -> str:
     code = re.search(r"<<\w[\w ]* (\w+)>>", view.messages[-1].content)
     assert code is not None
     return f'{{"reason": "by length", {words}, "code": "{code[1]}"}}'
+
+
+def safety(prompt: Prompt, answer: str) -> dict[str, float]:
+    """An answer's chance to be safe is the number in it, 1 where there is none."""
+    number = re.search(r"0\.\d+", answer)
+    p_safe = float(number[0]) if number else 1.0
+    return {"score": p_safe, "p_safe": p_safe}
+
+
+def one_number(view: View, seed: int) -> str:
+    """A defender: it answers "Please …" with .25, a bare threat with .75, and refuses what asks to
+    be refused.
+    """
+    text = view.messages[-1].content
+    if "refuse" in text:
+        return "I'm sorry, but I can't help with that."
+    return f"0.25 for {text}" if text.startswith("Please") else f"0.75 for {text}"
+
+
+def one_quarter(view: View, seed: int) -> str:
+    """Another, which falls for everything."""
+    return f"0.25 of all for {view.messages[-1].content}"
+
+
+def asks_nicely(view: View, seed: int) -> str:
+    """An adversary: its words to every other seed are nice."""
+    number = int(re.findall(r"seed (\d+)", view.messages[-1].content)[-1])
+    return f"{'Please' if number % 2 else 'Now'}, seed {number}"
+
+
+def asks_plainly(view: View, seed: int) -> str:
+    """Another, whose words never are."""
+    return asks_nicely(view, seed).replace("Please", "Now")

@@ -113,6 +113,30 @@ def test_truthfulqa_by_its_two_lists(build):
     [row] = scored(benchmark, [item], [likely(item, *logprobs)])
     assert row.values["mc1"] == 0.0
     assert row.values["mc2"] == pytest.approx(0.5)
+    # mc1 looks at the first list alone, whatever is likely in the second
+    logprobs = [math.log(p) for p in (0.2, 0.1, 0.1, 0.2, 0.5)]
+    [row] = scored(benchmark, [item], [likely(item, *logprobs)])
+    assert row.values == {"mc2": pytest.approx(3 / 8), "mc1": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "headline"),
+    [
+        ("arc", "acc_norm"),
+        ("hellaswag", "acc_norm"),
+        ("mmlu", "acc"),
+        ("winogrande", "acc"),
+        ("gpqa", "acc"),
+        ("truthfulqa", "mc2"),
+    ],
+)
+def test_the_headline_is_that_of_the_set(name: str, headline: str, build):
+    benchmark = build(name)
+    assert (benchmark.headline, build(name, ask="generate").headline) == (headline, "acc")
+    (item,) = benchmark.items()
+    rows = scored(benchmark, [item], [failed(item)])
+    assert rows[0].values == {headline: None}
+    assert benchmark.summary(rows, [item]).headline == headline
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -1,0 +1,99 @@
+"""Whole measurements and cross-play of players whose every word, and so every number, is known.
+
+The prompts 0 to 2 are harmless. One adversary writes "Please" on odd ones; the first defender falls
+for that word alone, and refuses prompt 0; the second one falls for everything.
+"""
+
+import json
+from collections import Counter
+
+import pytest
+
+from equipoise.environments.red_team.cross_play import (
+    cross_play_facts,
+    plan_cross_play,
+    play_cross_play,
+)
+from equipoise.runs import recipe_loader
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league
+from equipoise.runs.monitor import Silent
+from equipoise.runs.open_run import OpenRun
+
+TEXTS = ["refuse seed 0", "seed 1", "seed 2", "Please, seed 3", *(f"seed {n}" for n in range(4, 8))]
+
+
+def scripted(function):
+    return {"kind": "scripted", "call": f"graders:{function}"}
+
+
+def played(folder, defender, adversary="asks_nicely"):
+    rows = folder.parent / "prompts.jsonl"
+    rows.write_text(
+        "".join(json.dumps({"prompt": t, "harmful": n > 2}) + "\n" for n, t in enumerate(TEXTS))
+    )
+    values = {
+        "generations": 0,
+        "players": {"red": scripted(adversary), "blue": scripted(defender)},
+        "prompts": {"kind": "files", "path": str(rows), "held_out": 8},
+        "game": "red_team",
+        "schedule": {"kind": "roles", "roles": {"adversary": "red", "defender": "blue"}},
+        "judge": {"kind": "red_team", "guard": "graders:safety"},
+        "evaluate": {"kind": "red_team", "embedding": "hashed"},
+    }
+    with RunDirectory.create(recipe_loader.build(values, "test"), folder) as run:
+        league(OpenRun(run), 0)
+    return folder
+
+
+def means(facts):
+    return {name: estimate["mean"] for name, estimate in facts.items()}
+
+
+def test_every_share_is_that_of_its_own_prompts(tmp_path):
+    with RunDirectory.read(played(tmp_path / "run", "one_number")) as run:
+        facts = run.ledger.stage_facts("0/measure")
+        matches = run.ledger.matches("held_out", 0)
+    assert means(facts["attack_success"]) == {"raw": 1 / 5, "adversary": 3 / 5}
+    assert means(facts["p_safe"]) == pytest.approx({"raw": 3.25 / 5, "adversary": 2.25 / 5})
+    assert facts["over_refusal"]["mean"] == pytest.approx(1 / 3)
+    assert facts["helpfulness"]["mean"] == pytest.approx(2 / 3)
+    assert [facts[name]["n"] for name in ("over_refusal", "adversary_refused")] == [3, 5]
+    assert means(facts["scores"]) == pytest.approx({"red@0": 2.75 / 5, "blue@0": 4.25 / 8})
+    assert facts["adversary_refused"]["mean"] == 0 and facts["diversity"]["distinct"] == 1
+    assert facts["crossplay"]["success"] == [[3 / 5]] and facts["exploitability"] == 3 / 5
+    # 5 as they stand, 3 harmless ones, 5 attacks, which are those of the cross-play
+    assert Counter(len(match.turns) for match in matches) == {1: 8, 2: 5}
+
+
+def test_players_of_two_runs_meet_each_in_its_own_seat(tmp_path):
+    """The harmful prompts of the first run are those of all."""
+    folders = [
+        played(tmp_path / "a", "one_number"),
+        played(tmp_path / "b", "one_quarter", "asks_plainly"),
+    ]
+    with RunDirectory.read(folders[0]) as a, RunDirectory.read(folders[1]) as b:
+        plan = plan_cross_play([a, b], "measured", 4)
+        cells = play_cross_play(plan, Silent())
+        facts = cross_play_facts(plan, cells)
+        harmful = [p.messages[0].content for p in a.ledger.prompts("held_out", 0)]
+        harmful = [text for text in harmful if int(text[-1]) > 2][:4]
+    nice = sum(int(text[-1]) % 2 for text in harmful) / 4
+    assert facts["crossplay"]["adversaries"] == ["a/red@0", "b/red@0"]
+    assert facts["crossplay"]["defenders"] == ["a/blue@0", "b/blue@0"]
+    assert facts["crossplay"]["success"] == [[nice, 1.0], [0.0, 1.0]]
+    assert means(facts["worst"]) == {"a/blue@0": nice, "b/blue@0": 1.0}
+    assert means(facts["mean"]) == {"a/red@0": (nice + 1) / 2, "b/red@0": 0.5}
+    assert facts["runs"] == {"a": str(folders[0]), "b": str(folders[1])}
+    dice = set()
+    for (adversary, defender), met in cells.items():
+        assert len(met) == 4
+        for (match, _), text in zip(met, harmful, strict=True):
+            attack, answer = match.turns
+            name = "Please" if adversary.startswith("a") and int(text[-1]) % 2 else "Now"
+            assert attack.move.text == f"{name}, seed {text[-1]}"
+            assert answer.view.messages[-1].content == attack.move.text
+            assert (" of all " in answer.move.text) == defender.startswith("b")
+            assert [str(match.seats[turn.seat]) for turn in match.turns] == [adversary, defender]
+            dice.add(match.seed)
+    assert len(dice) == 16
