@@ -1,0 +1,212 @@
+"""One small training of each learner, every number of which is computed a second time here: from the
+logits of a plain model, formula by formula, with an AdamW written out.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from equipoise.games.answers import Answers
+from equipoise.learners.base import TrainingBatch
+from equipoise.learners.preference_learner import Preference
+from equipoise.learners.sft_learner import SFT
+from equipoise.losses.base import PreferenceLoss
+from equipoise.players.base import Player
+from equipoise.types import Pair, PlayerId, user
+
+MAX_LENGTH = 64
+
+
+class AdamW:
+    """Clipping by the norm of all gradients, then AdamW; weights in `plain` do not decay."""
+
+    def __init__(self, weights: Mapping[str, torch.Tensor], plain=lambda name: False, **settings):
+        self.weights, self.plain, self.settings = dict(weights), plain, settings
+        self.moments = {
+            name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in weights.items()
+        }
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, loss: torch.Tensor, rate: float) -> float:
+        """Descend; returns the norm of the gradient before it is clipped."""
+        with torch.enable_grad():
+            slopes = torch.autograd.grad(loss, list(self.weights.values()), retain_graph=True)
+        norm = math.sqrt(sum(float((slope.double() ** 2).sum()) for slope in slopes))
+        cut = min(1.0, self.settings["most"] / norm)
+        one, two = self.settings.get("betas", (0.9, 0.999))
+        self.steps += 1
+        for (name, weight), slope in zip(self.weights.items(), slopes, strict=True):
+            mean, square = self.moments[name]
+            mean.mul_(one).add_((1 - one) * cut * slope)
+            square.mul_(two).add_((1 - two) * (cut * slope) ** 2)
+            decay = 0.0 if self.plain(name) else self.settings["decay"]
+            weight.mul_(1 - rate * decay)
+            size = (square / (1 - two**self.steps)).sqrt() + self.settings.get("eps", 1e-8)
+            weight.sub_(rate * mean / (1 - one**self.steps) / size)
+        return norm
+
+
+def plain_model(folder: Path):
+    """The model as transformers reads it."""
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def logprob_T(model, prompt: Sequence[int], answer: Sequence[int], temperature: float = 1.0):
+    """log p of an answer's tokens, from the logits of prompt and answer alone."""
+    logits_TV = model(torch.tensor([[*prompt, *answer]])).logits[0, len(prompt) - 1 : -1]
+    return (logits_TV / temperature).log_softmax(-1)[range(len(answer)), list(answer)]
+
+
+def training_batch(folder: Path, tmp_path: Path, pairs: list[Pair], **more) -> TrainingBatch:
+    (tmp_path / "next").mkdir(parents=True)
+    return TrainingBatch(
+        learner=PlayerId("policy"),
+        player=Player.build(player_of(folder)),
+        weights=None,
+        output=tmp_path / "next",
+        scratch=tmp_path / "scratch",
+        game=Answers.model_validate({}),
+        pairs=pairs,
+        **{"seed": 11, **more},
+    )
+
+
+def player_of(folder: Path, **more) -> dict:
+    given = {"kind": "local", "model": str(folder), "device": "cpu", "max_length": MAX_LENGTH}
+    return {**given, **more}
+
+
+def assert_weights(folder: Path, expected: Mapping[str, torch.Tensor], start: Path) -> None:
+    """What is written is as computed here, to a hundredth of the longest way that a weight went."""
+    written, before = (
+        load_file(folder / "model.safetensors"),
+        load_file(start / "model.safetensors"),
+    )
+    assert written.keys() == expected.keys()
+    way = max(float((expected[name].detach() - before[name]).abs().max()) for name in expected)
+    for name, weight in expected.items():
+        torch.testing.assert_close(written[name], weight.detach(), rtol=0, atol=way / 100)
+
+
+def read(encoding, pair: Pair, which: str) -> tuple[list[int], list[int]]:
+    """(token ids of the prompt, of an answer): without an end where it was cut, and as many as fit."""
+    prompt, ids = encoding.prompt_ids(pair.messages), encoding.text_ids(getattr(pair, which))
+    if not getattr(pair, f"{which}_cut"):
+        ids = encoding.answer_ids(getattr(pair, which))
+        assert len(ids) > len(encoding.text_ids(getattr(pair, which)))
+    return prompt, ids[: MAX_LENGTH - len(prompt)]
+
+
+PAIRS = [
+    # an answer that was cut, one that was not, one that is too long, one with estimated wins
+    Pair(
+        "0", 0, "0", (user("What time?"),), "It is seven.", "I cannot", 0.9, 0.2, rejected_cut=True
+    ),
+    Pair("1", 0, "1", (user("yes or no"),), "yes, and then say", "no", 1.0, 0.0, chosen_cut=True),
+    Pair("2", 0, "2", (user("Say why."),), "It may help.", "help " * 60, 0.7, 0.1),
+    Pair("3", 0, "3", (user("Add."),), "seven", "something", 1.0, 0.0, "", 0.75, 0.375),
+    Pair("4", 0, "4", (user("How much?"),), "three", "the train leaves", 0.6, 0.5),
+]
+
+
+def test_preferences_of_two_opponents(model_folder, tmp_path):
+    """MNPO, (Δ − Σ w_k Δ_k − η·gap)² of means a token, against .7 of one and .3 of another."""
+    folder, lines = model_folder("llama"), []
+    dice = np.random.default_rng(0)
+    chosen_KB, rejected_KB = -20 * dice.random((2, 2, len(PAIRS)))
+    loss = PreferenceLoss.build({"kind": "mnpo", "target": "reward", "eta": 2.0, "length": "mean"})
+    batch = training_batch(
+        folder,
+        tmp_path,
+        PAIRS,
+        loss=loss,
+        opponents=[(PlayerId("policy", 1), 0.7), (PlayerId("policy"), 0.3)],
+        opponent_chosen_KB=chosen_KB,
+        opponent_rejected_KB=rejected_KB,
+        log=lines.append,
+    )
+    settings = {"epochs": 1.4, "batch_size": 1, "gradient_accumulation": 2, "log_steps": 1}
+    settings |= {"learning_rate": 2e-3, "warmup_ratio": 0.5, "weight_decay": 0.5}
+    learner = Preference.model_validate(settings | {"max_grad_norm": 50.0})
+    told = learner.learn(batch)
+
+    model, encoding = plain_model(folder), batch.player.encoding()  # type: ignore[attr-defined]
+    read_B = [(read(encoding, pair, "chosen"), read(encoding, pair, "rejected")) for pair in PAIRS]
+    lengths = [len(p) + len(a) + len(b) for (p, a), (_, b) in read_B]
+    assert lengths[2] - len(read_B[2][0][1]) == MAX_LENGTH
+    order = learner.order(lengths, 11)
+    steps = [order[at : at + 2] for at in range(0, 7, 2)]
+    adam = AdamW(dict(model.named_parameters()), lambda name: "norm" in name, most=50.0, decay=0.5)
+    # up to the third of five, then half a cosine's way down
+    rates = [2e-3 / 3, 2e-3 * 2 / 3, 2e-3, 1e-3]
+    norms = []
+    for rows, rate, line in zip(steps, rates, lines, strict=True):
+        losses, margins, rewards = [], [], []
+        for b in rows:
+            means = [logprob_T(model, *ids).mean() for ids in read_B[b]]
+            counts = [len(answer) for _, answer in read_B[b]]
+            past = [[0.7, 0.3] @ of_KB[:, b] for of_KB in (chosen_KB, rejected_KB)]
+            ratios = [m - p / n for m, p, n in zip(means, past, counts, strict=True)]
+            pair = PAIRS[b]
+            gap = 0.75 - 0.375 if b == 3 else pair.chosen_score - pair.rejected_score
+            losses.append((ratios[0] - ratios[1] - 2.0 * gap) ** 2)
+            margins.append((ratios[0] - ratios[1]).item())
+            rewards.append(ratios[1].item())
+        mean = torch.stack(losses).mean()
+        norms.append(adam.step(mean, rate))
+        assert line["loss"] == pytest.approx(mean.item(), abs=1e-3)
+        assert line["margin"] == pytest.approx(np.mean(margins), abs=1e-3)
+        assert line["accuracy"] == np.mean([margin > 0 for margin in margins])
+        assert line["rejected_reward"] == pytest.approx(np.mean(rewards), abs=1e-3)
+        assert line["learning_rate"] == pytest.approx(rate)
+        assert line["grad_norm"] == pytest.approx(norms[-1], rel=1e-3)
+    assert min(norms) < 50 < max(norms)
+    assert (told["steps"], told["examples"], told["loss"]) == (4, 7, lines[-1]["loss"])
+    assert_weights(batch.output, dict(model.named_parameters()), folder)
+
+
+def test_winners_of_sft(model_folder, tmp_path):
+    """−log p a token of a step, of every winner once, with an end where it was not cut."""
+    folder, lines = model_folder("llama"), []
+    again = [Pair("5", 0, "0", PAIRS[0].messages, "It is seven.", "no", 0.9, 0.1)]
+    batch = training_batch(folder, tmp_path, [*PAIRS, *again], log=lines.append)
+    settings = {"batch_size": 2, "learning_rate": 1e-3, "scheduler": "linear", "log_steps": 1}
+    learner = SFT.model_validate(settings | {"warmup_ratio": 0.0, "weight_decay": 0.3})
+    told = learner.learn(batch)
+
+    model, encoding = plain_model(folder), batch.player.encoding()  # type: ignore[attr-defined]
+    read_B = [read(encoding, pair, "chosen") for pair in PAIRS]
+    order = learner.order([len(prompt) + len(answer) for prompt, answer in read_B], 11)
+    adam = AdamW(dict(model.named_parameters()), lambda name: "norm" in name, most=1.0, decay=0.3)
+    for n, line in enumerate(lines):
+        tokens = torch.cat([logprob_T(model, *read_B[b]) for b in order[2 * n : 2 * n + 2]])
+        rate = 1e-3 * (3 - n) / 4
+        norm = adam.step(-tokens.mean(), rate)
+        assert line["loss"] == pytest.approx(-tokens.mean().item(), abs=1e-4)
+        assert line["grad_norm"] == pytest.approx(norm, rel=1e-3)
+        assert line["learning_rate"] == pytest.approx(rate)
+    assert len(lines) == told["steps"] == 3 and told["examples"] == 5
+    assert_weights(batch.output, dict(model.named_parameters()), folder)
+
+
+@pytest.mark.long
+def test_another_seed_drops_others_out(model_folder, tmp_path):
+    """One winner, one step, from one adapter: what is left to the seed is the dropout."""
+    folder = model_folder("llama")
+    player = Player.build(player_of(folder, lora={"r": 2, "alpha": 4, "dropout": 0.5}))
+    first = replace(training_batch(folder, tmp_path, PAIRS[:1]), player=player)
+    learner = SFT.model_validate({"learning_rate": 0.1})
+    learner.learn(first)
+    losses = []
+    for n, seed in enumerate((1, 2, 1)):
+        batch = training_batch(folder, tmp_path / str(n), PAIRS[:1], seed=seed)
+        losses.append(learner.learn(replace(batch, player=player, weights=first.output))["loss"])
+    assert losses[0] == losses[2] != losses[1]
