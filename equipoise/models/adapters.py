@@ -75,15 +75,18 @@ def _folders(table: str) -> dict[str, Path]:
     return folders
 
 
-def resolve(model: str) -> str:
-    """The folder of a model (packaged, from GGUF, given), or its hub id. Raises ModelError."""
+def resolve(model: str, *, weights: bool = True) -> str:
+    """The folder of a model (packaged, from GGUF, given), or its hub id. Raises ModelError.
+
+    Without `weights` that of a GGUF file may have none yet.
+    """
     if model in packaged_models():
         return str(packaged_models()[model])
     path = Path(model).expanduser()
     if path.is_dir():
         return str(path.resolve())
     if is_gguf(model):
-        return str(gguf_folder(model))
+        return str(gguf_folder(model, weights))
     if path.is_file():
         raise ModelError(
             f"model '{model}' is a file and no GGUF; name the folder that holds config.json and "

@@ -1,4 +1,6 @@
-"""Models from GGUF files: dequantised once by transformers, kept as ordinary model folders."""
+"""Models from GGUF files, kept as ordinary model folders: configuration and tokenizer as the header
+has them, weights, dequantised once by transformers, when they are first loaded.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from equipoise.models.progress import quiet
 
 SUFFIX = ".gguf"
 TOKENIZER = "tokenizer.json"
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")  # of one file, and of several
 
 
 def is_gguf(model: str) -> bool:
@@ -21,12 +26,12 @@ def is_gguf(model: str) -> bool:
     return model.lower().endswith(SUFFIX)
 
 
-def gguf_folder(model: str) -> Path:
+def gguf_folder(model: str, weights: bool = True) -> Path:
     """The folder of the ordinary float32 model in a GGUF file, here or of a hub
     (`org/name/file.gguf`).
 
-    It is made on first use, in the user's cache. Raises ModelError for a file that is missing,
-    damaged, or of an unknown architecture.
+    It is made on first use, in the user's cache, without `weights` from the file's header alone.
+    Raises ModelError for a file that is missing, damaged, or of an unknown architecture.
     """
     path = _local(model)
     state = path.stat()
@@ -35,8 +40,28 @@ def gguf_folder(model: str) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "equipoise" / "gguf" / f"{path.stem}-{digest}"
     if not (folder / TOKENIZER).is_file():
-        _convert(model, path, folder)
+        with _draft(folder) as draft:
+            _describe(model, path, draft)
+            if not folder.is_dir():  # another process may have been first
+                draft.rename(folder)
+    if weights and not any((folder / name).is_file() for name in WEIGHTS):
+        with _draft(folder) as draft:
+            _convert(model, path, draft)
+            files = [file for file in draft.iterdir() if not (folder / file.name).exists()]
+            for file in sorted(files, key=lambda file: file.name in WEIGHTS):
+                file.replace(folder / file.name)
     return folder
+
+
+@contextmanager
+def _draft(folder: Path) -> Iterator[Path]:
+    """A folder beside `folder` that is gone afterwards, if it is still there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _local(model: str) -> Path:
@@ -56,21 +81,42 @@ def _local(model: str) -> Path:
         ) from error
 
 
-def _convert(model: str, path: Path, folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        built, tokenizer = _read(model, path)
-        with quiet():
-            built.save_pretrained(draft)
-            tokenizer.save_pretrained(draft)
-        if not folder.is_dir():  # another process may have been first
-            draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+def _describe(model: str, path: Path, draft: Path) -> None:
+    """Write configuration and tokenizer, as the header has them."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    with _reading(model):
+        config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+        with torch.device("meta"):
+            built: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
+        built.config.architectures = [type(built).__name__]
+        built.config.save_pretrained(draft)
+        if built.generation_config is not None:
+            built.generation_config.save_pretrained(draft)
+        tokenizer.save_pretrained(draft)
 
 
-def _read(model: str, path: Path) -> tuple[Any, Any]:
+def _convert(model: str, path: Path, draft: Path) -> None:
+    """Write the dequantised weights."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with _reading(model):
+        built: Any = AutoModelForCausalLM.from_pretrained(
+            path.parent, gguf_file=path.name, dtype=torch.float32
+        )
+    # The dequantised model is an ordinary model, but is still marked as quantised.
+    built.config.__dict__.pop("quantization_config", None)
+    built.hf_quantizer, built.is_quantized = None, False
+    with quiet():
+        built.save_pretrained(draft)
+
+
+@contextmanager
+def _reading(model: str) -> Iterator[None]:
+    """Silence what reads the file. Raises ModelError for what fails, and without the package."""
     try:
         import gguf  # noqa: F401
     except ImportError as error:
@@ -78,20 +124,10 @@ def _read(model: str, path: Path) -> tuple[Any, Any]:
             f"model '{model}' is a GGUF file, which needs the package gguf; "
             "pip install 'equipoise[gguf]'"
         ) from error
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     try:
         with quiet(all_bars=True):
-            tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
-            built: Any = AutoModelForCausalLM.from_pretrained(
-                path.parent, gguf_file=path.name, dtype=torch.float32
-            )
+            yield
     except Exception as error:
         raise ModelError(
             f"model '{model}' is no GGUF file that transformers reads: {first_line(error)}"
         ) from error
-    # The dequantised model is an ordinary model, but is still marked as quantised.
-    built.config.__dict__.pop("quantization_config", None)
-    built.hf_quantizer, built.is_quantized = None, False
-    return built, tokenizer

@@ -84,7 +84,7 @@ def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
     from transformers import AutoTokenizer
 
     with unreadable(f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json)"):
-        _check_tokens(Path(resolve(model)))
+        _check_tokens(Path(resolve(model, weights=False)))
         return _fetch(model, AutoTokenizer.from_pretrained, trust_remote_code)
 
 
@@ -267,7 +267,7 @@ def _load_whole(
     load_config(model, trust_remote_code)  # its faults have clearer messages
     with unreadable(f"model '{model}' cannot be loaded"):
         try:
-            built, loading = _fetch(model, read, trust_remote_code)
+            built, loading = _fetch(model, read, trust_remote_code, weights=True)
         except ValueError as error:
             if "configuration class" not in str(error):
                 raise
@@ -296,8 +296,10 @@ def torch_dtype(model: str, dtype: Dtype, device: Any, trust_remote_code: bool =
     return load_config(model, trust_remote_code).dtype or torch.float32
 
 
-def _fetch(model: str, read: Callable[..., T], trust_remote_code: bool = False) -> T:
-    place = resolve(model)
+def _fetch(
+    model: str, read: Callable[..., T], trust_remote_code: bool = False, weights: bool = False
+) -> T:
+    place = resolve(model, weights=weights)
     # Always passed: where it is left out, transformers would ask the user.
     load = partial(read, place, trust_remote_code=trust_remote_code)
     try:

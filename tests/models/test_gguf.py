@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from equipoise.errors import ModelError
 from equipoise.models.adapters import resolve
-from equipoise.models.loading import load_model, load_tokenizer
+from equipoise.models.loading import describe, load_model, load_tokenizer
+from equipoise.models.trial import WorkShape, try_model
 from equipoise.players.local import Local
 
 LAYERS, WIDTH, HEADS, INNER, VOCABULARY = 1, 32, 2, 64, 260
@@ -86,6 +87,20 @@ def test_a_file_becomes_an_ordinary_model_once(tmp_path, cache):
     assert load_tokenizer(str(path)).decode(load_tokenizer(folder)("hello")["input_ids"])
     assert [place.name for place in cache.iterdir()] == [folder.rsplit("/", 1)[1]]
     assert (cache / folder / "model.safetensors").is_file()
+
+
+def test_planning_reads_the_header_alone(tmp_path, cache):
+    path = str(written(tmp_path / "tiny.gguf"))
+    player = Local.model_validate({"model": path, "lora": {"r": 2}})
+    assert player.encoding().max_length == 64 and not list(player.faults())
+    described = describe(path)
+    assert (described.vocabulary, described.hidden, described.layers) == (VOCABULARY, WIDTH, LAYERS)
+    shape = WorkShape(rows=2, prompts=1, prompt=4, new=4, batch=1, length=8, answer=4, bf16=False)
+    assert try_model(path, None, described, shape, "cpu") is not None
+    [folder] = cache.iterdir()
+    assert not list(folder.glob("*.safetensors"))
+    assert load_model(path).num_parameters() == described.parameters
+    assert (folder / "model.safetensors").is_file() and resolve(path) == str(folder)
 
 
 def test_nothing_is_printed(tmp_path, capfd):
