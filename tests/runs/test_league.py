@@ -4,12 +4,14 @@ three kinds.
 
 import json
 import shutil
+from collections import defaultdict
 
 import pytest
 import yaml
 
 from equipoise.cli.judge import judge
 from equipoise.cli.rate import rate
+from equipoise.data.opponent_logprobs import text_key
 from equipoise.errors import ConfigError, UserError
 from equipoise.players.population import Population
 from equipoise.runs import recipe_loader
@@ -107,8 +109,16 @@ def test_the_votes_of_a_rubric_are_kept(played):
 
 
 def test_peers_are_each_others_opponents(played):
-    known = {player for (player,) in played.ledger.rows("SELECT DISTINCT player FROM logprobs")}
-    assert known == {"alice@0", "bob@0"}
+    """Each answer was weighed by the other learner, and by nobody else where it taught one only."""
+    weighed = defaultdict(set)
+    for name, other in (("alice", "bob@0"), ("bob", "alice@0")):
+        for pair in played.ledger.pairs(0, PlayerId(name)):
+            for text, cut in ((pair.chosen, pair.chosen_cut), (pair.rejected, pair.rejected_cut)):
+                weighed[text_key(pair.messages, text, cut)].add(other)
+    known = defaultdict(set)
+    for key, player in played.ledger.rows("SELECT text, player FROM logprobs"):
+        known[key].add(player)
+    assert known == weighed and {"alice@0"} in known.values() and {"bob@0"} in known.values()
 
 
 def test_the_standing_rates_everybody_who_met(played):
