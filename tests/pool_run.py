@@ -18,9 +18,11 @@ NAMES = ("sums", "asker", "guard", "helper", "veteran", "novice")
 SKILL = dict(zip(NAMES, (0.2, 0.5, 0.1, -0.3, 0.7, -0.9), strict=True))
 
 
-def write(folder: Path, generations: int = 5, per_generation: int = 120, seed: int = 3) -> Path:
+def write(
+    folder: Path, generations: int = 5, per_generation: int = 120, seed: int = 3, duels: int = 120
+) -> Path:
     """Write the run; everyone votes on the matches of others, `guard` prefers itself, `novice`
-    cannot be read.
+    cannot be read. `duels` are what the ratings say they were made of.
     """
     dice = np.random.default_rng(seed)
     with recorded_run(folder, "sparta_clerks", [f"generations={generations}"]) as run:
@@ -28,7 +30,7 @@ def write(folder: Path, generations: int = 5, per_generation: int = 120, seed: i
             prompts = [user_prompt(f"p{t}-{i}", f"What is {i} plus {t}?") for i in range(20)]
             run.ledger.add_prompts(prompts, "train", t)
             _play(run, t, per_generation, dice)
-            run.ledger.finish(f"{t}/rate", t, "rate", _standing(t, dice), 0.1)
+            run.ledger.finish(f"{t}/rate", t, "rate", _standing(t, dice, duels), 0.1)
             run.ledger.finish(f"{t}/measure", t, "measure", _measure(t), 2.0)
         run.ledger.finish(
             f"{generations}/measure", generations, "measure", _measure(generations), 2.0
@@ -110,14 +112,14 @@ def _match(
     return Match(record_id(split, t, i, game), t, split, game, f"p{t}-{i % 20}", seats, i, turns)
 
 
-def _standing(t: int, dice: np.random.Generator) -> Facts:
+def _standing(t: int, dice: np.random.Generator, duels: int) -> Facts:
     rows = [
         {"name": n, "value": v, "low": v - 40, "high": v + 40}
         for n in NAMES
         if not (n == "novice" and t == 2)  # met nobody then
         for v in [1500 + 120 * SKILL[n] * (1 + 0.25 * t) + float(dice.normal(0, 25))]
     ]
-    return {"ratings": sorted(rows, key=lambda row: -row["value"]), "duels": 120}
+    return {"ratings": sorted(rows, key=lambda row: -row["value"]), "duels": duels}
 
 
 def _measure(t: int) -> Facts:

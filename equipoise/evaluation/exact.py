@@ -119,7 +119,8 @@ class Finite(Evaluation):
     The average of a learner's policies is its mixed strategy over generations; it, not the last
     iterate, is what no-regret dynamics promise to converge. Beside them stands the gap of MNPO's eq
     9: what a learner's best policy would gain with its opponents held fixed, by J(π) = π·(pay-off
-    against them) − τ·KL(π ‖ start).
+    against them) − τ·KL(π ‖ start). Where the pay-off is P(win) − P(loss) = 2P − 1, this and τ are
+    twice the paper's.
     """
 
     kind: Literal["finite"] = "finite"
@@ -127,7 +128,8 @@ class Finite(Evaluation):
     tau: float = Field(
         0.0,
         ge=0,
-        description="eq 9's τ, in units of pay-off per nat: the price of KL from the start",
+        description="the price of KL from the start, in units of pay-off per nat: twice eq 9's τ "
+        "where the pay-off is P(win) − P(loss)",
     )
 
     def reads(self, game: Game) -> tuple[str, ...]:

@@ -428,8 +428,10 @@ class RunConfig(Settings):
                 f"keep: schedule: {self.schedule.kind} lets measured generations play "
                 "again, so all must be kept"
             )
-        if self.loss is not None and self.loss.memory > self.keep:
+        begins = {0}.union(*self.by_generation.get("loss", {}).values())
+        losses = map(self.loss_at, (t for t in begins if t < self.generations))
+        most = max((loss.memory for loss in losses if loss is not None), default=0)
+        if most > self.keep:
             raise ValueError(
-                f"keep: the loss meets {self.loss.memory} past generations, but only "
-                f"{self.keep} are kept"
+                f"keep: the loss meets {most} past generations, but only {self.keep} are kept"
             )

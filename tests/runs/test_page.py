@@ -12,8 +12,9 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.reading.history import history, records
 from equipoise.runs.reading.match_cards import match_cards, match_up_table, tokens
-from equipoise.runs.reading.page import headlines, page, training_curves
+from equipoise.runs.reading.page import headlines, page, training_curves, unread_reviews
 from equipoise.runs.reading.totals import counts
+from equipoise.types import Judgement, Review
 
 pytestmark = pytest.mark.long  # they share a whole run
 
@@ -174,3 +175,22 @@ def test_reputations_stand_beside_held_out_scores(run, sections):
     known = [(score[f"{name}@1"].mean, rating[name]) for name in pool_run.NAMES]
     rho = spearmanr(*zip(*known, strict=True))[0]
     assert table.rows[1][2] == number(rho, digits=2)
+
+
+def test_ratings_of_players_who_met_nobody_are_not_shown(recorded_folder):
+    """Where every player plays itself, all keep the rating that they start with."""
+    with RunDirectory.read(recorded_folder("pool", generations=1, per_generation=6, duels=0)) as run:
+        shown = {section.name: section for section in page(run).sections}
+    for name in ("standing", "standing-score"):
+        assert shown[name].reason and not shown[name].blocks
+
+
+def test_reviews_without_a_verdict_are_told_first():
+    """Else half of Meta-Rewarding could teach nothing, and nobody would know."""
+    read, unread = (
+        Judgement(name, name, "meta", None, reviews=(Review("a@0", "1", (), ("x", "y"), battles),))
+        for name, battles in (("r", ((0, 1, 0),)), ("u", ()))
+    )
+    assert unread_reviews([read]) == unread_reviews([]) == []
+    [sentence] = unread_reviews([read, unread])
+    assert sentence.startswith("50.0% of the comparisons of gradings could not be read")

@@ -107,6 +107,7 @@ def page(
         warnings.append(
             f"{totals['unjudged share']:.1%} of the answers could not be judged; they count nowhere"
         )
+    warnings += unread_reviews(recorded.sample.judgements)
     now = datetime.datetime.now(datetime.UTC)
     generation = measured.last.generation if measured.last else 0
     return Page(
@@ -116,6 +117,19 @@ def page(
         tuple(sections),
         tuple(warnings),
     )
+
+
+def unread_reviews(judgements: Iterable[Judgement]) -> list[str]:
+    """A sentence where more than UNJUDGED of the judges' reviews of gradings have no verdict."""
+    reviews = [review for judgement in judgements for review in judgement.reviews]
+    unread = sum(not review.battles for review in reviews)
+    if unread <= UNJUDGED * len(reviews):
+        return []
+    return [
+        f"{unread / len(reviews):.1%} of the comparisons of gradings could not be read, and taught "
+        "nothing; a shorter question (judge.meta_text), a longer max_length or more max_new_tokens "
+        "help"
+    ]
 
 
 def headlines(run: RunDirectory) -> Iterator[Headline]:
@@ -251,7 +265,11 @@ def _standing_against_score(
 
 
 def _rating_curves(run: RunDirectory, names: Iterable[str]) -> Iterator[Curve]:
-    """The rating of each player after the matches of each generation; NaN where it met nobody."""
+    """The rating of each player after the matches of each generation; NaN where it met nobody, and
+    none where nobody met another.
+    """
+    if not any(facts["duels"] for _, _, _, facts, _ in run.ledger.stages("rate")):
+        return
     rated = [
         (float(t), {row["name"]: RatingRecord(**row).rating for row in facts["ratings"]})
         for _, t, _, facts, _ in run.ledger.stages("rate")
