@@ -84,6 +84,21 @@ def test_eq_9_is_the_gain_of_the_best_policy_against_the_mixture_that_is_faced()
     assert Finite(tau=1e6).measure(arena, 1).deviation_gains["policy@1"] == pytest.approx(0)
 
 
+def test_a_gap_in_pay_offs_is_twice_that_in_probabilities():
+    """Eq 9 prices P(win); a pay-off is P(win) − P(loss), so τ and the gap are twice its own."""
+    dice = np.random.default_rng(5)
+    payoff_AA = np.triu(dice.uniform(-1, 1, (3, 3)), 1)
+    payoff_AA -= payoff_AA.T
+    game = Matrix(name="custom", payoffs=payoff_AA.tolist(), row_actions=tuple("xyz"))
+    start_A, policy_A, faced_A = dice.dirichlet(np.ones(3), 3)
+    arena = Table(game, policy=[start_A, policy_A], other=[start_A, faced_A])
+    arena.faced = {"policy": {("other", 1): 1.0}}
+    found = Finite(tau=2 * 0.1).measure(arena, 1).deviation_gains["policy@1"]
+    win_A, kl = (1 + payoff_AA) / 2 @ faced_A, policy_A @ np.log(policy_A / start_A)
+    best = 0.1 * np.log(start_A @ np.exp(win_A / 0.1))
+    assert found == pytest.approx(2 * (best - (policy_A @ win_A - 0.1 * kl)))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_shares_add_up_to_the_duality_gap(seed):
     dice = np.random.default_rng(seed)

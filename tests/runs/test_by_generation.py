@@ -62,7 +62,12 @@ def test_what_cannot_be_followed_is_refused(overrides, message):
 
 
 def test_weights_that_a_later_generations_loss_meets_must_be_kept():
-    overrides = ["generations=5", "loss.max_history=[1, 4]", "policy.model=builtin", "prompts.path=x"]
+    overrides = [
+        "generations=5",
+        "loss.max_history=[1, 4]",
+        "policy.model=builtin",
+        "prompts.path=x",
+    ]
     assert recipe_loader.load("mnpo_as_released", [*overrides, "keep=4"]).keep == 4
     with pytest.raises(ConfigError, match="meets 4 past generations, but only 2 are kept"):
         recipe_loader.load("mnpo_as_released", [*overrides, "keep=2"])

@@ -179,7 +179,9 @@ def test_reputations_stand_beside_held_out_scores(run, sections):
 
 def test_ratings_of_players_who_met_nobody_are_not_shown(recorded_folder):
     """Where every player plays itself, all keep the rating that they start with."""
-    with RunDirectory.read(recorded_folder("pool", generations=1, per_generation=6, duels=0)) as run:
+    with RunDirectory.read(
+        recorded_folder("pool", generations=1, per_generation=6, duels=0)
+    ) as run:
         shown = {section.name: section for section in page(run).sections}
     for name in ("standing", "standing-score"):
         assert shown[name].reason and not shown[name].blocks

@@ -60,6 +60,7 @@ from equipoise.runs.people.vote_results import people_sections
 from equipoise.runs.reading.history import SAMPLE, history, measures_type, records
 from equipoise.runs.reading.match_cards import CARDS, match_cards, match_up_table, tokens
 from equipoise.runs.reading.totals import counts, drop_counts, stage_times
+from equipoise.types import Judgement
 
 UNJUDGED = 0.02  # share of the answers above which the page says so first
 # Numbers that are logged by learners whose steps begin anew in each generation, and by others.
