@@ -56,6 +56,7 @@ SHORT: dict[str, list[str]] = {
     "permuted_games": [],
     "steering": [],
     "plan_accuracy": [],
+    "strangers_jobs": ["--jobs", "1"],
     "serving": ["--seconds", "10", "--questions", "4000"],
 }
 

@@ -107,9 +107,15 @@ def sums(count: int) -> list[str]:
 
 
 @contextmanager
-def serving(log: IO[str] | None = None) -> Iterator[tuple[str, str, int]]:
-    """(address, token, process id) of a server in its own process, which writes its log to `log`."""
-    command = [sys.executable, "-m", "equipoise", "serve", "builtin", "--port", "0", "--json"]
+def serving(
+    log: IO[str] | None = None, target: str = "builtin", *more: str
+) -> Iterator[tuple[str, str, int]]:
+    """(address, token, process id) of a server in its own process, which writes its log to `log`.
+
+    `more` are further options of `equipoise serve`.
+    """
+    served = ["serve", target, "--port", "0", "--json", *more]
+    command = [sys.executable, "-m", "equipoise", *served]
     environment = os.environ | {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as every_benchmark
-from benchmarks import arms, cyclic_preferences, tables
+from benchmarks import arms, cyclic_preferences, strangers_jobs, tables
 from benchmarks.comparing import bounded, holm, paired
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from equipoise.payoffs.intervals import over_seeds
@@ -39,6 +39,15 @@ def test_nothing_differs_from_the_released_gtalign():
         assert not any(value for name, value in found.items() if name.startswith("recipe."))
     for part in ("normalisations", "measures", "steering"):
         assert not any(found["differences"] for found in figures[part].values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [3, 8])
+def test_a_strangers_job_comes_to_its_report(number, tmp_path):
+    few = ["-s", "generations=1", "-s", "prompts.per_generation=12", "-s", "prompts.held_out=8"]
+    job = strangers_jobs.JOBS[number - 1]
+    row = strangers_jobs.play(job, tmp_path / "job", "", few)
+    assert strangers_jobs.is_whole(row), (tmp_path / "job" / "said.txt").read_text()
 
 
 @pytest.mark.long

@@ -31,6 +31,7 @@ UNREAD = {  # suffix of a format that is not read -> what to do
     **dict.fromkeys((".arrow", ".feather"), "write it by to_parquet(); "),
     **dict.fromkeys((".yaml", ".yml", ".md", ".pkl", ".pt"), "write its rows as .jsonl; "),
 }
+TRUTHS = {"true": True, "false": False}
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".txt")
 
 
@@ -220,6 +221,8 @@ def _lines(file: Path) -> Iterator[tuple[str, Any]]:
 def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
     """The rows; where semicolons, tabs or bars part header and first row alike, these part cells,
     unless the header has the separator.
+
+    Cells are text, but for a column `harmful`, whose `true` and `false` are read in any case.
     """
     text = _decode(file.read_bytes(), str(file))
     if separator not in text.partition("\n")[0]:
@@ -234,7 +237,9 @@ def _csv(file: Path, separator: str) -> Iterator[tuple[str, Any]]:
                     f"{where}: has more cells than the header has columns; a cell with "
                     "a separator or a line break needs quotes"
                 )
-            yield where, {name: cell or None for name, cell in row.items()}
+            cells = {name: cell or None for name, cell in row.items()}
+            harmful = str(cells.get("harmful")).lower()
+            yield where, cells | ({"harmful": TRUTHS[harmful]} if harmful in TRUTHS else {})
     except csv.Error as error:
         raise DataError(f"{file}:{reader.line_num + 1}: not CSV: {error}") from error
 

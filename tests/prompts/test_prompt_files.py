@@ -268,6 +268,10 @@ def test_csv_is_read_under_its_header(tmp_path):
     (tmp_path / "b.tsv").write_text("question\tanswer\nHow many?\t3\n")
     [third] = Files(path="b.tsv").load(tmp_path).training
     assert third.messages == (user("How many?"),) and third.facts == {"answer": "3"}
+    (tmp_path / "c.csv").write_text("prompt,harmful,answer\na,True,True\nb,false,x\nc,,x\nd,no,x\n")
+    rows = Files(path="c.csv").load(tmp_path).training
+    assert [row.facts.get("harmful") for row in rows] == [True, False, None, "no"]
+    assert rows[0].facts["answer"] == "True"
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,10 @@ def test_a_judge_is_recognised(openai_server, reward_folder):
     assert judge_settings("{kind: shorter}", "mnpo") == {"kind": "shorter"}
     folder = str(reward_folder("llama", 1))
     assert judge_settings(folder, "mnpo") == {"kind": "reward_model", "model": folder}
+    labelled = str(reward_folder("llama", 2, id2label={0: "safe", 1: "Unsafe"}))
+    assert judge_settings(labelled, "gpo")["unsafe"] == "Unsafe"
+    with pytest.raises(ConfigError, match="it has LABEL_0"):
+        judge_settings(folder, "gpo")
     with pytest.raises(ConfigError, match="did you mean 'shorter'"):
         judge_settings("shortr", "mnpo")
     openai_server.models = {"small"}

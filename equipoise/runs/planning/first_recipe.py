@@ -40,6 +40,7 @@ ENOUGH = 3 * FEW_STEPS  # optimizer steps at which a run moves: not every prompt
 BATCHES = ((16, 1), (16, 2), (8, 1), (8, 2), (8, 4), (4, 2), (4, 4), (2, 4))  # and epochs
 ADAPTER = 100_000_000  # parameters from which an adapter is trained in place of all weights
 SMALL = 1_000_000_000  # parameters below which short questions are put to a judging model
+UNSAFE_LABELS = ("unsafe", "harmful", "toxic", "jailbreak")  # as classifiers of harm call it
 RATES = {  # parameters up to which -> peak learning rate of whole weights, of an adapter
     50_000_000: (2e-4, 1e-3),
     1_000_000_000: (5e-6, 2e-4),
@@ -217,12 +218,27 @@ def judge_settings(text: str, method: str) -> Any:
             f"--judge {text}: {known}; or a function (file.py, module:function), a model (a folder "
             "or ORG/NAME), or a server's address"
         )
-    architectures = " ".join(getattr(load_config(text), "architectures", None) or ())
+    described = load_config(text)
+    architectures = " ".join(getattr(described, "architectures", None) or ())
     if "SequenceClassification" in architectures or "RewardModel" in architectures:
-        return {"kind": "harm_classifier" if method == "gpo" else "reward_model", "model": text}
+        if method == "gpo":
+            return {"kind": "harm_classifier", "model": text, "unsafe": _unsafe_label(described)}
+        return {"kind": "reward_model", "model": text}
     if method == "gpo":
         return {"kind": "guard", "model": text}
     return _grader({"kind": "local", "model": text, "temperature": 0.0}, method)
+
+
+def _unsafe_label(classifier: Any) -> str:
+    """The one label that says unsafe by its name. Raises ConfigError where none or several do."""
+    labels = [str(name) for name in (classifier.id2label or {}).values()]
+    named = [name for name in labels if name.lower() in UNSAFE_LABELS]
+    if len(named) == 1:
+        return named[0]
+    raise ConfigError(
+        f"--judge: which label of the classifier is unsafe? it has {', '.join(labels)}; write "
+        "--judge '{kind: harm_classifier, model: …, unsafe: LABEL}'"
+    )
 
 
 def _grader(model: dict[str, Any], method: str) -> dict[str, Any]:
@@ -369,7 +385,7 @@ def fit(
     notes = [*planned.obstacles, *_unknown_time(seconds)]
     if seconds is not None and seconds > limit:
         notes.append(
-            f"it takes about {seconds / 3600:.1f} h at most, and --hours is {wishes.hours:g}: give "
+            f"it takes about {seconds / 3600:.2g} h at most, and --hours is {wishes.hours:g}: give "
             "it more, a smaller model or a faster machine"
         )
     return values, planned, notes
