@@ -123,6 +123,8 @@ SETTINGS = [  # a setting of the quickstart, and what its message says
     ("report_to=wandb", "pip install wandb"),
     ("report_to=wandbb", "'wandb'"),
     ("learner=grpo", "did you mean 'policy_gradient'?"),
+    ("learner=policy_gradient", "loss: nothing reads it: learner policy_gradient", "-s loss=null"),
+    ("policy.learns=false", "learner, loss: nothing reads them: nobody learns", "-s loss=null"),
     ("learner=none", "nothing is written null"),
     ("loss=DPO", "did you mean 'dpo'?"),
     ("loss=grpo", "-s learner=policy_gradient -s loss=null"),
