@@ -154,7 +154,7 @@ class OpenAIServer:
 
     def step(self, seen: Seen) -> Step:
         """What to do about a request."""
-        if not seen.path.endswith("/v1/chat/completions"):
+        if not seen.path.endswith(("/v1/chat/completions", "/v1/embeddings")):
             return Fail(404, "Not Found")
         if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
             return Fail(

@@ -25,11 +25,18 @@ from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.chat_completions import ChatEndpoint
 from equipoise.serve.protocol import Problem, Reply, read_object
 from equipoise.serve.responses_endpoint import ResponseEndpoint
-from equipoise.serve.text_endpoints import CompletionEndpoint, Detokenize, Tokenize, TokenizerInfo
+from equipoise.serve.text_endpoints import (
+    CompletionEndpoint,
+    Detokenize,
+    EmbeddingEndpoint,
+    Tokenize,
+    TokenizerInfo,
+)
 
 POSTED = {
     "/v1/chat/completions": ChatEndpoint,
     "/v1/completions": CompletionEndpoint,
+    "/v1/embeddings": EmbeddingEndpoint,
     "/v1/responses": ResponseEndpoint,
     "/tokenize": Tokenize,
     "/detokenize": Detokenize,

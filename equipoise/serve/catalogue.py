@@ -22,6 +22,7 @@ from equipoise.players.local import Local
 from equipoise.players.population import Population
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve.engine import (
+    EmbeddingEngine,
     Engine,
     EngineRequest,
     Extension,
@@ -61,6 +62,18 @@ class ServedModel:
         if not isinstance(self.engine, TextEngine):
             raise Refused(
                 f"{self.name} answers chats only: its tokens are another server's",
+                "unsupported_value",
+                "model",
+            )
+        return self.engine
+
+    @property
+    def embedding_engine(self) -> EmbeddingEngine:
+        """The engine, which makes vectors of texts too. Raises Refused where it does not."""
+        if not isinstance(self.engine, EmbeddingEngine):
+            raise Refused(
+                f"{self.name} is a language model and makes no embeddings: ask an embedding model "
+                "behind an endpoint",
                 "unsupported_value",
                 "model",
             )

@@ -155,6 +155,26 @@ class TextEngine(Engine, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The vectors of texts, and the tokens that these have; 0 where nobody counted."""
+
+    vectors: list[list[float]]
+    tokens: int = 0
+
+
+@runtime_checkable
+class EmbeddingEngine(Engine, Protocol):
+    """An engine that also makes vectors of texts."""
+
+    async def embed(self, texts: Sequence[str | Sequence[int]], dimensions: int | None) -> Embedded:
+        """The texts' vectors, `dimensions` long where given; a text may be its tokens' ids.
+
+        Raises Refused for what the model cannot embed, EngineError where it fails.
+        """
+        ...
+
+
 async def merge_answers(
     engine: Engine, requests: Sequence[EngineRequest]
 ) -> AsyncGenerator[tuple[int, Piece], None]:

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from equipoise.errors import ConfigError, ModelError
 from equipoise.models.encoding import ToolMessage
 from equipoise.players.endpoint import Endpoint
@@ -15,6 +17,7 @@ from equipoise.players.requests import Connection, Failure, configuration_fault
 from equipoise.serve.engine import (
     CallPart,
     CannotContinue,
+    Embedded,
     EngineError,
     EngineRequest,
     Piece,
@@ -35,8 +38,22 @@ class StreamEvent:
     calls: tuple[CallPart, ...] = ()
 
 
+class _Vector(msgspec.Struct):
+    embedding: list[float]
+    index: int
+
+
+class _Count(msgspec.Struct):
+    prompt_tokens: int = 0
+
+
+class _Embeddings(msgspec.Struct):
+    data: list[_Vector]
+    usage: _Count = msgspec.field(default_factory=_Count)
+
+
 class StreamingConnection(Connection):
-    """The connection of an endpoint's player, for answers that come in pieces."""
+    """The connection of an endpoint's player, for answers that come in pieces, and for vectors."""
 
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[StreamEvent | Failure, None]:
         """The answer to `body`, retried until its first event; a failure comes last."""
@@ -51,6 +68,27 @@ class StreamingConnection(Connection):
                 yield event
         finally:
             await events.close()
+
+    async def embed(self, body: Mapping[str, Any]) -> Embedded | Failure:
+        """The vectors that `body` asks for, retried."""
+        return await self.retry(lambda: self._embed(body), asyncio.Event())
+
+    async def _embed(self, body: Mapping[str, Any]) -> Embedded | Failure:
+        try:
+            async with asyncio.timeout(self._timeout):
+                reply = await self._clients[0].embeddings.with_raw_response.create(
+                    **body, encoding_format="float"
+                )
+                read = msgspec.json.decode(reply.content, type=_Embeddings)
+        except TimeoutError:
+            return Failure(f"no answer within {self._timeout:g} s", transient=True)
+        except Exception as error:  # noqa: BLE001  what is no failure is raised again
+            return self._failure_of(error, "embeddings")
+        vectors = [each.embedding for each in sorted(read.data, key=lambda each: each.index)]
+        if len(vectors) != len(body["input"]):
+            message = f"not embeddings: {len(vectors)} for {len(body['input'])} texts"
+            return Failure(message, transient=True)
+        return Embedded(vectors, read.usage.prompt_tokens)
 
     async def _open_stream(self, body: Mapping[str, Any]) -> tuple[Any, Any] | Failure:
         rest = {field: value for field, value in body.items() if field not in ("model", "messages")}
@@ -93,7 +131,7 @@ class StreamingConnection(Connection):
                 return
             yield read_event(event)
 
-    def _failure_of(self, error: Exception) -> Failure:
+    def _failure_of(self, error: Exception, wanted: str = "a stream of answers") -> Failure:
         import openai
 
         match error:
@@ -103,8 +141,8 @@ class StreamingConnection(Connection):
                 return self._lost_connection(error)
             case openai.APIError():  # an error in place of an event
                 return Failure(self._clean(error.message), transient=True)
-            case ValueError():  # an event that is no JSON
-                return Failure(self._clean(f"not a stream of answers: {error}"), transient=True)
+            case ValueError():  # no JSON, or of another shape
+                return Failure(self._clean(f"not {wanted}: {error}"), transient=True)
         raise error
 
 
@@ -207,6 +245,17 @@ class UpstreamEngine:
     ) -> int | None:
         """Only the server knows."""
         return None
+
+    async def embed(self, texts: Sequence[str | Sequence[int]], dimensions: int | None) -> Embedded:
+        """The texts' vectors by the server; raises as `generate` does before its first event."""
+        body: dict[str, Any] = {"model": self.player.model, "input": list(texts)}
+        if dimensions is not None:
+            body["dimensions"] = dimensions
+        async with self._places:
+            embedded = await self._connection.embed(body)
+        if isinstance(embedded, Failure):
+            raise self._error(embedded)
+        return embedded
 
     async def close(self) -> None:
         """Close the connections."""

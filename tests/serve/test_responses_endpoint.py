@@ -4,9 +4,12 @@ import asyncio
 import json
 
 import pytest
-from openai import APIError, AsyncOpenAI, BadRequestError, OpenAI
+from openai import APIError, AsyncOpenAI, BadRequestError, InternalServerError, OpenAI
+from openai_server import Fail, Raw
 from pydantic import BaseModel
 
+from equipoise.players.endpoint import Endpoint
+from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import CallPart, EngineError, Piece
 
 TOOL = {
@@ -211,3 +214,43 @@ def test_what_cannot_be_is_refused_by_its_field(serve, fake_engine):
             assert (caught.value.param or "").startswith(field), (change, caught.value.body)
             assert field.rstrip(".") in caught.value.body["message"]
         assert not engine.asked
+
+
+def vectors(body) -> Raw:
+    """Vectors by a text's length, in the wrong order."""
+    rows = [{"embedding": [len(text), 0.5], "index": n} for n, text in enumerate(body["input"])]
+    reply = {"object": "list", "data": rows[::-1], "model": "tiny", "usage": {"prompt_tokens": 9}}
+    return Raw(json.dumps(reply).encode())
+
+
+def test_embeddings_are_those_of_the_server_behind(serving, openai_server):
+    openai_server.answer = vectors
+    player = Endpoint.model_validate({"base_url": openai_server.url, "model": "e5", "retries": 1})
+    with (
+        serving(Catalogue.of_player("e5", player)) as address,
+        OpenAI(base_url=address.url, api_key="secret", max_retries=0) as client,
+    ):
+        made = client.embeddings.create(model="e5", input=["a", "bcd"], dimensions=2)
+        plain = client.embeddings.create(model="e5", input=[1, 2, 3], encoding_format="float")
+        assert [row.embedding for row in made.data] == [[1.0, 0.5], [3.0, 0.5]]
+        assert [row.index for row in made.data] == [0, 1] and made.usage.prompt_tokens == 9
+        assert plain.data[0].embedding == [3.0, 0.5]
+        sent = openai_server.requests[0]
+        assert sent.path == "/v1/embeddings" and sent.body["input"] == ["a", "bcd"]
+        assert sent.body["model"] == "e5" and sent.body["dimensions"] == 2
+        openai_server.script(Fail(400, "too many words", param="input"))
+        with pytest.raises(BadRequestError, match="too many words"):
+            client.embeddings.create(model="e5", input="a")
+        openai_server.script(*[Raw(b'{"data": [], "usage": {}}')] * 2)
+        with pytest.raises(InternalServerError, match="0 for 1 texts"):
+            client.embeddings.create(model="e5", input="a")
+        for wrong in ([], [[]] * 2049, [1.5], [True]):
+            with pytest.raises(BadRequestError) as caught:
+                client.embeddings.create(model="e5", input=wrong)
+            assert caught.value.param == "input"
+
+
+def test_a_language_model_says_that_it_makes_no_embeddings(serve, fake_engine):
+    with serve(fake_engine()) as client, pytest.raises(BadRequestError) as caught:
+        client.embeddings.create(model="talker", input="a")
+    assert caught.value.param == "model" and "makes no embeddings" in caught.value.body["message"]
