@@ -2,13 +2,17 @@
 the pair and for the reputations alike.
 """
 
+import shutil
+
 import msgspec
 import pytest
 
 from equipoise.judges.base import Judge
-from equipoise.ratings.reputation import Reputation
+from equipoise.ratings.reputation import Reputation, weighted_means
+from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.rate_players import duels
+from equipoise.runs.open_run import OpenRun
+from equipoise.runs.rate_players import duels, rate
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
 
 NAMES = ("a", "b", "j1", "j2")
@@ -65,3 +69,21 @@ def test_comparisons_count_by_the_scores_that_were_made_of_them(ledger):
     ledger.add_judgements([(MATCH, judgement)])
     (duel,) = duels(ledger, "pairwise", 0, "score")
     assert duel.scores == {"pairwise": (0.8, 0.2)}
+
+
+@pytest.mark.long
+def test_answers_are_ranked_by_the_reputations_after_all_duels(recorded_folder, tmp_path):
+    """SPARTA's pairs: not by those under which the judges voted."""
+    shutil.copytree(recorded_folder("pool", generations=1, per_generation=8), tmp_path / "run")
+    with RunDirectory.open(tmp_path / "run") as run:
+        opened, name = OpenRun(run), run.config.judge.name
+        matches = run.ledger.matches("train", 0)
+        recorded = run.ledger.judgements_of((match.id for match in matches), name)
+        ranked = rate(opened, matches, list(recorded.values()), 0)
+        final = {row["name"]: row["value"] for row in run.ledger.stage_facts("0/rate")["ratings"]}
+        met = duels(run.ledger, name, 0, "score", run.config.judge.grades_by_votes)
+    assert len(ranked) == len(met) == 8
+    for judgement, duel in zip(ranked, met, strict=True):
+        scores = [judgement.scores[seat]["score"] for seat in ("1", "2")]
+        assert scores == pytest.approx(weighted_means(duel.scores, final))
+        assert scores != pytest.approx(weighted_means(duel.scores, dict.fromkeys(final, 100.0)))
