@@ -92,7 +92,11 @@ EXPLOITABILITY = Quantity(
     has_change=False,
     has_curve=False,
 )
-EXPLOITABILITY_CURVE = replace(EXPLOITABILITY, read=_largest_gains)  # without intervals
+EXPLOITABILITY_CURVE = replace(
+    EXPLOITABILITY,
+    read=_largest_gains,  # without intervals
+    note=f"{EXPLOITABILITY.note}; in the headline less what chance adds to a maximum",
+)
 GAP = Quantity(
     title="gap of each learner",
     read="gap",
