@@ -124,6 +124,10 @@ ARITHMETIC: dict[type, str] = {
     ast.Pow: "*",
 }
 AXES = ("axis", "dim", "keepdims")
+TYPES = {  # a subscript of these is a type
+    *("dict", "list", "set", "tuple", "type", "Annotated", "Callable", "ClassVar", "Generator"),
+    *("Iterable", "Iterator", "Literal", "Mapping", "Sequence"),
+}
 NOT_CODE = ("description", "title", "help", "examples", "metavar")  # keywords that hold prose
 
 
@@ -166,6 +170,10 @@ class Operators(ast.NodeVisitor):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for statement in node.body:  # frozen, slots and the like are for readers
+            self.visit(statement)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         return
@@ -227,6 +235,8 @@ class Operators(ast.NodeVisitor):
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         value, index = self.text(node.value), node.slice
+        if value in TYPES:
+            return
         if isinstance(node.ctx, ast.Load):
             if isinstance(index, ast.Tuple) and all(isinstance(e, ast.Name) for e in index.elts):
                 texts = [self.text(element) for element in index.elts]
@@ -350,6 +360,7 @@ class Coverage:
 
     def __init__(self, folder: Path) -> None:
         self._lines: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._by_file: dict[str, set[str]] = defaultdict(set)
         with contextlib.closing(sqlite3.connect(folder / "coverage")) as db:
             rows = db.execute(
                 "SELECT path, context, numbits FROM line_bits "
@@ -358,13 +369,15 @@ class Coverage:
             for path, context, bits in rows:
                 if context:
                     file = str(Path(path).relative_to(PACKAGE))
+                    self._by_file[file].add(context.partition("|")[0])
                     for line in _numbers(bits):
                         self._lines[file, line].add(context)
         self._seconds = _durations((folder / "durations.txt").read_text())
 
     def tests(self, mutation: Mutation) -> list[str]:
         """Test ids, the quickest first: those that run the line, and where it is run by a fixture
-        that several share, all tests of that file.
+        that several share, all tests of that file. Where a line is run by imports alone, those that
+        run any line of its module.
         """
         chosen: set[str] = set()
         last = mutation.line + mutation.old.count("\n")
@@ -375,10 +388,21 @@ class Coverage:
                 if phase == "setup":
                     file = test.partition("::")[0]
                     chosen |= {t for t in self._seconds if t.startswith(f"{file}::")}
+        if not chosen and _is_at_import(mutation.file, mutation.line):
+            chosen = self._by_file[mutation.file]
         return sorted(chosen & self._seconds.keys(), key=lambda test: self._seconds[test])
 
     def seconds(self, test: str) -> float:
         return self._seconds.get(test, 1.0)
+
+
+def _is_at_import(file: str, line: int) -> bool:
+    """True if the line is in no function's body."""
+    for node in ast.walk(ast.parse((PACKAGE / file).read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if node.body[0].lineno <= line <= (node.end_lineno or 0):
+                return False
+    return True
 
 
 def _numbers(bits: bytes) -> Iterator[int]:

@@ -49,6 +49,7 @@ def test_an_operator_changes_what_it_says(source, operator, changed):
 
 def test_prose_annotations_and_messages_are_left_alone():
     source = 'x: Literal[1] = Field(2, description="3")\nraise E(f"{a < b}", 4)'
+    source += "\n@dataclass(frozen=True)\nclass A(B, slots=True):\n    pass\nRow = dict[str, Any]"
     assert changes(source) == {"off by one": [source.replace("Field(2", "Field(3")]}
 
 
@@ -67,7 +68,8 @@ def test_a_seed_draws_two_bugs_in_every_module():
     assert len({mutation.digest for mutation in first}) == len(first)
 
 
-def test_the_tests_of_a_line_come_quickest_first(tmp_path):
+def test_the_tests_of_a_line_come_quickest_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "PACKAGE", tmp_path)
     with sqlite3.connect(tmp_path / "coverage") as db:
         db.execute("CREATE TABLE file (id INTEGER, path TEXT)")
         db.execute("CREATE TABLE context (id INTEGER, context TEXT)")
@@ -76,8 +78,11 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path):
         names = ["tests/a.py::slow|run", "tests/a.py::quick|run", "tests/b.py::shared|setup"]
         for n, name in enumerate(names):
             db.execute("INSERT INTO context VALUES (?, ?)", (n, name))
-            lines = bytes([0b1000 if n < 2 else 0b10000])  # line 3, line 4
+            lines = bytes([0b100000 if n < 2 else 0b1000000])  # line 5, line 6
             db.execute("INSERT INTO line_bits VALUES (1, ?, ?)", (n, lines))
+    (tmp_path / "room").mkdir()
+    source = "LEAST = 2\ndef first(\n    a=1,\n):\n    a += 1\n    a += 2\n    return a\n"
+    (tmp_path / "room" / "file.py").write_text(source)
     (tmp_path / "durations.txt").write_text(
         "2.00s call     tests/a.py::slow\n0.10s call     tests/a.py::quick\n"
         "0.50s setup    tests/b.py::shared\n0.20s call     tests/b.py::other\n"
@@ -88,9 +93,11 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path):
     def at(line):
         return coverage.tests(Mutation("room/file.py", "", line, 0, 0, "", ""))
 
-    assert at(3) == ["tests/a.py::quick", "tests/a.py::slow"]
-    assert at(4) == ["tests/b.py::other", "tests/b.py::shared"], "a fixture may be shared"
-    assert at(5) == []
+    every = ["tests/a.py::quick", "tests/b.py::shared", "tests/a.py::slow"]
+    assert at(5) == ["tests/a.py::quick", "tests/a.py::slow"]
+    assert at(6) == ["tests/b.py::other", "tests/b.py::shared"], "a fixture may be shared"
+    assert at(1) == at(3) == every, "what is run at import shows wherever the module is used"
+    assert at(7) == []
 
 
 def test_a_bug_that_no_test_runs_counts_as_unnoticed():
