@@ -398,11 +398,11 @@ class Coverage:
 
 def _is_at_import(file: str, line: int) -> bool:
     """True if the line is in no function's body."""
-    for node in ast.walk(ast.parse((PACKAGE / file).read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if node.body[0].lineno <= line <= (node.end_lineno or 0):
-                return False
-    return True
+    return not any(
+        node.body[0].lineno <= line <= (node.end_lineno or 0)
+        for node in ast.walk(ast.parse((PACKAGE / file).read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def _numbers(bits: bytes) -> Iterator[int]:

@@ -1,0 +1,266 @@
+"""A whole run of players whose every word is a rule, all its numbers computed a second time from its
+records: three generations of two learners, with shares of two opponents, among two that stay.
+"""
+
+import json
+from itertools import chain, combinations
+from statistics import fmean
+
+import numpy as np
+import pytest
+from taught import BATCH, logprob
+
+from equipoise import seeds
+from equipoise.ratings.base import Duel
+from equipoise.runs import recipe_loader
+from equipoise.runs.contexts import judge_context, match_context
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league
+from equipoise.runs.open_run import OpenRun
+from equipoise.types import PlayerId
+
+SEED, GENERATIONS = 11, 3
+SKILLS = {"alice": 0, "bob": 3, "carol": 1, "dan": 2}
+LEARNERS = ("alice", "bob")
+ETA, RATES = [0.5, 2.0, 2.0], {"alice": [1.0, 1.0, 1.0], "bob": [1.0, 2.0, 3.0]}
+
+
+def settings(prompts):
+    players = {
+        name: {"kind": "taught:Taught", "skill": skill, "learns": name in LEARNERS}
+        for name, skill in SKILLS.items()
+    }
+    return {
+        "generations": GENERATIONS,
+        "seed": SEED,
+        "players": players,
+        "prompts": {
+            "kind": "files",
+            "path": prompts,
+            "per_generation": 8,
+            "held_out": 5,
+            "test": 4,
+        },
+        "game": {"kind": "answers", "samples": 2},
+        "schedule": {"kind": "sparta", "k": 1},
+        "judge": "peers",
+        "training_ratings": {"kind": "reputation", "resamples": 40},
+        "training_matches": "own",
+        "loss": {"kind": "mnpo", "weights": [0.75, 0.25], "eta": {0: ETA[0], 1: ETA[1]}},
+        "learner": "taught:Teaching",
+        "learners": {"bob": {"rate": RATES["bob"]}},
+        "evaluate": {"kind": "held_out", "samples": 2, "judge": "shorter"},
+        "keep": 2,
+    }
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("by_hand")
+    rows = [json.dumps({"prompt": f"question {n}"}) + "\n" for n in range(40)]
+    (folder / "prompts.jsonl").write_text("".join(rows))
+    config = recipe_loader.build(settings(str(folder / "prompts.jsonl")), "test")
+    with RunDirectory.create(config, folder / "run") as directory, OpenRun(directory) as opened:
+        league(opened, GENERATIONS)
+        yield opened
+
+
+def grades(judgement):
+    """voter's name -> seat -> its grade."""
+    found = {}
+    for vote in judgement.votes:
+        found.setdefault(PlayerId.parse(vote.by).name, {})[vote.seat] = vote.value
+    return found
+
+
+def judged(run, t):
+    """The training matches of generation t, with the peers' grades."""
+    matches = run.ledger.matches("train", t)
+    judgements = run.ledger.judgements_of([match.id for match in matches], "peers")
+    return [(match, grades(judgements[match.id])) for match in matches]
+
+
+def ratings(run, t):
+    """After generation t."""
+    return {row["name"]: row["value"] for row in run.ledger.stage_facts(f"{t}/rate")["ratings"]}
+
+
+def given(run, name, t):
+    """What the learner was given in generation t."""
+    path = run.population.home(PlayerId(name, t + 1)) / BATCH
+    return json.loads(path.read_text())
+
+
+def held_out(run, split="held_out"):
+    """player -> prompt -> the scores of its answers: fewer letters are better."""
+    found = {}
+    for t in range(GENERATIONS + 1):
+        for match in run.ledger.matches(split, t):
+            for turn in match.turns:
+                by_prompt = found.setdefault(str(match.seats[turn.seat]), {})
+                by_prompt.setdefault(match.prompt, []).append(-float(len(turn.move.text)))
+    return found
+
+
+def mean_score(by_prompt):
+    return fmean(chain.from_iterable(by_prompt.values()))
+
+
+def payoff(first, second):
+    """P(first is better) − P(second is better), answers to the same prompt compared."""
+    signs = [np.sign(a - b) for p in first for a in first[p] for b in second[p]]
+    return fmean(signs)
+
+
+def test_players_are_as_old_as_the_generation_and_judges_sit_in_no_seat(run):
+    for t in range(GENERATIONS):
+        played = judged(run, t)
+        assert len(played) == 8
+        ages = {name: t if name in LEARNERS else 0 for name in SKILLS}
+        for match, by_voter in played:
+            assert all(player.generation == ages[player.name] for player in match.seats.values())
+            sitting = {player.name for player in match.seats.values()}
+            assert len(sitting) == 2 and set(by_voter) == set(SKILLS) - sitting
+            for voter, by_seat in by_voter.items():
+                strictness = 1 + (SKILLS[voter] + ages[voter]) % 3
+                for turn in match.turns:
+                    text = turn.move.text
+                    assert by_seat[turn.seat] == min(10, 1 + len(text) // strictness)
+
+
+def test_reputations_are_of_all_duels_so_far(run):
+    by_generation = []
+    for t in range(GENERATIONS):
+        duels = []
+        for match, by_voter in judged(run, t):
+            (a, first), (b, second) = match.seats.items()
+            scores = {voter: (found[a], found[b]) for voter, found in by_voter.items()}
+            duels.append(Duel(first.name, second.name, scores))
+        by_generation.append(duels)
+        names = [*LEARNERS, "carol", "dan"]
+        dice = seeds.child(SEED, "standing", t)
+        rated = run.config.training_ratings.training_ratings(names, by_generation, dice)
+        assert {row.name: row.value for row in rated} == ratings(run, t)
+        [facts] = [row.facts for row in run.ledger.stages("rate") if row.generation == t]
+        assert facts["duels"] == 8
+
+
+def test_pairs_are_weighed_by_the_reputations_after_the_generations_duels(run):
+    for t in range(1, GENERATIONS):  # the first one's weights are not kept
+        after = ratings(run, t)
+        for name in LEARNERS:
+            expected = {}
+            for match, by_voter in judged(run, t):
+                if name not in {player.name for player in match.seats.values()}:
+                    continue
+                weights = [after[voter] for voter in by_voter]
+                score = {
+                    turn.seat: np.average(
+                        [g[turn.seat] for g in by_voter.values()], weights=weights
+                    )
+                    for turn in match.turns
+                }
+                best, worst = sorted(match.turns, key=lambda turn: -score[turn.seat])
+                texts = best.move.text, worst.move.text
+                if texts[0] == texts[1] or np.isclose(score["1"], score["2"], atol=1e-12):
+                    continue
+                cuts = [turn.move.finish == "length" for turn in (best, worst)]
+                expected[match.id] = (*texts, *cuts, score[best.seat], score[worst.seat])
+            taught = {
+                row["match"]: (
+                    *(row["chosen"], row["rejected"]),
+                    *(row.get("chosen_cut", False), row.get("rejected_cut", False)),
+                    *(pytest.approx(row["chosen_score"]), pytest.approx(row["rejected_score"])),
+                )
+                for row in given(run, name, t)["pairs"]
+            }
+            assert taught == expected != {}
+
+
+def test_each_training_has_its_own_seed_settings_and_opponents(run):
+    batches = [(name, t, given(run, name, t)) for name in LEARNERS for t in (1, 2)]
+    assert len({batch["seed"] for _, _, batch in batches}) == 4
+    for name, t, batch in batches:
+        assert batch["learner"] == f"{name}@{t}"
+        assert batch["seed"] == seeds.child(SEED, "learn", f"{name}@{t}")
+        assert (batch["loss"]["eta"], batch["rate"]) == (ETA[t], RATES[name][t])
+        assert batch["weights"] == str(t)
+        assert batch["past"] == [*(str(g) for g in range(t, 0, -1)), "None"]
+        assert batch["opponents"] == {f"{name}@{t}": 0.75, f"{name}@{t - 1}": 0.25}
+        for k, skill in enumerate((SKILLS[name] + t, SKILLS[name] + t - 1)):
+            for answer in ("chosen", "rejected"):
+                assert batch[answer][k] == [
+                    logprob(skill, row[answer], row.get(f"{answer}_cut", False))
+                    for row in batch["pairs"]
+                ]
+    for key, line in run.ledger.metrics():
+        if "/learn/" in key and "loss" in line:
+            t, _, name = key.split("/")
+            assert line["loss"] == SKILLS[name] + int(t) + 1
+
+
+def test_the_league_is_that_of_the_held_out_answers(run):
+    scores = held_out(run)
+    for t in range(GENERATIONS + 1):
+        facts = run.ledger.stage_facts(f"{t}/measure")
+        names = [f"{name}@{g}" for name in LEARNERS for g in range(t + 1)] + ["carol@0", "dan@0"]
+        table_NN = [[payoff(scores[a], scores[b]) for b in names] for a in names]
+        assert facts["players"] == names
+        assert facts["payoff"] == pytest.approx(np.array(table_NN))
+        assert np.array(facts["count"])[0, -1] == 5 * 2 * 2
+        newest = [f"{name}@{t}" for name in LEARNERS]
+        means = {name: mean_score(scores[name]) for name in newest}
+        assert {n: found["mean"] for n, found in facts["scores"].items()} == pytest.approx(means)
+        gaps = {name: max(row[names.index(name)] for row in table_NN) for name in newest}
+        assert facts["gap"] == pytest.approx(gaps)
+        assert facts["exploitability"] == pytest.approx(max(gaps.values()))
+        mixture_N = np.array([facts["mixture"][name] for name in names])
+        assert (mixture_N @ np.array(table_NN)).min() > -1e-9 and mixture_N.sum() == pytest.approx(
+            1
+        )
+        for name in LEARNERS if t else ():
+            wins = (1 + payoff(scores[f"{name}@{t}"], scores[f"{name}@0"])) / 2
+            assert facts["win_rates"][f"{name}@{t}"]["mean"] == pytest.approx(wins)
+
+
+def test_schedules_and_judges_know_what_was_measured_before(run):
+    for t in range(GENERATIONS):
+        facts, context = run.ledger.stage_facts(f"{t}/measure"), match_context(run, t)
+        ids = [PlayerId.parse(name) for name in facts["players"]]
+        assert context.mixture == dict(zip(ids, facts["mixture"].values(), strict=True))
+        for (i, first), (j, second) in combinations(enumerate(ids), 2):
+            wins = (1 + facts["payoff"][i][j]) / 2
+            assert context.win_rate[first, second] == pytest.approx(wins)
+            assert context.win_rate[second, first] == pytest.approx(1 - wins)
+        bench = judge_context(run, t)
+        before = ratings(run, t - 1) if t else dict.fromkeys(SKILLS, 100.0)
+        assert context.ratings == bench.ratings == before
+        present = [PlayerId(name, t) for name in LEARNERS] + [PlayerId("carol"), PlayerId("dan")]
+        assert context.players == bench.pool == present
+        history = [PlayerId(name, g) for name in LEARNERS for g in range(t - 1, -1, -1)]
+        assert context.history == history
+    dice = [(match_context(run, t).seed, judge_context(run, t).seed) for t in range(GENERATIONS)]
+    assert len({seed for both in dice for seed in both}) == 2 * GENERATIONS
+
+
+def test_the_best_player_is_chosen_kept_and_tested(run):
+    scores = held_out(run)
+    means = {name: mean_score(by_prompt) for name, by_prompt in scores.items()}
+    best, start = max(means, key=means.get), max((n for n in means if n[-1] == "0"), key=means.get)
+    found = run.ledger.stage_facts("select")
+    assert (found["chosen"], found["start"]) == (best, start) == ("alice@1", "carol@0")
+    tested = held_out(run, "test")
+    assert set(tested) == {best, start} and len(tested[best]) == 4
+    for name in (best, start):
+        assert found["held_out"][name]["mean"] == pytest.approx(means[name])
+        on_test = mean_score(tested[name])
+        assert found["test"][name]["mean"] == pytest.approx(on_test)
+    wins = (1 + payoff(tested[best], tested[start])) / 2
+    assert found["win_rate"]["mean"] == pytest.approx(wins)
+    # the two newest generations' weights stay, and those of the chosen player
+    assert {name: run.population.kept(name)[1:] for name in LEARNERS} == {
+        "alice": [1, 2, 3],
+        "bob": [2, 3],
+    }
+    births = {str(birth.player): birth for birth in run.ledger.players()}
+    assert str(births["bob@2"].parent) == "bob@1"
