@@ -134,6 +134,35 @@ def test_the_official_client_gets_its_schema(client):
 
 
 @pytest.mark.long
+def test_forms_calls_and_plain_answers_grow_side_by_side(client):
+    """Each as if it were alone, by the asynchronous client."""
+    from openai import AsyncOpenAI
+
+    pytest.importorskip("llguidance")
+    asks = [
+        {"response_format": {"type": "json_object"}},
+        {"tools": [TOOL], "tool_choice": "required"},
+        {},
+        {"frequency_penalty": 2.0, "presence_penalty": 1.0},
+    ]
+    asks = [ASK | {"seed": 7, "max_tokens": 60} | more for more in asks]
+    alone = [client.chat.completions.create(**ask).choices[0] for ask in asks]
+
+    async def together() -> list:
+        key = {"base_url": client.base_url, "api_key": "secret", "max_retries": 0}
+        async with AsyncOpenAI(**key) as many:
+            return await asyncio.gather(*(many.chat.completions.create(**ask) for ask in asks))
+
+    for before, reply in zip(alone, asyncio.run(together()), strict=True):
+        now = reply.choices[0]
+        assert (now.message.content, now.finish_reason) == (
+            before.message.content,
+            before.finish_reason,
+        )
+    assert len({choice.message.content for choice in alone}) == 4
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "choice", ["required", {"type": "function", "function": {"name": "weather"}}]
 )
