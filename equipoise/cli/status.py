@@ -30,6 +30,8 @@ def _print(facts: dict[str, Any]) -> None:
     rows = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
     if failed := facts.get("failed"):
         rows.append(("failed", f"in {failed['stage']}: {failed['error']}"))
+    if devices := facts.get("devices"):
+        rows.append(("devices", f"{'; then '.join(devices)}: sums may differ in last digits"))
     rows += [(line["label"], line["value"]) for line in facts["headlines"]]
     rows += [
         (f"{each['exploiter']} against {each['against']['player']}", _gets(each))

@@ -16,7 +16,6 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from equipoise.system.effects import Effects, effects_of
 from equipoise.system.user_parts import fingerprint, is_users, only_reading
 
 SIGNATURE = "begun_by"  # under which the ledger keeps the signature
-PARTS_SIGNED = "parts_begun_by"  # and those over parts that only its records name
 PARTS = "users_parts"  # and under which what reading needs to know of a user's parts
 
 
@@ -98,28 +96,6 @@ def question(ledger: Ledger, effects: Effects) -> str:
         )
         + "\nIf you trust it: --trust (in Python: trust=True)"
     )
-
-
-def sign_part(ledger: Ledger, effects: Effects) -> None:
-    """Record this user's agreement to a part that is used beside the configuration's."""
-    if effects and not is_signed_part(ledger, effects):
-        with suppress(OSError):  # it will be asked about
-            signature = _signature(ledger, effects, _secret())
-            ledger.note(PARTS_SIGNED, json.dumps([*_signed_parts(ledger), signature]))
-
-
-def is_signed_part(ledger: Ledger, effects: Effects) -> bool:
-    """True if this user had the run use a part with these effects."""
-    place = _place()
-    if not place.is_file():
-        return False
-    expected = _signature(ledger, effects, place.read_bytes())
-    return any(hmac.compare_digest(each, expected) for each in _signed_parts(ledger))
-
-
-def _signed_parts(ledger: Ledger) -> list[str]:
-    signed = json.loads(ledger.meta(PARTS_SIGNED, "[]"))
-    return [each for each in signed if isinstance(each, str)] if isinstance(signed, list) else []
 
 
 def _signature(ledger: Ledger, effects: Effects, secret: bytes) -> str:

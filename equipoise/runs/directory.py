@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
@@ -44,6 +45,12 @@ from equipoise.system.yaml_text import check_plain, parse_yaml
 LEDGER = "ledger.sqlite"
 SETTINGS = "settings"  # the ledger's note of config.yaml as it was at the start
 PENDING = "pending"  # its note of a changed config.yaml, until that is written
+NAMES = (
+    r"(config\.yaml|ledger\.sqlite(-wal|-shm|-journal)?|metrics\.jsonl|report\.html"
+    r"|players|logs|people|best_responses|harness)"
+)
+MADE = re.compile(rf"{NAMES}|\.{NAMES}\.draft|\.lock|\.draft\.\d+|\.nfs\w+|\.fuse_hidden\w+")
+"""The names of files and folders that runs make, of their drafts, and of disks' own leftovers."""
 FOLDER = "folder"  # its note of the run's folder, where the ledger lies elsewhere
 C = TypeVar("C", bound=Component)
 UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
@@ -115,8 +122,7 @@ class RunDirectory:
         with only_reading():
             part = recipe_loader.component(room, settings, [], name)
         effects = effects_of(part, Path.cwd(), self.folder)
-        agreed = self._plays or (self.is_own and consent.is_signed_part(self.ledger, effects))
-        if effects and not agreed:
+        if effects and not (self._plays or self.is_own):
             raise RunError(consent.question(self.ledger, effects))
         return part
 
@@ -135,9 +141,13 @@ class RunDirectory:
         home = self._starting_folder() or Path.cwd()
         return {name: settled(player, home) for name, player in self.config.playing.items()}
 
-    def agree_to_part(self, part: Component) -> None:
-        """Remember that this user had the run use a part that its configuration does not name."""
-        consent.sign_part(self.ledger, effects_of(part, Path.cwd(), self.folder))
+    def from_anywhere(self, part: C) -> C:
+        """A part of the run's configuration that opens its files in the current folder, too.
+
+        In the starting folder it stays as it is, and so does its name in the ledger.
+        """
+        home = self._starting_folder() or Path.cwd()
+        return part if home.samefile(Path.cwd()) else settled(part, home)
 
     @classmethod
     @contextmanager
@@ -220,6 +230,11 @@ class RunDirectory:
                 raise RunError(
                     f"{folder}: is not a run directory, so it is not overwritten; "
                     "choose another --out"
+                )
+            if foreign := sorted(path.name for path in folder.iterdir() if not _is_made(path)):
+                raise RunError(
+                    f"{folder}: holds what no run makes: {shorten(', '.join(foreign))}; move it "
+                    "elsewhere, or choose another --out"
                 )
 
     @classmethod
@@ -398,6 +413,12 @@ class RunDirectory:
         path = self.folder / "metrics.jsonl"
         if not path.is_file() or path.read_bytes() != text.encode():
             write_text(path, text)
+
+
+def _is_made(path: Path) -> bool:
+    """True for what runs make in their folders, for links, and for empty folders."""
+    made = MADE.fullmatch(path.name) is not None
+    return made or path.is_symlink() or (path.is_dir() and not any(path.iterdir()))
 
 
 def _meant(folder: Path) -> str:

@@ -33,7 +33,7 @@ def measure(
     """`Run.evaluate` of an open run. Raises Stopped on Ctrl-C: the same call goes on."""
     many = on if isinstance(on, list | tuple) else [on]
     by = None if judge is None else recipe_loader.component(Judge, judge, (), "--judge")
-    below = as_trained(run.config) if trained else None
+    below = as_trained(run) if trained else None
     sets = named_sets(many, by, settings, sweep, below)
     wanted = [players] if isinstance(players, str) else players
     try:
@@ -52,8 +52,6 @@ def measure_sets(
     Raises ConfigError and DataError, before anything is asked, for sets unfit to read or judge.
     """
     items = check_sets(directory.config, sets)
-    for named_set in sets.values():
-        directory.agree_to_part(named_set)
     with OpenRun(directory, monitor) as run:
         return [
             measure_set(run, name, named_set, items[name], player)

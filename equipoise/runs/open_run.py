@@ -92,12 +92,16 @@ class OpenRun:
     def population(self) -> Population:
         """The players at all their generations, opened on demand."""
         return Population(
-            {**self.config.playing, **self.guests},
+            {**self._players(), **self.guests},
             self.directory.folder / "players",
             resources=self.resources,
             live=self.live.actor,
             open_actor=self.dispatcher.open,
         )
+
+    def _players(self) -> dict[str, Player]:
+        players = self.config.playing
+        return {name: self.directory.from_anywhere(each) for name, each in players.items()}
 
     @cached_property
     def trackers(self) -> Trackers:

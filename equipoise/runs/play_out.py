@@ -25,9 +25,8 @@ from equipoise.runs.loop import league
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.reading.page import cautions, changes, headlines, page, which_to_trust
+from equipoise.runs.reading.summary import DEVICE, OTHER_DEVICES
 from equipoise.system.files import write_text
-
-DEVICE = "device"  # under which the ledger keeps where the run's models were computed first
 
 
 @dataclass(frozen=True)
@@ -109,6 +108,9 @@ def _other_device(run: RunDirectory, here: str) -> tuple[str, ...]:
         run.ledger.note(DEVICE, here)
     if not (here and before) or here == before:
         return ()
+    later = run.ledger.meta(OTHER_DEVICES)
+    if here not in later.splitlines():
+        run.ledger.note(OTHER_DEVICES, f"{later}\n{here}".strip())
     return (
         f"the run began where {before}; here {here}. Sums may differ in their last digits, and so "
         "may tokens that are sampled from now on",

@@ -180,15 +180,9 @@ def effects_of(settings: BaseModel, home: Path, own: Path | None = None) -> Effe
 def settled(part: S, home: Path) -> S:
     """The settings with whole paths for those that are relative to `home` and are there."""
     walk = _Walk(home.resolve(), None)
-    changes: dict[str, Any] = {}
-    for name in type(part).model_fields:
-        value = getattr(part, name)
-        if isinstance(value, BaseModel):
-            changes[name] = settled(value, home)
-        elif isinstance(value, str | PurePath):
-            for does in declared(type_of(type(part), name)):
-                if does.verb in ("reads", "fetches"):
-                    changes[name] = type(value)(walk.whole(does, str(value)))
+    kind = type(part)
+    values = {name: getattr(part, name) for name in kind.model_fields}
+    changes = {name: walk.settled(type_of(kind, name), value) for name, value in values.items()}
     return part.model_copy(update=changes)
 
 
@@ -265,6 +259,20 @@ class _Walk:
             within = path.relative_to(self.home) if path.is_relative_to(self.home) else path
             note = f"{says.format(printable(str(path)))} ({at})"
             yield Effect(does.verb, str(path), at, note, str(within), quiet=True)
+
+    def settled(self, kind: Any, value: Any) -> Any:
+        """A value of a setting of this type, with whole paths."""
+        if isinstance(value, BaseModel):
+            return settled(value, self.home)
+        if isinstance(value, Mapping):
+            return {key: self.settled(kind, inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(self.settled(kind, inner) for inner in value)
+        if isinstance(value, str | PurePath):
+            for does in declared(kind):
+                if does.verb in ("reads", "fetches"):
+                    return type(value)(self.whole(does, str(value)))
+        return value
 
     def whole(self, does: Does, text: str) -> str:
         """The whole path of what a text names, the text itself where it is no path that is here."""

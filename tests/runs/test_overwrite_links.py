@@ -54,3 +54,13 @@ def test_a_folder_with_a_config_alone_is_no_run(command, tmp_path):
     (tmp_path / "run" / "config.yaml").write_text("mine: 1\n")
     refused = command(*AGAIN)
     assert refused.code == 2 and "is not a run directory" in refused.err
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "plots/loss.png"])
+def test_files_that_no_run_makes_stay(command, run, tmp_path, name):
+    mine = tmp_path / "run" / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    refused = command(*AGAIN)
+    assert refused.code == 2 and f"what no run makes: {name.split('/')[0]};" in refused.err
+    assert mine.read_text() == "mine" and (tmp_path / "run" / "ledger.sqlite").is_file()

@@ -17,13 +17,15 @@ import equipoise
 from equipoise import cli
 from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.named_sets.base import Benchmark
+from equipoise.judges.base import Judge
 from equipoise.players.local import Local
-from equipoise.runs import exploiter, recipe_loader
+from equipoise.runs import exploiter
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
+from equipoise.runs.named_sets.sets import as_trained
+from equipoise.runs.open_run import OpenRun
 from equipoise.serve.settings import game_of
 from equipoise.system.effects import settled
-from equipoise.system.user_parts import only_reading
 from equipoise.system.wings import wing_table
 
 pytestmark = pytest.mark.long  # half a second each, most of it the run
@@ -281,6 +283,29 @@ def test_players_open_from_any_folder_as_they_are_named(tmp_path, monkeypatch):
         assert settled(Local(model=model), tmp_path / "home").model == model
 
 
+def test_judges_open_from_any_folder_as_they_are_named(harmless, monkeypatch):
+    """The files that a question to the user names are opened, not the current folder's."""
+    model = {"kind": "local", "model": "weights"}
+    judge = {"kind": "rubric", "model": model, "text": "mine.txt"}
+    panel = {"kind": "panel", "judges": {"first": judge, "second": "gold"}}
+    there = harmless.parent / "there"
+    for folder in (harmless.parent, there):
+        (folder / "weights").mkdir(parents=True)
+        (folder / "mine.txt").write_text("{prompt} {answer}")
+    alter(harmless, judge=judge)
+    with RunDirectory.read(harmless) as run:
+        named = run.config.judge
+        assert run.from_anywhere(named) is named and as_trained(run)["judge"] == named.settings()
+        monkeypatch.chdir(there)
+        whole = Judge.model_validate(as_trained(run)["judge"])
+        for each in (whole, run.from_anywhere(Judge.model_validate(panel)).judges["first"]):
+            assert each.text == str(harmless.parent / "mine.txt")
+            assert each.model.model == str(harmless.parent / "weights")
+        run.config.players["policy"] = Local(model="weights")
+        opened = OpenRun(run).population.players["policy"]
+        assert opened.model == str(harmless.parent / "weights")
+
+
 def test_a_strangers_run_without_effects_is_not_asked_about(harmless, command, monkeypatch):
     run = as_a_stranger(harmless, monkeypatch)
     done = command("resume", run)
@@ -346,11 +371,7 @@ def test_a_set_that_the_ledger_names_is_read_again_with_consent_alone(harmless, 
     answers = harmless.parent / "answers.jsonl"
     judge = {"kind": "call", "function": "theirs:score"}
     settings = {"kind": "alpaca_eval", "path": str(answers), "judge": judge}
-    with RunDirectory.read(harmless) as run, pytest.raises(RunError, match="reads"):
-        run.recorded_part(Benchmark, settings, "set")  # an altered ledger may name any set
-    with RunDirectory.open(harmless) as run, only_reading():
-        run.agree_to_part(recipe_loader.component(Benchmark, settings, [], "set"))
-    with RunDirectory.read(harmless) as run:
+    with RunDirectory.read(harmless) as run:  # which is one's own
         assert run.recorded_part(Benchmark, settings, "set").kind == "alpaca_eval"
     there = as_a_stranger(harmless, monkeypatch)
     with RunDirectory.read(there) as run, pytest.raises(RunError) as refused:

@@ -308,6 +308,12 @@ def test_other_threads_are_said(tmp_path, command, monkeypatch):
     monkeypatch.setattr(device, "explain_device", lambda: "the CPU is used, with 2 threads")
     said = command("resume", "run").err
     assert "began where the CPU is used, with 1 thread; here the CPU is used, with 2" in said
+    command("resume", "run")
+    devices = [f"the CPU is used, with {threads}" for threads in ("1 thread", "2 threads")]
+    assert command("status", "run", "--json").facts["devices"] == devices
+    assert "; then the CPU is used, with 2 threads" in " ".join(
+        command("status", "run").out.split()
+    )
 
 
 def test_two_processes_do_not_play_one_run(run, command):
@@ -318,3 +324,12 @@ def test_two_processes_do_not_play_one_run(run, command):
         assert command("check", run, "--mend").code == 2
     assert command("resume", run).code == 0
     assert json.loads(command("status", run, "--json").out)["finished"]
+
+
+def test_lines_that_two_processes_wrote_are_mended(run, command):
+    """As on a disk that shares no locks, where neither sees the other."""
+    metrics = run / "metrics.jsonl"
+    lines = metrics.read_text()
+    metrics.write_text(lines * 2)
+    assert command("resume", run).code == 0
+    assert lines and metrics.read_text() == lines

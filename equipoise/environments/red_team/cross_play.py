@@ -125,7 +125,7 @@ def plan_cross_play(
         tuple(defenders),
         tuple(prompts),
         most,
-        judge or measuring,
+        judge or first.from_anywhere(measuring),
     )
 
 

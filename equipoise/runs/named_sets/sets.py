@@ -14,7 +14,7 @@ from equipoise.errors import ConfigError, shorten
 from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.judges.base import Judge
 from equipoise.runs import recipe_loader
-from equipoise.runs.config import RunConfig
+from equipoise.runs.directory import RunDirectory
 from equipoise.runs.recipe_loader import Overrides
 from equipoise.system.yaml_text import parse_yaml
 
@@ -53,11 +53,12 @@ def named_sets(
     return sets
 
 
-def as_trained(config: RunConfig) -> dict[str, Any]:
+def as_trained(run: RunDirectory) -> dict[str, Any]:
     """Settings of a set of prompts that is played by the run's game and judged by its judge."""
+    config = run.config
     return {
-        "game": config.game.settings(),
-        "judge": config.measuring_judge.settings(),
+        "game": run.from_anywhere(config.game).settings(),
+        "judge": run.from_anywhere(config.measuring_judge).settings(),
         "utility": config.utility,
     }
 

@@ -20,6 +20,8 @@ from equipoise.runs.reading.history import history, stage_records
 from equipoise.runs.reading.page import cautions, headlines
 from equipoise.runs.reading.totals import StageTime, counts, stage_times
 
+DEVICE = "device"  # under which the ledger keeps where the run's models were computed first
+OTHER_DEVICES = "other_devices"  # and under which, a line each, where later
 MANY = 3  # learners that a line names
 
 
@@ -138,12 +140,19 @@ def progress(run: RunDirectory) -> dict[str, Any]:
             for account, spent in run.ledger.accounts().items()
         },
         **_best_responses(run),
+        **_devices(run),
         **_failure(run),
         "judges": list(_judges(run)),
         "cautions": cautions(run),
         "headlines": [asdict(line) for line in headlines(run)],
         "measured": {} if last is None else last.measures.all_numbers(),
     }
+
+
+def _devices(run: RunDirectory) -> dict[str, list[str]]:
+    """Where the run's models were computed, if on several devices or with several threads."""
+    others = run.ledger.meta(OTHER_DEVICES).splitlines()
+    return {"devices": [run.ledger.meta(DEVICE), *others]} if others else {}
 
 
 def _failure(run: RunDirectory) -> dict[str, Any]:
