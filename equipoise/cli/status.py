@@ -57,7 +57,7 @@ def _print(facts: dict[str, Any]) -> None:
 def _without_score(
     judge: str, part: str, judgements: int, without_score: int, example: str = "", advice: str = ""
 ) -> list[tuple[str, str]]:
-    """What a judge left without a score in a part of the run, with an example."""
+    """The judgements without a score in a part of the run, with an example."""
     if not without_score:
         return []
     share = f"{without_score:,} of {judgements:,} judgements without a score"

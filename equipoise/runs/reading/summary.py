@@ -150,7 +150,7 @@ def progress(run: RunDirectory) -> dict[str, Any]:
 
 
 def _devices(run: RunDirectory) -> dict[str, list[str]]:
-    """Where the run's models were computed, if on several devices or with several threads."""
+    """The devices that the run's models were computed on, if several or with other threads."""
     others = run.ledger.meta(OTHER_DEVICES).splitlines()
     return {"devices": [run.ledger.meta(DEVICE), *others]} if others else {}
 
