@@ -71,6 +71,7 @@ class RunDirectory:
         self.notes = notes
         self._plays = False  # whether a user's own parts are imported
         self._writable = False
+        self._check_lock: Callable[[], None] = lambda: None
         self._home: Path | None = None  # where relative paths belong instead of the starting folder
 
     @cached_property
@@ -252,7 +253,7 @@ class RunDirectory:
         the folder of relative paths, None: where the run was started. Raises RunError when it is
         none, busy, damaged or too new, and for what `trust` does not allow.
         """
-        with cls._open(folder, reading=False) as run, cls.hold_lock(folder):
+        with cls._open(folder, reading=False) as run, cls.hold_lock(folder) as run._check_lock:
             run._writable, run._home = True, home
             run.ledger.check_rows()
             run.take_up_change()
@@ -298,14 +299,16 @@ class RunDirectory:
 
     @staticmethod
     @contextmanager
-    def hold_lock(folder: Path) -> Iterator[None]:
-        """Hold the run's lock. Raises RunBusy where another process holds it."""
+    def hold_lock(folder: Path) -> Iterator[Callable[[], None]]:
+        """Hold the run's lock. Raises RunBusy where another process holds it, and so does what is
+        yielded, where one has taken it over.
+        """
 
         def busy(holder: str) -> RunError:
             return RunBusy(f"{folder}: in use by another process ({holder})")
 
-        with hold_lock(folder / ".lock", busy):
-            yield
+        with hold_lock(folder / ".lock", busy) as check:
+            yield check
 
     @classmethod
     @contextmanager
@@ -374,6 +377,7 @@ class RunDirectory:
 
     def metric(self, stage: str, **numbers: Any) -> None:
         """Keep a line in metrics.jsonl at once, in the ledger once its stage is recorded."""
+        self._check_lock()
         self.ledger.log(stage, numbers)
         with (self.folder / "metrics.jsonl").open("a") as file:
             file.write(json.dumps({"stage": stage, **numbers}) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,18 +42,29 @@ def lock(file: IO[Any], *, shared: bool = False, wait: bool = True) -> None:
 
 
 @contextmanager
-def hold_lock(path: Path, busy: Callable[[str], RunError]) -> Iterator[None]:
-    """Hold the lock file `path`, naming this process; raises `busy(holder)`."""
+def hold_lock(path: Path, busy: Callable[[str], RunError]) -> Iterator[Callable[[], None]]:
+    """Hold the lock file `path`, naming this process; raises `busy(holder)`.
+
+    Yields a check that raises it too, once another process has taken the lock over: on a disk that
+    shares no locks, neither sees the other's.
+    """
+    own = f"pid {os.getpid()}\n{secrets.token_hex(8)}"
+
+    def check() -> None:
+        now = path.read_text() if path.exists() else ""
+        if now not in ("", own):
+            raise busy(now.partition("\n")[0])
+
     with path.open("a+") as file:
         try:
             lock(file, wait=False)
         except BlockingIOError as error:
             file.seek(0)
-            raise busy(file.read().strip() or "unknown") from error
+            raise busy(file.readline().strip() or "unknown") from error
         file.truncate(0)
-        file.write(f"pid {os.getpid()}")
+        file.write(own)
         file.flush()
-        yield
+        yield check
 
 
 def check_locks() -> None:

@@ -15,7 +15,7 @@ import pytest
 from small import FINITE
 
 import equipoise
-from equipoise.errors import ConfigError, RunError
+from equipoise.errors import ConfigError, RunBusy, RunError
 from equipoise.models import device
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
@@ -333,3 +333,16 @@ def test_lines_that_two_processes_wrote_are_mended(run, command):
     metrics.write_text(lines * 2)
     assert command("resume", run).code == 0
     assert lines and metrics.read_text() == lines
+
+
+def test_a_process_stops_where_another_took_its_lock_over(run):
+    """As on a disk that shares no locks: the second one goes on, with no line doubled."""
+    with RunDirectory.open(run) as first:
+        first.metric("late", loss=1.0)
+        (run / ".lock").unlink()  # so that the second finds it free
+        with RunDirectory.open(run) as second:
+            with pytest.raises(RunBusy, match=f"in use by another process .pid {os.getpid()}"):
+                first.metric("late", loss=1.0)
+            second.metric("late", loss=2.0)
+            late = [each for each in second.read_metrics_file() if each["stage"] == "late"]
+            assert [each["loss"] for each in late] == [2.0]
