@@ -6,20 +6,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from equipoise import seeds
 from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
+from equipoise.learners.policy_gradient_learner import PolicyGradient
+from equipoise.learners.policy_trainer import PolicyTrainer
 from equipoise.learners.preference_learner import Preference
 from equipoise.learners.sft_learner import SFT
 from equipoise.losses.base import PreferenceLoss
 from equipoise.players.base import Player
-from equipoise.types import Pair, PlayerId, user
+from equipoise.types import Episode, Move, Pair, PlayerId, Turn, View, user
 
 MAX_LENGTH = 64
 
@@ -34,11 +39,13 @@ class AdamW:
         }
         self.steps = 0
 
-    @torch.no_grad()
     def step(self, loss: torch.Tensor, rate: float) -> float:
         """Descend; returns the norm of the gradient before it is clipped."""
-        with torch.enable_grad():
-            slopes = torch.autograd.grad(loss, list(self.weights.values()), retain_graph=True)
+        return self.move(torch.autograd.grad(loss, list(self.weights.values())), rate)
+
+    @torch.no_grad()
+    def move(self, slopes: Sequence[torch.Tensor], rate: float) -> float:
+        """Step against a gradient; returns its norm before it is clipped."""
         norm = math.sqrt(sum(float((slope.double() ** 2).sum()) for slope in slopes))
         cut = min(1.0, self.settings["most"] / norm)
         one, two = self.settings.get("betas", (0.9, 0.999))
@@ -195,6 +202,170 @@ def test_winners_of_sft(model_folder, tmp_path):
         assert line["learning_rate"] == pytest.approx(rate)
     assert len(lines) == told["steps"] == 3 and told["examples"] == 5
     assert_weights(batch.output, dict(model.named_parameters()), folder)
+
+
+# -- a policy gradient
+
+CLIP, VALUE_CLIP, LIMIT, GAMMA, LAM, ENTROPY = 0.01, 0.4, 1.2, 0.9, 0.8, 0.02
+GPO_LIKE = {
+    "critic": "head",
+    "likelihood": "model",
+    "kl": 0.05,
+    "kl_target": 0.01,
+    "kl_horizon": 12,
+    "clip": CLIP,
+    "value_clip": VALUE_CLIP,
+    "sampler_limit": LIMIT,
+    "gamma": GAMMA,
+    "lam": LAM,
+    "entropy": ENTROPY,
+    "over": "answer",
+    "epochs": 2,
+    "minibatches": 2,
+    "batch_size": 2,
+    "learning_rate": 3e-4,
+    "critic_learning_rate": 2e-2,
+    "warmup_steps": 3,
+    "scheduler": "inverse_sqrt",
+    "weight_decay": 0.4,
+    "betas": (0.8, 0.95),
+    "epsilon": 1e-4,
+    "max_grad_norm": 0.3,
+}
+
+
+class Hand:
+    """The same policy gradient without the package: a plain model, a linear critic, lists of
+    moves' tokens.
+    """
+
+    def __init__(self, folder: Path, width: int) -> None:
+        self.model, self.reference = plain_model(folder), plain_model(folder)
+        self.head = {"weight": torch.zeros(1, width, requires_grad=True)}
+        self.head["bias"] = torch.zeros(1, requires_grad=True)
+        decay = {"most": 0.3, "decay": 0.4, "betas": (0.8, 0.95)}
+        self.policy = AdamW(dict(self.model.named_parameters()), eps=1e-4, **decay)
+        self.critic = AdamW(self.head, **decay)
+
+    def tokens(self, prompt: list[int], answer: list[int]) -> tuple[torch.Tensor, ...]:
+        """(log p, value, entropy) of each token of an answer."""
+        out = self.model(torch.tensor([[*prompt, *answer]]), output_hidden_states=True)
+        logprob_TV = out.logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+        hidden_TH = out.hidden_states[-1][0, len(prompt) - 1 : -1]
+        value_T = hidden_TH @ self.head["weight"][0] + self.head["bias"]
+        entropy_T = -(logprob_TV.exp() * logprob_TV).sum(-1)
+        return logprob_TV[range(len(answer)), answer], value_T, entropy_T
+
+    def update(self, moves, sampled, rewards, weight: float, seed: int) -> dict[str, float]:
+        """The facts of an update on moves (prompt, answer) with what their tokens were sampled at."""
+        with torch.no_grad():
+            old, values, _ = zip(*(self.tokens(*move) for move in moves), strict=True)
+            start = [logprob_T(self.reference, *move) for move in moves]
+        distances = [o - r for o, r in zip(old, start, strict=True)]
+        advantages = [
+            self.advantage(reward, weight * distance, value)
+            for reward, distance, value in zip(rewards, distances, values, strict=True)
+        ]
+        targets = [a + v for a, v in zip(advantages, values, strict=True)]
+        flat = torch.cat(advantages)
+        spread = (flat.var() + 1e-8).sqrt()
+        ratios = [(o - torch.tensor(s)).exp() for o, s in zip(old, sampled, strict=True)]
+        learned = [
+            (a - flat.mean()) / spread * ratio.clamp(max=LIMIT)
+            for a, ratio in zip(advantages, ratios, strict=True)
+        ]
+        facts = {
+            "reward": fmean(rewards),
+            "kl": fmean(float(distance.sum()) for distance in distances),
+            "importance_weight": float(torch.cat(ratios).clamp(max=LIMIT).mean()),
+            "importance_bounded": float((torch.cat(ratios) > LIMIT).float().mean()),
+        }
+        steps = []
+        for epoch in range(2):
+            order = seeds.generator(seed, "epoch", epoch).permutation(len(moves)).tolist()
+            for rows in (order[: len(order) // 2], order[len(order) // 2 :]):
+                steps.append(self.step(moves, rows, old, values, learned, targets))
+        return facts | {name: fmean(step[name] for step in steps) for name in steps[0]}
+
+    def advantage(self, reward: float, charge_T: torch.Tensor, value_T: torch.Tensor):
+        paid = -charge_T
+        paid[-1] += reward
+        advantage_T, after, later = torch.zeros(len(paid)), 0.0, 0.0
+        for t in reversed(range(len(paid))):
+            later = float(paid[t] + GAMMA * after - value_T[t]) + GAMMA * LAM * later
+            advantage_T[t], after = later, float(value_T[t])
+        return advantage_T
+
+    def step(self, moves, rows, old, values, learned, targets) -> dict[str, float]:
+        count = sum(len(moves[b][1]) for b in rows)
+        zero = torch.zeros(())
+        sums = dict.fromkeys(("policy_loss", "entropy_loss", "value_loss", "clip_share"), zero)
+        for b in rows:
+            logprob_T, value_T, entropy_T = self.tokens(*moves[b])
+            ratio_T, gain_T = (logprob_T - old[b]).exp(), learned[b]
+            cut_T = torch.minimum(ratio_T * gain_T, ratio_T.clamp(1 - CLIP, 1 + CLIP) * gain_T)
+            near_T = values[b] + (value_T - values[b]).clamp(-VALUE_CLIP, VALUE_CLIP)
+            error_T = torch.maximum((value_T - targets[b]) ** 2, (near_T - targets[b]) ** 2)
+            beyond_T = torch.where(gain_T > 0, ratio_T > 1 + CLIP, ratio_T < 1 - CLIP)
+            sums["policy_loss"] = sums["policy_loss"] - cut_T.mean() / len(rows)
+            sums["entropy_loss"] = sums["entropy_loss"] - ENTROPY * entropy_T.mean() / len(rows)
+            sums["value_loss"] = sums["value_loss"] + error_T.sum() / 2 / count
+            sums["clip_share"] = sums["clip_share"] + beyond_T.sum() / count
+        loss = sums["policy_loss"] + sums["entropy_loss"] + sums["value_loss"]
+        n = self.policy.steps + 1
+        factor = n / 3 if n < 3 else math.sqrt(3 / n)
+        of_critic = torch.autograd.grad(loss, list(self.head.values()), retain_graph=True)
+        norm = self.policy.step(loss, 3e-4 * factor)
+        self.critic.move(of_critic, 2e-2 * factor)
+        return {name: value.item() for name, value in sums.items()} | {"grad_norm": norm}
+
+
+def begun(move: Move, tokens: int) -> Move:
+    """The move's first tokens: unlike lengths tell means over answers from those over tokens."""
+    parts = {name: getattr(move, name)[:tokens] for name in ("token_ids", "logprobs", "uncut")}
+    return msgspec.structs.replace(move, **parts)
+
+
+def test_two_updates_of_a_policy_gradient(model_folder):
+    """GAE with a critic's head, KL in the reward, weighted samples of a cut sampler at another
+    temperature: what the policy and the critic weigh afterwards.
+    """
+    player = player_of(model_folder("llama"), learns=True, max_new_tokens=6)
+    player |= {"temperature": 1.3, "top_p": 0.95}
+    settings = PolicyGradient.model_validate(GPO_LIKE)
+    trainer = PolicyTrainer(settings, Player.build(player), "policy", 3)
+    by_hand, weight, lines = Hand(model_folder("llama"), 32), 0.05, []
+    chats = [(user("How much is three and four?"),), (user("yes or no"),)]
+    for seed in (5, 6):
+        views = [View(chats[n % 2]) for n in range(6)]
+        moves = trainer.actor.act(views, [10 * seed + n for n in range(6)])
+        turns = [
+            Turn("first", view, begun(move, 3 + n % 4))
+            for n, (view, move) in enumerate(zip(views, moves, strict=True))
+        ]
+        rewards = [float(n * n % 5) for n in range(6)]
+        episodes = [
+            Episode(str(n), 0, f"m{n}", 0, "first", str(n % 2), reward)
+            for n, reward in enumerate(rewards)
+        ]
+        trainer.learn(episodes, turns, seed, lines.append)
+        read = [
+            (trainer.encoding.prompt_ids(t.view.messages), list(t.move.token_ids)) for t in turns
+        ]
+        expected = by_hand.update(read, [t.move.logprobs for t in turns], rewards, weight, seed)
+        assert lines[-1]["kl_weight"] == pytest.approx(weight)
+        for name, value in expected.items():
+            assert lines[-1][name] == pytest.approx(value, rel=2e-3, abs=2e-5), name
+        weight *= 1 + min(max(expected["kl"] / 0.01 - 1, -0.2), 0.2) * 6 / 12
+    assert (lines[-1]["steps"], lines[-1]["step"]) == (4, 8)
+    assert lines[-1]["clip_share"] > 0 < lines[-1]["importance_bounded"] < 1
+    assert abs(lines[-1]["kl"]) > 0.01
+    assert trainer.critic is not None
+    pairs = [(trainer.policy.trained_parameters(), by_hand.policy.weights)]
+    pairs += [(dict(trainer.critic.head.named_parameters()), by_hand.head)]
+    for found, expected in pairs:
+        for name, weight in expected.items():
+            torch.testing.assert_close(found[name], weight, rtol=0, atol=2e-5)
 
 
 @pytest.mark.long
