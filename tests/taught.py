@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -102,3 +103,56 @@ class Teaching(Learner):
         (batch.output / BATCH).write_text(json.dumps(given))
         batch.log({"steps": 1, "loss": float(skill)})
         return {"loss": float(skill), "pairs": len(batch.pairs)}
+
+
+class Gambler(Player):
+    """Bets with the probability `bets`, higher with a king, and talks with the probability `talk`."""
+
+    kind: Literal["gambler"] = "gambler"
+    bets: float
+    talk: float = 0.0
+
+    def open(self, weights: Path | None, resources: Resources) -> GamblingActor:
+        return GamblingActor(self)
+
+
+def bets(player: Gambler, card: str) -> float:
+    """P(bet) of the moves that are legal."""
+    return player.bets + 0.5 * (1 - player.bets) * ("king" in card)
+
+
+class GamblingActor:
+    """The gambler; a scorer of its own two answers."""
+
+    encoding = "moves"
+
+    def __init__(self, player: Gambler) -> None:
+        self.player = player
+
+    def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
+        return [
+            Move("bet" if seed % 1000 < 1000 * bets(self.player, _card(view.messages)) else "pass")
+            for view, seed in zip(views, seeds, strict=True)
+        ]
+
+    def logprobs(
+        self,
+        chats: Sequence[tuple[Message, ...]],
+        texts: Sequence[str],
+        *,
+        whole: bool = False,
+        cut: Sequence[bool] = (),
+    ) -> list[tuple[float, int]]:
+        values = []
+        for chat, text in zip(chats, texts, strict=True):
+            bet = bets(self.player, _card(chat))
+            chance = {"bet": bet, "pass": 1 - bet}[text] * (1 - self.player.talk)
+            values.append((math.log(chance), 1))
+        return values
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _card(chat: Sequence[Message]) -> str:
+    return chat[-1].content.partition("Your card: ")[2].partition(".")[0]
