@@ -26,10 +26,12 @@ class Scorer:
     def close(self):
         pass
 
-    def logprobs(self, chats, texts, *, whole=False):
+    def logprobs(self, chats, texts, *, whole=False, cut=()):
         self.asked += texts
         self.whole.append(whole)
-        return [(-len(text) - self.bias, len(text)) for text in texts]
+        ends = [0.0 if was_cut else 0.25 for was_cut in cut or [False] * len(texts)]
+        scored = zip(texts, ends, strict=True)
+        return [(-len(text) - self.bias - end, len(text)) for text, end in scored]
 
 
 def pairs(*texts: str) -> list[Pair]:
@@ -52,15 +54,30 @@ def test_each_opponent_scores_each_text_once(ledger, monkeypatch):
     chosen, rejected = opponent_logprobs(
         ledger, actors.__getitem__, LEARNER, [LEARNER, OLD], pairs("a", "bb", "ccc"), steps.append
     )
-    assert np.array_equal(chosen, [[-1, -2, -3], [-1.5, -2.5, -3.5]])
+    assert np.array_equal(chosen, [[-1.25, -2.25, -3.25], [-1.75, -2.75, -3.75]])
     assert np.array_equal(rejected, chosen - 1)
     assert sum(steps) == 12
     assert sorted(actors[OLD].asked) == sorted(["a", "a!", "bb", "bb!", "ccc", "ccc!"])
     again, _ = opponent_logprobs(
         ledger, actors.__getitem__, LEARNER, [OLD], pairs("a", "bb", "dddd")
     )
-    assert np.array_equal(again, [[-1.5, -2.5, -4.5]])
+    assert np.array_equal(again, [[-1.75, -2.75, -4.75]])
     assert actors[OLD].asked[6:] == ["dddd", "dddd!"]
+
+
+def test_an_answer_that_was_cut_has_no_end_and_is_another(ledger):
+    """One text to one question: cut, then not, on either side of a pair."""
+    actors = {LEARNER: Scorer(0.0)}
+    cut = [
+        Pair("1", 0, "q", (user("q"),), "yes", "no", 1.0, 0.0, chosen_cut=True),
+        Pair("2", 0, "q", (user("q"),), "yes", "no", 1.0, 0.0, rejected_cut=True),
+        Pair("3", 0, "q", (user("q"),), "yes", "no", 1.0, 0.0),
+    ]
+    for _ in range(2):  # scored, and read again
+        chosen, rejected = opponent_logprobs(ledger, actors.__getitem__, LEARNER, [LEARNER], cut)
+        assert np.array_equal(chosen, [[-3, -3.25, -3.25]])
+        assert np.array_equal(rejected, [[-2.25, -2, -2.25]])
+    assert len(actors[LEARNER].asked) == 4
 
 
 def test_the_same_answer_to_another_question_is_another_text(ledger):
@@ -79,7 +96,7 @@ def test_another_player_may_read_in_its_own_way_but_whole(ledger):
     stranger = PlayerId("stranger")
     actors = {LEARNER: Scorer(0.0), OLD: Scorer(0.0), stranger: Scorer(1.0, encoding="other")}
     chosen, _ = opponent_logprobs(ledger, actors.__getitem__, LEARNER, [OLD, stranger], pairs("a"))
-    assert np.array_equal(chosen, [[-1], [-2]])
+    assert np.array_equal(chosen, [[-1.25], [-2.25]])
     assert (actors[OLD].whole, actors[stranger].whole) == ([False], [True])
 
 

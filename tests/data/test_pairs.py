@@ -19,9 +19,10 @@ from equipoise.data.pairs import (
     place_weights,
 )
 from equipoise.errors import ConfigError
-from equipoise.types import Judgement, Match, Move, PlayerId, Review, Turn, View, user
+from equipoise.types import Judgement, Match, Message, Move, PlayerId, Review, Turn, View, user
 
 CHAT = (user("?"),)
+TOLD = (Message("system", "Be brief."),)
 MAKERS = [BestWorst(), AllPairs(), Margin(min_margin=2), MetaRewarding(tier=0.2)]
 
 
@@ -86,10 +87,11 @@ def test_what_every_maker_drops(maker):
         played([(None, 1), ("a", 5)], "failed but judged"),
         played([("a", 1), ("b", 5), (None, None)], "good"),
         played([("a", 1), ("b", 5)], "different chats", chats=[CHAT, ()]),
+        played([("a", 1), ("b", 5)], "same question", chats=[CHAT, (*TOLD, *CHAT)]),
     ]
     pairs, dropped = make(maker, *games)
     assert texts(pairs) == [("b", "a")] and pairs[0].match == "good"
-    assert dropped == {"tie": 1, "identical": 1, "unjudged": 3, "error": 2}
+    assert dropped == {"tie": 1, "identical": 1, "unjudged": 4, "error": 2}
 
 
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.kind)

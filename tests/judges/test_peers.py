@@ -89,6 +89,8 @@ def test_all_peers_are_asked_together():
 def test_ones_own_past_is_ones_own_match():
     (judgement,) = judge(judge_context(a="1", b="2", c="3"), match("a@0", "a@4"))
     assert {vote.by for vote in judgement.votes} == {"b@0", "c@0"}
+    (judgement,) = judge(judge_context(a="1", b="2", c="3"), match("a@4", "b@4"))
+    assert {vote.by for vote in judgement.votes} == {"c@0"}, "not a@0, who does not sit"
 
 
 def test_judges_are_weighed_by_their_ratings():

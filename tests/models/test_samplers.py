@@ -88,7 +88,8 @@ def test_an_engine_gives_what_this_process_gives(vllm_server, player, adapter_fo
 
 def test_a_view_that_cannot_be_encoded_is_an_error_move(vllm_server, player):
     moves = play(player(vllm_server("llama")), None, [View(()), VIEWS[0]], SEEDS[:2])
-    assert moves[0].error and moves[1].token_ids
+    (alone,) = player().open(None, Resources()).act(VIEWS[:1], SEEDS[1:2])
+    assert moves[0].error and moves[1].token_ids == alone.token_ids, "by its own dice"
 
 
 def test_an_adapter_is_named_by_its_weights(adapter_folder):

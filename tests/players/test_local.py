@@ -65,8 +65,13 @@ def test_scores_are_those_of_a_plain_forward_pass(model_folder, family):
     actor = player(model_folder(family)).open(None, Resources())
     encoding, model = actor.player.encoding(), load_model(str(model_folder(family)))
     texts = ["no", "It is seven, I think.", ""]
-    for chat, text, (total, count) in zip(CHATS, texts, actor.logprobs(CHATS, texts), strict=True):
-        ids, start = encoding.join(chat, text)
+    cut = [False, True, False]
+    scores = actor.logprobs(CHATS, texts, cut=cut)
+    for chat, text, was_cut, (total, count) in zip(CHATS, texts, cut, scores, strict=True):
+        start = len(encoding.prompt_ids(chat))
+        ids = encoding.join(chat, text)[0][
+            : start + len(encoding.text_ids(text)) + 9 * (not was_cut)
+        ]
         with torch.no_grad():
             logprob_TV = model(torch.tensor([ids])).logits[0, :-1].log_softmax(-1)
         expected = logprob_TV.gather(1, torch.tensor(ids)[1:, None])[start - 1 :].sum()
@@ -129,7 +134,8 @@ def test_a_prompt_without_room_is_an_error_move_beside_good_ones(model_folder):
     moves = actor.act([VIEWS[0], View((user("Why? " * 60),)), View(()), VIEWS[2]], [1, 2, 3, 4])
     assert [move.finish == "error" for move in moves] == [False, True, True, False]
     assert "max_length = 60" in moves[1].error and not moves[1].text and not moves[1].token_ids
-    assert moves[0].token_ids == actor.act(VIEWS[:1], [1])[0].token_ids
+    for n, view, seed in ((0, VIEWS[0], 1), (3, VIEWS[2], 4)):
+        assert moves[n].token_ids == actor.act([view], [seed])[0].token_ids
     assert actor.act([], []) == []
     with pytest.raises(DataError, match="leaves no room"):
         actor.logprobs([(user("Why? " * 60),)], ["yes"])

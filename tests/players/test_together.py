@@ -80,9 +80,9 @@ def test_others_answer_by_themselves_and_failures_stay_in_their_place(actors):
     moves = act_together([own[0], MoveRequest(scripted, VIEWS, [1, 2, 3]), *own[1:]])
     assert [len(of_one) for of_one in moves] == [2, 3, 2, 2]
     assert {move.text for move in moves[1]} == {"hello"}
-    for of_one in (moves[0], *moves[2:]):
+    for actor, of_one in zip(actors, (moves[0], *moves[2:]), strict=True):
         assert of_one[0].finish == "error"
-        assert of_one[1].token_ids
+        assert of_one[1].token_ids == actor.act(VIEWS[:1], [2])[0].token_ids
 
 
 def test_fresh_players_of_one_base_are_one_batch(actors, monkeypatch):
