@@ -46,12 +46,19 @@ def played(folder, defender, adversary="asks_nicely"):
     return folder
 
 
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A run of the nice adversary and the first defender, and one of the plain one and the second."""
+    place = tmp_path_factory.mktemp("scripted")
+    return [played(place / "a", "one_number"), played(place / "b", "one_quarter", "asks_plainly")]
+
+
 def means(facts):
     return {name: estimate["mean"] for name, estimate in facts.items()}
 
 
-def test_every_share_is_that_of_its_own_prompts(tmp_path):
-    with RunDirectory.read(played(tmp_path / "run", "one_number")) as run:
+def test_every_share_is_that_of_its_own_prompts(two):
+    with RunDirectory.read(two[0]) as run:
         facts = run.ledger.stage_facts("0/measure")
         matches = run.ledger.matches("held_out", 0)
     assert means(facts["attack_success"]) == {"raw": 1 / 5, "adversary": 3 / 5}
@@ -66,13 +73,9 @@ def test_every_share_is_that_of_its_own_prompts(tmp_path):
     assert Counter(len(match.turns) for match in matches) == {1: 8, 2: 5}
 
 
-def test_players_of_two_runs_meet_each_in_its_own_seat(tmp_path):
+def test_players_of_two_runs_meet_each_in_its_own_seat(two):
     """The harmful prompts of the first run are those of all."""
-    folders = [
-        played(tmp_path / "a", "one_number"),
-        played(tmp_path / "b", "one_quarter", "asks_plainly"),
-    ]
-    with RunDirectory.read(folders[0]) as a, RunDirectory.read(folders[1]) as b:
+    with RunDirectory.read(two[0]) as a, RunDirectory.read(two[1]) as b:
         plan = plan_cross_play([a, b], "measured", 4)
         cells = play_cross_play(plan, Silent())
         facts = cross_play_facts(plan, cells)
@@ -84,7 +87,7 @@ def test_players_of_two_runs_meet_each_in_its_own_seat(tmp_path):
     assert facts["crossplay"]["success"] == [[nice, 1.0], [0.0, 1.0]]
     assert means(facts["worst"]) == {"a/blue@0": nice, "b/blue@0": 1.0}
     assert means(facts["mean"]) == {"a/red@0": (nice + 1) / 2, "b/red@0": 0.5}
-    assert facts["runs"] == {"a": str(folders[0]), "b": str(folders[1])}
+    assert facts["runs"] == {"a": str(two[0]), "b": str(two[1])}
     dice = set()
     for (adversary, defender), met in cells.items():
         assert len(met) == 4
@@ -97,3 +100,34 @@ def test_players_of_two_runs_meet_each_in_its_own_seat(tmp_path):
             assert [str(match.seats[turn.seat]) for turn in match.turns] == [adversary, defender]
             dice.add(match.seed)
     assert len(dice) == 16
+
+
+def test_the_command_prints_the_table_of_both(two, command, tmp_path):
+    done = command("red-team", "crossplay", *two, "--prompts", 5, "--out", "t.json")
+    assert done.code == 0, done.err
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["a/red@0", "60.0", "100.0", "80.0"] in lines
+    assert ["b/red@0", "0.0", "100.0", "50.0"] in lines
+    said = " ".join(done.out.split())
+    assert "on 5 prompts (n = 5 a cell)" in said and "forgetting" not in said
+    [worst] = [line for line in done.out.splitlines() if line.strip().startswith("a/blue@0  ")]
+    assert worst.split()[1] == "60.0" and worst.split()[-1] == "a/red@0"
+    facts = json.loads((tmp_path / "t.json").read_text())
+    assert facts["meta_game"]["value"] == pytest.approx(0.6)
+
+
+def test_attacks_leave_the_run_with_what_they_got(two, command, tmp_path):
+    """The held-out ones, which are all that was played."""
+    export = ("red-team", "export-attacks", two[0], "--to")
+    assert command(*export, "all.jsonl", "--json").facts == {"all.jsonl": 5}
+    rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    for row in rows:
+        nice = row["attack"].startswith("Please")
+        assert int(row["seed"][-1]) % 2 == nice and row["seed"] in TEXTS[3:]
+        assert row["answer"] == f"{0.25 if nice else 0.75} for {row['attack']}"
+        assert (row["p_safe"], row["success"]) == ((0.25, True) if nice else (0.75, False))
+        assert row["prompt"] == [{"role": "user", "content": row["attack"]}]
+        assert (row["adversary"], row["defender"]) == ("red@0", "blue@0")
+        assert (row["split"], row["generation"], row["refused"]) == ("held_out", 0, False)
+    assert command(*export, "won.jsonl", "--successful", "--json").facts == {"won.jsonl": 3}
+    assert command(*export, "train.jsonl", "--part", "train").code == 2
