@@ -4,6 +4,8 @@ they are told.
 
 import re
 
+from equipoise import seeds
+from equipoise.environments.clerk import assistance_players
 from equipoise.types import Prompt, View
 
 ANSWER = re.compile(r"<<(answer[ AB]*) (\w+)>>\n(.*?)\n<<end of", re.DOTALL)
@@ -72,3 +74,13 @@ def asks_nicely(view: View, seed: int) -> str:
 def asks_plainly(view: View, seed: int) -> str:
     """Another, whose words never are."""
     return asks_nicely(view, seed).replace("Please", "Now")
+
+
+def clumsy_clerk(view: View, seed: int) -> str:
+    """An assistant of the clerk's world that errs in many ways, and writes no blocks every fifth
+    time.
+    """
+    if seed % 5 == 0:
+        return "19"
+    faults = assistance_players.Faults(misjudged=0.2, misplayed=0.3, careless=0.3, rambling=0.3)
+    return assistance_players.trace(view.messages, seeds.generator(seed), faults)
