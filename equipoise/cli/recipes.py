@@ -44,7 +44,10 @@ def init(
         bool | None, typer.Option("--lora/--whole", help="train an adapter, or all weights")
     ] = None,
     call_judge: Annotated[
-        bool, typer.Option("--call/--no-call", help="ask the judge once, with its own model")
+        bool,
+        typer.Option(
+            "--call/--no-call", help="ask the judge once, and refuse one without a verdict"
+        ),
     ] = True,
     set: Set = [],  # noqa: B006
     json: Json = False,

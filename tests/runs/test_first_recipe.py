@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -177,18 +178,33 @@ def test_on_a_terminal_it_asks(rows, judge, tmp_path):
 @pytest.mark.long
 def test_a_judging_models_reply_is_shown_beside_its_verdict(command, rows, openai_server, tmp_path):
     openai_server.models = {"grader"}
-    openai_server.answer = lambda body: "I would say so."
-    made = command(
-        *["init", "mine.yaml", "--model", "builtin", "--data", rows(ROWS).name],
-        *["--judge", openai_server.url, "--json"],
-    )
+
+    def grade(body):
+        code = re.findall(r'"code": "(\w+)"', str(body["messages"][-1]["content"]))[-1]
+        return f'{{"reason": "short", "score": 7, "code": "{code}"}}'
+
+    openai_server.answer = grade
+    given = ["--model", "builtin", "--data", rows(ROWS).name, "--judge", openai_server.url]
+    made = command("init", "mine.yaml", *given, "--json")
     assert made.code == 0, made.err
     (asked,) = made.facts["judge_calls"]
-    assert asked["replies"] == ["I would say so."] * 2 and asked["scores"] is None
-    assert f"note: judge: no verdict on the answers that it was tried on: {asked['reason']}" in (
-        made.err
-    )
+    assert len(asked["replies"]) == 2 and '"score": 7' in asked["replies"][0]
+    assert asked["scores"]["1"]["score"] == 7
     assert made.facts["endpoints"] == [f"judge.model: {openai_server.url} answers"]
+
+
+@pytest.mark.long
+def test_a_judge_without_any_verdict_is_refused_with_its_reply(
+    command, rows, openai_server, tmp_path
+):
+    openai_server.models = {"grader"}
+    openai_server.answer = lambda body: "I would say so."
+    given = ["--model", "builtin", "--data", rows(ROWS).name, "--judge", openai_server.url]
+    done = command("init", "mine.yaml", *given)
+    assert done.code == 2 and not (tmp_path / "mine.yaml").exists()
+    assert "judge: no verdict on two made answers to 'What is 0 + 0?'" in done.err
+    assert "it replied 'I would say so.'" in done.err and "--no-call" in done.err
+    assert command("init", "mine.yaml", *given, "--no-call").code == 0
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ import yaml
 from equipoise import seeds
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, UserError
+from equipoise.errors import shorten as shorten_text
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.judges.rules import MADE_ANSWER
@@ -120,7 +121,8 @@ class FirstRecipe:
 def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> FirstRecipe:
     """Choose and try the settings of a recipe that is to be written to `path`.
 
-    Raises ConfigError, DataError or ModelError where a part cannot work, as `check_run` does.
+    Raises ConfigError, DataError or ModelError where a part cannot work, as `check_run` does, or
+    where a judge gave no verdict in any of its trials.
     """
     check_wishes(wishes)
     size = _size(wishes)
@@ -144,6 +146,7 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
         if isinstance(player, Endpoint) and not player.fault_of_servers()
     ]
     trials = list(try_judges(config, source.training)) if call_judge else []
+    _check_trials(trials)
     notes += [
         f"{trial.place}: no verdict on the answers that it was tried on: {trial.reason}"
         for trial in trials
@@ -319,6 +322,24 @@ def _try_judge(config: RunConfig, place: str, judge: Judge, prompt: Prompt) -> J
     seconds = time.perf_counter() - started
     asked = prompt.messages[-1].content if prompt.messages else ""
     return JudgeTrial(place, asked, answers, tuple(replies), judged.scores, judged.reason, seconds)
+
+
+def _check_trials(trials: Sequence[JudgeTrial]) -> None:
+    """Raises ConfigError for a judge that gave no verdict in any of its trials."""
+    judging = {trial.place for trial in trials if trial.scores}
+    faults: dict[str, str] = {}
+    for trial in trials:
+        if trial.place not in judging and trial.place not in faults:
+            question = shorten_text(trial.prompt, 60)
+            why = f"{trial.place}: no verdict on two made answers to {question!r}: {trial.reason}"
+            if trial.replies:
+                why += f"; it replied {shorten_text(trial.replies[0])!r}"
+            faults[trial.place] = why
+    if faults:
+        raise ConfigError(
+            "\n".join(faults.values())
+            + "\nmend the judge, or have the recipe written without asking it: --no-call"
+        )
 
 
 # -- the numbers
