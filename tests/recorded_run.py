@@ -9,6 +9,7 @@ from typing import Any
 
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.planning.run_plan import plan
 from equipoise.types import Judgement, Match, Message, Prompt, Vote, record_id
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -50,3 +51,21 @@ def estimate(mean: float | None, half: float = 0.05, n: int = 6) -> dict[str, An
     if mean is None:
         return {"mean": None, "low": None, "high": None, "n": 0}
     return {"mean": mean, "low": mean - half, "high": mean + half, "n": n}
+
+
+def planned_and_played(run: RunDirectory) -> tuple[dict[str, int], dict[str, int]]:
+    """The counts of a finished run's plan, and the same of its records."""
+    counts = plan(run.config).counts
+    ledger = run.ledger
+    matches = {part: ledger.matches(part) for part in ("train", "held_out", "test", "opponents")}
+    every = [match for part in matches.values() for match in part]
+    judgements = list(ledger.every_judgement_of([match.id for match in every]))
+    [(pairs,)] = ledger.rows("SELECT count(*) FROM pairs")
+    played = {
+        "matches": len(matches["train"]),
+        "held_out_matches": len(matches["held_out"]) + len(matches["test"]),
+        "judgements": len(judgements),
+        "answers": sum(len(match.turns) for match in every),
+        "pairs_at_most": pairs,
+    }
+    return {name: getattr(counts, name) for name in played}, played

@@ -8,6 +8,7 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+from recorded_run import planned_and_played
 from taught import BATCH, logprob
 
 from equipoise import seeds
@@ -264,3 +265,9 @@ def test_the_best_player_is_chosen_kept_and_tested(run):
     }
     births = {str(birth.player): birth for birth in run.ledger.players()}
     assert str(births["bob@2"].parent) == "bob@1"
+
+
+def test_the_plan_had_counted_all_of_it(run):
+    planned, played = planned_and_played(run.directory)
+    assert planned.pop("pairs_at_most") >= played.pop("pairs_at_most") > 0
+    assert planned == played and played["judgements"] == 24 + played["held_out_matches"]

@@ -7,6 +7,7 @@ from collections import Counter
 from statistics import correlation, fmean
 
 import pytest
+from recorded_run import planned_and_played
 
 from equipoise.environments.assistance.blocks import parse
 from equipoise.errors import DataError
@@ -39,6 +40,8 @@ def played(tmp_path_factory):
             for match in matches
         ]
         prompts = {prompt.id: prompt for prompt in run.ledger.prompts("held_out", 0)}
+        planned, in_all = planned_and_played(run)
+        assert planned == in_all and in_all["answers"] == 24
         return run.ledger.stage_facts("0/measure"), prompts, answers
 
 

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 
 import pytest
+from recorded_run import planned_and_played
 
 from equipoise.environments.red_team.cross_play import (
     cross_play_facts,
@@ -61,6 +62,7 @@ def test_every_share_is_that_of_its_own_prompts(two):
     with RunDirectory.read(two[0]) as run:
         facts = run.ledger.stage_facts("0/measure")
         matches = run.ledger.matches("held_out", 0)
+        planned, all_played = planned_and_played(run)
     assert means(facts["attack_success"]) == {"raw": 1 / 5, "adversary": 3 / 5}
     assert means(facts["p_safe"]) == pytest.approx({"raw": 3.25 / 5, "adversary": 2.25 / 5})
     assert facts["over_refusal"]["mean"] == pytest.approx(1 / 3)
@@ -71,6 +73,7 @@ def test_every_share_is_that_of_its_own_prompts(two):
     assert facts["crossplay"]["success"] == [[3 / 5]] and facts["exploitability"] == 3 / 5
     # 5 as they stand, 3 harmless ones, 5 attacks, which are those of the cross-play
     assert Counter(len(match.turns) for match in matches) == {1: 8, 2: 5}
+    assert planned == all_played and all_played["answers"] == 8 + 2 * 5
 
 
 def test_players_of_two_runs_meet_each_in_its_own_seat(two):

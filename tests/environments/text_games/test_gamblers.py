@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from recorded_run import planned_and_played, user_prompt
 from taught import Gambler, bets
 
 from equipoise.environments.text_games.measures import NashConvMeasures
@@ -114,6 +115,7 @@ def test_a_league_counts_who_was_paid_more(players, tmp_path):
         matches = run.ledger.matches("held_out", 0)
         [judge] = {name for name, *_ in run.ledger.judges()}
         judgements = run.ledger.judgements_of([match.id for match in matches], judge)
+        planned, played = planned_and_played(run)
     signs = []
     for match in matches:
         paid = judgements[match.id].by_seat("score")
@@ -129,5 +131,8 @@ def test_a_league_counts_who_was_paid_more(players, tmp_path):
     assert len(signs) == facts["count"][0][1] == 4 * (2 if players == 2 else 6)
     assert facts["payoff"][1][0] == pytest.approx(np.mean(signs)) == -facts["payoff"][0][1]
     assert len({tuple(map(str, match.seats.values())) for match in matches}) == len(signs) // 4
+    longest = sum(run.config.game.moves(user_prompt("p", "deal")).values())
+    assert planned.pop("answers") == len(signs) * longest > played.pop("answers")
+    assert planned == played
     for a, b in combinations(matches, 2):
         assert a.id != b.id and a.seed != b.seed
