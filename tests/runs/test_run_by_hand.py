@@ -18,6 +18,16 @@ from equipoise.runs.contexts import judge_context, match_context
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
 from equipoise.runs.open_run import OpenRun
+from equipoise.runs.reading.frames import (
+    judgement_rows,
+    match_rows,
+    measured_rows,
+    pair_rows,
+    rating_rows,
+)
+from equipoise.runs.reading.summary import progress, summary
+from equipoise.runs.reading.watching import live
+from equipoise.runs.rerate import rerate
 from equipoise.types import PlayerId
 
 SEED, GENERATIONS = 11, 3
@@ -63,6 +73,7 @@ def run(tmp_path_factory):
     config = recipe_loader.build(settings(str(folder / "prompts.jsonl")), "test")
     with RunDirectory.create(config, folder / "run") as directory, OpenRun(directory) as opened:
         league(opened, GENERATIONS)
+    with RunDirectory.read(folder / "run") as directory, OpenRun(directory) as opened:
         yield opened
 
 
@@ -271,3 +282,72 @@ def test_the_plan_had_counted_all_of_it(run):
     planned, played = planned_and_played(run.directory)
     assert planned.pop("pairs_at_most") >= played.pop("pairs_at_most") > 0
     assert planned == played and played["judgements"] == 24 + played["held_out_matches"]
+
+
+# -- the same records as readers see them
+
+
+def test_frames_hold_the_records(run):
+    directory = run.directory
+    every = {m.id: m for part in ("train", "held_out", "test") for m in run.ledger.matches(part)}
+    seats = list(match_rows(directory, None, None))
+    assert len(seats) == 2 * len(every)
+    for row in seats:
+        match = every[row["match"]]
+        [move] = [turn.move for turn in match.turns if turn.seat == row["seat"]]
+        assert (row["answer"], row["finish"], row["turns"]) == (move.text, move.finish, 1)
+        assert (row["generation"], row["split"]) == (match.generation, match.split)
+        assert row["player"] == str(match.seats[row["seat"]])
+    trained = list(judgement_rows(directory, "train", 1))
+    assert len(trained) == 16 and {row["judge"] for row in trained} == {"peers"}
+    for one, other in zip(trained[::2], trained[1::2], strict=True):
+        assert one["match"] == other["match"] and one["seat"] != other["seat"]
+        assert one["margin"] == pytest.approx(one["score"] - other["score"])
+        assert other["margin"] == pytest.approx(-one["margin"])
+    taught = [row for row in pair_rows(directory, 2) if row["name"] == "bob"]
+    assert {row["player"] for row in taught} == {"bob@2"}
+    assert [(row["pair"], row["chosen"], row["rejected"]) for row in taught] == [
+        (row["id"], row["chosen"], row["rejected"]) for row in given(run, "bob", 2)["pairs"]
+    ]
+    rated = [row for row in rating_rows(directory) if row["by"] == "matches"]
+    for t in range(GENERATIONS):
+        of_t = {row["player"]: row["rating"] for row in rated if row["generation"] == t}
+        ages = {name: t if name in LEARNERS else 0 for name in SKILLS}
+        assert of_t == {f"{name}@{ages[name]}": value for name, value in ratings(run, t).items()}
+    for row in measured_rows(run.ledger):
+        facts = run.ledger.stage_facts(f"{row['generation']}/measure")
+        assert row["player"] == f"{row['name']}@{row['generation']}"
+        score, gap = facts["scores"][row["player"]], facts["gap"][row["player"]]
+        assert [row[f"score{part}"] for part in ("", "_low", "_n")] == [
+            score[part] for part in ("mean", "low", "n")
+        ]
+        assert row["gap"] == gap and row["exploitability"] == facts["exploitability"]
+
+
+def test_it_is_summed_up_and_rated_again_as_it_was(run):
+    brief, told = summary(run.directory), progress(run.directory)
+    assert (brief.state, brief.generation, brief.generations) == ("finished", 3, 3)
+    assert [learner.player for learner in brief.learners] == ["alice@3", "bob@3"]
+    assert told["finished"] and told["last_stage"] == "select" and told["records"]["matches"] == 82
+    judges = {(row["judge"], row["part"]): row["judgements"] for row in told["judges"]}
+    assert judges == {("peers", "train"): 24, ("shorter", "held_out"): 50, ("shorter", "test"): 8}
+    seen = live(run.directory)
+    assert seen.finished and seen.seconds_left == 0 and len(seen.matches) == 4
+    newest = run.ledger.stage_facts("3/measure")
+    assert [t for t, _ in seen.curves["exploitability"]] == [0, 1, 2, 3]
+    assert seen.curves["exploitability"][-1] == (3, newest["exploitability"])
+    by_matches = rerate(run.directory)
+    assert by_matches.rated_by == "matches" and len(by_matches.ratings) == GENERATIONS
+    for t, rated in enumerate(by_matches.ratings):
+        assert {row.name: row.value for row in rated} == ratings(run, t)
+    by_league = rerate(run.directory, rated_by="league")
+    assert {row.name: pytest.approx(row.value) for row in by_league.ratings[0]} == {
+        row["name"]: row["value"] for row in newest["ratings"]
+    }
+
+
+def test_a_finished_run_is_played_no_second_time(run):
+    before = run.ledger.counts(), run.ledger.stages()
+    with RunDirectory.open(run.directory.folder) as directory, OpenRun(directory) as again:
+        league(again, GENERATIONS)
+    assert (run.ledger.counts(), run.ledger.stages()) == before
