@@ -12,7 +12,9 @@ from recorded_run import planned_and_played
 from taught import BATCH, logprob
 
 from equipoise import seeds
+from equipoise.evaluation.measures import Estimate
 from equipoise.ratings.base import Duel
+from equipoise.report.section import Tiles
 from equipoise.runs import recipe_loader
 from equipoise.runs.contexts import judge_context, match_context
 from equipoise.runs.directory import RunDirectory
@@ -25,6 +27,7 @@ from equipoise.runs.reading.frames import (
     pair_rows,
     rating_rows,
 )
+from equipoise.runs.reading.page import page
 from equipoise.runs.reading.summary import progress, summary
 from equipoise.runs.reading.watching import live
 from equipoise.runs.rerate import rerate
@@ -351,3 +354,77 @@ def test_a_finished_run_is_played_no_second_time(run):
     with RunDirectory.open(run.directory.folder) as directory, OpenRun(directory) as again:
         league(again, GENERATIONS)
     assert (run.ledger.counts(), run.ledger.stages()) == before
+
+
+@pytest.fixture(scope="module")
+def sections(run):
+    return {section.name: section for section in page(run.directory).sections}
+
+
+def tiles(section):
+    [block] = [block for block in section.blocks if isinstance(block, Tiles)]
+    return {tile.label: tile.value for tile in block.tiles}
+
+
+def shown(estimate, unit=""):
+    return Estimate(**estimate).interval.text(unit)
+
+
+def test_the_page_heads_what_was_measured_and_chosen(run, sections):
+    facts, chosen = run.ledger.stage_facts("3/measure"), run.ledger.stage_facts("select")
+    head = tiles(sections["headline"])
+    for name in LEARNERS:
+        new, old = f"{name}@3", f"{name}@0"
+        assert head[f"held-out score of {new}"] == shown(facts["scores"][new])
+        assert head[f"win rate of {new} over {old}"] == shown(facts["win_rates"][new], "%")
+    assert tiles(sections["selection"]) == {
+        "chosen": "alice@1",
+        "its test score": shown(chosen["test"]["alice@1"]),
+        "wins over carol@0": shown(chosen["win_rate"], "%"),
+    }
+    table = sections["selection"].blocks[-1]
+    assert [row[0] for row in table.rows] == ["alice@1", "carol@0"]
+    for name, on_held_out, on_test in table.rows:
+        assert on_held_out == shown(chosen["held_out"][name])
+        assert on_test == shown(chosen["test"][name])
+    used = tiles(sections["records"])
+    counts = run.ledger.counts()
+    for name in ("prompts", "matches", "judgements", "pairs"):
+        assert used[name] == str(counts[name])
+
+
+def test_the_page_draws_the_tables_of_the_records(run, sections):
+    newest = run.ledger.stage_facts("3/measure")
+    payoffs = sections["payoffs"].blocks[0].data[0]
+    assert np.array(payoffs["z"], float) == pytest.approx(np.array(newest["payoff"]))
+    points = sections["ratings"].blocks[0].data
+    rows = sorted(newest["ratings"], key=lambda row: -row["value"])
+    assert points[0]["x"] == [row["value"] for row in rows]
+    assert all(row["low"] < row["value"] < row["high"] for row in rows)
+    reach = points[0]["error_x"]
+    assert reach["array"] == pytest.approx([row["high"] - row["value"] for row in rows])
+    assert reach["arrayminus"] == pytest.approx([row["value"] - row["low"] for row in rows])
+    met, given_by = {}, {}
+    for t in range(GENERATIONS):
+        after = ratings(run, t)
+        for match, by_voter in judged(run, t):
+            names = {seat: player.name for seat, player in match.seats.items()}
+            weights = [after[voter] for voter in by_voter]
+            one, two = (
+                np.average([found[seat] for found in by_voter.values()], weights=weights)
+                for seat in "12"
+            )
+            sign = float(np.sign(round(one - two, 9)))
+            met.setdefault((names["1"], names["2"]), []).append(sign)
+            met.setdefault((names["2"], names["1"]), []).append(-sign)
+            for voter, by_seat in by_voter.items():
+                for seat, grade in by_seat.items():
+                    given_by.setdefault((voter, names[seat]), []).append(grade)
+    for section, expected in (("match-ups", met), ("who-judged-whom", given_by)):
+        cells = sections[section].blocks[0].data[0]["z"]
+        for i, one in enumerate(SKILLS):
+            for j, other in enumerate(SKILLS):
+                found = expected.get((one, other))
+                assert (cells[i][j] is None) == (found is None), (section, one, other)
+                if found:
+                    assert cells[i][j] == pytest.approx(fmean(found)), (section, one, other)
