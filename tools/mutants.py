@@ -376,8 +376,8 @@ class Coverage:
 
     def tests(self, mutation: Mutation) -> list[str]:
         """Test ids, the quickest first: those that run the line, and where it is run by a fixture
-        that several share, all tests of that file. Where a line is run by imports alone, those that
-        run any line of its module.
+        that several share, all tests of that file. Where a line is run by imports, those that run
+        any line of its module.
         """
         chosen: set[str] = set()
         last = mutation.line + mutation.old.count("\n")
@@ -388,8 +388,8 @@ class Coverage:
                 if phase == "setup":
                     file = test.partition("::")[0]
                     chosen |= {t for t in self._seconds if t.startswith(f"{file}::")}
-        if not chosen and _is_at_import(mutation.file, mutation.line):
-            chosen = self._by_file[mutation.file]
+        if _is_at_import(mutation.file, mutation.line):
+            chosen |= self._by_file[mutation.file]  # which of them imported it first is chance
         return sorted(chosen & self._seconds.keys(), key=lambda test: self._seconds[test])
 
     def seconds(self, test: str) -> float:

@@ -57,7 +57,7 @@ def _serve(folder: Path, rank: int) -> None:
     for number, kind in orders(folder / ORDER):
         with open(folder / str(number) / LINES, "a") as lines:
             answers = lines if rank == 0 else None
-            facts = _carry_out(folder / str(number), kind, resources, answers)
+            facts = carry_out(folder / str(number), kind, resources, answers)
             state = PartialState()
             state.wait_for_everyone()  # all have read it, and are ready for the next
             if rank == 0:
@@ -82,9 +82,14 @@ def orders(file: Path) -> Iterator[tuple[int, str]]:
             time.sleep(POLL)
 
 
-def _carry_out(
+def carry_out(
     folder: Path, kind: str, resources: Resources, answers: TextIO | None
 ) -> dict[str, float]:
+    """Read the order's learner and batch from its folder and do as it says; returns the facts.
+
+    `answers` takes lines of metrics. Raises ConfigError for another number of processes.
+    """
+
     def log(line: dict[str, Any]) -> None:
         if answers is not None:
             answers.write(json.dumps({"log": line}) + "\n")

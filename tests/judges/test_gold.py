@@ -209,3 +209,12 @@ def test_the_sets_of_sparta_are_read_and_judged(name, tmp_path):
     gold = Judge.build({"kind": "gold", "otherwise": OPEN}).at(TestContext())
     (judgement,) = gold.judge([answered(prompt, right, wrong)], {prompt.id: prompt})
     assert judgement.score("0", "score") > judgement.score("1", "score")
+
+
+def test_the_range_is_that_of_the_rules_and_of_who_judges_otherwise():
+    rubric = {"kind": "rubric", "model": {"kind": "scripted", "text": "1"}, "low": 3, "high": 7}
+    ranges = [
+        Judge.build(settings).score_range
+        for settings in ("choice", "gold", {"kind": "gold", "otherwise": rubric})
+    ]
+    assert ranges == [(0, 1), (0, 1), (0, 7)]

@@ -56,6 +56,27 @@ def test_a_blank_text_is_on_no_topic_and_a_blank_prompt_has_none():
     assert verdicts(["a"], Prompt("p", (user(" "),))) == ["the prompt's last message is blank"]
 
 
+class Absent(Embedding):
+    """One that cannot be opened."""
+
+    kind: str = f"{__name__}:Absent"
+
+    def open(self, resources: Resources):
+        raise ConfigError("it is not there")
+
+
+def test_an_embedding_that_is_not_there_is_said_before_the_first_answer():
+    with pytest.raises(ConfigError, match="not there"):
+        OnTopic(embedding=Absent()).at(TestContext()).prepare()
+
+
+@pytest.mark.parametrize("threshold", [1.01, -1.01])
+def test_a_threshold_is_no_more_than_a_cosine(threshold):
+    with pytest.raises(ValidationError, match="threshold"):
+        OnTopic.model_validate({"threshold": threshold})
+    assert OnTopic().score_range == (0, 1)
+
+
 def test_what_is_no_number_is_no_score():
     assert verdicts(["n"], Prompt("p", (user("a"),)), embedding=Letters()) == [
         "the embedding's cosine is nan"

@@ -229,6 +229,16 @@ def test_a_match_that_everyone_sits_in_is_unjudged():
     )
 
 
+@pytest.mark.parametrize(
+    ("who", "pool", "count"), [("others", 5, 18), ("others", 1, 0), ("self", 5, 12)]
+)
+def test_how_many_questions_two_answers_take(who, pool, count):
+    """Of three players that are left, or of the two that sit, three samples each of each answer."""
+    assert Judge.build({"kind": "peers", "who": who, "samples": 3}).questions(2, pool) == count
+    rubric = {"kind": "rubric", "samples": 3, "model": {"kind": "scripted", "text": "1"}}
+    assert Judge.build(rubric).questions(2, pool) == 6
+
+
 def test_no_peer_is_told_who_wrote_what():
     table = judge_context(alice="1", bruno="2", clara="3")
     judge(table, match("alice", "bruno"), text="rubric")

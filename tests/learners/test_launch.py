@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from equipoise.losses.preference import DPO
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.system.addresses import machine
+from equipoise.system.subprocesses import start_process
 from equipoise.types import Pair, PlayerId, user
 
 PACKAGED = ("ddp", "deepspeed_zero3", "fsdp2")
@@ -393,3 +395,19 @@ def test_what_comes_of_another_process_that_ended_and_what_does_not():
     assert not raised(own)
     assert not raised(lambda: torch.nn.Linear(2, 2)(torch.zeros(3)))
     assert not raised(lambda: torch.zeros(2) + torch.zeros(3))
+
+
+@pytest.mark.parametrize("port", [None, 29501])
+def test_processes_meet_at_a_free_port_unless_one_is_named(tmp_path, port):
+    config = tmp_path / "mine.yaml"
+    config.write_text(f"{{num_processes: 2, main_process_port: {port or 'null'}}}")
+    command = Launch.model_validate({"config": str(config)}).command(tmp_path)
+    assert ("--main_process_port" in command) == (port is None)
+    assert command[-1] == str(tmp_path)
+
+
+def test_a_launcher_is_ended_with_its_group():
+    launcher = start_process(["sh", "-c", "sleep 60 & wait"])
+    process_group._end(launcher)
+    assert launcher.returncode == -signal.SIGTERM
+    process_group._end(launcher)

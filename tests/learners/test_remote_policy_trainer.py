@@ -2,6 +2,8 @@
 each, or in none, also with weights in shares; what is lost is noticed, and nothing is left behind.
 """
 
+import io
+import json
 import os
 import re
 import signal
@@ -15,16 +17,17 @@ from pydantic import ValidationError
 from small import processes_with
 from test_policy_trainer import learn, played
 
-from equipoise.errors import EquipoiseError
+from equipoise.errors import ConfigError, EquipoiseError
 from equipoise.games.answers import Answers
+from equipoise.learners import remote_policy_trainer
 from equipoise.learners.estimators import GroupRelative
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_trainer import PolicyTrainer
-from equipoise.learners.process_group import GroupLostError
+from equipoise.learners.process_group import GroupLostError, ProcessGroup, write_batch
 from equipoise.learners.remote_policy_trainer import RemotePolicyTrainer
 from equipoise.learners.sampled_policy import PolicyState
 from equipoise.learners.sharding import ProcessRank
-from equipoise.learners.training_worker import orders
+from equipoise.learners.training_worker import carry_out, orders
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 
@@ -90,6 +93,55 @@ def updated(trainer, count, *, close=False, folder: Path | None = None):
             trainer.save_state(state)
             trainer.load(state, trainer.learner.generation)
     return facts
+
+
+class GroupHere(ProcessGroup):
+    """A group of one process, which is this one: orders are written, read and carried out."""
+
+    opened = closed = 0
+
+    def __init__(self, launch, folder):
+        self._folder, self._number = folder / str(GroupHere.opened), 0
+        self._resources, self._lines = Resources(), io.StringIO()
+        GroupHere.opened += 1
+
+    def _give_order(self, kind, learner, batch):
+        self._number += 1
+        folder = self._folder / str(self._number)
+        folder.mkdir(parents=True)
+        write_batch(folder, learner, batch)
+        facts = carry_out(folder, kind, self._resources, self._lines)
+        for line in self._lines.getvalue().splitlines():
+            batch.log(json.loads(line)["log"])
+        self._lines = io.StringIO()
+        return facts
+
+    def close(self):
+        GroupHere.closed += 1
+
+
+@pytest.mark.long
+def test_what_is_ordered_is_what_one_process_learns(standing, tmp_path, monkeypatch):
+    """Two updates, a state, and one more by a process that takes it up: to the last bit."""
+    monkeypatch.setattr(remote_policy_trainer, "ProcessGroup", GroupHere)
+    settings: dict = {"estimator": "gae", "critic": "head", "kl": 0.1, "warmup_steps": 5}
+    settings["lora"] = {"r": 2}
+    one, ordered = standing(**settings), standing({"num_processes": 1}, **settings)
+    monkeypatch.setattr(GroupHere, "opened", 0)
+    monkeypatch.setattr(GroupHere, "closed", 0)
+    lines: list[list[dict]] = [[], []]
+    for update in range(3):
+        for trainer, told in zip((one, ordered), lines, strict=True):
+            facts = learn(trainer, played(trainer, update), update, told)
+            told[-1] |= facts
+            del told[-1]["tokens_per_second"]
+        if update == 1:
+            ordered.save_state(tmp_path)
+            ordered.load(tmp_path, 2)
+    assert lines[0] == lines[1] and apart(one, ordered) == 0
+    assert str(ordered.learner) == "policy@3" and (GroupHere.opened, GroupHere.closed) == (2, 1)
+    with pytest.raises(ConfigError, match="asks for 2 processes, but accelerate started 1"):
+        learn(standing({"num_processes": 2}, **settings), played(one))
 
 
 @pytest.mark.slow

@@ -68,6 +68,11 @@ def test_the_loss_is_of_the_answers_tokens_alone(model_folder, tmp_path):
     assert told["loss"] == pytest.approx(-total / tokens, rel=1e-4)
 
 
+def test_no_example_is_no_training(model_folder, tmp_path):
+    with pytest.raises(NoSignal, match="no example"):
+        train_sft(model_folder("llama"), [], tmp_path)
+
+
 @pytest.mark.long
 def test_an_adapter_of_the_model(model_folder, tmp_path):
     folder = model_folder("qwen3")

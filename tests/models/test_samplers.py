@@ -92,6 +92,12 @@ def test_a_view_that_cannot_be_encoded_is_an_error_move(vllm_server, player):
     assert moves[0].error and moves[1].token_ids == alone.token_ids, "by its own dice"
 
 
+def test_an_engine_gets_adapters_and_no_whole_weights(vllm_server, player, model_folder):
+    whole = player(vllm_server("llama"), lora=None, learns=False)
+    with pytest.raises(ModelError, match="holds whole weights; sampler: vllm gets"):
+        whole.open(model_folder("llama"), Resources())
+
+
 def test_an_adapter_is_named_by_its_weights(adapter_folder):
     folders = [adapter_folder("llama", n)[1] for n in (1, 2)]
     names = {EngineAdapter.of("policy@3", folder).name for folder in folders}

@@ -16,7 +16,7 @@ from equipoise.models.logprobs import answer_logprobs
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player, Scorer
 from equipoise.players.local import Local
-from equipoise.types import Message, View, user
+from equipoise.types import Message, Prompt, View, user
 
 FAMILIES = ["llama", "qwen3", "gemma3"]
 LORA = Lora(r=2, alpha=4)
@@ -233,3 +233,21 @@ def test_a_system_message_reaches_the_model(model_folder):
         [CHATS[0], (Message("system", "Say no."), *CHATS[0])], ["no", "no"]
     )
     assert plain != told
+
+
+def test_other_settings_keep_the_model_and_have_their_own_limits(model_folder):
+    actor = player(model_folder("llama")).open(None, Resources())
+    room = len(actor.player.encoding().prompt_ids(CHATS[0])) + 2
+    shorter = actor.with_settings(player(model_folder("llama"), max_length=room))
+    assert shorter.limits([[0] * (room - 2)]) == [2] and actor.limits([[0] * (room - 2)]) == [12]
+    assert shorter.adapted is actor.adapted and shorter.encoding != actor.encoding
+
+
+def test_the_longest_prompts_are_read_before_a_run(model_folder):
+    """Thirty-two of them, at most, and the longest is the one that is named."""
+    prompts = [Prompt(str(n), (user("a" + " why" * (60 + n)),)) for n in range(34)]
+    (fault,) = player(model_folder("llama"), max_length=100).faults_of_prompts(prompts)
+    assert fault.endswith("(so do 31 more)")
+    longest = player(model_folder("llama"), max_length=100).faults_of_prompts(prompts[-1:])
+    assert fault.startswith(next(longest))
+    assert not [*player(model_folder("llama")).faults_of_prompts(prompts[:1])]

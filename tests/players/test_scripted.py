@@ -1,5 +1,6 @@
 import pytest
 
+from equipoise.errors import ModelError
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.scripted import Scripted
@@ -83,3 +84,10 @@ def test_wrong_settings_are_refused(settings, message):
 def test_settings_survive_a_round_trip():
     player = Scripted(call="test_scripted:shout")
     assert Player.build(player.settings()) == player
+
+
+def test_no_weights_begin_a_player_that_has_none(tmp_path):
+    fixed = Player.build({"kind": "scripted", "text": "yes"})
+    assert fixed.settings_at(None) == fixed.settings()
+    with pytest.raises(ModelError, match="'scripted' player has no weights"):
+        fixed.settings_at(tmp_path)

@@ -10,6 +10,7 @@ import pytest
 
 import equipoise
 from equipoise.errors import NoSignal
+from equipoise.judges.base import Judge
 from equipoise.judges.question import CUT, UNREADABLE, advice, read_move, unread_reply
 from equipoise.judges.read_verdict import Unread
 from equipoise.judges.rules import Exact
@@ -85,3 +86,8 @@ def test_a_reply_that_was_cut_is_known_by_it():
     assert unread == f"no verdict ({CUT})" and unread_reply([]) == ""
     assert "max_new_tokens" in advice(Exact.model_validate({}), unread)
     assert "max_new_tokens" not in advice(Exact.model_validate({}), "no verdict")
+    peers = [Judge.build({"kind": "peers", "unreadable": u}) for u in ("missing", "midpoint")]
+    assert ["unreadable: midpoint" in advice(judge, "no verdict") for judge in peers] == [
+        True,
+        False,
+    ]
