@@ -5,6 +5,7 @@ which way round.
 from types import SimpleNamespace
 
 import pytest
+from recorded_run import planned_and_played
 
 from equipoise.evaluation.held_out import HeldOut
 from equipoise.evaluation.league_measures import (
@@ -19,6 +20,10 @@ from equipoise.games.answers import Answers
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.payoffs.table import Meeting
 from equipoise.ratings.nash_average import NashAverage
+from equipoise.runs import recipe_loader
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league
+from equipoise.runs.open_run import OpenRun
 from equipoise.solvers.zero_sum import ZeroSum
 from equipoise.types import PlayerId
 
@@ -190,3 +195,41 @@ def test_equal_headlines_of_exploitability_and_deviation_are_one():
 
     assert labels(gain) == ["exploitability of a@1"]
     assert labels(other) == ["exploitability of a@1", "best deviation of a@1"]
+
+
+def test_who_is_compared_is_compared_answer_by_answer(tmp_path):
+    """By a judge that prefers the longer answer: the i-th of one player beside the i-th of the
+    other.
+    """
+    (tmp_path / "p.jsonl").write_text("".join(f'{{"prompt": "q{n}"}}\n' for n in range(6)))
+    texts = {"terse": ["a", "aaa", "aaaaaa"], "wordy": ["bb", "bbb", "bbbb", "bbbbb"]}
+    comparer = {"kind": "scripted", "call": "graders:prefers_longer"}
+    config = {
+        "generations": 0,
+        "players": {name: {"kind": "scripted", "texts": own} for name, own in texts.items()},
+        "prompts": {"kind": "files", "path": str(tmp_path / "p.jsonl"), "held_out": 5},
+        "game": {"kind": "answers", "samples": 2},
+        "judge": {"kind": "pairwise", "model": comparer},
+        "evaluate": {"kind": "held_out", "samples": 3},
+    }
+    with RunDirectory.create(recipe_loader.build(config, "test"), tmp_path / "run") as run:
+        league(OpenRun(run), 0)
+        facts = run.ledger.stage_facts("0/measure")
+        planned, played = planned_and_played(run)
+        matches = [m for m in run.ledger.matches("held_out", 0) if m.game == "answers"]
+    assert planned["judgements"] == played["judgements"] == 5 * 3
+    assert planned["answers"] == sum(len(match.turns) for match in matches) == 2 * 5 * 4
+    answers: dict[tuple[str, str], list[int]] = {}
+    for match in matches:
+        for turn in match.turns:
+            key = match.prompt, match.seats[turn.seat].name
+            answers.setdefault(key, []).append(len(turn.move.text))
+    signs = [
+        (a > b) - (a < b)
+        for prompt in {prompt for prompt, _ in answers}
+        for a, b in zip(answers[prompt, "terse"][:3], answers[prompt, "wordy"], strict=False)
+    ]
+    ahead = sum(signs) / 15
+    assert len(signs) == 15 and -1 < ahead < 1 != abs(ahead)
+    assert facts["players"] == ["terse@0", "wordy@0"] and facts["count"] == [[0, 15], [15, 0]]
+    assert facts["payoff"] == [[0, pytest.approx(ahead)], [pytest.approx(-ahead), 0]]

@@ -39,6 +39,11 @@ def test_missing_values_count_nowhere_and_answers_to_an_item_are_one_cluster():
     assert 0 <= mean.low < mean.high <= 1
 
 
+def test_values_above_one_are_no_shares():
+    mean = estimate(rows(a=(1.5, 0.0), b=(0.0,), c=(1.5,)), "acc")
+    assert mean.mean == 0.75 and mean.low < 0 and mean.high > 1.5
+
+
 def test_differences_are_paired_by_item():
     """By hand: items a, b, c differ by ½, 1 and 0: mean ½, s = ½, t(2) = 4.303."""
     own = rows(a=(1.0, 0.0), b=(1.0,), c=(0.0,), d=(1.0,))

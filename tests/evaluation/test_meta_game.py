@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from recorded_run import planned_and_played
 
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
@@ -14,6 +15,10 @@ from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, read_policy
 from equipoise.report.section import Table
+from equipoise.runs import recipe_loader
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league as play
+from equipoise.runs.open_run import OpenRun
 from equipoise.solvers.base import Solver
 from equipoise.types import PlayerId
 
@@ -155,3 +160,26 @@ def test_the_best_reply_to_a_mixture_by_hand(tmp_path):
         reply.learn(batch(tmp_path, {}))
     assert "trains tabular players" in next(reply.faults(Scripted(texts=("a",)), LANES))
     assert "finite game of two seats" in next(reply.faults(Tabular(), Answers(samples=2)))
+
+
+def test_a_played_table_is_that_of_the_rules(tmp_path):
+    """Three players that each have one move of a biased rock, paper, scissors; nobody learns."""
+    moves = ("rock", "paper", "scissors")
+    config = {
+        "generations": 0,
+        "players": {move: {"kind": "scripted", "text": move} for move in moves},
+        "prompts": {"kind": "blank", "per_generation": 1, "held_out": 3},
+        "game": {"kind": "matrix", "name": "biased_rock_paper_scissors"},
+        "judge": "matrix",
+        "evaluate": {"kind": "meta_game", "exact": False, "samples": 2},
+    }
+    with RunDirectory.create(recipe_loader.build(config, "test"), tmp_path / "run") as run:
+        play(OpenRun(run), 0)
+        found = MetaGameMeasures.read(run.ledger.stage_facts("0/measure"))
+        planned, played = planned_and_played(run)
+    assert planned == played and played["held_out_matches"] == 9 * 3 * 2
+    assert found.players == [f"{move}@0" for move in moves]
+    rules_AA = np.array([[0, -0.5, 1], [0.5, 0, -0.1], [-1, 0.1, 0]])
+    assert found.payoffs[ANYBODY] == pytest.approx(rules_AA)
+    assert np.all(np.array(found.judged[ANYBODY]) == 2 * 3 * 2)
+    assert list(found.mixture.values()) == pytest.approx([1 / 16, 10 / 16, 5 / 16])

@@ -111,6 +111,11 @@ def test_extraction_of_numbers():
     assert flexible_extract("from 3 to $4") == "$4"
 
 
+def test_the_last_box_with_its_braces():
+    assert last_boxed(r"\boxed{a} and \boxed{b{c}d}") == "b{c}d"
+    assert last_boxed("none") is last_boxed(r"\boxed{open") is None
+
+
 @pytest.mark.long
 def test_math_takes_the_boxed_answer(tmp_path):
     rows = [
@@ -124,8 +129,6 @@ def test_math_takes_the_boxed_answer(tmp_path):
     scores = scored(benchmark, items, [answer(*pair) for pair in zip(items, texts, strict=True)])
     result = benchmark.summary(scores, items)
     assert result.score.mean == 0.5 == result.groups["Algebra"]["accuracy"].mean
-    assert last_boxed(r"\boxed{a} and \boxed{b{c}d}") == "b{c}d"
-    assert last_boxed("none") is last_boxed(r"\boxed{open") is None
 
 
 def test_rows_that_lack_something_are_named_by_line(tmp_path):
