@@ -50,10 +50,16 @@ def examine(folder: Path) -> list[Finding]:
     if not (folder / "ledger.sqlite").exists() and not (folder / "config.yaml").exists():
         raise RunError(f"{folder}: no run here (config.yaml and ledger.sqlite are missing)")
     ledger = list(_ledger(folder))
-    findings = [_configuration(folder), *ledger]
+    configuration = _configuration(folder)
+    findings = [configuration, *ledger]
     if all(finding.state == "whole" for finding in ledger):
-        findings += _weights(folder)
-        findings.append(_metrics(folder))
+        with Ledger.open(folder / "ledger.sqlite", reading=True) as opened:
+            settings = recorded_settings(opened)
+            if configuration.state in ("whole", "unchecked"):
+                settings = recipe_loader.read_resolved(folder / "config.yaml")
+            run = RunDirectory(folder, settings, opened)
+            findings += _weights(run)
+            findings.append(_metrics(run))
     return findings
 
 
@@ -184,9 +190,9 @@ def _generations(folder: Path) -> list[Path]:
     return sorted(place for place in places if place.name.isdigit())
 
 
-def _weights(folder: Path) -> Iterator[Finding]:
-    for place in _generations(folder):
-        part = place.relative_to(folder).as_posix()
+def _weights(run: RunDirectory) -> Iterator[Finding]:
+    for place in _generations(run.folder):
+        part = place.relative_to(run.folder).as_posix()
         if messages := faults(place):
             names = "; ".join(message.removeprefix(f"{place}/") for message in messages)
             again = "check --mend sets it aside, and resume makes it again"
@@ -195,11 +201,9 @@ def _weights(folder: Path) -> Iterator[Finding]:
             yield Finding(part, "unchecked", "has no checksums")
         else:
             yield Finding(part, "whole")
-    with RunDirectory.read(folder) as run:
-        if run.settings.get("keep") != "all":
-            return
+    if run.settings.get("keep") == "all":
         for birth in run.ledger.players():
-            yield from _missing(folder, birth.player, birth.facts)
+            yield from _missing(run.folder, birth.player, birth.facts)
 
 
 def _missing(folder: Path, player: PlayerId, facts: dict[str, Any]) -> Iterator[Finding]:
@@ -212,10 +216,9 @@ def _missing(folder: Path, player: PlayerId, facts: dict[str, Any]) -> Iterator[
         yield Finding(place.relative_to(folder).as_posix(), "missing", note)
 
 
-def _metrics(folder: Path) -> Finding:
-    with RunDirectory.read(folder) as run:
-        try:
-            run.read_metrics_file()
-        except RunError as error:
-            return Finding("metrics.jsonl", "damaged", str(error))
+def _metrics(run: RunDirectory) -> Finding:
+    try:
+        run.read_metrics_file()
+    except RunError as error:
+        return Finding("metrics.jsonl", "damaged", str(error))
     return Finding("metrics.jsonl", "whole")

@@ -3,6 +3,7 @@ records: three generations of two learners, with shares of two opponents, among 
 """
 
 import json
+import shutil
 from itertools import chain, combinations
 from statistics import fmean
 
@@ -12,13 +13,17 @@ from recorded_run import planned_and_played
 from taught import BATCH, logprob
 
 from equipoise import seeds
+from equipoise.errors import RunError
 from equipoise.evaluation.measures import Estimate
+from equipoise.judges.base import Judge
 from equipoise.ratings.base import Duel
 from equipoise.report.section import Tiles
 from equipoise.runs import recipe_loader
 from equipoise.runs.contexts import judge_context, match_context
+from equipoise.runs.damage import examine, mend
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
+from equipoise.runs.monitor import Silent
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.reading.frames import (
     judgement_rows,
@@ -30,6 +35,7 @@ from equipoise.runs.reading.frames import (
 from equipoise.runs.reading.page import page
 from equipoise.runs.reading.summary import progress, summary
 from equipoise.runs.reading.watching import live
+from equipoise.runs.rejudge import rejudge
 from equipoise.runs.rerate import rerate
 from equipoise.types import PlayerId
 
@@ -68,13 +74,34 @@ def settings(prompts):
     }
 
 
+class Noting(Silent):
+    """Notes each stage with its steps, those that were done of it, and the newest numbers."""
+
+    def __init__(self):
+        self.stages, self.last = [], {}
+
+    def stage(self, name, total=None, generation=None):
+        self.stages.append([name, total, generation, 0])
+
+    def advance(self, n=1):
+        self.stages[-1][3] += n
+
+    def numbers(self, **named):
+        self.last |= named
+
+
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def noted():
+    return Noting()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, noted):
     folder = tmp_path_factory.mktemp("by_hand")
     rows = [json.dumps({"prompt": f"question {n}"}) + "\n" for n in range(40)]
     (folder / "prompts.jsonl").write_text("".join(rows))
     config = recipe_loader.build(settings(str(folder / "prompts.jsonl")), "test")
-    with RunDirectory.create(config, folder / "run") as directory, OpenRun(directory) as opened:
+    with RunDirectory.create(config, folder / "run") as made, OpenRun(made, noted) as opened:
         league(opened, GENERATIONS)
     with RunDirectory.read(folder / "run") as directory, OpenRun(directory) as opened:
         yield opened
@@ -428,3 +455,77 @@ def test_the_page_draws_the_tables_of_the_records(run, sections):
                 assert (cells[i][j] is None) == (found is None), (section, one, other)
                 if found:
                     assert cells[i][j] == pytest.approx(fmean(found)), (section, one, other)
+
+
+def test_who_watches_hears_of_every_step(run, noted):
+    assert all(done == (total or 0) for _, total, _, done in noted.stages)
+    for t in range(GENERATIONS):
+        heard = [(name, total) for name, total, g, _ in noted.stages if g == t]
+        heard = heard[heard.index(("play", 8)) : heard.index(("learn bob", 1)) + 1]
+        scored = [
+            2 * len(run.ledger.pairs(t, PlayerId(name, t))) * min(t + 1, 2) for name in LEARNERS
+        ]
+        assert heard == [
+            ("play", 8),
+            ("judge", 8),
+            ("ratings", None),
+            *((f"pair {name}", None) for name in LEARNERS),
+            ("opponents' log-probabilities alice", scored[0]),
+            ("learn alice", 1),
+            ("opponents' log-probabilities bob", scored[1]),
+            ("learn bob", 1),
+        ]
+    newest = run.ledger.stage_facts("3/measure")
+    for name in ("score", "best_score", "win_rate", "exploitability"):
+        assert noted.last[name] == newest[name]
+    assert (noted.last["unjudged_share"], noted.last["loss"]) == (0.0, 6.0)
+
+
+@pytest.fixture
+def copy(run, tmp_path):
+    return shutil.copytree(run.directory.folder, tmp_path / "copy")
+
+
+def test_another_judge_judges_the_same_answers(run, copy):
+    """`shorter` beside the peers, in the second generation's training."""
+    with RunDirectory.open(copy) as directory:
+        found = rejudge(directory, Judge.build("shorter"), "train", 1)
+        assert directory.ledger.counts()["judgements"] == 82 + 8
+    lengths, grade, agreed = {}, {}, []
+    matches = run.ledger.matches("train", 1)
+    recorded = run.ledger.judgements_of([match.id for match in matches], "peers")
+    for match in matches:
+        peers = recorded[match.id].by_seat("score")
+        for turn in match.turns:
+            name = str(match.seats[turn.seat])
+            lengths.setdefault(name, []).append(-len(turn.move.text))
+            grade.setdefault(name, []).append(peers[turn.seat])
+        one, two = (len(turn.move.text) for turn in match.turns)
+        agreed.append(np.sign(peers["1"] - peers["2"]) == np.sign(two - one))
+    assert (found.matches, found.judge, found.beside) == (8, "shorter", "peers")
+    assert found.scores == pytest.approx({name: fmean(own) for name, own in lengths.items()})
+    assert found.scores_beside == pytest.approx({name: fmean(own) for name, own in grade.items()})
+    assert found.agreement is not None and found.report is not None
+
+
+def test_damage_is_found_where_it_is(copy, command):
+    def states():
+        return {finding.part: finding.state for finding in examine(copy)}
+
+    whole = states()
+    assert set(whole.values()) == {"whole"}
+    weights = [f"players/{name}/{t}" for name, t in (("alice", 1), ("alice", 3), ("bob", 2))]
+    assert {"config.yaml", "ledger.sqlite", *weights} <= whole.keys()
+    (copy / "players" / "bob" / "2" / "skill.json").write_text("9")
+    assert states() == whole | {"players/bob/2": "damaged"}
+    (copy / "config.yaml").unlink()
+    assert states() == whole | {"players/bob/2": "damaged", "config.yaml": "missing"}
+    checked = command("check", copy)
+    assert checked.code == 2 and "config.yaml: check --mend writes it anew" in checked.out
+    assert [text.partition(":")[0] for text in mend(copy)] == ["config.yaml", "players/bob/2"]
+    assert states()["config.yaml"] == "whole" and "players/bob/2" not in states()
+    (copy / "ledger.sqlite").unlink()
+    assert states()["ledger.sqlite"] == "missing"
+    (copy / "config.yaml").unlink()
+    with pytest.raises(RunError, match="no run here"):
+        examine(copy)
