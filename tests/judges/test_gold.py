@@ -157,6 +157,8 @@ def test_prompts_that_no_rule_can_judge_go_to_another_judge():
     assert judgements[1].scores == {"0": {"score": 1}, "1": {"score": 0}}
     assert {judgement.judge for judgement in judgements} == {gold.name}
     assert len(context.asked) == 2 == gold.questions(2, 5)
+    assert Judge.build({"kind": "gold", "otherwise": "peers"}).questions(2, 5) == 2 * 3
+    assert Judge.build("gold").questions(2, 5) == Judge.build("choice").questions(2, 5) == 0
     assert "Some words." in context.asked[0][1].messages[0].content
 
 

@@ -453,3 +453,10 @@ def test_joined_wide_and_styled_characters_are_plain(text, even):
 def test_of_many_marks_on_one_character_the_first_stay():
     marked = "q" + "\u0323" * 500 + "z"
     assert even_width(marked) == "q" + "\u0323" * MARKS + "z"
+
+
+@pytest.mark.parametrize(("window", "refused"), [(10, True), (9, False)])
+def test_a_refusal_is_looked_for_within_the_window(tmp_path, window, refused):
+    (tmp_path / "mine.txt").write_text("no way\n")
+    judge = Refusal(path=tmp_path / "mine.txt", window=window)
+    assert judge.refuses("So, no way!") is refused
