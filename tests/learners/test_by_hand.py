@@ -276,6 +276,7 @@ class Hand:
         ]
         facts = {
             "reward": fmean(rewards),
+            "reward_deviation": float(np.std(rewards)),
             "kl": fmean(float(distance.sum()) for distance in distances),
             "importance_weight": float(torch.cat(ratios).clamp(max=LIMIT).mean()),
             "importance_bounded": float((torch.cat(ratios) > LIMIT).float().mean()),

@@ -25,12 +25,14 @@ from equipoise.learners import process_group
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.launch import Launch
 from equipoise.learners.process_group import GroupLostError, read_batch, write_batch
-from equipoise.learners.training_worker import is_left_alone
+from equipoise.learners.training_worker import is_left_alone, wait_for_lock
 from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.preference import DPO
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.system.addresses import machine
+from equipoise.system.locks import lock
+from equipoise.system.locks import machine as this_machine
 from equipoise.system.subprocesses import start_process
 from equipoise.types import Pair, PlayerId, user
 
@@ -411,3 +413,19 @@ def test_a_launcher_is_ended_with_its_group():
     process_group._end(launcher)
     assert launcher.returncode == -signal.SIGTERM
     process_group._end(launcher)
+
+
+def test_processes_see_that_who_gives_orders_lives(tmp_path, monkeypatch):
+    monkeypatch.setattr(process_group, "BEAT_SECONDS", 0.005)
+    with process_group._show_alive(tmp_path):
+        assert (tmp_path / process_group.HOST).read_text() == this_machine()
+        seen = [0]
+        while len(seen) < 4:
+            beat = tmp_path / process_group.BEAT
+            number = int(beat.read_text() or 0) if beat.exists() else 0
+            if number != seen[-1]:
+                seen.append(number)
+        assert seen == sorted(seen)
+        with open(tmp_path / process_group.PARENT) as file, pytest.raises(BlockingIOError):
+            lock(file, shared=True, wait=False)
+    wait_for_lock(tmp_path / process_group.PARENT)

@@ -71,6 +71,12 @@ def test_a_batch_has_the_probabilities_from_before_the_cuts_where_they_are_known
         rollout_batch([episode(float("nan"))], turns[1:], encoding, torch.device("cpu"))
 
 
+def test_answers_share_their_prompt_up_to_a_length():
+    """2,048 tokens in all: of four answers of a thousand, two and two."""
+    groups = batch(prompts=[[1]] * 4, answers=[[2] * 1000] * 4).by_shared_prompt()
+    assert [len(group.answers) for group in groups] == [2, 2]
+
+
 # -- what the loss is made of
 
 
