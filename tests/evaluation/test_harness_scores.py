@@ -8,6 +8,7 @@ import pytest
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.harnesses.base import READERS, read_scores
+from equipoise.evaluation.harnesses.score_files import estimate_of
 from equipoise.payoffs.intervals import from_standard_error, mean_interval
 
 
@@ -384,3 +385,10 @@ def test_an_unknown_source_and_a_missing_file(tmp_path):
         read_scores(tmp_path, "lm_evil")
     with pytest.raises(DataError, match="there is no such file"):
         read_scores(tmp_path / "none.json", "lm_eval")
+
+
+def test_a_mean_between_0_and_1_is_a_share_where_its_error_can_be_one():
+    """Of 5 shares the standard error is at most √(p(1 − p)/4)."""
+    assert estimate_of(0.9, 0.15, 5).high < 1 < estimate_of(0.9, 0.2, 5).high
+    assert estimate_of(1.5, 0.1, 5).high > 1.5
+    assert estimate_of("n/a", 0.1, 5).mean is None

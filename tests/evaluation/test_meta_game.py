@@ -9,7 +9,7 @@ from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Evaluation
 from equipoise.evaluation.measures import History, Measurement, Records, Sample
 from equipoise.evaluation.meta_game import MetaGame
-from equipoise.evaluation.meta_measures import ANYBODY, MetaGameMeasures, responses
+from equipoise.evaluation.meta_measures import ANYBODY, MetaGameMeasures, _name_members, responses
 from equipoise.games.answers import Answers
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
 from equipoise.players.scripted import Scripted
@@ -183,3 +183,7 @@ def test_a_played_table_is_that_of_the_rules(tmp_path):
     assert found.payoffs[ANYBODY] == pytest.approx(rules_AA)
     assert np.all(np.array(found.judged[ANYBODY]) == 2 * 3 * 2)
     assert list(found.mixture.values()) == pytest.approx([1 / 16, 10 / 16, 5 / 16])
+
+
+def test_the_largest_member_of_a_mixture_is_named_first():
+    assert _name_members({"a@0": 0.25, "b@0": 0.75, "c@0": 0.0}) == "b@0 75.0 %, a@0 25.0 %"

@@ -105,3 +105,9 @@ def test_an_output_without_a_response_is_given_without_its_hidden_blocks():
     assert whole("just words") == "just words" and whole(
         "<thinking>all there is</thinking>"
     ).startswith("<thinking>")
+
+
+def test_a_closing_tag_that_was_cut_short_is_dropped():
+    """But a single sign may be meant."""
+    for said, shown in (("ab</", "ab"), ("ab</resp", "ab"), ("1 <", "1 <"), ("ab</x", "ab</x")):
+        assert seen(f"<response>{said}", [11, 13]) == shown

@@ -26,6 +26,7 @@ from equipoise.environments.clerk.assistance_players import (
     teacher,
     trace,
 )
+from equipoise.environments.clerk.clerk_prompts import ClerkQuestions
 from equipoise.environments.clerk.judge import ClerkAssistanceJudge
 from equipoise.errors import DataError
 from equipoise.models.resources import Resources
@@ -257,3 +258,10 @@ def test_greedily_the_beginner_writes_blocks_and_does_not_know_the_moves():
         right += verdict["right_action"]
     assert sum(parse(move.text).well_formed for move in written) > 0.9 * len(asked)
     assert 0.3 < right / len(asked) < 0.7
+
+
+def test_prompts_tell_a_simulated_user_its_wish_where_they_are_to():
+    for wishes in (False, True):
+        drawn = ClerkQuestions(count=20, held_out=2, wishes=wishes).draw(20, "train")
+        for prompt in drawn:
+            assert ({"vague", "detailed", "told"} <= prompt.facts.keys()) is wishes

@@ -11,7 +11,7 @@ import pytest
 
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.choices import MultipleChoice
+from equipoise.evaluation.named_sets.choices import MMLU, MultipleChoice
 from tests.benchmark_answers import answer, failed, likely, made, scored
 
 ROWS = {
@@ -190,3 +190,9 @@ def test_task_files_with_options(data):
     assert len(items) == 5 and items[0].choices[0] == " A"
     words = made(MultipleChoice, path=path, limit=5, ask="generate").items()
     assert words[0].prompt.facts["answer"] in words[0].prompt.facts["choices"]
+
+
+def test_a_row_that_is_no_object_is_named(tmp_path):
+    (tmp_path / "mmlu.jsonl").write_text(json.dumps(ROWS["mmlu"]) + "\n[1]\n")
+    with pytest.raises(DataError, match=r"mmlu.jsonl:2.*not an object"):
+        made(MMLU, path=str(tmp_path / "mmlu.jsonl")).items()
