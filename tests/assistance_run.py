@@ -27,6 +27,7 @@ SETTINGS = [
     "schedule={kind: roles, roles: {assistant: policy}}",
     "turns=everyone",
     "learner={kind: policy_gradient}",
+    "loss=null",
     "prompts.per_generation=500",
 ]
 

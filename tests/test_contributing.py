@@ -65,6 +65,7 @@ def assert_shown(title: str, folder: Path) -> None:
 
 
 def test_the_page_shows_a_part_of_each_sort():
+    assert len(SNIPPETS) == PAGE.count("```python")
     assert {setting for _, setting, _, _ in SNIPPETS} == {
         "judge",
         "game",
