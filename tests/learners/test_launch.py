@@ -422,9 +422,9 @@ def test_processes_see_that_who_gives_orders_lives(tmp_path, monkeypatch):
         seen = [0]
         while len(seen) < 4:
             beat = tmp_path / process_group.BEAT
-            number = int(beat.read_text() or 0) if beat.exists() else 0
-            if number != seen[-1]:
-                seen.append(number)
+            written = beat.read_text() if beat.exists() else ""
+            if written and int(written) != seen[-1]:  # empty: read while it is being written
+                seen.append(int(written))
         assert seen == sorted(seen)
         with open(tmp_path / process_group.PARENT) as file, pytest.raises(BlockingIOError):
             lock(file, shared=True, wait=False)
