@@ -145,11 +145,8 @@ def test_ctrl_c_stops_the_answer_and_ctrl_d_ends(openai_server: OpenAIServer):
     seen.until("/ two")  # what was said before it was stopped is remembered
     assert openai_server.bodies()[1]["messages"][1]["content"].startswith("word word")
     seen.until("you> ")
-    time.sleep(
-        0.5
-    )  # a signal between the prompt and the wait for a key is heard with the next key only
-    program.send_signal(signal.SIGINT)
-    seen.until("Ctrl-D")
+    while not seen.comes("Ctrl-D", 1.0):  # between the prompt and the wait for a key none is heard
+        program.send_signal(signal.SIGINT)
     seen.until("you> ")
     seen.write("\x04")
     assert program.wait(30) == 0
@@ -163,15 +160,20 @@ class Seen:
 
     def until(self, words: str) -> None:
         """Read until `words` have come, and no further."""
+        assert self.comes(words, 90), f"{words!r} did not come: {self._text[-500:]!r}"
+
+    def comes(self, words: str, seconds: float) -> bool:
+        """Return True once `words` have come, False if they have not after so many seconds."""
         import os
         import select
 
-        limit = time.monotonic() + 20
+        limit = time.monotonic() + seconds
         while words not in self._text:
-            ready, _, _ = select.select([self._end], [], [], max(0, limit - time.monotonic()))
-            assert ready, f"{words!r} did not come: {self._text[-500:]!r}"
+            if not select.select([self._end], [], [], max(0, limit - time.monotonic()))[0]:
+                return False
             self._text += os.read(self._end, 4096).decode(errors="replace")
         self._text = self._text.partition(words)[2]
+        return True
 
     def write(self, text: str) -> None:
         """Type."""
