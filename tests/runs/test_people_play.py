@@ -4,6 +4,7 @@ what they played is recorded as any match.
 
 import importlib.util
 import io
+import shutil
 
 import pytest
 
@@ -19,9 +20,10 @@ MATRIX = Game.build({"kind": "matrix", "name": "rock_paper_scissors"})
 CHAT = {"kind": "assistance", "text": "none", "blocks": False, "simulated": True, "turns": 2}
 
 
-@pytest.fixture(scope="module")
-def run(recorded_folder):
-    return recorded_folder("people", answers=ANSWERS)
+@pytest.fixture
+def run(recorded_folder, tmp_path):
+    """A run of each test's own: what people play is written beside it."""
+    return shutil.copytree(recorded_folder("people", answers=ANSWERS), tmp_path / "run")
 
 
 def test_a_person_plays_a_finite_game_and_is_judged(run):
