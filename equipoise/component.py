@@ -5,9 +5,10 @@ A room's base class lists the room's kinds (`KINDS`: kind -> "module:Class", imp
 named), and every environment, a folder below `equipoise.environments`, adds its own in its file
 `wing.py`. Wherever a configuration has a field of that base type, a mapping with `kind`, or the
 bare kind as a string, becomes the component. `kind: my_package.my_module:MyJudge` or
-`folder/file.py:MyJudge` names a user's own part.
+`folder/file.py:MyJudge` names a user's own part; a kind that an installed package's entry point
+gives (a plug-in) is short for such a path.
 
-The tables of a `wing.py` are listed in `equipoise.system.wings`.
+The tables of a `wing.py`, and entry points, are described in `equipoise.system.wings`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from equipoise.system.user_parts import (
     stays_unimported,
     with_records,
 )
-from equipoise.system.wings import wings
+from equipoise.system.wings import plugins, wings
 
 MANY = 40  # names that a message lists
 
@@ -212,13 +213,35 @@ class Component(Settings):
                 "needs a mapping with 'kind', or a kind's name; known: {known}",
                 {"known": ", ".join(sorted(cls.known_kinds()))},
             )
-        part = cls.find(str(value["kind"]))
+        value = {**value, "kind": cls.plugin_path(str(value["kind"]))}
+        part = cls.find(value["kind"])
         if part.STANDS_FOR:
             part = with_records(part, value)
-        return part.model_validate(dict(value))
+        return part.model_validate(value)
+
+    @classmethod
+    def plugin_path(cls, kind: str) -> str:
+        """The import path for a plug-in's kind, others as they are.
+
+        Raises PydanticCustomError for the kind of several plug-ins.
+        """
+        if ":" in kind or kind in cls.packaged_kinds():
+            return kind
+        path = plugins().get(cls.__name__, {}).get(kind, kind)
+        if " or " in path:
+            context = {"kind": kind, "paths": path}
+            raise PydanticCustomError(
+                "plugins", "'{kind}' is a kind of several plug-ins; write {paths}", context
+            )
+        return path
 
     @classmethod
     def known_kinds(cls) -> dict[str, str]:
+        """kind -> "module:Class": those of this package, and those of plug-ins."""
+        return plugins().get(cls.__name__, {}) | cls.packaged_kinds()
+
+    @classmethod
+    def packaged_kinds(cls) -> dict[str, str]:
         """kind -> "module:Class": the room's own, and those that environments add."""
         tables = [getattr(wing, "KINDS", {}) for wing in wings()]
         kinds = dict(cls.KINDS)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from small import SMALL
 
 from equipoise.runs import recipe_loader
 
@@ -91,6 +92,7 @@ def test_the_image_is_well_written():
 def test_the_wheel_holds_what_a_run_needs(tmp_path):
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
     (path,) = tmp_path.glob("*.whl")
+    assert path.stat().st_size < 25_000_000
     with zipfile.ZipFile(path) as wheel:
         names = set(wheel.namelist())
         (place,) = [name for name in names if name.endswith("METADATA")]
@@ -112,6 +114,22 @@ def test_the_wheel_holds_what_a_run_needs(tmp_path):
     page = str(metadata.get_payload())
     assert len(ADDRESS.findall(page)) > 10
     assert not re.findall(r"\]\((?!https?://|#)", page)
+    assert_it_plays(path, tmp_path)
+
+
+def assert_it_plays(wheel: Path, folder: Path) -> None:
+    """What is installed of the wheel plays the quickstart, far from this checkout."""
+    site, play = folder / "site", folder / "play"
+    play.mkdir()
+    run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", site, wheel)
+    start = (
+        f"import sys; sys.path[:0] = [{str(site)!r}]; sys.argv[0] = 'equipoise'\n"
+        "import equipoise.__main__ as command\n"
+        f"assert command.__file__.startswith({str(site)!r})\n"
+        "command.main()"
+    )
+    run(sys.executable, "-P", "-c", start, "run", "quickstart", *SMALL, "--out", "run", cwd=play)
+    assert (play / "run" / "report.html").is_file()
 
 
 @pytest.mark.slow

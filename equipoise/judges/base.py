@@ -145,7 +145,8 @@ class Judge(Component):
     def build(cls, value: Any) -> Any:
         """The judge for a mapping with `kind`, a kind, or the path of a function."""
         path = value.get("kind") if isinstance(value, Mapping) else value
-        if isinstance(path, str) and path not in cls.known_kinds():
+        path = cls.plugin_path(path) if isinstance(path, str) else path
+        if isinstance(path, str) and path not in cls.packaged_kinds():
             return super().build(cls._by_path(path, value))
         return super().build(value)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from equipoise.errors import EquipoiseError
 from equipoise.system.locks import check_writable, lock, network_disk
+from equipoise.system.wings import plugins
 
 LIBRARIES = ("torch", "transformers", "peft", "accelerate", "datasets", "math-verify")
 
@@ -48,6 +49,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "python", lambda: f"{sys.version.split()[0]} on {platform.platform()}"
     for library in LIBRARIES:
         yield library, lambda library=library: importlib.metadata.version(library)
+    yield "plug-ins", _plugins
     yield "cores and memory", _cores_and_memory
     yield "disk", lambda: f"{shutil.disk_usage('.').free / 2**30:.1f} GiB free here"
     yield "this folder", _this_folder
@@ -55,6 +57,15 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
     yield "device", _device
     yield "ledger", _ledger
     yield "built-in model", _builtin_model
+
+
+def _plugins() -> str:
+    listed = [
+        f"{kind} ({room}, {path})"
+        for room, kinds in plugins().items()
+        for kind, path in kinds.items()
+    ]
+    return ", ".join(listed) or "none"
 
 
 def _cores_and_memory() -> str:

@@ -97,7 +97,7 @@ def _alike(key: str, part: str, parts: Mapping[str, set[str]], players: Sequence
 def _kinds_with(key: str, part: str) -> list[str]:
     """The kinds of the part's room that have this setting, where the part is of another kind."""
     room = _room(part)
-    kinds = sorted(room.known_kinds()) if room else ()
+    kinds = sorted(room.packaged_kinds()) if room else ()
     return [kind for kind in kinds if room and key in room.find(kind).model_fields]
 
 

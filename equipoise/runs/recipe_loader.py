@@ -230,7 +230,7 @@ def plain_values(value: Any) -> Any:
     if isinstance(value, type) and issubclass(value, Component):
         return import_path(value)
     if isinstance(value, Component):
-        known = value.kind in type(value).known_kinds()
+        known = value.kind in type(value).packaged_kinds()
         kind = value.kind if known else import_path(type(value))
         return {**value.settings(), "kind": kind}
     if isinstance(value, Mapping):

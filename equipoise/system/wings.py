@@ -1,4 +1,5 @@
-"""The tables that environments add to the house, found without importing anything else.
+"""The tables that environments and plug-ins add to the house, found without importing anything
+else.
 
 Every folder below `equipoise.environments` is a wing. Its file `wing.py` holds plain mappings,
 those of these that it adds to, and imports nothing:
@@ -10,6 +11,9 @@ those of these that it adds to, and imports nothing:
     SERVING   field of a chat request -> {"extension": "module:function", …}, what
               serving gains (`equipoise.serve.engine`)
     TEACHERS  name of a packaged teacher -> the settings of its player
+
+An installed package adds kinds by entry points in a group `equipoise.` with a base class's name,
+such as `equipoise.Judge`: kind = "module:Class".
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
@@ -33,3 +38,22 @@ def wing_table(table: str) -> dict[str, Any]:
     """The entries of all environments in one of their tables, such as COMMANDS."""
     tables = [getattr(wing, table, {}) for wing in wings()]
     return {name: value for entries in tables for name, value in entries.items()}
+
+
+@cache
+def plugins() -> dict[str, dict[str, str]]:
+    """Base class's name -> {kind: "module:Class"}, by the entry points of installed packages.
+
+    A kind that several packages give has all their paths, with " or " between them.
+    """
+    tables: dict[str, dict[str, str]] = {}
+    installed = entry_points()
+    for room in sorted(installed.groups):
+        if not room.startswith("equipoise."):
+            continue
+        kinds = tables.setdefault(room.removeprefix("equipoise."), {})
+        for each in sorted(installed.select(group=room)):
+            path = each.value.partition("[")[0].strip()
+            known = kinds.get(each.name, path)
+            kinds[each.name] = path if known == path else f"{known} or {path}"
+    return tables
