@@ -215,7 +215,7 @@ def expectation(
     """The expected `loss` after `past`, newest first; `logits_A` gives logits, in nats."""
     sampler_A = softmax(logits_A(past[0] if sampler == "current" else past[-1]))
     pool = OpponentPool(past)
-    shares = loss.scored_against(pool)
+    shares = loss.wins_against(pool)
     beaten_A = np.sum([weight * softmax(logits_A(player)) for player, weight in shares], axis=0)
     opponents = [(logits_A(player), weight) for player, weight in loss.opponents(pool)]
     pair_AA = judged_pairs(win_AA, sampler_A)

@@ -61,6 +61,8 @@ class PreferenceLoss(Component):
             "inpo": "INPO",
             "mnpo": "MNPO",
             "mnpo_released": "MNPOReleased",
+            "optimistic": "Optimistic",
+            "extragradient": "Extragradient",
         }.items()
     }
 
@@ -72,15 +74,29 @@ class PreferenceLoss(Component):
         """The players, with weights of sum 1, to beat where scores are probabilities."""
         return self.opponents(pool) or [(pool.current, 1.0)]
 
+    def wins_against(self, pool: OpponentPool) -> Shares:
+        """The players whose P(answer beats them) a target adds up, by weights of sum 1; one may be
+        negative.
+        """
+        return self.scored_against(pool)
+
+    def begins_at(self, pool: OpponentPool) -> PlayerId:
+        """The own generation whose weights training begins from."""
+        return pool.current
+
     @property
     def wins_by(self) -> WinsBy | None:
-        """The estimator of P(answer beats those of `scored_against`); None if unused."""
+        """The estimator of P(answer beats those of `wins_against`); None if unused."""
         return None
 
     @property
     def reads_scores(self) -> bool:
         """True where the size of scores, and not their order alone, enters the loss."""
         return self.wins_by is not None
+
+    def faults_of_age(self, age: int) -> Iterator[str]:
+        """Reasons why a learner cannot end at generation `age`."""
+        return iter(())
 
     @property
     def memory(self) -> int:
@@ -90,10 +106,13 @@ class PreferenceLoss(Component):
         newest = [past.index(player) + 1 for player in opponents if player.generation]
         return max(newest, default=0)
 
-    def faults(self, judge: str, limits: tuple[float, float] | None) -> Iterator[str]:
+    def faults(
+        self, judge: str, limits: tuple[float, float] | None, compares: bool = False
+    ) -> Iterator[str]:
         """Reasons why the loss cannot learn from the scores of the judge of this kind.
 
-        `limits`: its least and greatest score, None where that is not known beforehand.
+        `limits`: its least and greatest score, None where that is not known beforehand. `compares`:
+        True where its scores are shares of wins over the match's other answers.
         """
         if self.wins_by == "judged" and limits is not None:
             low, high = limits

@@ -12,7 +12,8 @@ likelihood (CPO, ORPO), their lengths (R-DPO), or each answer alone (KTO). (arXi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -37,6 +38,7 @@ from equipoise.losses.residual_loss import (
     squared,
 )
 from equipoise.system.effects import Text
+from equipoise.types import PlayerId
 
 if TYPE_CHECKING:
     import torch
@@ -54,7 +56,9 @@ __all__ = [
     "SPIN",
     "SPPO",
     "DistillDPO",
+    "Extragradient",
     "MNPOReleased",
+    "Optimistic",
     "SimPO",
     "bernoulli",
     "released_mnpo",
@@ -64,6 +68,7 @@ __all__ = [
 ]
 
 INTENDED = (0.25, 0.75)  # λ as the published MNPO configurations write it
+WINDOW = 8  # generations whose moves stand for the last gain; later ones would weigh 0.4 %
 NEARLY_ONE = 0.99  # a sum of λ that is one but for rounding
 CERTAIN = -1e-6  # nats per token: an answer's odds are finite up to here
 
@@ -480,6 +485,122 @@ class MNPOReleased(ResidualLoss):
         chosen_B = batch.policy_chosen_B - batch.opponent_chosen_KB[0]
         rejected_B = batch.policy_rejected_B - batch.opponent_rejected_KB[0]
         return self.beta * chosen_B, self.beta * rejected_B
+
+
+class LookingAhead(EstimatesWins, ResidualLoss):
+    """Settings of the members whose last policy comes to rest where preferences cycle."""
+
+    steps: ClassVar[float] = 1.0  # of 1/(2η) nats, in the constant target
+
+    target: Literal["constant", "probability"] = Field(
+        "constant", description="in nats: 1/(2η), or η × gap of win probabilities"
+    )
+    eta: float = Field(
+        default_factory=lambda data: 10.0 if data.get("target") == "probability" else 0.1,
+        gt=0,
+        description="of the target: divides in the constant one (default 0.1), multiplies in the "
+        "other (10); a sure winner's logit rises by 1/η or η",
+    )
+    ratio: float = Field(0.0, ge=0, le=0.5, description="pull to the start, its share of a step")
+
+    def rows(self, batch: PairBatch) -> torch.Tensor:
+        if self.target == "constant":
+            return squared(self.residual_B(batch), self.steps / (2 * self.eta))
+        gap_B = batch.score_chosen_B - batch.score_rejected_B
+        return squared(self.residual_B(batch), self.eta * gap_B)
+
+
+class Optimistic(LookingAhead):
+    """π_t moved by 2·P(y beats π_t) − P(y beats π_{t−1}). (arXiv 2512.24818)
+
+    By the probability target this is η × the gap of that sum, both parts estimated over the
+    players' recorded answers, and π_t (and the reference) the opponent. By the constant one,
+    1/η, the opponents say what π_{t−1} was worth: log π_t − log π_{t−1} = 2·g_{t−1} − g_{t−2} gives
+    g_{t−1} = Σ_k 2^−(k+1) (log π_{t−k} − log π_{t−k−1}), so that they are ½ π_t, ¼ π_{t−1}, …, with
+    g_{−1} = 0; no other judgements, but the weights of `WINDOW` generations.
+    """
+
+    steps: ClassVar[float] = 2.0
+
+    kind: Literal["optimistic"] = "optimistic"
+    target: Literal["constant", "probability"] = Field(
+        "probability",
+        description="η × gap of 2·P(answer beats π_t) − P(answer beats π_{t−1}); or 1/η nats "
+        "against opponents ½ π_t, ¼ π_{t−1}, … in place of the second part",
+    )
+
+    @model_validator(mode="after")
+    def _apart(self) -> Optimistic:
+        if self.wins == "judged":
+            raise ValueError(
+                "wins: judged is one probability, and optimism needs two, against π_t and π_{t−1}; "
+                "set counted or bradley_terry"
+            )
+        return self
+
+    def faults(
+        self, judge: str, limits: tuple[float, float] | None, compares: bool = False
+    ) -> Iterator[str]:
+        if self.target == "probability" and compares:
+            yield (
+                f"'optimistic' needs P(answer beats π_t) and P(answer beats π_{{t−1}}) apart, and "
+                f"the judge '{judge}' compares a match's answers; set loss.target: constant, which "
+                "needs neither, or take a judge that scores"
+            )
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        if self.target == "probability":
+            return merge_shares([(pool.reference, self.ratio), (pool.current, 1 - self.ratio)])
+        window = pool.past[: WINDOW + 1]
+        oldest = 0.5 ** (len(window) - 1)
+        shares = [(player, (0.5 - self.ratio) / 2**k) for k, player in enumerate(window[:-1])]
+        ends = [(window[-1], (1 - self.ratio) * oldest)]
+        return merge_shares([*shares, *ends, (pool.reference, self.ratio * (2 - oldest))])
+
+    def scored_against(self, pool: OpponentPool) -> Shares:
+        return [(pool.current, 1.0)]
+
+    def wins_against(self, pool: OpponentPool) -> Shares:
+        """2·π_t − π_{t−1}; in the first generation π_0 alone."""
+        before = pool.past[1:2]
+        return [(pool.current, 1.0 + len(before)), *((player, -1.0) for player in before)]
+
+    @property
+    def memory(self) -> int:
+        """The number of newest generations needed: π_{t−1} answers, or all of the window."""
+        return 2 if self.target == "probability" else WINDOW + 1
+
+
+class Extragradient(LookingAhead):
+    """A half step of every odd generation teaches the step of the next. (arXiv 2503.08942)
+
+    π_{2k+1} is π_{2k} moved by P(y beats π_{2k}), and π_{2k+2} is π_{2k}, too, moved by P(y beats
+    π_{2k+1}), on pairs of π_{2k+1}: its opponent, and the weights that its training begins from,
+    are those of π_{2k}.
+    """
+
+    kind: Literal["extragradient"] = "extragradient"
+
+    def begins_at(self, pool: OpponentPool) -> PlayerId:
+        """π_t, or behind a half step the generation before it."""
+        return pool.past[pool.current.generation % 2]
+
+    def opponents(self, pool: OpponentPool) -> Shares:
+        return merge_shares([(pool.reference, self.ratio), (self.begins_at(pool), 1 - self.ratio)])
+
+    def scored_against(self, pool: OpponentPool) -> Shares:
+        return [(pool.current, 1.0)]
+
+    def faults_of_age(self, age: int) -> Iterator[str]:
+        if age % 2:
+            yield (
+                f"'extragradient' takes two generations a step, and generation {age} is a half "
+                "step; set an even number of generations"
+            )
+
+    @property
+    def memory(self) -> int:
+        return 2
 
 
 class CPO(ResidualLoss):

@@ -128,7 +128,7 @@ def scored_opponents(run: OpenRun, learner: PlayerId, t: int) -> list[tuple[Play
     """The players that an answer has to beat, with weights that add up to one."""
     loss = run.config.loss_at(t)
     assert loss is not None
-    return loss.scored_against(run.roster.opponent_pool(learner, t))
+    return loss.wins_against(run.roster.opponent_pool(learner, t))
 
 
 def opponent_samples(
@@ -140,17 +140,38 @@ def opponent_samples(
 ) -> Samples:
     """Scored answers of all of `scored_opponents` to generation t's prompts.
 
-    Those that sat in none of the matches answer the prompts in every seat; this stays in the
-    ledger. Raises ConfigError for a judge that only compares, or a game of different roles.
+    Of those that sat in none of the matches, the answers are taken that they gave to the same
+    prompts in their own generation (`prompts.reuse: same`), else they answer the prompts in every
+    seat; this stays in the ledger. Raises ConfigError for a judge that only compares, or a game of
+    different roles.
     """
     samples = Samples()
     samples.add(matches, judgements, run.config.utility)
     present = samples.players()
     for player, _ in scored_opponents(run, learner, t):
         if player not in present:
-            played, judged = _answer_alone(run, player, learner, t)
+            played, judged = _recorded_answers(run, player, learner, t)
+            if not played:
+                played, judged = _answer_alone(run, player, learner, t)
             samples.add(played, judged, run.config.utility)
     return samples
+
+
+def _recorded_answers(
+    run: OpenRun, player: PlayerId, learner: PlayerId, t: int
+) -> tuple[list[Match], list[Judgement]]:
+    """An earlier generation's training matches against itself, where all prompts are alike."""
+    generations = range(t) if run.config.prompts.reuse == "same" else ()
+    played = [
+        match
+        for g in generations
+        if player in run.roster.learners(g)
+        for match in run.ledger.matches("train", g)
+        if set(match.seats.values()) == {player}
+    ]
+    teacher = run.config.judge_of(learner.name).name
+    judged = run.ledger.judgements_of([match.id for match in played], teacher)
+    return played, list(judged.values())
 
 
 def _answer_alone(

@@ -226,7 +226,7 @@ def _hand_over(run: OpenRun, learner: PlayerId, newborn: PlayerId, t: int) -> di
         return {}
     if not isinstance(trainer, FineTuning) or not has_probes(home):
         return _not_compared(run, newborn, t, f"the learner '{trainer.kind}' wrote no probes")
-    before, after = map(run.population.actor, (learner, newborn))
+    before, after = map(run.population.actor, (_begins_at(run, learner, t), newborn))
     if not (isinstance(before, TokenScorer) and isinstance(after, TokenScorer)):
         kind = run.config.players[learner.name].kind
         reason = f"a '{kind}' player gives no log-probabilities of token ids"
@@ -264,7 +264,7 @@ def _training_batch(
     return TrainingBatch(
         learner=learner,
         player=config.players[learner.name],
-        weights=population.weights(learner),
+        weights=population.weights(_begins_at(run, learner, t)),
         output=draft,
         scratch=_scratch(home),
         seed=seeds.child(config.seed, "learn", learner),
@@ -283,6 +283,14 @@ def _training_batch(
         resources=population.resources,
         log=log,
     )
+
+
+def _begins_at(run: OpenRun, learner: PlayerId, t: int) -> PlayerId:
+    """The learner's generation whose weights it is trained from: most often the newest."""
+    loss = run.config.loss_at(t)
+    if loss is None or run.config.learner_of(learner.name).needs != "pairs":
+        return learner
+    return loss.begins_at(run.roster.opponent_pool(learner, t))
 
 
 def _scratch(home: Path) -> Path:

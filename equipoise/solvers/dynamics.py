@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from pydantic import Field
@@ -27,6 +27,10 @@ from equipoise.solvers.base import (
     checked_start,
     span,
 )
+
+Update = Literal["plain", "optimistic", "extragradient"]
+"""The pay-offs g that a step of multiplicative weights follows: those of the profile played, g_t;
+2·g_t − g_{t−1} (g_{−1} = g_0); or those of a plain step's profile, a second evaluation."""
 
 
 class Step(NamedTuple):
@@ -130,14 +134,17 @@ def multiplicative_weights(
     steps: int,
     eta: float | None = None,
     start: Profile | None = None,
+    update: Update = "plain",
 ) -> Iterates:
     """The mixtures after `steps` simultaneous updates, and their averages over the steps played.
 
     row_{t+1} ∝ row_t · exp(eta · payoff·column_t); the column player likewise. eta: step size in
     1/pay-off; None is sqrt(8·ln(choices)/steps)/span, with which nash_conv of the averages is at
-    most span·sqrt(2·ln(choices)/steps). Raises ValueError for wrong pay-offs, start, steps or eta.
-    Source: Freund and Schapire 1999, Games and Economic Behavior 29; Cesa-Bianchi and Lugosi 2006,
-    Theorem 2.2.
+    most span·sqrt(2·ln(choices)/steps). Of the other updates, which approach equilibrium with the
+    last profile, too, where plain ones circle, None is 1/span; an extragradient step takes two
+    evaluations. Raises ValueError for wrong pay-offs, start, steps, eta or update. Sources: Freund
+    and Schapire 1999, Games and Economic Behavior 29; Cesa-Bianchi and Lugosi 2006, Theorem 2.2;
+    Rakhlin and Sridharan 2013, arXiv 1311.1869; Nemirovski 2004, SIAM Journal on Optimization 15.
 
     >>> dominated = np.array([[2.0, 2.0], [0.0, 1.0]])
     >>> multiplicative_weights(dominated, steps=1000).average.row_A.round(2)
@@ -145,16 +152,31 @@ def multiplicative_weights(
     """
     row_payoff_AM, column_payoff_AM = checked_sides(payoff_AM, column_payoff_AM)
     checked_positive(steps=steps, eta=eta)
+    if update not in get_args(Update):
+        raise ValueError(f"update must be one of {', '.join(get_args(Update))}; it is {update}")
     logits = checked_start(start, row_payoff_AM.shape)
     if eta is None:
         unit = max(span(row_payoff_AM), span(column_payoff_AM))
-        eta = float(np.sqrt(8 * np.log(max(2, *row_payoff_AM.shape)) / steps)) / unit
+        bound = float(np.sqrt(8 * np.log(max(2, *row_payoff_AM.shape)) / steps))
+        eta = (bound if update == "plain" else 1.0) / unit
+
+    def gains(played: Profile) -> Profile:
+        return Profile(row_payoff_AM @ played.column_M, played.row_A @ column_payoff_AM)
+
+    def moved(logits: Profile, gain: Profile) -> Profile:
+        return Profile(logits.row_A + eta * gain.row_A, logits.column_M + eta * gain.column_M)
+
+    before: Profile | None = None
 
     def step(logits: Profile, played: Profile) -> Profile:
-        return Profile(
-            logits.row_A + eta * (row_payoff_AM @ played.column_M),
-            logits.column_M + eta * (played.row_A @ column_payoff_AM),
-        )
+        nonlocal before
+        gain = gains(played)
+        last, before = before or gain, gain
+        if update == "optimistic":
+            gain = Profile(2 * gain.row_A - last.row_A, 2 * gain.column_M - last.column_M)
+        elif update == "extragradient":
+            gain = gains(mixtures(moved(logits, gain)))
+        return moved(logits, gain)
 
     last = end(path(step, logits, steps))
     return Iterates(last.following, average(last.sums, steps))
@@ -315,9 +337,15 @@ class Multiplicative(Dynamic):
     eta: float | None = Field(
         None, gt=0, description="step size in 1/pay-off; null chooses it from steps and pay-offs"
     )
+    update: Update = Field(
+        "plain",
+        description="optimistic and extragradient ones come to rest with iterate: last, too",
+    )
 
     def play(self, payoff_NN: np.ndarray) -> Iterates:
-        return multiplicative_weights(payoff_NN, payoff_NN.T, steps=self.steps, eta=self.eta)
+        return multiplicative_weights(
+            payoff_NN, payoff_NN.T, steps=self.steps, eta=self.eta, update=self.update
+        )
 
 
 class Replicator(Dynamic):

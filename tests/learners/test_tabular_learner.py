@@ -13,6 +13,7 @@ from equipoise.learners.base import TrainingBatch
 from equipoise.learners.tabular_learner import (
     Expectation,
     TabularLearner,
+    expectation,
     judged_pairs,
     newton,
     newton_step,
@@ -98,6 +99,42 @@ def test_mnpo_with_constant_target_steps_by_one_over_eta(tmp_path):
     past_KA, log_policy_A, _ = learn(tmp_path, settings, game)
     blend_A = 0.6 * past_KA[0] + 0.2 * past_KA[1] + 0.2 * past_KA[-1]
     assert_policy(log_policy_A, blend_A + win_AA @ np.exp(past_KA[0]) / 0.5)
+
+
+def by_losses(settings, win_AA, start_A, updates):
+    """The logits of `updates` exact minimisers, one after the other."""
+    past, logits = [PlayerId("policy")], {PlayerId("policy"): np.array(start_A)}
+    for generation in range(1, updates + 1):
+        loss = PreferenceLoss.build(settings)
+        problem = expectation(loss, win_AA, past, logits.__getitem__)
+        past.insert(0, PlayerId("policy", generation))
+        logits[past[0]] = newton(problem, logits[past[1]], 100)[0]
+    return logits[past[0]]
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.2])
+def test_optimistic_members_move_by_twice_the_gain_less_the_last(ratio):
+    """By either target; g_{−1} is g_0 by the probability one, 0 by the constant one."""
+    win_AA, start_A = win_probabilities(random_game(1).payoff_AM()), np.array(START)
+    for target, last_A in (("probability", win_AA @ softmax(start_A)), ("constant", 0.0)):
+        logits_A = start_A
+        for _ in range(6):
+            gain_A = win_AA @ softmax(logits_A)
+            logits_A = (1 - ratio) * logits_A + ratio * start_A + 3.0 * (2 * gain_A - last_A)
+            last_A = gain_A
+        eta = 3.0 if target == "probability" else 1 / 3.0
+        settings = {"kind": "optimistic", "target": target, "eta": eta, "ratio": ratio}
+        assert_policy(log_softmax(by_losses(settings, win_AA, start_A, 6)), logits_A)
+
+
+@pytest.mark.parametrize("settings", [{"eta": 1 / 3}, {"target": "probability", "eta": 3.0}])
+def test_extragradient_takes_its_step_by_the_gain_against_the_half_step(settings):
+    win_AA, logits_A = win_probabilities(random_game(2).payoff_AM()), np.array(START)
+    for _ in range(3):
+        half_A = logits_A + 3.0 * win_AA @ softmax(logits_A)
+        logits_A = logits_A + 3.0 * win_AA @ softmax(half_A)
+    got_A = by_losses({"kind": "extragradient", **settings}, win_AA, START, 6)
+    assert_policy(log_softmax(got_A), logits_A)
 
 
 def test_mnpo_anchor_is_not_a_rival(tmp_path):

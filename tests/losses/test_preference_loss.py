@@ -46,6 +46,10 @@ MEMBERS = [
     {"kind": "mnpo", "against": {"history": [0.3, 0.1], "peers": 0.3, "reference": 0.2}},
     {"kind": "mnpo", "against": {"outsiders": {"old": 0.5}}, "target": "probability"},
     {"kind": "mnpo", "against": {}},
+    {"kind": "optimistic"},
+    {"kind": "optimistic", "target": "constant", "ratio": 0.25},
+    {"kind": "extragradient"},
+    {"kind": "extragradient", "target": "probability", "ratio": 0.1},
     {"kind": "mnpo_released"},
     {"kind": "mnpo_released", "peers": True, "max_history": 4, "ratio": 0.85},
 ]
@@ -556,7 +560,9 @@ class TestMember:
             else:
                 alone = settings["kind"] in ("simpo", "cpo", "orpo")
                 assert total == pytest.approx(0 if alone else 1)
-            assert sum(weight for _, weight in loss.scored_against(pool)) == pytest.approx(1)
+            assert all(weight > 0 for _, weight in loss.scored_against(pool))
+            for players in (loss.scored_against(pool), loss.wins_against(pool)):
+                assert sum(weight for _, weight in players) == pytest.approx(1)
 
     def test_settings_survive_a_round_trip_and_unread_ones_are_refused(self, settings):
         loss = PreferenceLoss.build(settings)
@@ -598,6 +604,9 @@ class TestMember:
         ({"kind": "inpo", "tau": 0.1, "eta": 0.4}, {0: 0.25, 3: 0.75}, 1),
         ({"kind": "mnpo", "weights": [3, 1]}, {3: 0.75, 2: 0.25}, 2),
         ({"kind": "mnpo", "weights": [2, 1, 1], "ratio": 0.2}, {3: 0.4, 2: 0.2, 1: 0.2, 0: 0.2}, 3),
+        ({"kind": "optimistic", "ratio": 0.2}, {0: 0.2, 3: 0.8}, 2),
+        ({"kind": "optimistic", "target": "constant"}, {3: 0.5, 2: 0.25, 1: 0.125, 0: 0.125}, 9),
+        ({"kind": "extragradient", "ratio": 0.2}, {0: 0.2, 2: 0.8}, 2),
         ({"kind": "mnpo_released", "weights": [1, 3], "ratio": 0.2}, {0: 0.2, 3: 0.2, 2: 0.6}, 2),
         ({"kind": "mnpo_released", "ratio": 0.2}, {0: 0.2, 3: 0.4, 2: 0.4}, 2),
         (
@@ -618,6 +627,28 @@ def test_opponents(settings, opponents, memory):
     found = {player.generation: weight for player, weight in loss.opponents(POOL)}
     assert found == pytest.approx(opponents)
     assert loss.memory == memory
+
+
+def test_optimism_is_paid_for_by_what_the_generation_before_was_worth():
+    loss = PreferenceLoss.build("optimistic")
+    assert loss.wins_against(POOL) == [(PAST[0], 2.0), (PAST[1], -1.0)]
+    assert loss.wins_against(OpponentPool(PAST[-1:])) == [(PAST[-1], 1.0)]
+    with pytest.raises(ValueError, match="set counted or bradley_terry"):
+        PreferenceLoss.build({"kind": "optimistic", "wins": "judged"})
+    (fault,) = loss.faults("pairwise", (0.0, 1.0), compares=True)
+    assert "set loss.target: constant" in fault
+    constant = PreferenceLoss.build({"kind": "optimistic", "target": "constant"})
+    assert list(constant.faults("pairwise", (0.0, 1.0), compares=True)) == []
+    long_past = [PlayerId("policy", generation) for generation in range(40, -1, -1)]
+    shares = constant.opponents(OpponentPool(long_past))
+    assert len(shares) == constant.memory and sum(weight for _, weight in shares) == 1
+
+
+def test_a_step_behind_a_half_step_begins_where_that_began():
+    loss = PreferenceLoss.build("extragradient")
+    begins = [loss.begins_at(OpponentPool(PAST[k:])).generation for k in range(4)]
+    assert begins == [2, 2, 0, 0]
+    assert list(loss.faults_of_age(4)) == [] and "half step" in next(loss.faults_of_age(3))
 
 
 def test_how_many_generations_others_need():

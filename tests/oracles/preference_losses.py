@@ -140,6 +140,30 @@ def by_formula():
         lambda r: bernoulli_kl(4 * (r.scores[0] - r.scores[1]), r.residual({3: 0.5, 2: 0.5})),
     )
     yield ({"kind": "mnpo", "against": {}, "eta": 0.25}, lambda r: (r.margin(r.policy) - 2) ** 2)
+    # scores are 2 P(· beats π_3) − P(· beats π_2) here
+    yield (
+        {"kind": "optimistic", "eta": 4.0},
+        lambda r: (r.residual({3: 1}) - 4 * (r.scores[0] - r.scores[1])) ** 2,
+    )
+    # π_3 moved by 2 g_3 − g_2 / g_2 = half the last move, a quarter of the one before, …
+    yield (
+        {"kind": "optimistic", "target": "constant", "eta": 0.5},
+        lambda r: (r.residual({3: 1 / 2, 2: 1 / 4, 1: 1 / 8, 0: 1 / 8}) - 2) ** 2,
+    )
+    # with a tenth of the start, each move was (1 − .1) of the last policy, .1 of the start, and g
+    yield (
+        {"kind": "optimistic", "target": "constant", "eta": 0.5, "ratio": 0.1},
+        lambda r: (r.residual({3: 0.4, 2: 0.2, 1: 0.1, 0: 0.9 / 8 + 0.1 * (2 - 1 / 8)}) - 2) ** 2,
+    )
+    # behind the half step π_3
+    yield (
+        {"kind": "extragradient", "eta": 0.25, "ratio": 0.2},
+        lambda r: (r.residual({2: 0.8, 0: 0.2}) - 2) ** 2,
+    )
+    yield (
+        {"kind": "extragradient", "target": "probability", "eta": 4.0},
+        lambda r: (r.residual({2: 1}) - 4 * (r.scores[0] - r.scores[1])) ** 2,
+    )
     yield (
         {"kind": "mnpo_released", "weights": [1, 3], "ratio": 0.4, "eta": 0.1},
         lambda r: (r.residual({0: 0.4, 3: 0.15, 2: 0.45}, mean=True) - 5) ** 2,

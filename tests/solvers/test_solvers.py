@@ -296,6 +296,51 @@ def test_multiplicative_weights_is_its_closed_form():
     np.testing.assert_allclose(played.average.column_M, np.mean(columns[:-1], axis=0))
 
 
+def weights_by_hand(payoff_AM, start, steps, eta, follow):
+    """Both sides' mixtures, step by step; `follow(gain, last gain, gain a plain step ahead)`."""
+
+    def gain(log_A, log_M):
+        row_A, column_M = np.exp(log_A) / np.exp(log_A).sum(), np.exp(log_M) / np.exp(log_M).sum()
+        return np.concatenate([payoff_AM @ column_M, -row_A @ payoff_AM])
+
+    rows = len(payoff_AM)
+    logit, last = np.log(np.concatenate(start)), None
+    for _ in range(steps):
+        now = gain(logit[:rows], logit[rows:])
+        ahead = logit + eta * now
+        logit = logit + eta * follow(
+            now, now if last is None else last, gain(ahead[:rows], ahead[rows:])
+        )
+        last = now
+    weight = np.exp(logit)
+    return weight[:rows] / weight[:rows].sum(), weight[rows:] / weight[rows:].sum()
+
+
+@pytest.mark.parametrize(
+    ("update", "follow"),
+    [
+        ("optimistic", lambda now, last, ahead: 2 * now - last),
+        ("extragradient", lambda now, last, ahead: ahead),
+    ],
+)
+def test_updates_that_look_ahead_are_their_closed_forms_and_come_to_rest(update, follow):
+    payoff_AM = random_game(0, 3, 4)
+    start = Profile(np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.3, 0.4]))
+    played = multiplicative_weights(payoff_AM, steps=6, eta=0.3, start=start, update=update)
+    row_A, column_M = weights_by_hand(payoff_AM, start, 6, 0.3, follow)
+    np.testing.assert_allclose(played.last.row_A, row_A)
+    np.testing.assert_allclose(played.last.column_M, column_M)
+    unit = multiplicative_weights(BIASED, steps=9, eta=1 / span(BIASED), update=update)
+    own = multiplicative_weights(BIASED, steps=9, update=update)
+    np.testing.assert_array_equal(own.last.row_A, unit.last.row_A)
+    settings = {"kind": "multiplicative", "update": update, "eta": 0.5, "iterate": "last"}
+    assert exploitability(BIASED, Solver.build({**settings, "steps": 300}).solve(BIASED)) < 1e-4
+    plain = multiplicative_weights(BIASED, steps=300, eta=1 / span(BIASED))
+    assert nash_conv(BIASED, *plain.last) > 1
+    with pytest.raises(ValueError, match="update must be one of plain, optimistic"):
+        multiplicative_weights(BIASED, steps=1, update="fast")  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("steps", [10, 100, 1000])
 @pytest.mark.parametrize("game", ["biased", "matching pennies", "random 12x8", "random 20x15"])
 def test_multiplicative_weights_keeps_its_regret_bound(game, steps):

@@ -32,6 +32,7 @@ from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
 from equipoise.runs.executors.ray_cluster import RayCluster
 from equipoise.runs.named_sets.set_plan import check_sets, nobody_plays, players_in
+from equipoise.runs.roster import expected_generations
 from equipoise.system.addresses import Machine
 from equipoise.types import PlayerId, Prompt
 
@@ -181,7 +182,7 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
         if config.loss is not None and trainer.needs == "pairs" and trainer.by_loss:
             judge = config.judge_of(name)
             limits = judge.score_range if config.utility == "score" else None
-            for fault in config.loss.faults(judge.kind, limits):
+            for fault in config.loss.faults(judge.kind, limits, judge.compares):
                 yield f"loss: {fault}"
             if config.loss.reads_scores and not config.pairs.one_scale:
                 yield (
@@ -189,6 +190,19 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
                     f"pairs: {config.pairs.kind} brings gradings, whose strengths are no scores of "
                     "answers; take a loss that reads none, such as dpo or ipo"
                 )
+    yield from _faults_of_ages(config)
+
+
+def _faults_of_ages(config: RunConfig) -> Iterator[str]:
+    """Faults that the loss finds in the generations at which its learners end."""
+    if config.loss is None or config.turns.by_rewards:
+        return
+    last = expected_generations(config.turns, config.learning, config.generations)[-1]
+    for learner in last.learners:
+        trainer = config.learner_of(learner.name)
+        if trainer.by_loss and trainer.needs in ("pairs", "game"):
+            for fault in config.loss.faults_of_age(learner.generation):
+                yield f"generations: {fault} (players.{learner.name})"
 
 
 # -- settings that nothing reads

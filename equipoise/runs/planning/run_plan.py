@@ -505,7 +505,7 @@ def _teach(
         judged = config.pairs.by_judge(t)
         scores = not config.judge_of(learner.name).compares
         if loss.wins_by in ("auto", "counted", "bradley_terry") and scores and judged:
-            rivals = loss.scored_against(pool)
+            rivals = loss.wins_against(pool)
             _answer(config, [player for player, _ in rivals], seatings, totals)
 
 
@@ -514,6 +514,9 @@ def _answer(
 ) -> None:
     """Add the answers of opponents outside the matches: all seats on every prompt."""
     seated = {player for _, seats in seatings for player in seats.values()}
+    if config.prompts.reuse == "same" and config.schedule.kind == "self_play":
+        names = {player.name for player in seated}  # whose earlier answers are recorded
+        seated |= {player for player in opponents if player.name in names}
     prompts = {prompt.id: prompt for prompt, _ in seatings}
     for player in opponents:
         if player not in seated:
