@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.environments.instructions.judge import FollowsInstructions
+from equipoise.environments.instructions.checkers import FollowsInstructions
 from equipoise.models.embedding import TextEncoder
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local

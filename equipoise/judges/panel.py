@@ -12,7 +12,7 @@ import msgspec
 from pydantic import Field, field_validator, model_validator
 
 from equipoise.judges.base import Judge, JudgeContext
-from equipoise.payoffs.plackett_luce import first_place
+from equipoise.payoffs.judge_agreement import first_place
 from equipoise.system.effects import Text
 from equipoise.types import Judgement, Match, Prompt, Vote
 

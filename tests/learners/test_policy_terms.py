@@ -10,8 +10,7 @@ import torch
 from equipoise.errors import ConfigError
 from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.policy_optimizer import PolicyOptimizer
-from equipoise.learners.policy_trainer import policy_loss
+from equipoise.learners.policy_trainer import PolicyOptimizer, policy_loss
 from equipoise.learners.rollouts import RolloutBatch, rollout_batch
 from equipoise.learners.trainable_model import Critic
 from equipoise.types import Episode, Move, Turn, View, user

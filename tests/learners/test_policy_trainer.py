@@ -14,8 +14,7 @@ from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
-from equipoise.learners.policy_optimizer import rate_factor
-from equipoise.learners.policy_trainer import PolicyTrainer, policy_loss
+from equipoise.learners.policy_trainer import PolicyTrainer, policy_loss, rate_factor
 from equipoise.learners.rollouts import rollout_batch
 from equipoise.losses import kl as kls
 from equipoise.models.resources import Resources

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equipoise.errors import ConfigError
-from equipoise.payoffs.plackett_luce import first_place, one_against_many
+from equipoise.payoffs.judge_agreement import first_place, one_against_many
 
 REWARD_A = np.array([0.3, -1.2, 2.0])
 

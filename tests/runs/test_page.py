@@ -12,8 +12,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import MEETING
 from equipoise.runs.reading.history import history, records
 from equipoise.runs.reading.match_cards import match_cards, match_up_table, tokens
-from equipoise.runs.reading.page import headlines, page, training_curves, unread_reviews
-from equipoise.runs.reading.totals import counts
+from equipoise.runs.reading.page import counts, headlines, page, training_curves, unread_reviews
 from equipoise.types import Judgement, Review
 
 pytestmark = pytest.mark.long  # they share a whole run

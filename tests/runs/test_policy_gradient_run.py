@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import EquipoiseError
-from equipoise.learners.policy_optimizer import PolicyOptimizer
+from equipoise.learners.policy_trainer import PolicyOptimizer
 from equipoise.runs import recipe_loader
 from equipoise.runs.damage import examine
 from equipoise.runs.directory import RunDirectory

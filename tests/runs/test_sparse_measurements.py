@@ -8,8 +8,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.play_out import play_out
 from equipoise.runs.reading.history import stage_records
-from equipoise.runs.reading.page import page
-from equipoise.runs.reading.totals import counts, stage_times, total_seconds
+from equipoise.runs.reading.page import counts, page, stage_times, total_seconds
 from equipoise.runs.rerate import rerate
 
 pytestmark = pytest.mark.long  # they share a whole run

@@ -15,10 +15,14 @@ from itertools import cycle, islice
 from typing import Any
 
 from equipoise.environments.assistance.blocks import parse
-from equipoise.environments.assistance.named_actions import named_on_frontier
 from equipoise.environments.assistance.payoff_matrix import MatrixError, read_matrix
-from equipoise.environments.assistance.responses import asks_about, gives_several, response_action
-from equipoise.environments.assistance.visible_response import VisibleResponse, strip_hidden
+from equipoise.environments.assistance.responses import (
+    asks_about,
+    gives_several,
+    named_on_frontier,
+    response_action,
+)
+from equipoise.environments.assistance.steering_engine import VisibleResponse, strip_hidden
 from equipoise.environments.clerk.clerk_answers import offers_alternative, reply_action
 from equipoise.environments.clerk.disguises import style_of
 from equipoise.judges.mathematics import looks_mathematical

@@ -4,7 +4,7 @@ import pytest
 
 from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
-from equipoise.environments.assistance.visible_response import strip_hidden
+from equipoise.environments.assistance.steering_engine import strip_hidden
 from equipoise.judges.read_verdict import LONGEST, Unread, read_score
 from equipoise.judges.rules import MARKS, even_width
 from tests.soak import parsers

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from equipoise.environments.assistance.blocks import parse
-    from equipoise.environments.assistance.named_actions import named_on_frontier
+    from equipoise.environments.assistance.responses import named_on_frontier
     from equipoise.environments.assistance.utilities import reward
 
 __all__ = ["named_on_frontier", "parse", "reward"]
 
-_HOMES = {"named_on_frontier": "named_actions", "parse": "blocks", "reward": "utilities"}
+_HOMES = {"named_on_frontier": "responses", "parse": "blocks", "reward": "utilities"}
 
 
 def __getattr__(name: str) -> Any:

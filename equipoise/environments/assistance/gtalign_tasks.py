@@ -14,14 +14,18 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from equipoise.environments.assistance.blocks import ParsedOutput, parse, parse_as_released
-from equipoise.environments.assistance.named_actions import named_on_frontier
 from equipoise.environments.assistance.payoff_matrix import (
     PayoffMatrix,
     action_of,
     undominated,
     write_matrix,
 )
-from equipoise.environments.assistance.responses import asks_about, gives_several, response_action
+from equipoise.environments.assistance.responses import (
+    asks_about,
+    gives_several,
+    named_on_frontier,
+    response_action,
+)
 from equipoise.environments.assistance.task_judge import By, Grade, TaskJudge
 from equipoise.environments.assistance.utilities import (
     OUT_OF_DOMAIN,

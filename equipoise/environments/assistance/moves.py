@@ -1,14 +1,24 @@
-"""The section on moves: shares of each move by the kind of question, at the start and now."""
+"""The sections on the assistant's moves: those it took, and those of the games that it wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from equipoise.environments.assistance.record import ActionShares, AssistanceRecord
-from equipoise.evaluation.measures import History
-from equipoise.report.figures import names_axis
-from equipoise.report.section import Figure, Section, Table, finite_or_none, label, number
+import numpy as np
+
+from equipoise.environments.assistance.payoff_matrix import ACTIONS, QUESTION_TYPES, Cell, cell_name
+from equipoise.environments.assistance.record import (
+    ActionShares,
+    ActualPay,
+    AssistanceRecord,
+    WrittenGames,
+)
+from equipoise.environments.assistance.written_game import GIVEN
+from equipoise.evaluation.measures import History, Quantity, curves
+from equipoise.report.figures import heat_map, lines_figure, names_axis
+from equipoise.report.section import Curves, Figure, Section, Table, finite_or_none, label, number
 
 
 class ShownMove(NamedTuple):
@@ -108,3 +118,158 @@ def _table(shares: Mapping[str, ActionShares]) -> Table:
         for name, row in shares.items()
     ]
     return Table(("question", *titles, none.title, "answers"), tuple(cells))
+
+
+COLUMNS = ACTIONS[::-1]  # DA, CQ, AQ
+ROW_NAMES = ("detailed (DQ)", "vague (VQ)")
+TYPE_OF = {"detailed": "DQ", "vague": "VQ"}
+PAY_COLUMNS = (
+    "question",
+    "move",
+    "made",
+    "written for the user",
+    "for the model",
+    "paid to the user",
+    "to the model",
+)
+
+
+def written_section(history: History[AssistanceRecord]) -> Section:
+    """The last generation's matrices, and how often choices follow over all generations."""
+    last = history.last
+    if last is None or not last.measures.written.matrices:
+        return Section("written", "The written game", reason="no readable matrix has been written")
+    games = last.measures.written
+    blocks: list[Figure | Table] = [*_mean_matrices(games), choices_figure(games)]
+    if games.paid:
+        blocks.append(_pay_table(games))
+    blocks += [
+        lines_figure(group.name, group.curves, unit=group.unit, note=group.note)
+        for group in consistency_curves(history)
+    ]
+    lead = (
+        f"Of {number(games.matrices)} readable matrices of the last generation. Rows "
+        "are the user's question, columns the answer: DA answers, CQ asks back, AQ does "
+        "both. What was really asked is in each title."
+    )
+    return Section("written", "The written game", tuple(blocks), lead)
+
+
+def _mean_matrices(games: WrittenGames) -> Iterator[Figure]:
+    values = [
+        abs(value)
+        for cells in games.means.values()
+        for value in np.array(list(cells.values())).ravel().tolist()
+    ]
+    reach = max([*values, 1e-6])
+    for question, cells in games.means.items():
+        user_23 = _grid({name: cell.user for name, cell in cells.items()})
+        model_23 = _grid({name: cell.llm for name, cell in cells.items()})
+        for side, value_23 in (("user", user_23), ("model", model_23)):
+            title = f"What the {side} gets: {question} questions"
+            text = [[_two_decimals(value) for value in row] for row in value_23]
+            yield _matrix_figure(title, value_23, text, -reach, reach)
+
+
+def choices_figure(games: WrittenGames) -> Figure:
+    """Share of the choices of each cell."""
+    total = sum(games.chosen.values())
+    shares = {name: count / total for name, count in games.chosen.items()}
+    share_23 = _grid(shares)
+    text = [[number(share, "%") for share in row] for row in share_23.tolist()]
+    most = max(float(share_23.max()), 1e-6)
+    figure = _matrix_figure("How often each cell was chosen", share_23, text, 0.0, most)
+    none = number(shares.get("none", 0.0), "%")
+    return replace(figure, note=f"of all written matrices; {none} of the choices name no cell")
+
+
+def _grid(values: Mapping[str, float]) -> np.ndarray:
+    """[2, 3]: values by cell, in the order of QUESTION_TYPES and COLUMNS; 0 where there is none."""
+    rows = [
+        [values.get(cell_name(question, action), 0.0) for action in COLUMNS]
+        for question in QUESTION_TYPES
+    ]
+    return np.array(rows, float)
+
+
+def _matrix_figure(
+    title: str, value_23: np.ndarray, text: list[list[str]], low: float, high: float
+) -> Figure:
+    hover = [
+        [
+            f"{cell_name(question, action)}<br><b>{shown}</b>"
+            for action, shown in zip(COLUMNS, row, strict=True)
+        ]
+        for question, row in zip(QUESTION_TYPES, text, strict=True)
+    ]
+    figure = heat_map(title, ROW_NAMES, COLUMNS, value_23, text, hover, ("", ""), low < 0)
+    [trace] = figure.data
+    scaled = {**trace, "zmin": low, "zmax": high}
+    return replace(figure, data=[scaled], wide=False, height=220)
+
+
+def _two_decimals(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
+def _pay_table(games: WrittenGames) -> Table:
+    """Written pay-offs beside an action's true worth; only the order compares."""
+    rows = []
+    for question, pay in games.paid.items():
+        best = max(pay, key=lambda action: pay[action].user * pay[action].llm)
+        for action, actual in pay.items():
+            mark = " (best)" if action == best else ""
+            written = _written_cell(games, question, action)
+            rows.append((question, f"{action}{mark}", *_pay_cells(written, actual)))
+    title = "What was written against what it was worth"
+    if games.typed is not None:
+        share = number(games.typed, "%")
+        title += f"; the chosen cell is of the question's true type in {share}"
+    return Table(PAY_COLUMNS, tuple(rows), title)
+
+
+def _written_cell(games: WrittenGames, question: str, action: str) -> Cell | None:
+    if question not in games.means or question not in TYPE_OF:
+        return None
+    return games.means[question][cell_name(TYPE_OF[question], action)]
+
+
+def _pay_cells(written: Cell | None, actual: ActualPay) -> tuple[str, ...]:
+    return (
+        number(int(actual.count)),
+        "–" if written is None else _two_decimals(written.user),
+        "–" if written is None else _two_decimals(written.llm),
+        number(actual.user),
+        number(actual.llm),
+    )
+
+
+def consistency_curves(history: History[AssistanceRecord]) -> Iterator[Curves]:
+    """Share of choices that follow from the written game, whole and given the question."""
+    solutions = dict.fromkeys(
+        solution
+        for measurement in history.measurements
+        for solution in measurement.measures.written.consistent
+    )
+    whole = [_consistency(name) for name in solutions if not name.endswith(GIVEN)]
+    given = [_consistency(name) for name in solutions if name.endswith(GIVEN)]
+    note = (
+        "share of the written matrices whose chosen cell is one that this solution of "
+        "that very game names"
+    )
+    for title, quantities, which in (
+        ("Choices that follow from the written game", whole, "of all six cells"),
+        ("Choices that follow, the question given", given, "of the three cells of its row"),
+    ):
+        if quantities:
+            yield curves(history, *quantities, title=title, note=f"{note}, {which}")
+
+
+def _consistency(solution: str) -> Quantity:
+    name = solution.removesuffix(GIVEN).replace("_", " ")
+    return Quantity(
+        title=f"choices that follow from {name}",
+        read=lambda record: record.written.consistent.get(solution),
+        unit="%",
+        short=name,
+    )

@@ -24,8 +24,8 @@ from pydantic import Field, field_validator
 
 from equipoise.component import Settings
 from equipoise.environments.assistance.blocks import ParsedOutput
-from equipoise.environments.assistance.named_actions import named_on_frontier
 from equipoise.environments.assistance.payoff_matrix import matrix_contrast, undominated
+from equipoise.environments.assistance.responses import named_on_frontier
 
 Variant = Literal["corrected", "as_released", "frontier", "choice"]
 Window = tuple[float, float]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import permutations, product
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from equipoise import seeds
+from equipoise.errors import ConfigError
 from equipoise.games.base import Ask, Bimatrix, Game, Referee
+from equipoise.judges.base import Judge
 from equipoise.system.effects import Text
-from equipoise.types import Prompt, View
+from equipoise.types import Judgement, Match, Prompt, View
 
 Rows = tuple[tuple[float, ...], ...]
 Moves = tuple[str, ...]
@@ -288,3 +290,31 @@ def _kuhn_payoff(first: str, second: str, higher: bool) -> int:
     if after_pass == "p":
         return showdown
     return 2 * showdown if first == "pb" else -1
+
+
+class MatrixPayoff(Judge):
+    """Scores each seat what the rules pay; unjudged where a move failed or is illegal."""
+
+    kind: Literal["matrix"] = "matrix"
+    known_utilities: ClassVar = ("score",)
+
+    def prepare(self) -> None:
+        game = self.judge_context.game
+        if game.payoff_AM() is None:
+            raise ConfigError(f"judge: 'matrix' judges finite games; '{game.kind}' is none")
+
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
+        return [self._judgement(match) for match in matches]
+
+    def _judgement(self, match: Match) -> Judgement:
+        game = self.judge_context.game
+        for turn in match.turns:
+            if turn.move.finish == "error":
+                return self.judgement(match, None, f"{turn.seat} did not move: {turn.move.error}")
+        moves = {turn.seat: turn.move.text for turn in match.turns}
+        try:
+            payoffs = game.outcome(moves)
+        except ValueError as error:
+            return self.judgement(match, None, str(error))
+        scores = {seat: {"score": payoff} for seat, payoff in payoffs.items()}
+        return self.judgement(match, scores)

@@ -5,6 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {
-    "Judge": {"matrix": "equipoise.environments.matrix.judge:MatrixPayoff"},
+    "Judge": {"matrix": "equipoise.environments.matrix.game:MatrixPayoff"},
     "Game": {"matrix": "equipoise.environments.matrix.game:Matrix"},
 }

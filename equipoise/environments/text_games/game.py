@@ -13,15 +13,16 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from equipoise import seeds
 from equipoise.errors import ConfigError
 from equipoise.games.base import Ask, Game, Referee
+from equipoise.judges.base import Judge
 from equipoise.prompts.base import Prompts, PromptSource
-from equipoise.types import Match, Prompt, View, record_id
+from equipoise.types import Judgement, Match, Prompt, View, record_id
 
 FormName = Literal["whole", "bracket", "tagged", "boxed"]
 
@@ -208,3 +209,46 @@ def import_library(module: str, kind: str) -> Any:
             f"game: '{kind}' needs a package that is not installed: "
             f"pip install 'equipoise[games]' ({error})"
         ) from error
+
+
+class GameOutcome(Judge):
+    """Scores each seat what the game pays it, by playing the match again.
+
+    Utilities of a seat: `score`, `win` (1 for the best-paid, shared among equals) and `illegal`,
+    its illegal answers. A match with a failed move, or that found no end, is unjudged.
+    """
+
+    kind: Literal["game_outcome"] = "game_outcome"
+    known_utilities: ClassVar = ("score", "win", "illegal")
+
+    def prepare(self) -> None:
+        game = self.judge_context.game
+        if not isinstance(game, TextGame):
+            raise ConfigError(
+                "judge: 'game_outcome' judges the games open_spiel and textarena; "
+                f"this is {game.kind}"
+            )
+
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
+        game = self.judge_context.game
+        assert isinstance(game, TextGame)
+        judgements = []
+        for match in matches:
+            result = game.replay(match, prompts[match.prompt])
+            judgements.append(self.judgement(match, _scores(result), result.reason))
+        return judgements
+
+
+def _scores(result: Result) -> dict[str, dict[str, float]] | None:
+    if result.returns is None:
+        return None
+    best = max(result.returns.values())
+    winners = [seat for seat, value in result.returns.items() if value == best]
+    return {
+        seat: {
+            "score": float(value),
+            "win": float(seat in winners) / len(winners),
+            "illegal": float(result.illegal.get(seat, 0)),
+        }
+        for seat, value in result.returns.items()
+    }

@@ -15,7 +15,7 @@ KINDS: Mapping[str, Mapping[str, str]] = {
         "open_spiel": "equipoise.environments.text_games.open_spiel:OpenSpiel",
         "textarena": "equipoise.environments.text_games.text_arena:TextArena",
     },
-    "Judge": {"game_outcome": "equipoise.environments.text_games.judge:GameOutcome"},
+    "Judge": {"game_outcome": "equipoise.environments.text_games.game:GameOutcome"},
     "PairMaker": {
         "parted_trajectories": "equipoise.environments.text_games.parted_pairs:PartedTrajectories"
     },

@@ -17,8 +17,7 @@ from equipoise.runs.exploiter import best_response, best_responses
 from equipoise.runs.named_sets.results import STAGE
 from equipoise.runs.reading.frames import Row, measured_rows
 from equipoise.runs.reading.history import history, stage_records
-from equipoise.runs.reading.page import cautions, headlines
-from equipoise.runs.reading.totals import StageTime, counts, stage_times
+from equipoise.runs.reading.page import StageTime, cautions, counts, headlines, stage_times
 
 DEVICE = "device"  # under which the ledger keeps where the run's models were computed first
 OTHER_DEVICES = "other_devices"  # and under which, a line each, where later

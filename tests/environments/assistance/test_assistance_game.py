@@ -9,8 +9,8 @@ import pytest
 
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.game import Assistance, assistant_answers, is_vague
-from equipoise.environments.assistance.named_actions import named_on_frontier
 from equipoise.environments.assistance.payoff_matrix import Cell
+from equipoise.environments.assistance.responses import named_on_frontier
 from equipoise.environments.assistance.utilities import (
     VARIANTS,
     RewardTerms,

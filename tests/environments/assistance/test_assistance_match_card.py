@@ -4,8 +4,7 @@ import assistance_run
 import pytest
 
 from equipoise.environments.assistance.game import Assistance
-from equipoise.environments.assistance.match_card import match_card
-from equipoise.environments.assistance.measures import AssistanceMeasures
+from equipoise.environments.assistance.measures import AssistanceMeasures, match_card
 from equipoise.evaluation.measures import History
 from equipoise.games.answers import Answers
 from equipoise.runs.directory import RunDirectory

@@ -10,15 +10,14 @@ from recorded_run import estimate
 
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
-from equipoise.environments.assistance.moves import question_shares
-from equipoise.environments.assistance.utility_plane import UtilityPoints
+from equipoise.environments.assistance.moves import consistency_curves, question_shares
 from equipoise.environments.assistance.welfare_section import (
     SOURCE_COLUMNS,
+    UtilityPoints,
     curve_groups,
     single_curves,
     source_rows,
 )
-from equipoise.environments.assistance.written_matrices import consistency_curves
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import Estimate, History, Measurement, Quantity
 

@@ -9,15 +9,14 @@ import pytest
 
 from equipoise.environments.assistance.game import Assistance
 from equipoise.environments.assistance.measures import AssistanceMeasures
-from equipoise.environments.assistance.moves import moves_section
+from equipoise.environments.assistance.moves import choices_figure, moves_section, written_section
 from equipoise.environments.assistance.record import WrittenGames
-from equipoise.environments.assistance.utility_plane import (
+from equipoise.environments.assistance.welfare_section import (
     UtilityPoints,
     plane_figure,
     plane_section,
+    welfare_section,
 )
-from equipoise.environments.assistance.welfare_section import welfare_section
-from equipoise.environments.assistance.written_matrices import choices_figure, written_section
 from equipoise.evaluation.measures import History, Measurement, Records
 from equipoise.report.section import Figure, Table
 

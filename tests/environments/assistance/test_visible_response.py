@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from equipoise.environments.assistance.blocks import parse, write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
-from equipoise.environments.assistance.visible_response import VisibleResponse
+from equipoise.environments.assistance.steering_engine import VisibleResponse
 
 MATRIX = dict.fromkeys(CELLS, Cell(1.0, 2.0))
 WORDS = st.text(alphabet="ab <>/\n.respons", max_size=30)

@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from equipoise.environments.instructions import checkers
-from equipoise.environments.instructions.checkers import check
+from equipoise.environments.instructions.checkers import FollowsInstructions, check
 from equipoise.environments.instructions.instruction_prompts import DRAWS, InstructionPrompts
-from equipoise.environments.instructions.judge import FollowsInstructions
 from equipoise.errors import ConfigError, DataError
 from equipoise.types import Prompt, user
 

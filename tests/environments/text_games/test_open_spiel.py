@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 from judge_context import TestContext
 
-from equipoise.environments.text_games.game import FORMS, Deals, any_legal_move, legal_index
-from equipoise.environments.text_games.judge import GameOutcome
+from equipoise.environments.text_games.game import (
+    FORMS,
+    Deals,
+    GameOutcome,
+    any_legal_move,
+    legal_index,
+)
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.answers import Answers

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from equipoise.environments.instructions.ifeval import IFEval
+from equipoise.environments.instructions.instruction_prompts import IFEval
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.evaluation.named_sets.item_scores import estimate, paired_differences
