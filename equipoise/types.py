@@ -185,6 +185,14 @@ class Judgement(msgspec.Struct, frozen=True, omit_defaults=True):
             if utility in values
         }
 
+    def compared(self) -> set[frozenset[str]] | None:
+        """The pairs of seats that its votes compared; None where no vote compares, and so the
+        scores of all seats can be.
+        """
+        votes = [vote for vote in self.votes if vote.other]
+        pairs = {frozenset((vote.seat, vote.other)) for vote in votes if vote.value is not None}
+        return pairs if votes else None
+
     def names(self) -> set[str]:
         """The names of the utilities that any seat has."""
         return {name for values in (self.scores or {}).values() for name in values}

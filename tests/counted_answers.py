@@ -27,6 +27,6 @@ class Larger(Comparing):
 
     kind: Literal["larger"] = "larger"
 
-    def compare(self, questions):
+    def answer(self, questions):
         values = [float(int(q.first) > int(q.second)) for q in questions]
         return [Reading(value) for value in values]

@@ -1,12 +1,13 @@
 """Pair makers: from judged matches to pairs of a better and a worse answer of one match.
 
-Answers are compared when they were given to the same chat. Equal texts count as one answer with
-their mean score. A match that gives no pair is counted by its reason:
+Answers are compared when they were given to the same chat; by a judge that compares only some of
+them, when it compared these two. Equal texts count as one answer with their mean score. A match
+that gives no pair is counted by its reason:
 
     error       fewer than two scored answers, and a move failed
     unjudged    fewer than two scored answers otherwise
     identical   all the texts are the same
-    tie         all the scores are the same
+    tie         all the scores are the same, or those of all answers that were compared
     margin      no two scores are `min_margin` apart
     limit       its prompt has `per_prompt` wider pairs already
 """
@@ -17,7 +18,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from statistics import fmean
 from typing import ClassVar, Literal
 
@@ -133,13 +134,16 @@ class RankedAnswer(ScoredAnswer):
     """A distinct answer of one match, with its score."""
 
     order: str  # the hash that orders equal scores
+    seats: tuple[str, ...]
 
 
 Ranking = list[RankedAnswer]  # answers to one chat, best first
+Choice = tuple[RankedAnswer, RankedAnswer]  # better, worse
+Compared = set[frozenset[str]] | None  # pairs of seats; None: all
 
 
 class Ranked(PairMaker):
-    """The base of these pair makers; each chooses from the answers to one chat, ranked by score."""
+    """The base of these pair makers; each chooses among the comparable answers to one chat."""
 
     per_prompt: int | None = Field(
         None, ge=1, description="keep at most this many pairs a prompt, widest gaps first"
@@ -170,8 +174,11 @@ class Ranked(PairMaker):
         return [pair for pair in pairs if pair.id in kept], dict(dropped)
 
     @abstractmethod
-    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
-        """(better, worse) of the answers to one chat; the first and the last score differ."""
+    def choose(self, choices: Sequence[Choice]) -> list[Choice]:
+        """Those to learn from, of one or more choices among the answers to one chat.
+
+        All scores differ; they come in the order of the better answer, and of the worse.
+        """
 
     def _of_match(
         self, match: Match, judgement: Judgement | None, utility: str
@@ -181,15 +188,16 @@ class Ranked(PairMaker):
             failed = any(turn.move.finish == "error" for turn in match.last_turns().values())
             return "error" if failed else "unjudged"
         pairs = []
+        compared = None if judgement is None else judgement.compared()
         for messages, answers in rankings.items():
-            if not _tied(answers):
-                for better, worse in self.choose(answers):
+            if choices := _choices(answers, compared):
+                for better, worse in self.choose(choices):
                     pairs.append(pair_of(match, messages, better, worse))
         if pairs:
             return pairs
         if all(len(answers) == 1 for answers in rankings.values()):
             return "identical"
-        if all(_tied(answers) for answers in rankings.values()):
+        if not any(_choices(answers, compared) for answers in rankings.values()):
             return "tie"
         return "margin"
 
@@ -202,8 +210,10 @@ class BestWorst(Ranked):
     def most(self, seats: int) -> int:
         return min(1, seats - 1)
 
-    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
-        return [(answers[0], answers[-1])]
+    def choose(self, choices: Sequence[Choice]) -> list[Choice]:
+        widest = max(map(_gap, choices))
+        chosen = [choice for choice in choices if _gap(choice) == widest]
+        return [[choice for choice in chosen if choice[0] is chosen[0][0]][-1]]
 
 
 class AllPairs(Ranked):
@@ -211,12 +221,8 @@ class AllPairs(Ranked):
 
     kind: Literal["all_pairs"] = "all_pairs"
 
-    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
-        return [
-            (better, worse)
-            for better, worse in combinations(answers, 2)
-            if better.score > worse.score
-        ]
+    def choose(self, choices: Sequence[Choice]) -> list[Choice]:
+        return list(choices)
 
 
 class Margin(Ranked):
@@ -227,12 +233,8 @@ class Margin(Ranked):
         gt=0, description="the smallest gap between scores, in the judge's units"
     )
 
-    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
-        return [
-            (better, worse)
-            for better, worse in combinations(answers, 2)
-            if better.score - worse.score >= self.min_margin
-        ]
+    def choose(self, choices: Sequence[Choice]) -> list[Choice]:
+        return [choice for choice in choices if _gap(choice) >= self.min_margin]
 
 
 class MetaRewarding(Ranked):
@@ -265,17 +267,11 @@ class MetaRewarding(Ranked):
     def most(self, seats: int) -> int:
         return 2 if seats > 1 else 1
 
-    def choose(self, answers: Ranking) -> list[tuple[RankedAnswer, RankedAnswer]]:
-        best, worst = answers[0].score, answers[-1].score
+    def choose(self, choices: Sequence[Choice]) -> list[Choice]:
+        best, worst = max(a.score for a, _ in choices), min(b.score for _, b in choices)
         slack = self.tier * (best - worst)
-        good = [answer for answer in answers if answer.score >= best - slack]
-        bad = [answer for answer in answers if answer.score <= worst + slack]
-        return [
-            (
-                min(good, key=lambda answer: len(answer.text)),
-                max(bad, key=lambda answer: len(answer.text)),
-            )
-        ]
+        far = [(a, b) for a, b in choices if a.score >= best - slack and b.score <= worst + slack]
+        return sorted(far, key=lambda choice: (len(choice[0].text), -len(choice[1].text)))[:1]
 
     def make(
         self,
@@ -357,16 +353,31 @@ def grading_strengths(review: Review, weights: tuple[float, float]) -> list[floa
     return [fitted.get(str(place), 0.0) for place in range(len(review.replies))]
 
 
-def _tied(answers: Ranking) -> bool:
-    return answers[0].score == answers[-1].score
+def _choices(answers: Ranking, compared: Compared) -> list[Choice]:
+    """Every two answers with different scores, of which some seats were compared."""
+    return [
+        (better, worse)
+        for better, worse in combinations(answers, 2)
+        if better.score > worse.score
+        and (compared is None or any(map(compared.__contains__, _seat_pairs(better, worse))))
+    ]
+
+
+def _seat_pairs(first: RankedAnswer, second: RankedAnswer) -> Iterator[frozenset[str]]:
+    return map(frozenset, product(first.seats, second.seats))
+
+
+def _gap(choice: Choice) -> float:
+    better, worse = choice
+    return better.score - worse.score
 
 
 def _rankings(match: Match, judgement: Judgement | None, utility: str) -> dict[Chat, Ranking]:
     scores = {} if judgement is None else judgement.by_seat(utility)
-    scored: dict[Chat, list[tuple[str, float]]] = {}
+    scored: dict[Chat, list[tuple[str, float, str]]] = {}
     for seat, turn in match.last_turns().items():
         if seat in scores and turn.move.finish != "error":
-            answer = (turn.move.text, scores[seat])
+            answer = (turn.move.text, scores[seat], seat)
             scored.setdefault(turn.view.messages, []).append(answer)
     return {
         messages: _ranked(match, answers)
@@ -375,14 +386,14 @@ def _rankings(match: Match, judgement: Judgement | None, utility: str) -> dict[C
     }
 
 
-def _ranked(match: Match, answers: Sequence[tuple[str, float]]) -> Ranking:
-    by_text: dict[str, list[float]] = {}
-    for text, score in answers:
-        by_text.setdefault(text, []).append(score)
-    distinct = [
-        RankedAnswer(text, fmean(scores), record_id(match.id, text))
-        for text, scores in by_text.items()
-    ]
+def _ranked(match: Match, answers: Sequence[tuple[str, float, str]]) -> Ranking:
+    by_text: dict[str, list[tuple[float, str]]] = {}
+    for text, score, seat in answers:
+        by_text.setdefault(text, []).append((score, seat))
+    distinct = []
+    for text, given in by_text.items():
+        scores, seats = zip(*given, strict=True)
+        distinct.append(RankedAnswer(text, fmean(scores), record_id(match.id, text), seats))
     return sorted(distinct, key=lambda answer: (-answer.score, answer.order))
 
 

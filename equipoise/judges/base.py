@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -111,6 +111,7 @@ class Judge(Component):
         "gold": "equipoise.judges.gold:Gold",
         "rubric": "equipoise.judges.grading:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",
+        "transcript": "equipoise.judges.transcript:Transcript",
         "peers": "equipoise.judges.peers:Peers",
         "meta_rewarding": "equipoise.judges.peers:MetaRewarding",
         "first_place": "equipoise.judges.panel:FirstPlace",
@@ -234,6 +235,10 @@ class Judge(Component):
     def grades_by_votes(self, votes: Sequence[Vote]) -> Grades:
         """Each voter's grade of each seat of one match, by the match's recorded votes."""
         return mean_grades(votes)
+
+    def judged_seats(self, match: Match) -> Collection[str]:
+        """The seats of a match that it scores, or gives a reason why it cannot."""
+        return match.seats
 
     def questions(self, seats: int, pool: int) -> int:
         """The most questions to models for a match with such numbers of seats and players."""

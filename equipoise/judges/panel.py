@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, median, pstdev
 from typing import Any, ClassVar, Literal, Self
 
@@ -117,6 +117,10 @@ class Panel(Judge):
         members = {name: judge.at(judge_context) for name, judge in self.judges.items()}
         return super().at(judge_context).model_copy(update={"judges": members})
 
+    def judged_seats(self, match: Match) -> Collection[str]:
+        judged = [set(judge.judged_seats(match)) for judge in self.judges.values()]
+        return [seat for seat in match.seats if any(seat in seats for seats in judged)]
+
     def questions(self, seats: int, pool: int) -> int:
         return sum(judge.questions(seats, pool) for judge in self.judges.values())
 
@@ -153,7 +157,7 @@ class Panel(Judge):
             if (value := combine(seat, match, member_scores)) is not None
         }
         reasons: list[str] = []
-        if len(scores) < len(match.seats):
+        if len(scores) < len(self.judged_seats(match)):
             reasons = [
                 f"{name}: {judgement.reason}"
                 for name, judgement in judgements.items()

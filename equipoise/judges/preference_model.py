@@ -55,7 +55,7 @@ class PreferenceModel(ClassifierSettings, Comparing):
     def prepare(self) -> None:
         self._text()
 
-    def compare(self, questions: Sequence[Comparison]) -> list[Reading]:
+    def answer(self, questions: Sequence[Comparison]) -> list[Reading]:
         """P(first beats second), or None and why, of each. Raises ModelError, ConfigError."""
         text = self._text()
         rows: dict[int, list[int]] = {}

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from equipoise.component import Component, Settings
 from equipoise.judges.quoting import block, code_of, harmless
-from equipoise.judges.read_verdict import Unread
+from equipoise.judges.read_verdict import Abstained, Unread
 from equipoise.players.base import Actor, Tokenizing
 from equipoise.system.effects import TemplateText, Text
 from equipoise.template import Template
@@ -23,8 +23,10 @@ CUT = "the reply was cut at max_new_tokens"
 PACKAGE = "equipoise.judges"
 PLACEHOLDERS = ("question", "criteria", "reference", "code")
 
-Quotes = Mapping[str, tuple[str, str]]
-"""Placeholder -> (label of the block that fills it, the text in that block)."""
+Block = tuple[str, str]
+"""(label of a block, the text in it)."""
+Quotes = Mapping[str, Block | list[Block]]
+"""Placeholder -> the block that fills it, or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +119,12 @@ class Question:
         code = code_of(seed)
         broken = (*self.control_tokens, *control_tokens)
         blocks = {
-            placeholder: block(label, text, code, self.longest, broken)
-            for placeholder, (label, text) in quotes.items()
-            if text or placeholder != "reference"
+            placeholder: "\n".join(
+                block(label, text, code, self.longest, broken)
+                for label, text in (quoted if isinstance(quoted, list) else [quoted])
+                if text or placeholder != "reference"
+            )
+            for placeholder, quoted in quotes.items()
         }
         fields = {"reference": "", "code": code, **self.constants, **blocks}
         asks_for_json = f'"{self.verdict}"' in self.template.source
@@ -168,6 +173,8 @@ def read_move(move: Move, read: Callable[[str, str], float | Unread], code: str)
         return Reading(None, f"{FAILED}: {move.error}", tokens, move.cost)
     verdict = read(move.text, code)
     if isinstance(verdict, Unread):
+        if isinstance(verdict, Abstained):
+            return Reading(None, verdict.reason, tokens, move.cost)
         cut = f" ({CUT})" if move.finish == "length" else ""
         return Reading(None, f"{UNREADABLE}: {verdict.reason}{cut}", tokens, move.cost)
     return Reading(verdict, "", tokens, move.cost)

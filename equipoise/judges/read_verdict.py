@@ -50,6 +50,10 @@ class Unread:
     reason: str
 
 
+class Abstained(Unread):
+    """The reason why a judge gave no verdict, as it said itself."""
+
+
 class JsonObject(list[tuple[str, Any]]):
     """The (key, value) pairs of a JSON object, repeated keys included."""
 

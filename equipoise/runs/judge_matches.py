@@ -88,8 +88,9 @@ def _count_unjudged(
     reasons = Counter()
     for match in matches:
         judgement = judgements[match.id]
-        absent = match.seats.keys() - judgement.by_seat(run.config.utility).keys()
-        seats += len(match.seats)
+        judged = judge.judged_seats(match)
+        absent = set(judged) - judgement.by_seat(run.config.utility).keys()
+        seats += len(judged)
         missing += len(absent)
         if absent:
             reasons[judgement.reason or "no score for a seat"] += 1

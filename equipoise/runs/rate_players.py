@@ -59,16 +59,23 @@ def duels(
     judgements = ledger.judgements_of((match.id for match in matches), judge)
     meetings = []
     for match in matches:
-        by_voter = _by_voter(judgements.get(match.id), utility, grades_of)
+        judgement = judgements.get(match.id)
+        by_voter = _by_voter(judgement, utility, grades_of)
+        compared = None if judgement is None else judgement.compared()
         for (a, first), (b, second) in combinations(match.seats.items(), 2):
             if first.name != second.name:
                 scores = {
                     voter: (by_seat[a], by_seat[b])
                     for voter, by_seat in by_voter.items()
-                    if a in by_seat and b in by_seat
+                    if a in by_seat and b in by_seat and _met(a, b, compared)
                 }
                 meetings.append(Duel(first.name, second.name, scores))
     return meetings
+
+
+def _met(first: str, second: str, compared: set[frozenset[str]] | None) -> bool:
+    """True if the scores of two seats can be compared, by the pairs of seats that were."""
+    return compared is None or frozenset((first, second)) in compared
 
 
 def _by_voter(judgement: Judgement | None, utility: str, grades_of: GradesOf) -> Grades:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from scipy.optimize import minimize
 
 from equipoise.data.pairs import (
@@ -19,7 +20,18 @@ from equipoise.data.pairs import (
     place_weights,
 )
 from equipoise.errors import ConfigError
-from equipoise.types import Judgement, Match, Message, Move, PlayerId, Review, Turn, View, user
+from equipoise.types import (
+    Judgement,
+    Match,
+    Message,
+    Move,
+    PlayerId,
+    Review,
+    Turn,
+    View,
+    Vote,
+    user,
+)
 
 CHAT = (user("?"),)
 TOLD = (Message("system", "Be brief."),)
@@ -113,6 +125,36 @@ def test_ties_among_the_best_do_not_depend_on_the_seats():
     assert first == make(BestWorst(), played(answers[::-1]))[0]
     chosen = {texts(make(BestWorst(), played(answers, f"m{i}"))[0])[0] for i in range(40)}
     assert chosen == {(best, worst) for best in "ab" for worst in "cd"}
+
+
+def asked_about(game, *pairs):
+    """The match and its judgement by a judge that compared these pairs of seats alone; "12?": its
+    verdict could not be read.
+    """
+    match, judgement = game
+    votes = tuple(Vote("test", a, None if unread else 1.0, b) for a, b, *unread in pairs)
+    return match, structs.replace(judgement, votes=votes)
+
+
+def test_only_answers_that_were_compared_make_a_pair():
+    game = played([("worst", 0), ("bad", 1), ("good", 2), ("best", 3)])
+    ring = asked_about(game, "13", "32", "24", "41?")
+    made = texts(make(AllPairs(), ring)[0])
+    assert made == [("best", "bad"), ("good", "bad"), ("good", "worst")]
+    # two pairs are as wide; the better of the best answers decides
+    assert texts(make(BestWorst(), ring)[0]) == [("best", "bad")]
+    # of those good and bad enough the shortest and the longest, where they were compared
+    assert texts(make(MetaRewarding(tier=0.4), ring)[0]) == [("good", "worst")]
+    assert make(Margin(min_margin=3), ring) == ([], {"margin": 1})
+    assert texts(make(Margin(min_margin=3), game)[0]) == [("best", "worst")]
+
+
+def test_an_answer_that_two_gave_was_compared_where_either_was():
+    game = played([("same", 2), ("other", 1), ("same", 2), ("third", 0)])
+    assert texts(make(AllPairs(), asked_about(game, "32"))[0]) == [("same", "other")]
+    # all that were compared are equally good
+    tied = asked_about(played([("a", 1), ("b", 1), ("c", 0)]), "12")
+    assert make(AllPairs(), tied) == ([], {"tie": 1})
 
 
 def test_a_limit_a_prompt_keeps_the_widest_gaps():

@@ -71,6 +71,18 @@ def test_comparisons_count_by_the_scores_that_were_made_of_them(ledger):
     assert duel.scores == {"pairwise": (0.8, 0.2)}
 
 
+def test_seats_that_a_judge_never_compared_have_not_met(ledger):
+    seats = {"1": PlayerId("a"), "2": PlayerId("b"), "3": PlayerId("c")}
+    ring = msgspec.structs.replace(MATCH, id="ring", seats=seats)
+    votes = (Vote("pairwise", "1", 1.0, "2"), Vote("pairwise", "2", None, "3"))
+    scores = {seat: {"score": score} for seat, score in zip("123", (1.0, 0.0, 0.5), strict=True)}
+    ledger.add_matches([ring])
+    ledger.add_judgements([(ring, Judgement("r", "ring", "pairwise", scores, votes=votes))])
+    met = {duel[:2]: duel.scores for duel in duels(ledger, "pairwise", 0, "score")}
+    assert met[("a", "b")] == {"pairwise": (1.0, 0.0)}
+    assert met[("a", "c")] == met[("b", "c")] == {}
+
+
 @pytest.mark.long
 def test_answers_are_ranked_by_the_reputations_after_all_duels(recorded_folder, tmp_path):
     """SPARTA's pairs: not by those under which the judges voted."""

@@ -1,4 +1,6 @@
-"""Games of two seats given by a matrix of pay-offs: classics, cycles, Kuhn poker, or your own."""
+"""Games of two seats given by a matrix of pay-offs, classics, cycles, Kuhn poker or your own, and
+their judge.
+"""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_a_small_judge_that_always_says_a_prefers_nobody(write):
         {"kind": "arena_hard", "judge": {"kind": "pairwise", **judge}, **settings}
     )
     seated = benchmark.judge.at(TestContext())
-    (forward, backward) = seated.compare(
+    (forward, backward) = seated.answer(
         [
             Comparison(item.prompt, item.prompt.messages, "one", "two", seed)
             for seed, item in enumerate(benchmark.items()[:2])
