@@ -187,16 +187,16 @@ class Comparing(Judge):
         contests = [self._contests(match) for match in matches]
         every = list(chain.from_iterable(contests))
         for _ in range(self.rounds if self.compare == "swiss" else 1):
-            asked: list[tuple[Contest, Comparison]] = []
+            questions: list[tuple[Contest, Comparison]] = []
             for contest in every:
                 for pair in self._next_pairs(contest):
                     if frozenset(pair) in contest.alike:
                         contest.readings[pair] = Reading(0.5)
                     else:
                         prompt = prompts[contest.match.prompt]
-                        asked.append((contest, self._question(contest.match, prompt, pair)))
-            readings = self.answer([question for _, question in asked]) if asked else []
-            for (contest, question), reading in zip(asked, readings, strict=True):
+                        questions.append((contest, self._question(contest.match, prompt, pair)))
+            readings = self.answer([each for _, each in questions]) if questions else []
+            for (contest, question), reading in zip(questions, readings, strict=True):
                 contest.readings[question.seats] = reading
         return list(map(self._judgement, matches, contests))
 

@@ -150,12 +150,12 @@ class Transcript(Comparing, QuestionSettings):
         )
         game, blocks = self.judge_context.game, []
         for number, turn in enumerate(turns, 1):
-            who = letter_of[turn.seat]
+            name = letter_of[turn.seat]
             if not game.symmetric:
-                who += f" ({game.role(turn.seat)})"
+                name += f" ({game.role(turn.seat)})"
             if self.views and turn.view.messages:
-                blocks.append((f"asked of {who}", turn.view.messages[-1].content))
-            blocks.append((f"turn {number} by {who}", turn.move.text))
+                blocks.append((f"asked of {name}", turn.view.messages[-1].content))
+            blocks.append((f"turn {number} by {name}", turn.move.text))
         return blocks
 
 

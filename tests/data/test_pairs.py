@@ -30,6 +30,7 @@ from equipoise.types import (
     Turn,
     View,
     Vote,
+    record_id,
     user,
 )
 
@@ -155,6 +156,12 @@ def test_an_answer_that_two_gave_was_compared_where_either_was():
     # all that were compared are equally good
     tied = asked_about(played([("a", 1), ("b", 1), ("c", 0)]), "12")
     assert make(AllPairs(), tied) == ([], {"tie": 1})
+
+
+def test_of_equally_bad_answers_the_last_by_hash_is_rejected():
+    for texts_of in (("b", "c", "d"), ("d", "b", "c")):
+        (pair,) = make(BestWorst(), played([("a", 1), *((text, 0) for text in texts_of)]))[0]
+        assert pair.rejected == max("bcd", key=lambda text: record_id("m", text))
 
 
 def test_a_limit_a_prompt_keeps_the_widest_gaps():

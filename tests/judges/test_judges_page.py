@@ -67,8 +67,8 @@ def test_the_block_is_as_shown():
 
 
 def test_every_placeholder_and_kind_is_named():
-    kinds = ("rubric", "pairwise", "peers", "panel")
+    kinds = ("rubric", "pairwise", "transcript", "peers", "panel")
     judges = [Judge.find(kind) for kind in kinds]
-    placeholders = {name for judge in judges[:3] for name in judge.placeholders} | {"low", "high"}
+    placeholders = {name for judge in judges[:4] for name in judge.placeholders} | {"low", "high"}
     assert all(f"`{{{{ {name} }}}}`" in PAGE for name in placeholders)
     assert all(f"| `{kind}` |" in PAGE for kind in kinds)
