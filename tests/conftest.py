@@ -59,6 +59,7 @@ def pytest_runtest_setup(item):
 LOADED = pytest.StashKey[int]()  # how many modules were loaded at the last freeze
 ORACLES = Path(__file__).parent / "oracles"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+SOURCES = ["own", *(["shared"] if SHARED.is_dir() else [])]
 
 
 @pytest.fixture(scope="session")
@@ -67,19 +68,32 @@ def oracle():
     return lambda name: json.loads((ORACLES / name).read_text())
 
 
-@pytest.fixture(scope="session", params=["own", "shared"])
+@pytest.fixture(scope="session")
+def second_source() -> Path:
+    """The folder of golden vectors from elsewhere."""
+    if not SHARED.is_dir():
+        pytest.skip(f"golden vectors of a second source are absent: {SHARED}")
+    return SHARED / "golden"
+
+
+@pytest.fixture(scope="session", params=SOURCES)
 def golden(request, oracle):
     """golden("name.json") -> vectors from a published formula: of this repository's own oracles,
     and of a second source in the same form where that lies beside the checkout.
     """
 
     def load(name: str):
-        path = SHARED / "golden" / name
-        if not path.exists():
-            pytest.skip(f"golden vectors are absent: {path}")
-        return json.loads(path.read_text())
+        return json.loads((SHARED / "golden" / name).read_text())
 
     return oracle if request.param == "own" else load
+
+
+@pytest.fixture(scope="session", params=SOURCES)
+def rows_in_their_schemas(request, own_data) -> Path:
+    """A folder laid out as the published files are: of rows of our own, and the published ones
+    where they lie beside the checkout.
+    """
+    return own_data if request.param == "own" else SHARED / "data"
 
 
 @pytest.fixture(scope="session")
@@ -87,5 +101,5 @@ def data() -> Path:
     """The folder of real inputs in their original schemas."""
     path = SHARED / "data"
     if not path.exists():
-        pytest.skip(f"real inputs are absent: {path}")
+        pytest.skip(f"the published files are absent: {path}")
     return path

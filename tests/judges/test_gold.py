@@ -14,7 +14,7 @@ from equipoise.judges.gold import Gold
 from equipoise.prompts.prompt_files import Files
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
-# file, or files that are judged together -> rows without a right answer
+# file, or files that are judged together -> its published rows without a right answer
 FILES = {
     "culturebench_scored.json#dev": 0,
     "culturebench_scored.json#test": 0,
@@ -67,10 +67,13 @@ ROWS = [pytest.param(name, marks=pytest.mark.slow) if name == SLOW else name for
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ROWS, ids=str)
-def test_every_row_of_a_file(data, name):
-    prompts = Files(path=name).load(data / "sparta").training
+def test_every_row_of_a_file(rows_in_their_schemas, own_data, name):
+    prompts = Files(path=name).load(rows_in_their_schemas / "sparta").training
     unknown = [prompt for prompt in prompts if "answer" not in prompt.facts]
-    assert len(unknown) == FILES[name]
+    if rows_in_their_schemas == own_data:
+        assert len(unknown) == (len(prompts) if FILES[name] >= 300 else 0)
+    else:
+        assert len(unknown) == FILES[name]
     assert all(
         isinstance(verdict, str) for verdict in Gold().scores([(prompt, "7") for prompt in unknown])
     )

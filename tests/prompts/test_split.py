@@ -3,6 +3,7 @@ too few.
 """
 
 import dataclasses
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -280,15 +281,14 @@ SPARTA_SETS = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("recipe", ["sparta", "sparta_as_released"])
-@pytest.mark.parametrize("name", SPARTA_SETS)
-def test_the_recipe_deals_its_own_sets(data, recipe, name):
-    settings = recipe_loader.read(recipe)["prompts"]
-    held_out = {"held_out": 50, "path": str(data / "sparta" / name)}
-    result = load_split(Files.model_validate({**settings, **held_out}), 8, 0)
-    ids = [{prompt.id for prompt in part} for part in result.parts]
-    assert len(ids) == 8 and 0 < len(ids[0]) <= 1000
-    assert ids == [ids[0]] * 8, "all that there are, or the same"
+def test_the_recipe_deals_its_own_sets(data):
+    for recipe, name in product(["sparta", "sparta_as_released"], SPARTA_SETS):
+        settings = recipe_loader.read(recipe)["prompts"]
+        held_out = {"held_out": 50, "path": str(data / "sparta" / name)}
+        result = load_split(Files.model_validate({**settings, **held_out}), 8, 0)
+        ids = [{prompt.id for prompt in part} for part in result.parts]
+        assert len(ids) == 8 and 0 < len(ids[0]) <= 1000, name
+        assert ids == [ids[0]] * 8, f"{name}: all that there are, or the same"
 
 
 def test_texts_that_only_look_otherwise_are_the_same_text():

@@ -28,7 +28,7 @@ def test_settings_are_valid(snippet):
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row[0].strip())
-def test_the_table(data, row):
+def test_the_table(rows_in_their_schemas, row):
     files, _, facts, rule = (cell.strip() for cell in row)
     first, *others = re.findall(r"`([^`]+)`", files)
     named = set(re.findall(r"`([^`]+)`", re.sub(r"\(.*?\)", "", facts)))
@@ -37,7 +37,7 @@ def test_the_table(data, row):
         first,
         *(first.partition("#")[0] + path if path.startswith("#") else path for path in others),
     ):
-        prompts = Files(path=path).load(data / "sparta").training
+        prompts = Files(path=path).load(rows_in_their_schemas / "sparta").training
         assert all(named <= set(prompt.facts) | {"answer"} for prompt in prompts), path
         rules = Counter(Gold().rule(prompt) for prompt in prompts)
         assert rules.most_common(1)[0][0] == rule, path

@@ -282,8 +282,9 @@ def test_judges_are_held_against_people(voted):
     assert votes.among_people.units == 6 and votes.among_people.alpha < 0
 
 
-def test_another_judge_can_be_tried_on_what_people_decided(voted):
-    with RunDirectory.open(voted) as run:
+def test_another_judge_can_be_tried_on_what_people_decided(voted, tmp_path):
+    own = shutil.copytree(voted, tmp_path / "run")
+    with RunDirectory.open(own) as run:
         from equipoise.judges.base import Judge
 
         longer = {"kind": "call", "function": f"{__name__}:length"}

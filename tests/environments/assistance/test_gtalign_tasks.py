@@ -571,18 +571,14 @@ def test_a_reply_without_a_grade_is_missing_where_the_released_code_has_0(
     )
 
 
-# -- real rows
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "task", ["math-hard", "ambig_qa", "medium", "wildguard", "minerva", "abg_coqa", "advbench"]
 )
-def test_real_rows_are_judged_by_rule(task, data):
-    source = Prompts.build(
-        {"kind": "files", "path": str(data / "gtalign" / task / "test.parquet"), "text": "chat"}
-    )
-    rows = [row for row in source.load().training if row.facts][:6]
+def test_rows_are_judged_by_rule(task, rows_in_their_schemas):
+    path = rows_in_their_schemas / "gtalign" / task / "test.parquet"
+    source = Prompts.build({"kind": "files", "path": str(path), "text": "chat"})
+    rows = [row for row in source.load().training if set(row.facts) - {"request"}][:6]
     judge = task_judges()[rows[0].source].at(TestContext())
     gold = [
         str(row.facts.get("answer") or row.facts.get("reference") or "It is blue.") for row in rows
@@ -591,7 +587,7 @@ def test_real_rows_are_judged_by_rule(task, data):
     replies = [[text, "Which of them do you mean?", REFUSED] for text in gold]
     matches = [match(row, *texts) for row, texts in zip(rows, replies, strict=True)]
     words = judge.judge(matches, {row.id: row for row in rows})
-    assert sum(word.scores is not None for word in words) >= 5
+    assert sum(word.scores is None for word in words) <= 1
     for row, word in zip(rows, words, strict=True):
         if word.scores is None:  # a gold answer in Python's words, say
             assert (
@@ -607,7 +603,7 @@ def test_real_rows_are_judged_by_rule(task, data):
             assert answered == pytest.approx(1) and asked < 0.1 and refused < 0.1
 
 
-def test_the_page_says_which_judge_a_source_has(data):
+def test_the_page_says_which_judge_a_source_has(rows_in_their_schemas):
     page = (Path(__file__).resolve().parents[3] / "docs" / "tasks.md").read_text()
     rows = re.findall(
         r"^\| (?:training|out of domain) \| (.*?) \| (.*?) \| `(\w+)` \|$", page, re.MULTILINE
@@ -615,7 +611,7 @@ def test_the_page_says_which_judge_a_source_has(data):
     assert {re.findall(r"`(.+?)`", source)[0]: kind for source, _, kind in rows} == TASKS
     for source, facts, _ in rows:
         name = re.findall(r"`(.+?)`", source)[0]
-        path = data / "gtalign" / name / "test.parquet"
+        path = rows_in_their_schemas / "gtalign" / name / "test.parquet"
         prompts = (
             Prompts.build({"kind": "files", "path": str(path), "text": "chat"}).load().training
         )

@@ -183,11 +183,11 @@ def test_faulty_rows_are_named(name: str, change: dict, message: str, build):
         build(name, {**ROWS[name], **change}).items()
 
 
-def test_task_files_with_options(data):
-    path = f"{data}/sparta/truthfulqa_scored.json#test"
+def test_task_files_with_options(rows_in_their_schemas):
+    path = f"{rows_in_their_schemas}/sparta/truthfulqa_scored.json#test"
     benchmark = made(MultipleChoice, path=path, limit=5)
     items = benchmark.items()
-    assert len(items) == 5 and items[0].choices[0] == " A"
+    assert 0 < len(items) <= 5 and items[0].choices[0] == " A"
     words = made(MultipleChoice, path=path, limit=5, ask="generate").items()
     assert words[0].prompt.facts["answer"] in words[0].prompt.facts["choices"]
 
