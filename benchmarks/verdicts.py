@@ -1,0 +1,230 @@
+"""Verdicts, computed from raw results: what a claim's difference is, whether the dose that it needs
+was given, and the word that follows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from benchmarks.claims import Claim, Dose
+from benchmarks.comparing import Word, crossed, crossed_difference, word_of
+from equipoise.payoffs.intervals import Interval
+
+RESULTS = Path(__file__).parent / "results"
+GREEDY = ", greedy"
+
+
+class Item(NamedTuple):
+    """A score: of an arm and seed, after so many generations, on a prompt ("": of the whole run),
+    under the name of the figure that it belongs to, which ends in ", greedy" where it is.
+    """
+
+    arm: str
+    seed: int
+    generation: int
+    prompt: str
+    column: str
+    value: float
+
+
+Cells = list[tuple[int, str, float]]
+
+
+class Scores:
+    """Items, by arm and column; of each arm and seed those of the last generation count."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self.items = list(items)
+        self._of: dict[tuple[str, str], list[Item]] = {}
+        for item in self.items:
+            self._of.setdefault((item.arm, item.column), []).append(item)
+
+    @property
+    def arms(self) -> list[str]:
+        """In the order of the items."""
+        return list(dict.fromkeys(arm for arm, _ in self._of))
+
+    def cells(self, arm: str, column: str) -> Cells:
+        """(seed, prompt, value) of an arm; "ARM:COLUMN" is another column. Raises ValueError where
+        there is none.
+        """
+        name, _, other = arm.partition(":")
+        own = self._of.get((name, other or column))
+        if not own:
+            raise ValueError(f"{name} has no {other or column}")
+        last: dict[int, int] = {}
+        for item in own:
+            last[item.seed] = max(item.generation, last.get(item.seed, 0))
+        return [(i.seed, i.prompt, i.value) for i in own if i.generation == last[i.seed]]
+
+    def mean(self, arm: str, column: str) -> Interval:
+        """Over seeds and prompts."""
+        return crossed(self.cells(arm, column))
+
+    def difference(self, first: str, second: str, column: str) -> Interval:
+        """Arm `first` less arm `second`, paired by seed, and by prompt where both have them."""
+        sides = [self.cells(arm, column) for arm in (first, second)]
+        if not all(prompt for side in sides for _, prompt, _ in side):
+            sides = [_of_seeds(side) for side in sides]
+        return crossed_difference(*sides)
+
+    def figures(self) -> dict[str, dict[int, dict[str, float]]]:
+        """Arm -> seed -> column -> the mean over its items."""
+        found: dict[str, dict[int, dict[str, float]]] = {}
+        for arm, column in self._of:
+            for seed, _, value in _of_seeds(self.cells(arm, column)):
+                found.setdefault(arm, {}).setdefault(seed, {})[column] = value
+        return found
+
+
+def _of_seeds(side: Cells) -> Cells:
+    by_seed: dict[int, list[float]] = defaultdict(list)
+    for seed, _, value in side:
+        by_seed[seed].append(value)
+    return [(seed, "", fmean(values)) for seed, values in by_seed.items()]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The word, the difference, and why nothing was tested."""
+
+    word: Word
+    gap: Interval | None
+    why: str = ""
+
+    def text(self, claim: Claim) -> str:
+        """`**shown**: +4.1 points (1.0 to 7.2)`."""
+        if self.gap is None:
+            return f"**{self.word}**: {self.why}"
+        scale, unit = (100, " points") if claim.share else (1, "")
+        digits = 1 if claim.share else 3
+        mean, low, high = (
+            f"{scale * value:+.{digits}f}" for value in (self.gap.mean, self.gap.low, self.gap.high)
+        )
+        bounds = f"({low} to {high})" if self.gap.low == self.gap.low else "(no interval)"
+        word = f"equal within {scale * claim.margin:g}" if self.word == "equal" else self.word
+        return f"**{word}**: {mean}{unit} {bounds}{f'; {self.why}' * bool(self.why)}"
+
+
+def verdict(claim: Claim, scores: Scores, told: Mapping[str, Any]) -> Verdict:
+    """What scores say of a claim; `told` are the arguments that they were made with."""
+    if claim.withdrawn:
+        return Verdict("not tested", None, claim.withdrawn)
+    gap = scores.difference(claim.first, claim.second, claim.column)
+    if failed := [text for dose in claim.doses if (text := missed(dose, scores, told))]:
+        return Verdict("not tested", gap, "; ".join(failed))
+    return Verdict(word_of(gap, claim.claimed, claim.margin), gap)
+
+
+def missed(dose: Dose, scores: Scores, told: Mapping[str, Any]) -> str:
+    """Why a dose was not given; "" where it was."""
+    if dose.kind == "swept":
+        return "" if "swept" in told else "no step was swept"
+    if dose.kind == "given":
+        return ""
+    try:
+        if dose.kind == "found":
+            gap = scores.difference(dose.arm, dose.other, dose.column)
+            return "" if gap.low > dose.least else f"{dose.what} is not found"
+        value = fmean(value for _, _, value in scores.cells(dose.arm, dose.column))
+        if dose.other:
+            value -= fmean(value for _, _, value in scores.cells(dose.other, dose.column))
+    except ValueError:
+        return f"{dose.what} was not measured"
+    return "" if abs(value) >= dose.least else f"{dose.what} {value:.3g}, not {dose.least:g}"
+
+
+def from_figures(results: Mapping[str, Any]) -> list[Item]:
+    """The items of results that hold an arm's figures seed by seed; each is of a whole run."""
+    told = results["arguments"]
+    items = []
+    for arm, rows in results["figures"].items():
+        for seed, row in zip(told["seeds"], rows, strict=False):
+            # Older files name no seed with a row.
+            number = int(row.get("seed", seed))
+            items += [
+                Item(arm, number, 0, "", name, float(value))
+                for name, value in row.items()
+                if name != "seed" and isinstance(value, int | float)
+            ]
+    return items
+
+
+def from_quickstart(results: Mapping[str, Any]) -> list[Item]:
+    """Its rows were seed by seed."""
+    return [
+        Item(kind, int(seed), 0, "", column, value)
+        for seed, kinds in results["figures"].items()
+        for kind, row in kinds.items()
+        for column, value in row.items()
+    ]
+
+
+def from_instructions(results: Mapping[str, Any]) -> list[Item]:
+    """A prompt counts as often as it has instructions; the start answers alike in every seed."""
+    seeds = sorted({int(key.rsplit("-", 1)[1]) for key in results["rows"] if key[-1].isdigit()})
+    items = []
+    for key, row in results["rows"].items():
+        arm, _, seed = key.rpartition("-")
+        for number in [int(seed)] if seed.isdigit() else seeds:
+            items += [
+                Item(
+                    arm if seed.isdigit() else "start",
+                    number,
+                    0,
+                    each["prompt"],
+                    column,
+                    each[column],
+                )
+                for column in ("strict", "relevance", "repetition")
+                for each in row["test"]
+                for _ in range(each["instructions"] if column == "strict" else 1)
+            ]
+    return items
+
+
+READ = {"quickstart": from_quickstart, "instructions": from_instructions}
+
+
+@cache
+def raw(name: str) -> tuple[Scores, dict[str, Any]]:
+    """The scores of a raw result, and the arguments that they were made with."""
+    path = RESULTS / f"{name}.json"
+    results = json.loads(path.read_text())
+    told = results.get("arguments", {})
+    if path.with_suffix(".parquet").exists():
+        return Scores(read_items(path)), told
+    return Scores(READ.get(name, from_figures)(results)), told
+
+
+def read_items(path: Path) -> list[Item]:
+    """Those beside a file of figures; of its figures where there are none."""
+    items = path.with_suffix(".parquet")
+    if not items.exists():
+        return from_figures(json.loads(path.read_text()))
+    from pyarrow import parquet
+
+    columns = parquet.read_table(items, columns=list(Item._fields)).to_pydict()
+    return list(map(Item._make, zip(*columns.values(), strict=True)))
+
+
+def write_items(path: Path, items: Iterable[Item]) -> None:
+    """One row an item, beside a file of figures."""
+    import pyarrow
+    from pyarrow import parquet
+
+    columns = dict(zip(Item._fields, zip(*items, strict=True), strict=True))
+    names = ["arm", "prompt", "column"]
+    parquet.write_table(
+        pyarrow.table(columns),
+        path.with_suffix(".parquet"),
+        compression="zstd",
+        use_dictionary=names,
+    )
