@@ -109,7 +109,21 @@ HISTORY = Trial(
             "one, own step",
             "cyclic, last",
         ),
-        _exact("mixed", "… in mixed games", "two", "one", "mixed, last"),
+        _exact(
+            "own_three",
+            "… three past policies against one, each at its best step",
+            "three, own step",
+            "one, own step",
+            "cyclic, last",
+        ),
+        _exact(
+            "own_uniform",
+            "… whose average is nearer to the equilibrium than the uniform policy",
+            "three, own step",
+            "uniform",
+            "cyclic, average",
+        ),
+        _exact("mixed", "… two against one in mixed games, at step 1", "two", "one", "mixed, last"),
         _exact("antisymmetric", "… in random ones", "two", "one", "antisymmetric, last"),
         _exact("average", "… the average policy", "two", "one", "cyclic, average"),
         *(
@@ -124,7 +138,7 @@ HISTORY = Trial(
             for size in (3, 9, 49)
         ),
     ),
-    seeds=range(100, 300),
+    seeds=range(300, 500),
     reserved=range(1000, 1040),
     # Between games, from forty others: the mean over sizes falls by .04, spread .12.
     effect=-0.04,

@@ -38,8 +38,8 @@ SIZES = (3, 9, 49)
 LENGTHS = {"one": 1, "two": 2, "three": 3, "four": 4}
 PLANTED = "one, planted"
 UPDATES, STEP = 60, 1.0
-STEPS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-FIRST = 100  # game; some before were looked at when the trial was designed
+STEPS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+FIRST = 300  # game; those before were looked at when the comparisons were chosen
 RESERVED = range(1000, 1040)
 ROUNDS = (16, 32, 64, 128, 256)
 
