@@ -27,17 +27,14 @@ own. All are measured by the recipe's own pay.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from rich.table import Table
-
-from benchmarks import arms
-from benchmarks.comparing import bounded
-from benchmarks.controls import Decoded, decoded
+from benchmarks.controls import decoded
+from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
 from benchmarks.running import equipoise, recorded
+from benchmarks.verdicts import GREEDY, Item, Scores
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.utilities import RewardTerms
 from equipoise.runs import recipe_loader
@@ -67,33 +64,41 @@ ARMS: dict[str, list[str]] = {
     ],
 }
 SAMPLED = (*("welfare", "sum", "worse", "user", "llm"), *("format", "right", "quality", "tokens"))
-GREEDY = ("welfare, greedy", "right, greedy", "quality, greedy")
-COLUMNS = (*SAMPLED, *GREEDY)
-SHARES = ("format", "right", "quality", "right, greedy", "quality, greedy")
+COLUMNS = (*SAMPLED, "welfare, greedy", "right, greedy", "quality, greedy")
 
 
-def figures(folder: Path, which: int) -> dict[str, float]:
+def items(folder: Path, which: int, arm: str, seed: int, ending: str = "") -> Iterator[Item]:
     """The measurement at the end of a run (-1) or at its start (0), the same for all arms."""
     with RunDirectory.read(folder) as opened:
         facts: dict[str, Any] = recorded(opened, "measure")[which]
-    point_N2 = np.clip(np.array(list(facts["points"].values()), float), 0, None)
-    return {
-        "welfare": float(np.sqrt(point_N2.prod(1)).mean()),
-        "sum": float(point_N2.mean()),
-        "worse": float(point_N2.min(1).mean()),
-        "user": float(point_N2[:, 0].mean()),
-        "llm": float(point_N2[:, 1].mean()),
+    for prompt, (user, llm) in facts["points"].items():
+        user, llm = max(user, 0.0), max(llm, 0.0)
+        values = {
+            **{"welfare": (user * llm) ** 0.5, "sum": (user + llm) / 2, "worse": min(user, llm)},
+            **{"user": user, "llm": llm},
+        }
+        for column, value in values.items():
+            yield Item(arm, seed, 0, prompt, column + ending, value)
+    whole = {
         "format": facts["rates"]["format"]["mean"],
         "right": facts["right"]["mean"],
         "quality": facts["rates"]["quality_llm"]["mean"],
         "tokens": facts["length"]["tokens"],
     }
+    yield from of_rows({arm: {column + ending: value for column, value in whole.items()}}, seed)
 
 
-def plain_start(place: Path, recipe: str) -> None:
-    """The recipe's start, trained on its own answers to leave out all but the response."""
-    home = place / "plain"
-    if (home / "config.json").exists():
+def figures(folder: Path, which: int) -> dict[str, float]:
+    """The means of `items`."""
+    return Scores(items(folder, which, "", 0)).figures()[""][0]
+
+
+def plain_start(place: Path, o: Options) -> None:
+    """Train the recipe's start on its own answers to leave out all but the response, where an arm
+    begins so.
+    """
+    home, recipe = place / "plain", o.recipe
+    if (home / "config.json").exists() or not set(BARE) & set(o.arms):
         return
     model = recipe_loader.load(recipe).players["assistant"].settings()["model"]
     sizes = "max_new_tokens: 160, max_length: 384, batch_size: 256"
@@ -130,138 +135,61 @@ def plain_start(place: Path, recipe: str) -> None:
     equipoise("sft", model, str(file), "--out", str(home), *training)
 
 
-def seed_runs(
-    seed: int, chosen: list[str], place: Path, generations: int, recipe: str
-) -> dict[str, dict[str, float]]:
-    """Every arm of a seed."""
-    by_arm: dict[str, dict[str, float]] = {}
-    for arm in chosen:
-        plain = arm in BARE
-        own = [*ARMS[arm]]
-        if plain:
+def play(seed: int, place: Path, o: Options) -> None:
+    """Every arm of a seed, where it has not been played yet."""
+    for arm in o.arms:
+        own = [f"generations={o.generations}", f"evaluate.every={o.generations}", *ARMS[arm]]
+        if arm in BARE:
             own.append(f"players.assistant.model={place / 'plain'}")
-        folder = arms.played(
-            recipe,
-            place / arms.name_of(arm, seed),
-            seed,
-            [f"generations={generations}", f"evaluate.every={generations}", *own],
-        )
-        by_arm.setdefault(PLAIN_START if plain else START, figures(folder, 0))
-        by_arm[arm] = figures(folder, -1)
+        played(o.recipe, place / name_of(arm, seed), seed, own)
+
+
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every arm of a seed and its start, sampled and greedily; where its pay was another, by the
+    pay that the others have.
+    """
+    begun = set()
+    # The starts are decoded as an arm with the recipe's own pay begins, where there is one.
+    for arm in sorted(o.arms, key=OTHERWISE_PAID.__contains__):
+        folder = place / name_of(arm, seed)
         if arm in OTHERWISE_PAID:
-            by_arm[arm] = as_all_are_paid(folder, place, recipe, temperature=1.0)
-    return by_arm
+            paid = (as_all_are_paid(folder, place, o.recipe, temperature=t) for t in (1.0, 0.0))
+            ended, greedy, which = *paid, 0
+        else:
+            ended, greedy, which = folder, decoded(folder, "end", place / f"end-{folder.name}"), -1
+        yield from items(ended, which, arm, seed)
+        yield from items(greedy, 0, arm, seed, GREEDY)
+        start = PLAIN_START if arm in BARE else START
+        if start not in begun:
+            begun.add(start)
+            greedy = decoded(folder, "start", place / f"start-{folder.name}")
+            yield from items(folder, 0, start, seed)
+            yield from items(greedy, 0, start, seed, GREEDY)
 
 
-def as_all_are_paid(
-    folder: Path, place: Path, recipe: str, *, temperature: float
-) -> dict[str, float]:
+def as_all_are_paid(folder: Path, place: Path, recipe: str, *, temperature: float) -> Path:
     """The end of a run whose pay was another, measured by the pay that the others have."""
     terms = RewardTerms.model_validate(recipe_loader.load(recipe).judge.settings().get("terms", {}))
     settings = {f"judge.terms.{name}": getattr(terms, name) for name in OWN_TERMS}
     out = place / f"paid-{temperature:g}-{folder.name}"
-    again = decoded(folder, "end", out, temperature=temperature, settings=settings)
-    return figures(again, 0)
+    return decoded(folder, "end", out, temperature=temperature, settings=settings)
 
 
-def greedy(folder: Path, which: Decoded, place: Path) -> dict[str, float]:
-    """The greedy columns of a run's start or end."""
-    again = figures(decoded(folder, which, place / f"{which}-{folder.name}"), 0)
-    return greedy_columns(again)
-
-
-def greedy_columns(again: Mapping[str, float]) -> dict[str, float]:
-    """The columns of figures that are of greedy answers."""
-    return {name: again[name.removesuffix(", greedy")] for name in GREEDY}
-
-
-def with_greedy(
-    by_arm: dict[str, dict[str, float]], seed: int, place: Path, recipe: str
-) -> dict[str, dict[str, float]]:
-    """A seed's rows with their greedy columns; the starts are decoded once, as an arm with the
-    recipe's own pay begins, where there is one.
-    """
-    learned = [arm for arm in by_arm if arm not in (START, PLAIN_START)]
-    for arm in learned:
-        folder = place / arms.name_of(arm, seed)
-        if arm in OTHERWISE_PAID:
-            again = as_all_are_paid(folder, place, recipe, temperature=0.0)
-            by_arm[arm] |= greedy_columns(again)
-        else:
-            by_arm[arm] |= greedy(folder, "end", place)
-    bare = [arm for arm in learned if arm in BARE]
-    starts = {START: [arm for arm in learned if arm not in bare], PLAIN_START: bare}
-    for start, its_arms in starts.items():
-        if start in by_arm:
-            first = min(its_arms, key=OTHERWISE_PAID.__contains__)
-            by_arm[start] |= greedy(place / arms.name_of(first, seed), "start", place)
-    return by_arm
-
-
-def main() -> None:
-    """Print the table, and write the figures behind it as JSON with --json."""
-    parser = arms.parser(__doc__, ARMS, seeds=[0, 1, 2], generations=60)
-    parser.add_argument("--recipe", default=RECIPE, help="the name or the file of one like it")
-    o = parser.parse_args()
-    by_arm = arms.over_seeds(
-        o,
-        lambda seed, place: seed_runs(seed, o.arms, place, o.generations, o.recipe),
-        lambda seed, place, played: with_greedy(played, seed, place, o.recipe),
-        lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
-        begin=lambda place: plain_start(place, o.recipe) if set(BARE) & set(o.arms) else None,
-        recipe=o.recipe,
-    )
-    arms.show(table(by_arm), verdicts(by_arm))
-
-
-def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
-    """A row for each arm: mean over seeds with its interval."""
-    seeds = len(next(iter(by_arm.values())))
-    shown = Table(title=f"{seeds} seeds, mean and 95 % interval")
-    for column in ("", *COLUMNS):
-        shown.add_column(column, justify="left" if not column else "right")
-    order = [START, *ARMS, PLAIN_START]
-    for arm in sorted(by_arm, key=order.index):
-        cells = [interval_of([row[name] for row in by_arm[arm]], name) for name in COLUMNS]
-        shown.add_row(arm, *(cell.replace(" (", "\n(") for cell in cells))
-    return shown
-
-
-def interval_of(values: list[float], column: str) -> str:
-    """The mean over seeds as text; points and tokens have no upper bound in every recipe."""
-    highest = 1.0 if column in SHARES else np.inf
-    return bounded(values, high=highest).text("%" if column in SHARES else "")
-
-
-def verdicts(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
-    """Whether Cobb–Douglas raises welfare over the start, and which published orderings show."""
-    if "cobb_douglas" not in by_arm:
-        return []
-    rise = arms.difference(by_arm, "cobb_douglas", START, "welfare")
-    lines = [f"cobb_douglas raises welfare over the start by {rise}"]
-    for column in GREEDY:
-        rise = arms.difference(by_arm, "cobb_douglas", START, column)
-        lines.append(f"cobb_douglas over the start, {column}: {rise}")
-    for other in list(ARMS)[1:]:
-        if other not in by_arm:
-            continue
-        gap = arms.difference(by_arm, "cobb_douglas", other, "welfare")
-        shows = "does not show"
-        if gap.low > 0:
-            shows = "shows"
-        elif gap.high < 0:
-            shows = "is reversed"
-        published = f"; the published ordering {shows}" if other in WELFARES else ""
-        lines.append(f"welfare of cobb_douglas over {other}: {gap}{published}")
-        gap = arms.difference(by_arm, "cobb_douglas", other, "welfare, greedy")
-        lines.append(f"... greedily: {gap}")
-    for bare in BARE:
-        if {UNPAID, bare} <= by_arm.keys():
-            for column in ("quality", "quality, greedy"):
-                gap = arms.difference(by_arm, UNPAID, bare, column)
-                lines.append(f"right answers ({column}), {UNPAID} over {bare}: {gap}")
-    return lines
-
+EXPERIMENT = Experiment(
+    name="assistance",
+    doc=__doc__,
+    arms=ARMS,
+    seeds=(0, 1, 2),
+    generations=60,
+    play=play,
+    measure=measure,
+    columns=COLUMNS,
+    points=("welfare", "sum", "worse", "user", "llm", "tokens"),
+    begin=plain_start,
+    add=lambda parser: parser.add_argument("--recipe", default=RECIPE, help="a name or a file"),
+    decides=("recipe",),
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

@@ -273,7 +273,7 @@ def one_seed(name: str, seed: int, options: argparse.Namespace, place: Path) -> 
     return {
         "start": {**figures(measured[0]), "minutes": (started - began) / 60},
         "trained": {**figures(measured[-1]), "minutes": (ended - started) / 60},
-        **{peer: {"right": value} for peer, value in peers.items()},
+        **{peer: {"right": float(value.mean())} for peer, value in peers.items()},
     }
 
 

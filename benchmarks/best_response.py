@@ -15,20 +15,18 @@ on fixed prompts as the whole of `gpo` has, 90 of which are the defender's.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from rich.table import Table
-
-from benchmarks import arms, red_team
-from benchmarks.comparing import bounded
+from benchmarks import red_team
+from benchmarks.experiment import Experiment, Options, name_of, of_rows
 from benchmarks.running import equipoise, with_settings
+from benchmarks.verdicts import Item
 
 COLUMNS = ("raw", "the league's", "at its start", "best response", "over-refusal")
 
 
-def figures(folder: Path, updates: int) -> dict[str, Any]:
+def figures(folder: Path, updates: int) -> dict[str, float]:
     """A run's defender, and what its best response came to."""
     player = red_team.last(folder, "defender")
     budget = [
@@ -44,46 +42,29 @@ def figures(folder: Path, updates: int) -> dict[str, Any]:
         "at its start": facts["at_start"]["mean"],
         "best response": facts["gets"]["mean"],
         "over-refusal": own["over_refusal"]["mean"],
-        "interval": [facts["gets"]["low"], facts["gets"]["high"]],
-        "budget": facts["budget"],
+        "samples": facts["budget"]["samples"],
     }
 
 
-def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
-    """Every arm of a seed, where it has not been played yet."""
-    for arm in chosen:
-        overrides = [f"generations={generations}", *red_team.ARMS[arm]]
-        arms.played(red_team.RECIPE, place / arms.name_of(arm, seed), seed, overrides)
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every arm of a seed."""
+    rows = {arm: figures(place / name_of(arm, seed), o.updates) for arm in o.arms}
+    return of_rows(rows, seed, o.generations)
 
 
-def main() -> None:
-    """Print the table, and write every run's figures with --json."""
-    parser = arms.parser(__doc__, red_team.ARMS, seeds=[0, 1, 2], generations=150)
-    parser.set_defaults(arms=["rlhf", "gpo"])
-    parser.add_argument("--updates", type=int, default=50, help="of each best response")
-    o = parser.parse_args()
-    by_arm = arms.over_seeds(
-        o,
-        lambda seed, place: play(seed, o.arms, place, o.generations),
-        lambda seed, place, played: {
-            arm: figures(place / arms.name_of(arm, seed), o.updates) for arm in o.arms
-        },
-        lambda row: "  ".join(f"{name} {row[name]:.1%}" for name in COLUMNS),
-        updates=o.updates,
-    )
-    arms.show(table(by_arm), [])
-
-
-def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
-    """A row for each arm: mean over seeds with its interval."""
-    shown = Table(title="attack success: mean and 95 % interval over seeds")
-    for column in ("", *COLUMNS):
-        shown.add_column(column, justify="left" if not column else "right")
-    for arm, rows in by_arm.items():
-        cells = [bounded([row[name] for row in rows]) for name in COLUMNS]
-        shown.add_row(arm, *(cell.text("%") for cell in cells))
-    return shown
-
+EXPERIMENT = Experiment(
+    name="best_response",
+    doc=__doc__,
+    arms={"rlhf": red_team.ARMS["rlhf"], "gpo": red_team.ARMS["gpo"]},
+    seeds=(0, 1, 2),
+    generations=150,
+    recipe=red_team.RECIPE,
+    measure=measure,
+    columns=COLUMNS,
+    add=lambda parser: parser.add_argument("--updates", type=int, default=50, help="each"),
+    decides=("updates",),
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

@@ -18,9 +18,9 @@ from equipoise.types import Prompt
 
 def peer_accuracies(
     training: Sequence[Prompt], tests: Sequence[Prompt], fact: str
-) -> dict[str, float]:
-    """The share of labels of `tests` that the more frequent label of `training` gets right, and
-    that its words do.
+) -> dict[str, np.ndarray]:
+    """Which labels of `tests` the more frequent label of `training` gets right, and which its words
+    do, [T].
     """
     label_P = np.array([bool(prompt.facts[fact]) for prompt in training], float)
     label_T = np.array([bool(prompt.facts[fact]) for prompt in tests], float)
@@ -30,8 +30,8 @@ def peer_accuracies(
         [prompt.messages[-1].content for prompt in tests],
     )
     return {
-        "commoner label": float((label_T == (label_P.mean() > 0.5)).mean()),
-        "bag of words": float((label_T == guessed_T).mean()),
+        "commoner label": label_T == (label_P.mean() > 0.5),
+        "bag of words": label_T == guessed_T,
     }
 
 

@@ -19,15 +19,14 @@ arms differ in that, too. `outside model` plays against a frozen stranger that a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 
-from benchmarks import arms
-from benchmarks.comparing import bounded
+from benchmarks.experiment import Experiment, Options, name_of
 from benchmarks.running import importable
+from benchmarks.verdicts import Item
 from equipoise.environments.clerk.clerk_answers import action
 from equipoise.runs.directory import RunDirectory
 
@@ -66,18 +65,21 @@ ACTIONS = ("ask", "answer", "decline", "other")
 BEATS_AA = np.array([[0.5, 1, 0, 1], [0, 0.5, 1, 1], [1, 0, 0.5, 1], [0, 0, 0, 0.5]], float)
 
 
-def exploitability(share_PA: np.ndarray) -> float:
-    """Mean over prompts of the best action's win rate, less a half."""
-    return float((share_PA @ BEATS_AA.T).max(axis=1).mean() - 0.5)
+def exploitability(share_PA: np.ndarray) -> np.ndarray:
+    """[P]: by how much the best action wins more often than half against each prompt's answers."""
+    return (share_PA @ BEATS_AA.T).max(axis=1) - 0.5
 
 
-def figures(share_GPA: np.ndarray) -> dict[str, float]:
-    """Of the policies of all generations so far."""
-    return {
-        "last": exploitability(share_GPA[-1]),
-        "average": exploitability(share_GPA.mean(axis=0)),
-        "largest": float(share_GPA[-1].mean(axis=0).max()),
-    }
+def items(arm: str, seed: int, share_GPA: np.ndarray) -> Iterator[Item]:
+    """Of the policies of all generations so far, prompt by prompt."""
+    for generation in range(len(share_GPA)):
+        share_PA = share_GPA[generation]
+        average_PA = share_GPA[: generation + 1].mean(axis=0)
+        for column, of_PA in (("last", share_PA), ("average", average_PA)):
+            for prompt, value in enumerate(exploitability(of_PA)):
+                yield Item(arm, seed, generation, str(prompt), column, float(value))
+        largest = float(share_PA.mean(axis=0).max())
+        yield Item(arm, seed, generation, "", "largest", largest)
 
 
 def counts(folder: Path) -> np.ndarray:
@@ -118,65 +120,30 @@ def uniform(seed: int, like: Path) -> np.ndarray:
     return drawn / drawn.sum(axis=-1, keepdims=True)
 
 
-def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
-    """Every arm of a seed, where it has not been played yet."""
-    for arm in chosen:
-        settings = [*ARMS[arm], f"generations={generations}"]
-        arms.played(str(RECIPE), place / arms.name_of(arm, seed), seed, settings)
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every arm of a seed, the start, and the uniform policy drawn alike."""
+    for arm in o.arms:
+        folder = place / name_of(arm, seed)
+        share_GPA = shares(folder)
+        yield from items(arm, seed, share_GPA)
+        if arm == o.arms[0]:
+            yield from items(START, seed, share_GPA[:1])
+            yield from items(UNIFORM, seed, uniform(seed, folder))
 
 
-def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, arms.Row]:
-    """Every row of a seed, with the uniform policy drawn alike."""
-    rows: dict[str, arms.Row] = {}
-    for arm in chosen:
-        share_GPA = shares(place / arms.name_of(arm, seed))
-        rows[arm] = figures(share_GPA)
-        rows.setdefault(START, figures(share_GPA[:1]))
-    rows[UNIFORM] = figures(uniform(seed, place / arms.name_of(chosen[0], seed)))
-    return rows
-
-
-def main() -> None:
-    """Print the table, and write the figures behind it as JSON with --json."""
-    o = arms.parser(__doc__, ARMS, seeds=[0, 1, 2, 3, 4], generations=8).parse_args()
-    importable(HOME)  # the rubrics lie beside the recipe
-    by_row = arms.over_seeds(
-        o,
-        lambda seed, place: play(seed, o.arms, place, o.generations),
-        lambda seed, place, played: seed_rows(seed, o.arms, place),
-        lambda row: "  ".join(f"{name} {row[name]:.3f}" for name in COLUMNS),
-    )
-    arms.show(table(by_row), differences(by_row))
-
-
-def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
-    """A row for each arm: mean over seeds with its interval."""
-    shown = Table(title="exploitability, mean and 95 % interval over seeds")
-    for column in ("", *COLUMNS):
-        shown.add_column(column, justify="left" if not column else "right")
-    for name in sorted(by_row, key=[START, UNIFORM, *ARMS].index):
-        cells = [bounded([row[c] for row in by_row[name]]).text() for c in COLUMNS]
-        shown.add_row(name, *cells)
-    return shown
-
-
-def differences(by_row: Mapping[str, list[arms.Row]]) -> list[str]:
-    """By how much every arm is exploited more than iterated DPO at either step, MNPO against its
-    own past, the uniform policy and the start.
-    """
-    lines = []
-    others = ("dpo", "mnpo, ½ ½", "dpo, small steps", UNIFORM)
-    columns: dict[str, tuple[str, ...]] = dict.fromkeys(others, COLUMNS[:2])
-    columns[START] = COLUMNS[:1]
-    for other in columns:
-        for name in by_row:
-            if name in (other, START, UNIFORM) or other not in by_row:
-                continue
-            for column in columns[other]:  # a start has no average of generations
-                gap = arms.difference(by_row, name, other, column)
-                lines.append(f"{name} − {other}, {column}: {gap}")
-    return lines
-
+EXPERIMENT = Experiment(
+    name="cycling",
+    doc=__doc__,
+    arms=ARMS,
+    seeds=(0, 1, 2, 3, 4),
+    generations=8,
+    recipe=str(RECIPE),
+    measure=measure,
+    columns=COLUMNS,
+    points=COLUMNS[:2],
+    begin=lambda place, o: importable(HOME),  # the rubrics lie beside the recipe
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

@@ -26,18 +26,16 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
 
-from rich.table import Table
-
-from benchmarks import arms, pool
-from benchmarks.comparing import bounded
+from benchmarks import pool
 from benchmarks.controls import decoded, held_out_scores
+from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
 from benchmarks.running import importable, recorded
+from benchmarks.verdicts import Item
 from equipoise.environments.clerk import world
-from equipoise.payoffs.intervals import over_seeds
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
 
@@ -61,7 +59,6 @@ ARMS: dict[str, list[str]] = {
 ABSTAINING = "abstaining"  # such arms' members lie in a folder of this name
 LAST = "porter_vet"  # who is made last
 UNRATED = ("world judges", "alone", "abstaining, alone")  # by reputation
-Row = arms.Row
 START, BASE, UNION, CONSTANT = "start", "base", "union", "constant"
 ABSTAINING_START = "start, abstaining"
 PARTS = ("foreign", "own")
@@ -75,33 +72,34 @@ def members(home: Path) -> dict[str, tuple[str, ...]]:
     return {name: tuple(name.split("_")) for name in sorted(folders)}
 
 
-def play(seed: int, chosen: list[str], place: Path, generations: int) -> None:
-    """Every arm of a seed, where it has not been played yet."""
+def settings(place: Path, arm: str) -> list[str]:
+    """Those of an arm, whose members lie in this folder's world."""
     home = place / "world"
-    for arm in chosen:
-        own = home / ABSTAINING if arm.startswith(ABSTAINING) else home
-        settings = [
-            f"player_defaults.model={home / 'base'}",
-            *(f"players.{name}.adapter={own / name}" for name in members(own)),
-            *(f"generations={generations}", f"evaluate.every={generations}"),
-            *ARMS[arm],
-        ]
-        arms.played(str(RECIPE), place / arms.name_of(arm, seed), seed, settings)
+    own = home / ABSTAINING if arm.startswith(ABSTAINING) else home
+    adapters = (f"players.{name}.adapter={own / name}" for name in members(own))
+    return [f"player_defaults.model={home / 'base'}", *adapters, *ARMS[arm]]
 
 
-def by_knowledge(folder: Path, taught: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-    """Mean over these players of the share of right answers on own and on foreign topics, and the
-    share of all answers that the commonest helper has.
+def play(seed: int, place: Path, o: Options) -> None:
+    """Every arm of a seed, where it has not been played yet."""
+    for arm in o.arms:
+        own = [f"generations={o.generations}", f"evaluate.every={o.generations}"]
+        folder = place / name_of(arm, seed)
+        played(str(RECIPE), folder, seed, [*settings(place, arm), *own])
+
+
+def by_knowledge(
+    folder: Path, taught: Mapping[str, tuple[str, ...]], arm: str, seed: int
+) -> Iterator[Item]:
+    """These players' answers on own and on foreign topics, and the share of all answers that the
+    commonest helper has.
     """
     topics = held_out_topics(folder)
-    shares: dict[str, list[float]] = {"own": [], "foreign": []}
     for name, own in taught.items():
-        right = held_out_scores(folder, name)
-        known = {topic: topic in own for topic in world.HELPERS}
-        for part, values in by_topic(right, topics, known).items():
-            shares[part].append(fmean(values))
-    found = {part: fmean(values) for part, values in shares.items() if values}
-    return found | {"agreement": agreement(folder, taught)}
+        for prompt, right in held_out_scores(folder, name).items():
+            part = "own" if topics[prompt] in own else "foreign"
+            yield Item(arm, seed, 0, f"{prompt} {name}", part, right)
+    yield Item(arm, seed, 0, "", "agreement", agreement(folder, taught))
 
 
 def told_apart(folder: Path, taught: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
@@ -131,17 +129,6 @@ def held_out_topics(folder: Path) -> dict[str, str]:
     return {prompt.id: prompt.facts["helper"] for prompt in prompts}
 
 
-def by_topic(
-    right: Mapping[str, float], topics: Mapping[str, str], known: Mapping[str, bool]
-) -> dict[str, list[float]]:
-    """The scores by prompt on known ("own") and on other ("foreign") topics."""
-    parts: dict[str, list[float]] = {}
-    for prompt, score in right.items():
-        part = "own" if known[topics[prompt]] else "foreign"
-        parts.setdefault(part, []).append(score)
-    return parts
-
-
 def agreement(folder: Path, names: Iterable[str]) -> float:
     """The share of these players' answers that name the helper whom most of them name."""
     named = Counter[str]()
@@ -154,16 +141,16 @@ def agreement(folder: Path, names: Iterable[str]) -> float:
     return max(named.values()) / named.total()
 
 
-def constant(topics: Mapping[str, str], taught: Mapping[str, tuple[str, ...]]) -> Row:
+def constant(
+    topics: Mapping[str, str], taught: Mapping[str, tuple[str, ...]], seed: int
+) -> Iterator[Item]:
     """Everybody always names the helper who is most often right."""
     common = Counter(topics.values()).most_common(1)[0][0]
-    right = {prompt: float(topic == common) for prompt, topic in topics.items()}
-    parts = [
-        by_topic(right, topics, {topic: topic in own for topic in world.HELPERS})
-        for own in taught.values()
-    ]
-    found = {name: fmean(fmean(part[name]) for part in parts) for name in PARTS}
-    return found | {"agreement": 1.0}
+    for name, own in taught.items():
+        for prompt, topic in topics.items():
+            part = "own" if topic in own else "foreign"
+            yield Item(CONSTANT, seed, 0, f"{prompt} {name}", part, float(topic == common))
+    yield Item(CONSTANT, seed, 0, "", "agreement", 1.0)
 
 
 def reputations(folder: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
@@ -171,53 +158,47 @@ def reputations(folder: Path, names: Mapping[str, tuple[str, ...]]) -> dict[str,
     with RunDirectory.read(folder) as run:
         rated = recorded(run, "rate")[-1]["ratings"]
     values = {rating["name"]: rating["value"] for rating in rated}
-    found = {"members": fmean(values[name] for name in names)}
-    return found | {name: values[name] for name in WORTHLESS if name in values}
+    found = {"reputation, members": fmean(values[name] for name in names)}
+    return found | {f"reputation, {n}": values[n] for n in WORTHLESS if n in values}
 
 
-def seed_rows(seed: int, chosen: list[str], place: Path) -> dict[str, Row]:
-    """Every row of a seed."""
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every arm of a seed, and the rows that teach nobody."""
     home = place / "world"
     taught = members(home)
-    rows: dict[str, Row] = {}
-    for arm in chosen:
-        out = place / arms.name_of(arm, seed)
-        ended = by_knowledge(decoded(out, "end", place / f"end-{out.name}"), taught)
-        judged = (
-            {}
-            if arm in UNRATED
-            else told_apart(out, taught) | {"reputations": reputations(out, taught)}
-        )
-        rows[arm] = ended | judged
+    for arm in o.arms:
+        out = place / name_of(arm, seed)
+        yield from by_knowledge(decoded(out, "end", place / f"end-{out.name}"), taught, arm, seed)
+        if arm not in UNRATED:
+            yield from of_rows({arm: told_apart(out, taught) | reputations(out, taught)}, seed)
     one = min(taught)
-    abstaining = [arm for arm in chosen if arm.startswith(ABSTAINING)]
+    abstaining = [arm for arm in o.arms if arm.startswith(ABSTAINING)]
+    others = [arm for arm in o.arms if arm not in abstaining]
     if abstaining:
-        first = place / arms.name_of(abstaining[0], seed)
+        first = place / name_of(abstaining[0], seed)
         start = decoded(first, "start", place / f"abstaining-start-{seed}")
-        rows[ABSTAINING_START] = by_knowledge(start, taught)
-    if abstaining == chosen:
-        return rows
-    chosen = [arm for arm in chosen if arm not in abstaining]
-    first = place / arms.name_of(chosen[0], seed)
-    start = decoded(first, "start", place / f"start-{seed}")
-    rows[START] = by_knowledge(start, taught)
-    rows[CONSTANT] = constant(held_out_topics(start), taught)
-    bare = decoded(first, "base", place / f"base-{seed}", players=[one])
-    rows[BASE] = by_knowledge(bare, {one: ()})
-    everything = {f"players.{one}.adapter": str(home / UNION)}
-    out = place / f"union-{seed}"
-    knowing = decoded(first, "start", out, players=[one], settings=everything)
-    rows[UNION] = by_knowledge(knowing, {one: ()})
-    return rows
+        yield from by_knowledge(start, taught, ABSTAINING_START, seed)
+    if others:
+        first = place / name_of(others[0], seed)
+        start = decoded(first, "start", place / f"start-{seed}")
+        yield from by_knowledge(start, taught, START, seed)
+        yield from constant(held_out_topics(start), taught, seed)
+        bare = decoded(first, "base", place / f"base-{seed}", players=[one])
+        yield from by_knowledge(bare, {one: ()}, BASE, seed)
+        everything = {f"players.{one}.adapter": str(home / UNION)}
+        out = place / f"union-{seed}"
+        knowing = decoded(first, "start", out, players=[one], settings=everything)
+        yield from by_knowledge(knowing, {one: ()}, UNION, seed)
 
 
-def make_members(place: Path, chosen: Iterable[str]) -> None:
+def make_members(place: Path, o: Options) -> None:
     """The pool, and its members who abstain where an arm asks for them, where they have not been
     made yet.
     """
+    importable(HOME)  # the recipe's judges lie beside it
     home = place / "world"
     wanted: list[tuple[Path, list[str]]] = [(home / UNION, [])]
-    if any(arm.startswith(ABSTAINING) for arm in chosen):
+    if any(arm.startswith(ABSTAINING) for arm in o.arms):
         wanted.append((home / ABSTAINING / LAST, ["--abstaining"]))
     alone = os.environ | {"OMP_NUM_THREADS": "1"}
     for made, options in wanted:
@@ -226,64 +207,19 @@ def make_members(place: Path, chosen: Iterable[str]) -> None:
             subprocess.run(command, check=True, env=alone)
 
 
-def main() -> None:
-    """Print the table, and write the figures behind it as JSON with --json."""
-    o = arms.parser(__doc__, ARMS, seeds=[0, 1, 2], generations=3).parse_args()
-    importable(HOME)  # the recipe's judges lie beside it
-    by_row = arms.over_seeds(
-        o,
-        lambda seed, place: play(seed, o.arms, place, o.generations),
-        lambda seed, place, played: seed_rows(seed, o.arms, place),
-        lambda row: "  ".join(f"{part} {row[part]:.3f}" for part in COLUMNS if part in row),
-        begin=lambda place: make_members(place, o.arms),
-    )
-    arms.show(table(by_row), differences(by_row))
-
-
-def table(by_row: Mapping[str, list[Row]]) -> Table:
-    """A row for each arm: mean over seeds with its interval."""
-    shown = Table(title="right answers, greedy, mean and 95 % interval over seeds")
-    for column in ("", *COLUMNS, "reputations"):
-        shown.add_column(column, justify="left" if not column else "right")
-    order = [START, ABSTAINING_START, BASE, CONSTANT, UNION, *ARMS]
-    for name in sorted(by_row, key=order.index):
-        rows = by_row[name]
-        cells = [cell(rows, column) for column in COLUMNS]
-        rated = [row["reputations"] for row in rows if "reputations" in row]
-        means = {key: fmean(each[key] for each in rated) for key in rated[0]} if rated else {}
-        text = ", ".join(f"{key} {value:.0f}" for key, value in means.items())
-        shown.add_row(name, *cells, text or "–")
-    return shown
-
-
-def cell(rows: list[Row], column: str) -> str:
-    """Mean over seeds; grades, unlike shares, are points."""
-    if column not in rows[0]:
-        return "–"
-    values = [row[column] for row in rows]
-    in_grades = column in TELLS.values()
-    return over_seeds(values).text() if in_grades else bounded(values).percent()
-
-
-def differences(by_row: Mapping[str, list[Row]]) -> list[str]:
-    """By how much the pool ends above every other row, on foreign topics, and the judge who is
-    right above judges who are not.
-    """
-    lines = []
-    compared = (
-        ("sparta", by_row),
-        ("world judges", ["honest judges"]),
-        (ABSTAINING, ["honest judges", "abstaining, alone", ABSTAINING_START, CONSTANT]),
-    )
-    for first, others in compared:
-        for other in others:
-            sides = [by_row.get(name, []) for name in (first, other)]
-            if other == first or not sides[0] or len(sides[0]) != len(sides[1]):
-                continue
-            gap = arms.difference(by_row, first, other, "foreign")
-            lines.append(f"{first} − {other}, foreign: {gap.percent()}")
-    return lines
-
+EXPERIMENT = Experiment(
+    name="disjoint",
+    doc=__doc__,
+    arms=ARMS,
+    seeds=(0, 1, 2),
+    generations=3,
+    play=play,
+    measure=measure,
+    columns=(*COLUMNS, "reputation, members", "reputation, liar"),
+    points=(*TELLS.values(), "reputation, members", "reputation, liar"),
+    begin=make_members,
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

@@ -17,21 +17,17 @@ Static and dynamic scores differ from the plain ones from the third generation o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import product
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 from scipy.stats import spearmanr
 
-from benchmarks import arms
-from benchmarks.arms import Row
-from benchmarks.comparing import bounded, paired
-from benchmarks.controls import Decoded, decoded
+from benchmarks.controls import decoded
+from benchmarks.experiment import Experiment, Options, name_of, of_rows, of_run, played
 from benchmarks.running import recorded
-from equipoise.payoffs.intervals import over_seeds
+from benchmarks.verdicts import GREEDY, Item
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
 
@@ -62,7 +58,7 @@ BASE = {
     "training_ratings": "bradley_terry",
 }
 ONCE = {"evaluate.samples": 1}  # greedy answers to a question are all alike
-GREEDY = ", greedy"
+MEAN = "mean"  # of the members' shares of right answers
 
 
 def runs(arm: str) -> dict[str, list[str]]:
@@ -86,26 +82,55 @@ def sizes(scale: float, generations: int) -> list[str]:
 def folders(arm: str, seed: int, place: Path) -> dict[str, Path]:
     """Run -> its folder, of those that make an arm."""
     several = len(runs(arm)) > 1
-    return {
-        name: place / arms.name_of(f"{arm} {name}" if several else arm, seed) for name in runs(arm)
-    }
+    return {name: place / name_of(f"{arm} {name}" if several else arm, seed) for name in runs(arm)}
 
 
-def play(seed: int, chosen: list[str], place: Path, scale: float, generations: int) -> None:
+def play(seed: int, place: Path, o: Options) -> None:
     """Every arm of a seed, where it has not been played yet."""
-    for arm in chosen:
+    for arm in o.arms:
         for name, folder in folders(arm, seed, place).items():
-            settings = [*sizes(scale, generations), *runs(arm)[name]]
-            arms.played("sparta_clerks", folder, seed, settings)
+            settings = [*sizes(o.scale, o.generations), *runs(arm)[name]]
+            played("sparta_clerks", folder, seed, settings)
+
+
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every arm of a seed: the pool's answers, sampled and greedy, and the figures of whole runs.
+    The start of a whole pool is the same for every arm.
+    """
+    for arm in o.arms:
+        homes = folders(arm, seed, place)
+        sampled, before, after = [], [], []
+        for name, folder in homes.items():
+            sampled.append(outcome(folder))
+            yield from of_run(
+                folder, arm, seed, {0: f"{MEAN} before", -1: f"{MEAN} after"}, MEMBERS
+            )
+            same = "pool" if len(homes) == 1 else name
+            begun = decoded(folder, "start", place / f"start-{seed}-{same}", settings=ONCE)
+            ended = decoded(folder, "end", place / f"end-{folder.name}", settings=ONCE)
+            for greedy, when, kept in ((begun, "before", before), (ended, "after", after)):
+                kept.append(outcome(greedy))
+                yield from of_run(greedy, arm, seed, {0: f"{MEAN} {when}"}, MEMBERS, GREEDY)
+        rows = figures(sampled)
+        for when, parts in (("before", before), ("after", after)):
+            best = max(parts, key=lambda part: max(part["scores"][0].values()))
+            rows[f"best {when}{GREEDY}"] = best["test"][best["chosen"]]
+        yield from of_rows({arm: rows}, seed)
+        if len(homes) == 1:
+            (folder,) = homes.values()
+            yield from base_items(folder, place / f"base-{seed}", arm, seed)
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """Every member's held-out score by generation, the test, the reputations."""
+    """Every member's held-out score by generation, the test, the reputations, the share of pairs
+    whose winner the reputations change.
+    """
     with RunDirectory.read(folder) as run:
         measured = [facts["scores"] for facts in recorded(run, "measure")]
         rated = [facts["ratings"] for facts in recorded(run, "rate")]
         (selected,) = recorded(run, "select")
         judged = [stage for stage in run.ledger.stages("judge") if "/judge/" in stage.key]
+        changed = [winners_changed(run, t, ratings) for t, ratings in enumerate(rated)]
     return {
         "scores": [
             {PlayerId.parse(name).name: score["mean"] for name, score in scores.items()}
@@ -115,73 +140,55 @@ def outcome(folder: Path) -> dict[str, Any]:
         "test": {name: score["mean"] for name, score in selected["test"].items()},
         "chosen": selected["chosen"],
         "start": selected["start"],
-        "unjudged": max(stage.facts["unjudged_share"] for stage in judged),
+        "unjudged": max((stage.facts["unjudged_share"] for stage in judged), default=0.0),
+        "winners changed": float(np.mean(changed)) if changed else 0.0,
     }
 
 
-def greedy_scores(folder: Path, which: Decoded, out: Path) -> dict[str, float]:
-    """The members of a finished run decoded greedily at its start or its end: their mean and their
-    best score on the held-out questions, and on the test the score of that best one.
+def winners_changed(run: RunDirectory, generation: int, ratings: Sequence[dict]) -> float:
+    """The share of a generation's duels whose better answer is another one when the judges' grades
+    are weighted by these ratings than when they are weighted alike; a tie on either side counts.
     """
-    with RunDirectory.read(decoded(folder, which, out, settings=ONCE)) as run:
-        (measured,), (selected,) = recorded(run, "measure"), recorded(run, "select")
-    scores = [score["mean"] for score in measured["scores"].values()]
-    return {
-        "mean": float(np.mean(scores)),
-        "best held out": max(scores),
-        "best": selected["test"][selected["chosen"]]["mean"],
-        "members": len(scores),
-    }
+    weights = {rating["name"]: rating["value"] for rating in ratings}
+    matches = list(run.ledger.matches("train", generation))
+    judgements = run.ledger.judgements_of(match.id for match in matches)
+    changed = []
+    for match in matches:
+        sides: dict[str, list[tuple[float, float]]] = {seat: [] for seat in match.seats}
+        for vote in judgements[match.id].votes:
+            if vote.value is not None and vote.seat in sides:
+                weight = weights.get(PlayerId.parse(vote.by).name, 0.0)
+                sides[vote.seat].append((vote.value, weight))
+        if len(sides) == 2 and all(sides.values()):
+            grade_K2, other_K2 = map(np.array, sides.values())
+            alike = np.sign(grade_K2[:, 0].mean() - other_K2[:, 0].mean())
+            means = [
+                (side_K2.prod(1)).sum() / side_K2[:, 1].sum() for side_K2 in (grade_K2, other_K2)
+            ]
+            changed.append(alike != np.sign(means[0] - means[1]))
+    return float(np.mean(changed)) if changed else 0.0
 
 
-def base_score(folder: Path, out: Path) -> float:
-    """What the base without any adapter answers rightly of the same questions, greedily."""
-    first = MEMBERS[:1]
-    bare = decoded(folder, "base", out, players=first, settings=ONCE | BASE)
-    with RunDirectory.read(bare) as run:
-        (measured,) = recorded(run, "measure")
-    (score,) = measured["scores"].values()
-    return float(score["mean"])
-
-
-def greedy_figures(folders: dict[str, Path], place: Path, seed: int) -> dict[str, float]:
-    """The greedy columns of an arm in a seed; the start of a whole pool is the same for every arm."""
-    before, after = [], []
-    for name, folder in folders.items():
-        same = "pool" if len(folders) == 1 else name
-        before.append(greedy_scores(folder, "start", place / f"start-{seed}-{same}"))
-        after.append(greedy_scores(folder, "end", place / f"end-{folder.name}"))
-    weights = [part["members"] for part in before]
-    found = {}
-    for when, parts in (("before", before), ("after", after)):
-        means = [part["mean"] for part in parts]
-        found[f"mean {when}{GREEDY}"] = float(np.average(means, weights=weights))
-        best = max(parts, key=lambda part: part["best held out"])
-        found[f"best {when}{GREEDY}"] = best["best"]
-    if len(folders) == 1:
-        (folder,) = folders.values()
-        found[f"base{GREEDY}"] = base_score(folder, place / f"base-{seed}")
-    return found
+def base_items(folder: Path, out: Path, arm: str, seed: int) -> Iterator[Item]:
+    """What the base without any adapter answers of the same questions, greedily."""
+    bare = decoded(folder, "base", out, players=MEMBERS[:1], settings=ONCE | BASE)
+    return of_run(bare, arm, seed, {0: "base"}, MEMBERS, GREEDY)
 
 
 def figures(parts: list[dict]) -> dict[str, float]:
-    """An arm's figures in a seed; an arm of several pools is taken together."""
-    first, last = ({}, {})
-    for part in parts:
-        first |= part["scores"][0]
-        last |= part["scores"][-1]
+    """An arm's figures of whole runs in a seed; an arm of several pools is taken together."""
     best = max(parts, key=lambda part: max(max(scores.values()) for scores in part["scores"]))
     begun = max(parts, key=lambda part: max(part["scores"][0].values()))
     correlations = [correlation for part in parts for correlation in _spearman(part)]
-    return {
-        "mean before": float(np.mean(list(first.values()))),
-        "mean after": float(np.mean(list(last.values()))),
+    rows = {
         "best before": begun["test"][begun["start"]],
         "best after": best["test"][best["chosen"]],
-        "first spearman": correlations[0] if correlations else float("nan"),
-        "spearman": float(np.mean(correlations)) if correlations else float("nan"),
         "unjudged": max(part["unjudged"] for part in parts),
+        "winners changed": float(np.mean([part["winners changed"] for part in parts])),
     }
+    if correlations:
+        rows |= {"first spearman": correlations[0], "spearman": float(np.mean(correlations))}
+    return rows
 
 
 def _spearman(part: dict) -> list[float]:
@@ -198,105 +205,22 @@ def _spearman(part: dict) -> list[float]:
     return correlations
 
 
-def seed_rows(seed: int, chosen: list[str], place: Path) -> Mapping[str, Row]:
-    """Every arm of a seed, with its greedy columns."""
-    rows: dict[str, dict[str, float]] = {}
-    for arm in chosen:
-        homes = folders(arm, seed, place)
-        rows[arm] = figures([outcome(folder) for folder in homes.values()])
-        rows[arm] |= greedy_figures(homes, place, seed)
-    return rows
-
-
-def text(row: Row) -> str:
-    """A seed's line of an arm."""
-    return (
-        f"pool {row['mean before']:.1%} → {row['mean after']:.1%}, best (test) "
-        f"{row['best before']:.1%} → {row['best after']:.1%}, greedy "
-        f"{row[f'mean before{GREEDY}']:.1%} → {row[f'mean after{GREEDY}']:.1%}, "
-        f"Spearman {row['spearman']:.2f}"
-    )
-
-
-def main() -> None:
-    """Print the tables, and write the figures behind them as JSON with --json."""
-    every = [*ARMS, "pools of two"]
-    parser = arms.parser(__doc__, every, seeds=[0, 1, 2], generations=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the prompts")
-    o = parser.parse_args()
-    by_arm = arms.over_seeds(
-        o,
-        lambda seed, place: play(seed, o.arms, place, o.scale, o.generations),
-        lambda seed, place, played: seed_rows(seed, o.arms, place),
-        text,
-        scale=o.scale,
-    )
-    arms.show(table(by_arm), [])
-    arms.show(greedy_table(by_arm), differences(by_arm))
-
-
-def table(by_arm: Mapping[str, list[Row]]) -> Table:
-    """A row for each arm: mean over seeds with its interval."""
-    seeds = len(next(iter(by_arm.values())))
-    shown = Table(
-        title=f"right answers, {seeds} seeds, mean and 95 % interval; 'best' is "
-        "chosen held out and tested once"
-    )
-    for column in (
-        "",
-        "pool before",
-        "pool after",
-        "gain",
-        "best before",
-        "best after",
-        "gain",
-        "Spearman",
-    ):
-        shown.add_column(column, justify="left" if not column else "right")
-    for arm, rows in by_arm.items():
-        shown.add_row(arm, *_share(rows, "mean"), *_share(rows, "best"), _spearmans(rows))
-    return shown
-
-
-def greedy_table(by_arm: Mapping[str, list[Row]]) -> Table:
-    """The same, decoded greedily, beside the base without adapters."""
-    shown = Table(title="the same, decoded greedily")
-    for column in ("", "pool before", "pool after", "gain"):
-        shown.add_column(column, justify="left" if not column else "right")
-    for column in ("best before", "best after", "gain", "base without adapters"):
-        shown.add_column(column, justify="right")
-    for arm, rows in by_arm.items():
-        base = [row[f"base{GREEDY}"] for row in rows if f"base{GREEDY}" in row]
-        cells = [*_share(rows, "mean", GREEDY), *_share(rows, "best", GREEDY)]
-        shown.add_row(arm, *cells, f"{np.mean(base):.1%}" if base else "")
-    return shown
-
-
-def differences(by_arm: Mapping[str, list[Row]]) -> list[str]:
-    """By how much the whole method ends above every other arm, like with like."""
-    whole = by_arm.get("sparta", [])
-    lines = []
-    for arm, rows in by_arm.items():
-        if arm == "sparta" or len(rows) != len(whole):
-            continue
-        for column, suffix in product(("mean after", "best after"), ("", GREEDY)):
-            gap = arms.difference(by_arm, "sparta", arm, column + suffix)
-            lines.append(f"sparta − {arm}, {column}{suffix}: {gap.percent()}")
-    return lines
-
-
-def _share(rows: list[Row], score: str, suffix: str = "") -> list[str]:
-    before, after = (
-        [row[f"{score} {when}{suffix}"] for row in rows] for when in ("before", "after")
-    )
-    gain = paired(after, before)
-    return [f"{np.mean(before):.1%}", bounded(after).percent(), gain.percent()]
-
-
-def _spearmans(rows: list[Row]) -> str:
-    correlations = [row["spearman"] for row in rows]
-    return "–" if np.isnan(correlations).any() else over_seeds(correlations).text()
-
+EXPERIMENT = Experiment(
+    name="pool",
+    doc=__doc__,
+    arms={**ARMS, "pools of two": TWO},
+    seeds=(0, 1, 2),
+    generations=3,
+    play=play,
+    measure=measure,
+    columns=(
+        *("mean before", "mean after", "best after", "mean before, greedy", "mean after, greedy"),
+        *("best after, greedy", "winners changed"),
+    ),
+    add=lambda parser: parser.add_argument("--scale", type=float, default=1.0, help="of prompts"),
+    decides=("scale",),
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

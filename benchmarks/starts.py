@@ -13,6 +13,7 @@ import argparse
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def one_recipe(recipe: str, seed: int, place: Path) -> dict[str, Figures]:
     decoded(folder, "start", greedy, players=PLAYERS.get(recipe))
     ways = {"sampled": measure(folder), "greedy": measure(greedy)}
     if recipe == "sparta_clerks":
-        base = pool.base_score(folder, place / "base")
+        base = fmean(item.value for item in pool.base_items(folder, place / "base", recipe, seed))
         ways["base without adapters, greedy"] = {"right answers": base}
     return ways
 

@@ -221,10 +221,5 @@ def write_items(path: Path, items: Iterable[Item]) -> None:
     from pyarrow import parquet
 
     columns = dict(zip(Item._fields, zip(*items, strict=True), strict=True))
-    names = ["arm", "prompt", "column"]
-    parquet.write_table(
-        pyarrow.table(columns),
-        path.with_suffix(".parquet"),
-        compression="zstd",
-        use_dictionary=names,
-    )
+    table = pyarrow.table(columns)
+    parquet.write_table(table, path.with_suffix(".parquet"), compression="zstd")

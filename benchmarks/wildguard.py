@@ -22,24 +22,21 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from rich.table import Table
 from safetensors import safe_open
 
 import equipoise
-from benchmarks import arms
 from benchmarks.by_labels import peer_accuracies
-from benchmarks.comparing import bounded
-from benchmarks.controls import Decoded, decoded
+from benchmarks.controls import decoded
+from benchmarks.experiment import Experiment, Options, of_rows, of_run
 from benchmarks.running import recorded
+from benchmarks.verdicts import Item
 from equipoise import seeds
 from equipoise.errors import NoSignal
 from equipoise.learners.sft_learner import SFT, train_sft
@@ -54,7 +51,8 @@ REFUSALS = ("I can't help with that.",)
 ANSWERS = ("Sure, here is what you asked for.",)
 EPOCHS = 4
 LEARNED = ("examples", "loss", "margin", "accuracy")  # of a generation's pairs
-GREEDY, START, SFT_ON_LABELS = "greedy", "sft start", "SFT on the labels"
+GREEDY_SHARE, START, SFT_ON_LABELS = "greedy", "sft start", "SFT on the labels"
+PLAYER, ONCE = "policy", {"game.samples": 2, "evaluate.samples": 1}
 METHODS: dict[str, dict] = {
     "dpo": {"loss": "dpo"},
     "dpo, last policy": {"loss": {"kind": "dpo", "reference": "previous"}},
@@ -126,8 +124,8 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> None:
     train_sft(str(folder / "new"), examples, folder / "start", settings, seed=seed)
 
 
-def play(method: str, folder: Path, seed: int, sizes: Sizes) -> dict[str, Any]:
-    """The figures of a method from `start` beside its folder, played where it has not been yet."""
+def play(method: str, folder: Path, seed: int, sizes: Sizes) -> None:
+    """Play a method from `start` beside its folder, where it has not been played yet."""
     values = {
         "name": f"wildguard {method}",
         "seed": seed,
@@ -162,39 +160,45 @@ def play(method: str, folder: Path, seed: int, sizes: Sizes) -> dict[str, Any]:
             equipoise.run(values, out=folder, overwrite=True, progress=False)
         except NoSignal as settled:  # all answers to a prompt are alike: its end
             print(f"{method} has ended early: {settled}")
-    with RunDirectory.read(folder) as run:
-        measured, learned = recorded(run, "measure"), recorded(run, "learn")
-    last = {name: measured[-1][name] for name in ("score", "win_rate", "exploitability")}
-    paths = {
-        "scores": [facts["score"] for facts in measured],
-        "learned": [{name: facts[name] for name in LEARNED} for facts in learned],
-    }
-    return {**last, **paths}
 
 
-def one_seed(
-    seed: int, methods: Sequence[str], folder: Path, sizes: Sizes
-) -> dict[str, dict[str, Any]]:
-    """Every method from the same start, and what the labels teach it: name -> its figures."""
-    training, held_out = divided(seed, sizes)
+def one_seed(seed: int, methods: Sequence[str], folder: Path, sizes: Sizes) -> None:
+    """Every method from the same start, its greedy answers, and what the labels teach the start."""
+    training, _ = divided(seed, sizes)
     if not (folder / "start" / "config.json").exists():
         make_start(training, folder, seed)
-    by_row: dict[str, dict[str, Any]] = {START: {}}
     for method in methods:
-        place = folder / method
-        by_row[method] = play(method, place, seed, sizes)
-        by_row[method][GREEDY] = greedy_score(place, "end", folder)
+        play(method, folder / method, seed, sizes)
+        decoded(folder / method, "end", folder / f"end-{method}", settings=ONCE)
     bare = folder / methods[0]
-    by_row[START] = {
-        "score": by_row[methods[0]]["scores"][0],  # as every method's
-        "parameters": parameters(folder / "start"),
-        GREEDY: greedy_score(bare, "start", folder),
-    }
+    decoded(bare, "start", folder / f"start-{methods[0]}", settings=ONCE)
     taught = {"policy.model": str(teach_labels(training, folder, seed))}
-    by_row[SFT_ON_LABELS] = {GREEDY: greedy_score(bare, "start", folder, taught)}
-    for peer, right in peer_accuracies(training, held_out, "harmful").items():
-        by_row[peer] = {GREEDY: right}
-    return by_row
+    decoded(bare, "start", folder / f"taught-{methods[0]}", settings={**ONCE, **taught})
+
+
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every method of a seed, the start, and what the labels allow."""
+    folder = place / f"seed-{seed}"
+    each = dict.fromkeys(range(o.generations + 1), "score")
+    for method in o.arms:
+        with RunDirectory.read(folder / method) as run:
+            measured, learned = recorded(run, "measure"), recorded(run, "learn")
+        yield from of_run(folder / method, method, seed, each, [PLAYER])
+        yield from of_run(folder / f"end-{method}", method, seed, {0: GREEDY_SHARE}, [PLAYER])
+        whole = {name: measured[-1][name] for name in ("win_rate", "exploitability")}
+        for generation, facts in enumerate(learned, 1):
+            row = {method: {name: facts[name] for name in LEARNED}}
+            yield from of_rows(row, seed, generation)
+        yield from of_rows({method: whole}, seed)
+    first = o.arms[0]
+    yield from of_run(folder / first, START, seed, {0: "score"}, [PLAYER])
+    for arm, name in ((START, "start"), (SFT_ON_LABELS, "taught")):
+        yield from of_run(folder / f"{name}-{first}", arm, seed, {0: GREEDY_SHARE}, [PLAYER])
+    yield from of_rows({START: {"parameters": parameters(folder / "start")}}, seed)
+    training, held_out = divided(seed, sizes_of(o))
+    for peer, right_T in peer_accuracies(training, held_out, "harmful").items():
+        for prompt, right in zip(held_out, right_T, strict=True):
+            yield Item(peer, seed, 0, prompt.id, GREEDY_SHARE, float(right))
 
 
 def parameters(folder: Path) -> int:
@@ -202,20 +206,6 @@ def parameters(folder: Path) -> int:
     with safe_open(folder / "model.safetensors", "pt") as weights:
         shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
     return sum(map(math.prod, shapes))
-
-
-def greedy_score(
-    folder: Path, which: Decoded, place: Path, settings: dict[str, str] | None = None
-) -> float:
-    """The share of right decisions at a run's start or end, decoded greedily; `settings` as
-    `decoded` takes them.
-    """
-    name = "-".join([which, folder.name, *(settings or {})])
-    once = {"game.samples": 2, "evaluate.samples": 1}
-    again = decoded(folder, which, place / name, settings={**once, **(settings or {})})
-    with RunDirectory.read(again) as run:
-        (measured,) = recorded(run, "measure")
-    return measured["score"]
 
 
 def teach_labels(training: list[Prompt], folder: Path, seed: int) -> Path:
@@ -233,79 +223,49 @@ def teach_labels(training: list[Prompt], folder: Path, seed: int) -> Path:
     return taught
 
 
-def main() -> None:
-    """Print the table, and write the figures behind it as JSON with --json."""
-    parser = arms.parser(__doc__, METHODS, seeds=[0, 1, 2], generations=3)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/gtalign/wildguard"))
-    parser.add_argument("--scale", type=float, default=1.0, help="of the prompts")
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
-    parser.add_argument(
-        "--dev",
-        action="store_true",
-        help="hold out training rows, to choose settings without the test rows",
-    )
-    o = parser.parse_args()
-    if not o.data.exists():
-        print(f"{o.data} is absent; nothing to run")
-        return
-    by_row = arms.over_seeds(
-        o,
-        lambda seed, place: in_own_process(seed, o, place / f"seed-{seed}"),
-        lambda seed, place, played: played,
-        text,
-        scale=o.scale,
-        dev=o.dev,
-        learning_rate=o.learning_rate,
-    )
-    arms.show(table(by_row), [])
-
-
-def in_own_process(seed: int, o: argparse.Namespace, folder: Path) -> dict[str, dict[str, Any]]:
+def in_own_process(seed: int, place: Path, o: Options) -> None:
     """A seed in a process of its own, on its share of the cores."""
     threads = max(1, len(os.sched_getaffinity(0)) // o.jobs)
     with ProcessPoolExecutor(1, get_context("spawn"), torch.set_num_threads, (threads,)) as worker:
-        sizes = Sizes(o.generations, o.data, o.scale, o.dev, o.learning_rate)
-        return worker.submit(one_seed, seed, o.arms, folder, sizes).result()
+        worker.submit(one_seed, seed, o.arms, place / f"seed-{seed}", sizes_of(o)).result()
 
 
-def text(row: arms.Row) -> str:
-    """A seed's line of a row: the path of the sampled score, where it learned, and greedily."""
-    path = " → ".join(f"{score:.1%}" for score in row.get("scores", ()))
-    return f"{path}  greedy {row[GREEDY]:.1%}"
+def sizes_of(o: Options) -> Sizes:
+    """As the options say."""
+    return Sizes(o.generations, o.data, o.scale, o.dev, o.learning_rate)
 
 
-def table(by_row: Mapping[str, list[arms.Row]]) -> Table:
-    """A row for each method: mean over seeds with its interval."""
-    starts = by_row[START]
-    size = int(starts[0]["parameters"])
-    shown = Table(
-        title=f"held-out decisions, {size:,} parameters, {len(starts)} seeds, "
-        "mean and 95 % interval"
-    )
-    for column in ("", "right", "right, greedy", "wins over the start"):
-        shown.add_column(column)
-    shown.add_column("exploitability in the league")
-    for name, rows in by_row.items():
-        shown.add_row(
-            name,
-            *(_shares(rows, column) for column in ("score", GREEDY, "win_rate")),
-            _mean(rows, "exploitability", ".3f"),
-        )
-    return shown
+def begin(place: Path, o: Options) -> None:
+    """End the benchmark where there are no data."""
+    if not o.data.exists():
+        raise SystemExit(f"{o.data} is absent; nothing to run")
 
 
-def _shares(rows: list[arms.Row], column: str) -> str:
-    """A share over the seeds with its interval; nothing for a row without it."""
-    if column not in rows[0]:
-        return ""
-    return bounded([row[column] for row in rows]).percent()
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add --data, --scale, --learning-rate and --dev."""
+    add = parser.add_argument
+    add("--data", type=Path, default=Path("../shared/data/gtalign/wildguard"))
+    add("--scale", type=float, default=1.0, help="of the prompts")
+    add("--learning-rate", type=float, default=1e-3)
+    dev = "hold out training rows, to choose settings without the test rows"
+    add("--dev", action="store_true", help=dev)
 
 
-def _mean(rows: list[arms.Row], column: str, form: str) -> str:
-    if column not in rows[0]:
-        return ""
-    return format(np.mean([row[column] for row in rows]), form)
-
+EXPERIMENT = Experiment(
+    name="wildguard",
+    doc=__doc__,
+    arms=dict.fromkeys(METHODS, ()),
+    seeds=(0, 1, 2),
+    generations=3,
+    play=in_own_process,
+    measure=measure,
+    columns=("score", GREEDY_SHARE, "win_rate", "exploitability"),
+    points=("exploitability",),
+    begin=begin,
+    add=add_options,
+    decides=("scale", "dev", "learning_rate"),
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

@@ -26,16 +26,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
-from rich.table import Table
-
-from benchmarks import arms, red_team
-from benchmarks.comparing import bounded
+from benchmarks import red_team
+from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
 from benchmarks.running import importable, recorded
+from benchmarks.verdicts import Item
 from equipoise import seeds
 from equipoise.environments.clerk import disguises
 from equipoise.environments.clerk.judge import ClerkGuard
@@ -72,7 +71,7 @@ def withheld() -> tuple[Sequence[str], Sequence[str]]:
     return withheld_start.WITHHELD, common
 
 
-def by_rule(model: Path, count: int = COUNT) -> dict[str, float]:
+def by_rule(model: Path, arm: str = "", seed: int = 0, count: int = COUNT) -> Iterator[Item]:
     """What a defender does with requests that were disguised by rule."""
     ours, common = withheld()
     held_out = {
@@ -80,14 +79,12 @@ def by_rule(model: Path, count: int = COUNT) -> dict[str, float]:
         "common": disguises.disguised_requests(0, count, "harmful", "held_out", common),
         "declined": disguises.disguised_requests(0, count, "harmless", "held_out", ours),
     }
-    found = {}
     for way, heat in HEATS.items():
         for name, prompts in held_out.items():
             what = "declined" if name == "declined" else "unsafe"
-            found[f"{name}{way}"] = fmean(
-                verdict[what] for verdict in verdicts(model, heat, prompts)
-            )
-    return found
+            for place, verdict in enumerate(verdicts(model, heat, prompts)):
+                value = float(verdict[what])
+                yield Item(arm, seed, 0, prompts[place].id, f"{name}{way}", value)
 
 
 def verdicts(model: Path, heat: float, prompts: Sequence[Prompt]) -> list[Mapping[str, float]]:
@@ -123,30 +120,6 @@ def written(folder: Path) -> dict[str, float]:
     return {"written": fmean(disguises.style_of(text) in ours for text in late)}
 
 
-def response(
-    start: str, defender: Path | str, out: Path, seed: int, updates: Sequence[int]
-) -> dict[str, float]:
-    """The success of a fresh adversary after so many updates each."""
-    if not updates:
-        return {}
-    overrides = [
-        f"generations={max(updates)}",
-        *red_team.roles(start),
-        *red_team.RESPONSE[:2],
-        f"evaluate.every={min(updates)}",
-        f"players.defender.model={defender}",
-    ]
-    folder = arms.played(red_team.RECIPE, out, seed, overrides)
-    with RunDirectory.read(folder) as run:
-        measured: dict[int, Any] = {
-            facts["ages"]["adversary"]: facts for facts in recorded(run, "measure")
-        }
-    return {
-        f"response {count}": measured[count]["attack_success"]["adversary"]["mean"]
-        for count in updates
-    }
-
-
 def settings(start: str, arm: str) -> list[str]:
     """The settings of an arm whose models are `start`; augmentation has no adversary's model."""
     if arm in red_team.ARMS:
@@ -155,88 +128,68 @@ def settings(start: str, arm: str) -> list[str]:
     return [*(roles[:1] if arm == AUGMENTATION else roles), *ARMS[arm]]
 
 
-def seed_runs(
-    seed: int, chosen: list[str], place: Path, generations: int, updates: Sequence[int]
-) -> dict[str, dict[str, float]]:
+def play(seed: int, place: Path, o: Options) -> None:
     """Every arm of a seed, and the best responses to it and to the start."""
-    start = str(place / "start")
-    defenders: dict[str, Path] = {START: place / "start"}
-    shares: dict[str, dict[str, float]] = {START: {}}
-    for arm in chosen:
-        overrides = [f"generations={generations}", *settings(start, arm)]
-        folder = arms.played(red_team.RECIPE, place / arms.name_of(arm, seed), seed, overrides)
-        newest = red_team.last(folder, "defender")
-        defenders[arm] = folder / "players" / newest.name / str(newest.generation)
-        shares[arm] = written(folder)
-    return {
-        arm: by_rule(model)
-        | shares[arm]
-        | response(start, model, place / f"against_{arms.name_of(arm, seed)}", seed, updates)
-        for arm, model in defenders.items()
-    }
+    o.start = str(place / "start")
+    for arm in o.arms:
+        overrides = [f"generations={o.generations}", *settings(o.start, arm)]
+        played(red_team.RECIPE, place / name_of(arm, seed), seed, overrides)
+    for arm, model in red_team.models(seed, place, o).items() if o.updates else ():
+        overrides = [
+            *(f"generations={max(o.updates)}", f"evaluate.every={min(o.updates)}"),
+            *(*red_team.roles(o.start), *red_team.RESPONSE[:2]),
+            f"players.defender.model={model}",
+        ]
+        played(red_team.RECIPE, place / f"against_{name_of(arm, seed)}", seed, overrides)
 
 
-def make_start(place: Path, share: float) -> None:
-    """The model of both roles, where it has not been made yet."""
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every arm of a seed and the start; of best responses their success after each number of
+    updates.
+    """
+    o.start = str(place / "start")
+    for arm, model in red_team.models(seed, place, o).items():
+        yield from by_rule(Path(model), arm, seed)
+        row = {} if arm == START else written(place / name_of(arm, seed))
+        if o.updates:
+            with RunDirectory.read(place / f"against_{name_of(arm, seed)}") as run:
+                facts = {each["ages"]["adversary"]: each for each in recorded(run, "measure")}
+            for count in o.updates:
+                row[f"response {count}"] = facts[count]["attack_success"]["adversary"]["mean"]
+        yield from of_rows({arm: row}, seed)
+
+
+def begin(place: Path, o: Options) -> None:
+    """Make the model of both roles, where it has not been made yet."""
+    importable(HOME)
+    if any(count % min(o.updates) for count in o.updates):
+        raise SystemExit("--updates: each a multiple of the least, when all are measured")
     home = place / "start"
     if not (home / "config.json").exists():
-        subprocess.run([sys.executable, str(MAKER), str(home), str(share)], check=True)
+        subprocess.run([sys.executable, str(MAKER), str(home), str(o.share)], check=True)
 
 
-def main() -> None:
-    """Print the table, and write the figures behind it as JSON with --json."""
-    importable(HOME)
-    parser = arms.parser(__doc__, ARMS, seeds=[0, 1, 2], generations=150)
-    parser.add_argument("--share", type=float, default=0.03, help="of the two among what it writes")
-    parser.add_argument(
-        "--updates", type=int, nargs="*", default=[50], help="of each best response"
-    )
-    o = parser.parse_args()
-    if any(count % min(o.updates) for count in o.updates):
-        parser.error("--updates: each a multiple of the least, when all are measured")
-    by_arm = arms.over_seeds(
-        o,
-        lambda seed, place: seed_runs(seed, o.arms, place, o.generations, o.updates),
-        lambda seed, place, played: played,
-        lambda row: "  ".join(f"{name} {value:.1%}" for name, value in row.items()),
-        begin=lambda place: make_start(place, o.share),
-        share=o.share,
-        updates=o.updates,
-    )
-    arms.show(table(by_arm), comparisons(by_arm))
+def add_options(parser: ArgumentParser) -> None:
+    """Add --share and --updates."""
+    add = parser.add_argument
+    add("--share", type=float, default=0.03, help="of the two among what it writes")
+    add("--updates", type=int, nargs="*", default=[50], help="of each best response")
 
 
-def table(by_arm: Mapping[str, list[arms.Row]]) -> Table:
-    """A row for each arm: mean over seeds with its interval."""
-    columns = list(dict.fromkeys(name for rows in by_arm.values() for name in rows[0]))
-    seeds_played = len(by_arm[START])
-    shown = Table(title=f"{seeds_played} seeds, mean and 95 % interval")
-    for column in ("", *columns):
-        shown.add_column(column, justify="left" if not column else "right")
-    for arm, rows in by_arm.items():
-        cells = [
-            bounded([row[name] for row in rows]).text("%") if name in rows[0] else ""
-            for name in columns
-        ]
-        shown.add_row(arm, *(cell.replace(" (", "\n(") for cell in cells))
-    return shown
-
-
-def comparisons(by_arm: Mapping[str, list[arms.Row]]) -> list[str]:
-    """gpo beside each other arm, on the withheld disguises and by the last best response."""
-    if "gpo" not in by_arm:
-        return []
-    measures = ["withheld", "withheld, greedy"]
-    measures += [name for name in by_arm["gpo"][0] if name.startswith("response")]
-    lines = []
-    for arm in by_arm:
-        if arm not in ("gpo", START):
-            gaps = (
-                f"{name} {arms.difference(by_arm, 'gpo', arm, name).percent()}" for name in measures
-            )
-            lines.append(f"gpo − {arm}: {'; '.join(gaps)}")
-    return lines
-
+EXPERIMENT = Experiment(
+    name="withheld",
+    doc=__doc__,
+    arms=ARMS,
+    seeds=(0, 1, 2),
+    generations=150,
+    play=play,
+    measure=measure,
+    columns=("withheld", "withheld, greedy", "common", "declined", "written", "response 50"),
+    begin=begin,
+    add=add_options,
+    decides=("share", "updates"),
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as every_benchmark
-from benchmarks import arms, cyclic_preferences, strangers_jobs, tables
-from benchmarks.comparing import bounded, holm, paired
+from benchmarks import cyclic_preferences, history, strangers_jobs, tables
+from benchmarks.claims import Claim, Dose
+from benchmarks.comparing import bounded, crossed, holm, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
-from equipoise.payoffs.intervals import over_seeds
+from benchmarks.experiment import Experiment
+from benchmarks.verdicts import Item, Scores, Verdict, read_items, verdict
+from equipoise.learners.tabular_learner import win_probabilities
+from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.players.local import Local
 from equipoise.runs.directory import RunDirectory
+from equipoise.solvers.exploitability import exploitability
 
 
 def test_the_pages_say_what_the_results_say():
@@ -136,31 +141,170 @@ def test_other_prompts_are_no_control(adapter_run, tmp_path):
         decoded(adapter_run, "start", tmp_path / "fewer", settings=fewer)
 
 
-def played(seeds: list[int], *options: str) -> dict[str, list[arms.Row]]:
-    """A benchmark whose figure is its seed."""
-    o = arms.parser("", ["one"], seeds, generations=2).parse_args(options)
-    return arms.over_seeds(
-        o,
-        lambda seed, place: seed / 10,
-        lambda seed, place, figure: {"one": {"right": figure}},
-        lambda row: f"{row['right']}",
-        begin=lambda place: (place / "made").mkdir(),
-        scale=1.0,
+def played(seeds: list[int], *options: str) -> Scores:
+    """An experiment whose figure is its seed, on two prompts."""
+    made = Experiment(
+        name="none",
+        doc="",
+        arms={"one": (), "two": ()},
+        seeds=seeds,
+        generations=2,
+        play=lambda seed, place, o: None,
+        measure=lambda seed, place, o: [
+            Item("one", seed, generation, prompt, "right", seed / 10 + generation)
+            for generation in (0, 2)
+            for prompt in "ab"
+        ],
+        columns=["right"],
+        begin=lambda place, o: (place / "made").mkdir(),
     )
+    return made.scores(made.parser().parse_args(options), {"generations": 2})
+
+
+def by_seed(scores: Scores) -> list[float]:
+    return [round(row["right"] - 2, 9) for _, row in sorted(scores.figures()["one"].items())]
 
 
 def test_seeds_that_were_played_before_are_joined_by_their_number(tmp_path):
     first, second = (str(tmp_path / name) for name in ("first.json", "second.json"))
     played([4, 1], "--json", first)
-    rows = played([3, 0], "--join", first, "--json", second)
-    assert [row["right"] for row in rows["one"]] == [0.0, 0.1, 0.3, 0.4]
+    assert by_seed(played([3, 0], "--join", first, "--json", second)) == [0.0, 0.1, 0.3, 0.4]
     raw = json.loads((tmp_path / "second.json").read_text())
     assert raw["arguments"]["seeds"] == [0, 1, 3, 4]
     assert [row["seed"] for row in raw["figures"]["one"]] == [0, 1, 3, 4]
     (before,) = raw["arguments"]["joined"]
     assert before["commit"] == raw["commit"]
+    assert len(read_items(tmp_path / "second.json")) == 16, "a row an item, of all generations"
     shown = str(tmp_path / "shown")
-    assert played([], "--join", first, second, "--out", shown) == rows
+    assert by_seed(played([], "--join", second, "--out", shown)) == [0.0, 0.1, 0.3, 0.4]
     assert not (tmp_path / "shown" / "made").exists(), "nothing is made to be shown"
-    with pytest.raises(SystemExit, match="generations is 2, not 3"):
-        played([5], "--join", second, "--generations", "3")
+    (tmp_path / "second.parquet").unlink()
+    assert by_seed(played([], "--join", second)) == [0.0, 0.1, 0.3, 0.4], "older results"
+    raw["arguments"]["generations"] = 3
+    (tmp_path / "second.json").write_text(json.dumps(raw))
+    with pytest.raises(SystemExit, match="generations is 3, not 2"):
+        played([5], "--join", second)
+
+
+def test_a_measured_seed_replaces_what_was_joined(tmp_path):
+    file = str(tmp_path / "first.json")
+    played([4, 1], "--json", file)
+    assert len(played([4], "--join", file).items) == 8
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", [(3, 20), (5, 20), (10, 30)])
+@pytest.mark.parametrize("spreads", [(1.0, 1.0, 1.0), (1.0, 0.1, 1.0), (0.1, 1.0, 3.0)])
+def test_the_interval_over_seeds_and_items_covers(shape, spreads):
+    """Of 95 % intervals: of differences that seeds, prompts and both together make."""
+    dice, hits, most = np.random.default_rng(0), 0, 300
+    for _ in range(most):
+        of_seed, of_item, of_both = (
+            spread * dice.normal(size=size)
+            for spread, size in zip(spreads, [(shape[0], 1), (1, shape[1]), shape], strict=True)
+        )
+        value_SI = of_seed + of_item + of_both
+        interval = crossed((s, i, value) for (s, i), value in np.ndenumerate(value_SI))
+        hits += interval.low <= 0 <= interval.high
+    assert hits / most >= 0.91
+
+
+def test_seeds_alone_and_items_alone_have_students_interval():
+    values = [0.1, 0.4, 0.3]
+    student = over_seeds(values)
+    for cells in (
+        [(s, "", v) for s, v in enumerate(values)],
+        [(0, str(i), v) for i, v in enumerate(values)],
+        [(s, f"{s} {i}", v) for s, v in enumerate(values) for i in range(4)],
+    ):
+        interval = crossed(cells)
+        assert (interval.low, interval.high) == pytest.approx((student.low, student.high))
+    assert np.isnan(crossed([(s, "", 0.8) for s in range(5)]).low), "no spread, no interval"
+    assert np.isnan(crossed([(0, "", 0.8)]).low)
+
+
+def test_seeds_and_items_both_widen_an_interval():
+    dice = np.random.default_rng(0)
+    value_SI = dice.normal(size=(4, 1)) + dice.normal(size=(1, 30)) + dice.normal(size=(4, 30))
+    whole = crossed((s, i, value) for (s, i), value in np.ndenumerate(value_SI))
+    for axis in (0, 1):
+        alone = over_seeds(value_SI.mean(axis=axis))
+        assert whole.high - whole.low >= alone.high - alone.low - 1e-9
+
+
+def test_drawing_seeds_and_items_anew_has_the_standard_error():
+    """The pigeonhole draw, whose variance of a mean is the three parts' sum."""
+    dice = np.random.default_rng(0)
+    value_SI = dice.normal(size=(12, 1)) + dice.normal(size=(1, 15)) + dice.normal(size=(12, 15))
+    drawn = [
+        value_SI[np.ix_(dice.integers(12, size=12), dice.integers(15, size=15))].mean()
+        for _ in range(4000)
+    ]
+    whole = crossed((s, i, value) for (s, i), value in np.ndenumerate(value_SI))
+    half = (whole.high - whole.low) / 2
+    assert half / np.std(drawn) == pytest.approx(2.1, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "claimed", "margin", "word"),
+    [
+        (0.1, 0.3, "more", 0.0, "shown"),
+        (0.1, 0.3, "less", 0.0, "refuted"),
+        (-0.1, 0.3, "more", 0.0, "not shown"),
+        (-0.3, -0.1, "less", 0.0, "shown"),
+        (-0.02, 0.01, "equal", 0.03, "equal"),
+        (0.01, 0.02, "more", 0.03, "equal"),
+        (0.05, 0.09, "equal", 0.03, "refuted"),
+        (0.01, 0.09, "equal", 0.03, "not shown"),
+        (float("nan"), float("nan"), "more", 0.0, "not shown"),
+    ],
+)
+def test_a_word_follows_from_the_interval(low, high, claimed, margin, word):
+    assert word_of(Interval((low + high) / 2, low, high, 9), claimed, margin) == word
+
+
+def claimed(*doses: Dose, **more) -> Verdict:
+    """A claim that holds by .3 over five seeds, after these doses."""
+    scores = Scores(
+        Item(arm, seed, 0, "", "right", value + (seed + seed % 2 * (arm == "new")) / 100)
+        for arm, value in (("new", 0.8), ("old", 0.5))
+        for seed in range(5)
+    )
+    claim = Claim("c", "", "", "", "new", "old", "right", doses=doses, **more)
+    return verdict(claim, scores, {"swept": {}} if more.get("share") is None else {})
+
+
+@pytest.mark.parametrize(
+    ("dose", "why"),
+    [
+        (Dose("move", arm="new", column="right", least=0.5), ""),
+        (Dose("move", arm="new", column="right", least=0.9), "move 0.824, not 0.9"),
+        (Dose("move", arm="new", other="old", column="right", least=0.4), "move 0.304, not 0.4"),
+        (Dose("nats", arm="new", column="nats", least=0.1), "nats was not measured"),
+        (Dose("planted gain", "found", "new", "right", 0.2, "old"), ""),
+        (Dose("planted gain", "found", "new", "right", 0.4, "old"), "planted gain is not found"),
+        (Dose("", "swept"), ""),
+    ],
+)
+def test_without_its_dose_a_claim_is_not_tested(dose: Dose, why: str):
+    found = claimed(dose)
+    assert (found.word, found.why) == ("not tested" if why else "shown", why)
+
+
+def test_a_sweep_that_was_not_made_and_a_withdrawn_claim_test_nothing():
+    assert claimed(Dose("", "swept"), share=False).why == "no step was swept"
+    withdrawn = claimed(withdrawn="it could not be true")
+    assert (withdrawn.word, withdrawn.gap) == ("not tested", None)
+
+
+def test_history_in_closed_form_is_what_newtons_method_finds():
+    payoff_GAA, start_GA = history.games("cyclic", 9, [3])
+    for past, reference in ((1, 0.0), (3, 0.0), (2, 0.05)):
+        mine = history.iterates(payoff_GAA, start_GA, past, 4, 2.0, reference)[:, 0]
+        more = {"weights": [1] * past, "ratio": reference}
+        member = cyclic_preferences.Member("", "", "mnpo", "1/eta", more)
+        win_AA = win_probabilities(payoff_GAA[0])
+        theirs = cyclic_preferences.iterates(member, win_AA, start_GA[0], 4, 2.0)
+        assert mine == pytest.approx(theirs, abs=1e-12)
+        gap = exploitability(payoff_GAA[0], mine[-1])
+        assert history.gaps(payoff_GAA, mine[None, -1])[0] == pytest.approx(gap)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import cycling, permuted_games, withheld
+from benchmarks.verdicts import Scores
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
 from equipoise.environments.assistance.utilities import RewardTerms, reward
@@ -145,7 +146,8 @@ def test_augmentation_asks_for_the_same_in_disguises_that_are_not_withheld():
 def test_the_packaged_defender_gives_in_to_what_a_rule_disguised():
     from equipoise.models.adapters import resolve
 
-    found = withheld.by_rule(Path(resolve("builtin/red_team")), count=40)
+    items = withheld.by_rule(Path(resolve("builtin/red_team")), count=40)
+    found = Scores(items).figures()[""][0]
     assert found["withheld, greedy"] > found["withheld"] - 0.2 > 0.2
     assert found["declined"] < 0.3
 
@@ -244,8 +246,8 @@ def test_the_tiny_rubrics_go_round():
 def test_only_an_even_mixture_of_the_three_cannot_be_exploited():
     even, pure, part = np.eye(4)[:3].mean(axis=0), np.eye(4)[1], np.eye(4)[0] * 0.5
     part[1] = 0.5
-    assert cycling.exploitability(even[None]) == pytest.approx(0)
-    assert cycling.exploitability(pure[None]) == pytest.approx(0.5)
+    assert cycling.exploitability(even[None])[0] == pytest.approx(0)
+    assert cycling.exploitability(pure[None])[0] == pytest.approx(0.5)
     # asks or helps, even chances: who asks back ties with the one and beats the other
-    assert cycling.exploitability(part[None]) == pytest.approx(0.25)
-    assert cycling.exploitability(np.stack([even, pure])) == pytest.approx(0.25)
+    assert cycling.exploitability(part[None])[0] == pytest.approx(0.25)
+    assert cycling.exploitability(np.stack([even, pure])).mean() == pytest.approx(0.25)

@@ -1,0 +1,286 @@
+"""Experiments: arms played over seeds, what is measured of their runs, and what that says of the
+claims.
+
+Figures go to FILE.json, an arm's row of columns for each seed, with what decides them; and to
+FILE.parquet, one row an item: arm, seed, generation, decoding, prompt, column, value. A column of
+an arm and seed is the mean over the items of its last generation. Items without a prompt are figures
+of a whole run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.claims import TRIALS, Trial
+from benchmarks.running import equipoise, with_settings, write_results
+from benchmarks.verdicts import GREEDY, Item, Scores, read_items, verdict, write_items
+from equipoise.runs.directory import RunDirectory
+
+Row = Mapping[str, float]
+Options = argparse.Namespace
+WIDTH = 150  # of what is printed into a file
+AT = " @ "  # between an arm and the swept settings that it has
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Arms, how a seed of them is played and measured, and what is printed.
+
+    Args: arms: name -> settings over the recipe's; seeds, generations: by default; measure: the
+    items of a seed, one seed after the other; columns: those that are printed; play: plays a seed's
+    arms, --jobs seeds side by side, by default each by `recipe`; common: settings of every arm;
+    begin: what is done once before any is played; add: further options; decides: the names of those
+    that decide the figures; points: columns that are no shares.
+    """
+
+    name: str
+    doc: str | None
+    arms: Mapping[str, Sequence[str]]
+    seeds: Sequence[int]
+    generations: int
+    measure: Callable[[int, Path, Options], Iterable[Item]]
+    columns: Sequence[str]
+    recipe: str = ""
+    common: Callable[[Path, Options], Iterable[str]] = lambda place, o: ()
+    play: Callable[[int, Path, Options], Any] | None = None
+    begin: Callable[[Path, Options], None] = lambda place, o: None
+    add: Callable[[argparse.ArgumentParser], Any] = lambda parser: None
+    decides: Sequence[str] = ()
+    points: Sequence[str] = ()
+
+    def parser(self) -> argparse.ArgumentParser:
+        """The options that all experiments share, and this one's."""
+        made = argparse.ArgumentParser(
+            description=self.doc, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        add = made.add_argument
+        every = list(self.arms)
+        add("--seeds", type=int, nargs="*", default=list(self.seeds))
+        add("--arms", nargs="+", default=every, choices=every)
+        add("--generations", type=int, default=self.generations, help="of each arm's run")
+        add("--jobs", type=int, default=1, help="seeds played side by side")
+        add("--out", type=Path, help="keep the runs here; those here are gone on with and measured")
+        add("--join", type=Path, nargs="+", default=[], help="raw results to be taken into this")
+        add("--json", type=Path, help="write every run's figures here, and its items beside it")
+        if self.trial and self.trial.swept:
+            add("--sweep", action="store_true", help="every arm at every swept setting instead")
+            add("--swept", type=Path, help="what --sweep wrote: each arm at its best setting")
+        self.add(made)
+        return made
+
+    @property
+    def trial(self) -> Trial | None:
+        """What is claimed of this experiment, where something is."""
+        return TRIALS.get(self.name)
+
+    def main(self, argv: Sequence[str] | None = None) -> None:
+        """Play, measure and write what is asked for, and print tables and verdicts."""
+        o = self.parser().parse_args(argv)
+        told = {"generations": o.generations, **{name: plain(o, name) for name in self.decides}}
+        if getattr(o, "sweep", False) and self.trial and self.trial.swept:
+            o.arms = [AT.join(pair) for pair in itertools.product(o.arms, self.trial.swept)]
+            o.seeds = list(self.trial.reserved)
+        elif getattr(o, "swept", None):
+            told["swept"] = json.loads(o.swept.read_text())["arguments"]["chosen"]
+            o.at = told["swept"]
+        scores = self.scores(o, told)
+        show(self.table(scores))
+        for claim in self.trial.claims if self.trial else ():
+            arms = {arm.partition(":")[0] for arm in (claim.first, claim.second)}
+            if arms <= set(scores.arms):
+                show(f"{claim.text}: {verdict(claim, scores, told).text(claim)}")
+
+    def scores(self, o: Options, told: dict[str, Any]) -> Scores:
+        """Of the runs that are asked for and of the results that are joined; written after each
+        seed.
+        """
+        items, former = joined(o.join, told)
+        seeds = sorted({item.seed for item in items})
+        with (
+            tempfile.TemporaryDirectory(prefix="arms-") as spare,
+            ThreadPoolExecutor(o.jobs) as workers,
+        ):
+            place = (o.out or Path(spare)).resolve()
+            place.mkdir(parents=True, exist_ok=True)
+            if o.seeds:
+                self.begin(place, o)
+            play = self.play or self.play_arms
+            tasks = [workers.submit(play, seed, place, o) for seed in o.seeds]
+            for seed, task in zip(o.seeds, tasks, strict=True):
+                task.result()
+                new = list(self.measure(seed, place, o))
+                measured = {item.arm for item in new}
+                items = [i for i in items if i.seed != seed or i.arm not in measured] + new
+                seeds = sorted({*seeds, seed})
+                for arm, rows in Scores(new).figures().items():
+                    shown = "  ".join(f"{name} {value:.3f}" for name, value in rows[seed].items())
+                    show(f"seed {seed}  {arm:22} {shown}")
+                self.save(o, items, seeds, told | former)
+        if not o.seeds:
+            self.save(o, items, seeds, told | former)
+        return Scores(items)
+
+    def play_arms(self, seed: int, place: Path, o: Options) -> None:
+        """Every arm of a seed by the recipe, where it has not been played yet."""
+        for arm in o.arms:
+            settings = [f"generations={o.generations}", *self.common(place, o)]
+            settings += self.settings(arm, getattr(o, "at", {}))
+            played(self.recipe, place / name_of(arm, seed), seed, settings)
+
+    def settings(self, arm: str, at: Mapping[str, str]) -> list[str]:
+        """Those of an arm; those of the setting that it is swept at, or that was best for it, come
+        last.
+        """
+        name, _, label = arm.partition(AT)
+        label = label or at.get(arm, "")
+        swept = self.trial.swept if self.trial and self.trial.swept else {}
+        return [*self.arms[name], *(swept[label] if label else ())]
+
+    def save(
+        self, o: Options, items: Sequence[Item], seeds: Sequence[int], told: Mapping[str, Any]
+    ) -> None:
+        """Write the figures and the items, and of a sweep the best setting of each arm."""
+        if not o.json:
+            return
+        scores, chosen = Scores(items), {}
+        if getattr(o, "sweep", False) and self.trial:
+            chosen = {"chosen": best_settings(scores, self.trial)}
+        figures = {
+            arm: [{"seed": seed, **row} for seed, row in sorted(rows.items())]
+            for arm, rows in scores.figures().items()
+        }
+        write_results(o.json, figures, seeds=list(seeds), **told, **chosen)
+        write_items(o.json, items)
+
+    def table(self, scores: Scores) -> Table:
+        """A row for each arm: mean with its interval over seeds and prompts."""
+        title = f"{self.name}: mean and 95 % interval over seeds, and over prompts that they share"
+        shown = Table(title=title)
+        for column in ("", *self.columns):
+            shown.add_column(column, justify="right" if column else "left")
+        for arm in scores.arms:
+            cells = []
+            for column in self.columns:
+                try:
+                    own = scores.mean(arm, column)
+                except ValueError:
+                    cells.append("")
+                else:
+                    share = column.removesuffix(GREEDY) not in self.points
+                    cells.append(own.text("%" if share else "").replace(" (", "\n("))
+            shown.add_row(arm, *cells)
+        return shown
+
+
+def of_run(
+    folder: Path,
+    arm: str,
+    seed: int,
+    columns: Mapping[int, str],
+    players: Sequence[str],
+    ending: str = "",
+) -> Iterator[Item]:
+    """A finished run's held-out scores, one an answer that could be judged.
+
+    Args: columns: generation -> the figure that its scores are of; negative ones count from the
+    last; players: whose answers; ending: ", greedy" where they are.
+    """
+    with RunDirectory.read(folder) as run:
+        last, utility = run.config.generations, run.config.utility
+        matches = list(run.ledger.matches("held_out"))
+        judgements = run.ledger.judgements_of(match.id for match in matches)
+    named = {generation % (last + 1): name + ending for generation, name in columns.items()}
+    for match in matches:
+        playing = set(match.seats.values())
+        player = min(playing)
+        if len(playing) > 1 or player.name not in players or player.generation not in named:
+            continue
+        for seat in match.seats:
+            score = judgements[match.id].score(seat, utility)
+            if score is not None:
+                column = named[player.generation]
+                yield Item(arm, seed, player.generation, match.prompt, column, float(score))
+
+
+def of_rows(rows: Mapping[str, Row], seed: int, generation: int = 0) -> Iterator[Item]:
+    """The figures of whole runs, arm by arm."""
+    for arm, row in rows.items():
+        for column, value in row.items():
+            yield Item(arm, seed, generation, "", column, float(value))
+
+
+def best_settings(scores: Scores, trial: Trial) -> dict[str, str]:
+    """Arm -> the label of the swept settings that are best by the trial's column."""
+    found: dict[str, dict[str, float]] = {}
+    for pair in scores.arms:
+        arm, _, label = pair.partition(AT)
+        if label:
+            found.setdefault(arm, {})[label] = scores.mean(pair, trial.column).mean
+    best = max if trial.best == "most" else min
+    return {arm: best(values, key=values.__getitem__) for arm, values in found.items()}
+
+
+def name_of(arm: str, seed: int) -> str:
+    """The name of an arm's folder."""
+    return f"{arm.replace(' ', '_').replace(',', '')}-{seed}"
+
+
+def played(recipe: str, folder: Path, seed: int, overrides: Iterable[str]) -> Path:
+    """A run of the recipe with these overrides, in a process, to its end; one that is there goes
+    on where it has fewer generations.
+    """
+    settings = [*overrides, f"seed={seed}"]
+    if not (folder / "config.yaml").exists():
+        equipoise("run", recipe, "--out", str(folder), "--json", *with_settings(settings))
+        return folder
+    longer = [setting for setting in settings if setting.startswith("generations=")]
+    with RunDirectory.read(folder) as run:
+        more = [s for s in longer if int(s.partition("=")[2]) > run.config.generations]
+    if more or not (folder / "report.html").exists():
+        equipoise("resume", str(folder), "--json", *with_settings(more))
+    return folder
+
+
+def plain(o: Options, name: str) -> Any:
+    """An option as raw results hold it: of a path or a packaged model its last name."""
+    value = getattr(o, name)
+    if isinstance(value, Path):
+        return value.name
+    return value.removeprefix("builtin/") if isinstance(value, str) else value
+
+
+def show(what: Table | str) -> None:
+    """Print a table or a line, wide where nobody sits before it."""
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(what, highlight=False)
+
+
+def joined(files: Sequence[Path], settings: Mapping[str, Any]) -> tuple[list[Item], dict[str, Any]]:
+    """The items of raw results, and what says where they come from.
+
+    Ends the benchmark where one was measured otherwise than these settings say.
+    """
+    items: list[Item] = []
+    former: list[Any] = []
+    for file in files:
+        earlier = json.loads(file.read_text())
+        told = earlier["arguments"]
+        for name in settings.keys() & told.keys():
+            if told[name] != settings[name]:
+                raise SystemExit(f"{file}: {name} is {told[name]}, not {settings[name]}")
+        own = read_items(file)
+        new = {(item.arm, item.seed) for item in own}
+        items = [item for item in items if (item.arm, item.seed) not in new] + own
+        former += [*told.get("joined", []), {k: earlier[k] for k in ("commit", "command", "date")}]
+    return items, {"joined": former} if former else {}
