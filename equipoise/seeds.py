@@ -6,8 +6,6 @@ row and position, for many rows at once; `uniform` is a counter-based generator 
 finaliser) that gives exactly that, whatever the batch.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

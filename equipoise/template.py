@@ -3,8 +3,6 @@
 What fills a placeholder is never read as a template itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from importlib import resources
 from pathlib import Path

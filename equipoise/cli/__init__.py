@@ -3,8 +3,6 @@
 So `--help` is fast and loads no torch. Games add verbs by `COMMANDS` of their `wing.py`.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

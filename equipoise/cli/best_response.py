@@ -1,7 +1,5 @@
 """`equipoise best-response RUN@PLAYER@GENERATION`: train a fresh player against a frozen one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

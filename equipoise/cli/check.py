@@ -2,8 +2,6 @@
 examines this machine, and tries the parts on it.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Annotated
 

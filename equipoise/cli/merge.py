@@ -1,7 +1,5 @@
 """`equipoise merge RUN/players/NAME/N --to DIR`: an adapter and its base as one whole model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

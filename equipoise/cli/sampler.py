@@ -1,7 +1,5 @@
 """`equipoise sampler start|stop|status`: a vLLM server that plays for a run's learners."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`equipoise sft MODEL DATA --out DIR`: fine-tune a model that a game can then improve."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

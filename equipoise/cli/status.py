@@ -2,8 +2,6 @@
 `equipoise report RUN`: write the HTML report, likewise.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

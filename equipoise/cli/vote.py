@@ -1,7 +1,5 @@
 """`equipoise vote RUN`: people compare the players' answers, on a page."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import typer

@@ -1,7 +1,5 @@
 """`equipoise watch RUN …`: runs as they go on, on a page."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated

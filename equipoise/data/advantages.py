@@ -9,8 +9,6 @@ results are 0 there. The mask may have holes (an answer of several turns): time 
 tokens alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """From judged matches to episodes: each move of a learner with its reward and its group."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite

@@ -9,8 +9,6 @@ Of messages, the assistant's at the end are the answer. A row's `score_chosen` a
 are the pair's scores; without them they are 1 and 0, as they are where a loss reads probabilities.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Answer log-probabilities of reference and opponents, computed once for each (player, text)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 

@@ -12,8 +12,6 @@ that gives no pair is counted by its reason:
     limit       its prompt has `per_prompt` wider pairs already
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 `open` makes a term of a setting, which remembers every text of its role in the run so far.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence

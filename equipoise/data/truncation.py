@@ -1,7 +1,5 @@
 """Answers truncated at `max_new_tokens`: learned from without an end, or left out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

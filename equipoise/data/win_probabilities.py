@@ -8,8 +8,6 @@ The best of the K answers is chosen by the same scores, so its share of wins is 
 take `pairs: all_pairs` or σ of the rewards where the size of P matters.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

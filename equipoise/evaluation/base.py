@@ -1,7 +1,5 @@
 """The base of evaluations, which measure a generation, and the arena in which they do."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 learner are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Literal, Self

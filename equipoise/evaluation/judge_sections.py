@@ -1,7 +1,5 @@
 """The report's sections on the judges: who judged whom how, and how good they are at it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

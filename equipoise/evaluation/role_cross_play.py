@@ -6,8 +6,6 @@ different roles would be compared with each other. So each role has a league of 
 are compared within a role only, with the same players of the other role.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self
 

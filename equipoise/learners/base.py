@@ -1,7 +1,5 @@
 """The base of learners, which make a player's next generation from a training batch."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field

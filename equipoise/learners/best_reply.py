@@ -1,7 +1,5 @@
 """The exact best response of a finite game to the mixture that the schedule seats opposite."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Forward passes of policy, critic and reference over a batch of moves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

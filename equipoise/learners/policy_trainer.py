@@ -12,8 +12,6 @@ log-probabilities with the trainer's after each update. Several processes (accel
 a part of every step and add up gradients.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence

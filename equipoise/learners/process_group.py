@@ -7,8 +7,6 @@ is still open at the next. Each watches a lock of the process that gives the ord
 it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

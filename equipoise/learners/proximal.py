@@ -4,8 +4,6 @@ A policy gradient with a KL penalty approximates it for language models. Here a 
 method does where nothing is sampled and nothing is approximated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Literal

@@ -4,8 +4,6 @@ The policy samples here. Optimizer, critic and reference are with the processes,
 of the policy or their shares of it. After each update the new weights come back.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace

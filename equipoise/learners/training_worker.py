@@ -3,8 +3,6 @@
 python -m equipoise.learners.training_worker FOLDER
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Names of models and adapters, packaged ones included; LoRA adapters on a base."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

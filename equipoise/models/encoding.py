@@ -8,8 +8,6 @@ sampled. Control tokens in messages or answers are encoded as ordinary text: no 
 turn.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

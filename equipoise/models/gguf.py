@@ -2,8 +2,6 @@
 has them, weights, dequantised once by transformers, when they are first loaded.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

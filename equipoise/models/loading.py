@@ -4,8 +4,6 @@ A generation folder is what `save_pretrained` writes: a whole model, or a PEFT a
 The tokenizer always comes from the base.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping

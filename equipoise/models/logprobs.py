@@ -3,8 +3,6 @@
 logprob_t = log softmax(logits at token t − 1)[token t]        t = 1 … T − 1
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

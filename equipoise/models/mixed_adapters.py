@@ -7,8 +7,6 @@ products; in a step of sampling (one token a row) one pair serves all adapters, 
 own mixed batch (`adapter_names`) goes through the adapters one by one at every layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 of other libraries' progress bars, load reports and warnings that nobody can act on.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import threading

@@ -9,8 +9,6 @@ one that ends no text. Of next tokens, rows are padded on the right, and only th
 some row ends are projected to the vocabulary, where the model allows.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Tokens keep the vocabulary's order, so rounding that swaps nearly equal ones does no harm.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -29,8 +29,6 @@ Chatbot Arena (LMSYS blog, 28 August 2024), and the script `show_result.py` of a
 (version 2).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ cycles; the two are orthogonal. Where the cyclic part is large no single rating 
 and a mixture is the honest answer.
 """
 
-from __future__ import annotations
-
 from math import comb
 from typing import NamedTuple
 

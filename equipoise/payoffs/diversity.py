@@ -8,8 +8,6 @@
 Source: GPO, arXiv 2406.10977, §4 (diversity rewards and the diversity of prompts).
 """
 
-from __future__ import annotations
-
 import math
 import re
 import zlib

@@ -5,8 +5,6 @@ Mean ± 1.96·se is too narrow with few clusters (t quantiles help) and has no w
 is right (Wilson's score interval helps).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass

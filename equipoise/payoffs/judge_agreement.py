@@ -2,8 +2,6 @@
 and the scale on which leads foretell what people prefer.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

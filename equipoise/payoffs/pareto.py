@@ -1,7 +1,5 @@
 """Points (user, llm), both maximised: their front, its area, and the comparison of two runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 

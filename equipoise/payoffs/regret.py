@@ -14,8 +14,6 @@ and the estimate has the bootstrap's own excess taken off. (arXiv 2509.23102, eq
 1711.00832)
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from equipoise.payoffs.intervals import Interval

@@ -3,8 +3,6 @@
 Of scores only the order counts, P(i beats j) − P(j beats i), so judges with different scales agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -6,8 +6,6 @@
 geometric mean.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar, Literal
 

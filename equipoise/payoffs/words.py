@@ -8,8 +8,6 @@ Where a machine lacks Punkt's data, it runs on the list of abbreviations that li
 in Punkt's own format. Source: Bird et al. 2009, NLTK; Kiss and Strunk 2006.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

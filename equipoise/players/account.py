@@ -1,7 +1,5 @@
 """What an endpoint's account has spent in a run, and the budget that every request must fit."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """The settings of a player behind an OpenAI-compatible endpoint, checked without asking it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self

@@ -1,7 +1,5 @@
 """The HTTP client of endpoints: one host, the way that `--proxy` names, bounded replies."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """The players of a run at all their generations: their weights, and the actors that are open."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path

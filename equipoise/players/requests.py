@@ -5,8 +5,6 @@ pause that is drawn evenly from [0, FIRST_PAUSE · 2ⁿ] after attempt n (at mos
 after the server's Retry-After and a little more.
 """
 
-from __future__ import annotations
-
 import asyncio
 import email.utils
 import random

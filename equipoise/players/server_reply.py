@@ -5,8 +5,6 @@ not stated; an unknown end is no end. What cannot be an answer is an UnusableRep
 server's count: it may have been paid for.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

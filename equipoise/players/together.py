@@ -1,7 +1,5 @@
 """Moves of several players at once: those with adapters on one base answer in one batch."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Sources of prompts."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path

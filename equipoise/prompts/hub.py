@@ -1,7 +1,5 @@
 """Prompts from a Hugging Face data set, by hub id or folder; `rows` has the shapes of a row."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

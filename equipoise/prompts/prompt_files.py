@@ -1,7 +1,5 @@
 """Prompts from JSON Lines, JSON, CSV and Parquet files; `rows` has the shapes of a row."""
 
-from __future__ import annotations
-
 import csv
 import glob
 import io

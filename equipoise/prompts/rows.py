@@ -25,8 +25,6 @@ All other columns become `facts` under their names, for judges; a column that is
 text under `dataset` names the row's source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 

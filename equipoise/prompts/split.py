@@ -3,8 +3,6 @@
 The order is that of the prompts' hashes with the seed: new rows do not move the old ones.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence

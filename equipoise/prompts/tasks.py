@@ -20,8 +20,6 @@ where the `task_type` is reward_model, and a `completion` to learn from beside a
 fact `choices` holds the options: letter -> text, or a list of texts.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Ratings: one number for each player, with an interval, from the outcomes of matches."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

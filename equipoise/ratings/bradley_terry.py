@@ -4,8 +4,6 @@ evalica's own interval is a bootstrap over the matches, whose cost grows with th
 information matrix gives the same interval from the pair counts alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -7,8 +7,6 @@ middle 95 %. That covers also Elo's own jitter, ±2·sqrt(87·k) points however 
 which Bradley–Terry has not; Elo is here for readers who are used to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, cast

@@ -5,8 +5,6 @@ copies and players outside its support change nothing. Of many equilibria the on
 is taken, which is unique and treats copies alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -5,8 +5,6 @@ less. Players here do not change, so several passes in random order are averaged
 is added to the interval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

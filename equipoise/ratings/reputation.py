@@ -5,8 +5,6 @@ favourite's win, and it grows with the gap: reputations drift apart instead of s
 kept as published; for strengths use Bradley–Terry, Elo or OpenSkill.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import erf, fsum, isfinite, sqrt, tanh

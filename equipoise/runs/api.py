@@ -1,7 +1,5 @@
 """The Python door: play a recipe, open a run, plan one, list the recipes."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence

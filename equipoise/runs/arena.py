@@ -1,7 +1,5 @@
 """The arena in which evaluations measure: held-out play and its judgement, recorded as all is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -7,8 +7,6 @@ The resolved configuration has the value of generation 0 in its place, and all o
 `by_generation`, by the part's name: loss, learner, learners.NAME.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin

@@ -8,8 +8,6 @@ run was begun in and of a secret in this user's home
 changed on the way has another.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """The facts of a generation that judges and schedules are given."""
 
-from __future__ import annotations
-
 from equipoise import seeds
 from equipoise.evaluation.measures import Measures
 from equipoise.judges.base import JudgeContext

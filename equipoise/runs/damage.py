@@ -1,7 +1,5 @@
 """Find what is damaged in a run's folder, and mend what can be; imports nothing of the run."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A run's prompts, split into training, held-out and test parts and recorded."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from equipoise.prompts.split import load_split

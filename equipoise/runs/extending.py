@@ -5,8 +5,6 @@ the ledger, with the prompts of added generations, in one transaction; config.ya
 the run is next opened if the process is killed in between.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

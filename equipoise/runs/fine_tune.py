@@ -1,7 +1,5 @@
 """Supervised fine-tuning outside a run, to make a model that a run can start from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stage that judges: each judge's judgement of each match, recorded in whole chunks."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Ids are hashes of what made the record, so writing a record again inserts nothing.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import uuid

@@ -5,8 +5,6 @@ players whose turn it is come out one generation older, and the new generation i
 step is a stage of the run: done once, recorded, and skipped when the run is resumed.
 """
 
-from __future__ import annotations
-
 from equipoise.runs.judge_matches import judge
 from equipoise.runs.make_examples import make_examples
 from equipoise.runs.measure_players import measure, select

@@ -1,7 +1,5 @@
 """Check this machine, and that the parts of a run work on it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

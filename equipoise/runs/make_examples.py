@@ -1,7 +1,5 @@
 """The stage that builds training examples: pairs of answers, or episodes of a learner's moves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any

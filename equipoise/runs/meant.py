@@ -3,8 +3,6 @@
 The names that other programs use are data: `other_names.yaml`.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence

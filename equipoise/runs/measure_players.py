@@ -1,7 +1,5 @@
 """The stages that measure: each generation when it is due, and the best of all at the end."""
 
-from __future__ import annotations
-
 from equipoise.evaluation.measures import Measures
 from equipoise.runs.arena import RunArena
 from equipoise.runs.model_card import write_cards

@@ -1,7 +1,5 @@
 """Measures a run's players, a model or an endpoint on named sets; nothing is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

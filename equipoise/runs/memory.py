@@ -1,7 +1,5 @@
 """Memory of a run's earlier generations: every text of a role, and the texts that succeeded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from equipoise.data.shaping import Term

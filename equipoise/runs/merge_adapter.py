@@ -1,7 +1,5 @@
 """Merge an adapter into its base: a whole model that needs neither PEFT nor this run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """The stage that plays: matches in fixed chunks, so that a resumed run has the same records."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Play an open run out: every generation that is not recorded yet, then the report."""
 
-from __future__ import annotations
-
 import datetime
 import sys
 import time

@@ -1,7 +1,5 @@
 """The stage that rates: the players' ratings after a generation's matches."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import combinations

@@ -9,8 +9,6 @@ that player: `-s policy.model=…`. A component given as a bare word is that kin
 nearest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Another judge's view of a run's recorded matches, beside the run's own."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

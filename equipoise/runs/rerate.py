@@ -1,7 +1,5 @@
 """Ratings of a run's players, computed anew from its ledger alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

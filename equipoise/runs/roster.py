@@ -1,7 +1,5 @@
 """The players present at each generation of the loop, by configuration and recorded turns alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ is sent anywhere unless the tracker's own environment variables say so (WANDB_MO
 MLFLOW_TRACKING_URI). What trackers print goes to `logs/trackers.txt`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

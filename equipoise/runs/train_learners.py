@@ -1,7 +1,5 @@
 """The stage that learns: from each learner's examples to its next generation."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

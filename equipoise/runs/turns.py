@@ -1,7 +1,5 @@
 """The learners of each generation: all at once, one, in turn, or each until it gains no more."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

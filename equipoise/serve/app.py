@@ -1,7 +1,5 @@
 """The HTTP applications: models for OpenAI's clients, with vLLM's tokenizer endpoints; pages."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager

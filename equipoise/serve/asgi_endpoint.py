@@ -3,8 +3,6 @@
 Work ends for a client that goes away; every error has the protocol's shape.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """/v1/chat/completions: requests, their answers, and the endpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import aclosing

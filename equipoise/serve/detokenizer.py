@@ -1,7 +1,5 @@
 """The text of tokens that come one at a time: no half characters or parts of a stop text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

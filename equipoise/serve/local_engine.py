@@ -1,7 +1,5 @@
 """A local player as an engine, which answers what the player would have at this seed."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

@@ -1,7 +1,5 @@
 """The page on which a person plays: what its script asks, and what it is answered."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence

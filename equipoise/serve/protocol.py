@@ -1,7 +1,5 @@
 """OpenAI's protocol, the server's side: errors, bodies (read strictly), replies from pieces."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from abc import ABC, abstractmethod

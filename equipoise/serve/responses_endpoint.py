@@ -1,7 +1,5 @@
 """/v1/responses: OpenAI's other protocol for chats, over the same engines. Nothing is stored."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence

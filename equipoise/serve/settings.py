@@ -1,7 +1,5 @@
 """The settings of `equipoise serve` and `equipoise chat`, and what they serve."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar

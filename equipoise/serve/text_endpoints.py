@@ -1,7 +1,5 @@
 """Endpoints on plain texts: /v1/completions, /v1/embeddings, and vLLM's for the tokenizer."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from contextlib import aclosing

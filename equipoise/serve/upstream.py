@@ -1,7 +1,5 @@
 """An engine that is another server: an OpenAI-compatible endpoint's streamed answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The page on which people vote: what its script asks, and what it is answered."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page on which runs are watched as they go on; it only reads."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

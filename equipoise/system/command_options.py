@@ -1,7 +1,5 @@
 """Options that verbs of the command share, those of environments among them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

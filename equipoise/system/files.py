@@ -6,8 +6,6 @@ What is written goes into a draft beside its place; the draft's contents are for
 `checksums.sha256`, one line a file as `sha256sum --check` reads it.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

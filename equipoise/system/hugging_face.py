@@ -1,7 +1,5 @@
 """The Hugging Face hub: check early what it has, and upload folders under the user's login."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum

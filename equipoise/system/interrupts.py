@@ -2,8 +2,6 @@
 run loses nothing by either: its ledger is whole at any moment. Limits of time, by an alarm.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """File locks, which the system frees however a process ends, and other checks of a run's disk."""
 
-from __future__ import annotations
-
 import os
 import platform
 import secrets

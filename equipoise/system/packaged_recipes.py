@@ -1,7 +1,5 @@
 """The packaged recipes, listed without importing anything else, for completion in shells."""
 
-from __future__ import annotations
-
 import re
 from importlib import resources
 from importlib.resources.abc import Traversable

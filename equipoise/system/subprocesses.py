@@ -17,8 +17,6 @@ This file is also the program that `python_command` starts. As such it runs with
 it imports the standard library only.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import subprocess

@@ -6,8 +6,6 @@ what was recorded of the part when the run was played (the names in the room's `
 anything, it raises RunError.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

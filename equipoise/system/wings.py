@@ -16,8 +16,6 @@ An installed package adds kinds by entry points in a group `equipoise.` with a b
 such as `equipoise.Judge`: kind = "module:Class".
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from functools import cache

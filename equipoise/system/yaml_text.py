@@ -6,8 +6,6 @@ numbers, each of them once; aliases and `<<` are followed. The limits are far ab
 writes, and keep a stranger's file from holding up the machine.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

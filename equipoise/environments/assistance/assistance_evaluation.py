@@ -1,7 +1,5 @@
 """The evaluation of the assistant: held-out prompts, and earlier generations beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 

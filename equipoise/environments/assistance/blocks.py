@@ -6,8 +6,6 @@ The pay-off block is a matrix of six outcomes, as JSON. Source: GTAlign (arXiv 2
 3.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Two runs of the assistant's game, prompt by prompt: utilities, dominance, and length."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Training: math-hard, ambig_qa, medium, wildguard. Out of domain: minerva, abg_co
 abg-coqa), advbench. Source: GTAlign (arXiv 2510.08872), the table of tasks.
 """
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

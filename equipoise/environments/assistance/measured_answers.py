@@ -1,7 +1,5 @@
 """The assistant's last answers on held-out prompts: utilities, actions, lengths, matrices."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The measures of the assistant's game as the run's report, status and commands show them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 

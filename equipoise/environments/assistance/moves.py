@@ -1,7 +1,5 @@
 """The sections on the assistant's moves: those it took, and those of the games that it wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple

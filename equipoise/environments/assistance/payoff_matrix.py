@@ -5,8 +5,6 @@ The user's question is vague or detailed (the row), the assistant answers, asks 
 section 3.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

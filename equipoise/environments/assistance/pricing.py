@@ -5,8 +5,6 @@ every pricing gives a cost to each *action*. Source: GTAlign (arXiv 2510.08872),
 inference.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Recorded numbers of a measured generation of the assistant, field by field."""
 
-from __future__ import annotations
-
 import msgspec
 
 from equipoise.environments.assistance.payoff_matrix import Cell

@@ -1,7 +1,5 @@
 """Rules that read a text's form and words: does it answer or ask back, and what does it name?"""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Steering of a written game: the matrix is edited, and the answer goes on with an outcome."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Steering added to serving, as a client or the server's setting `-s steering=…` asks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ model, `user`, where a task tells the two apart, to the user. A grade that nobod
 Source: GTAlign (arXiv 2510.08872), the table of tasks.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ the model besides where <analyze> names an action of the true frontier:
 Both published variants read an output as the released code does (`blocks.parse_as_released`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp, sqrt

@@ -1,7 +1,5 @@
 """Kinds, commands and serving that the assistant and its user add to the rooms."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {

@@ -5,8 +5,6 @@ question, or both). Two views: all six outcomes, and the three given the questio
 GTAlign (arXiv 2510.08872), section 3, for the game; the solvers for the solutions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from equipoise.environments.assistance.blocks import ParsedOutput

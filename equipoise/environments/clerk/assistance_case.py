@@ -7,8 +7,6 @@
 Nothing else is used, so that a rule-based teacher knows no more than a player may.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

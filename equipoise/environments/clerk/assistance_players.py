@@ -3,8 +3,6 @@
 For a scripted player's `call`: `teacher` writes the four blocks, `customer` opens as a user.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

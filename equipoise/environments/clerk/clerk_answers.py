@@ -1,7 +1,5 @@
 """Rules for answers to the clerk's questions: right or wrong, and the action that a text takes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Prompts of the built-in world: questions to the clerk, and requests for a red team."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from pathlib import Path
 from typing import Literal

@@ -13,8 +13,6 @@ defender that declines whatever is disguised is as wrong as one that believes it
 acts, facts and right answers are the clerk's.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, Literal

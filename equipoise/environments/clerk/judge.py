@@ -1,7 +1,5 @@
 """Judges of the built-in world, by rule: right answers, safe ones, and the assistant's game."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from equipoise.environments.clerk.assistance_case import read_case

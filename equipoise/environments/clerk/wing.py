@@ -1,7 +1,5 @@
 """Kinds, models and adapters that the built-in world adds to the rooms."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {

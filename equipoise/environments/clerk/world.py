@@ -13,8 +13,6 @@ alone makes it so: both appear as often in harmless requests. Everything here is
 `answers.py` gives right and wrong answers and judges any text.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Instructions have the benchmarks' names, such as `punctuation:no_comma`. Where N
 missing, Punkt runs on a list of abbreviations (`payoffs/words.py`).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

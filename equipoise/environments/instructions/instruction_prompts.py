@@ -1,7 +1,5 @@
 """Questions with checkable instructions added, drawn by seed from the checkers' own parameters."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Instructions that a rule can check."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {

@@ -1,7 +1,5 @@
 """Two-player games given by a matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {

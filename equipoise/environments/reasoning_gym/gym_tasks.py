@@ -4,8 +4,6 @@ A prompt carries a task's name, settings, seed and number, so that the judge dra
 Stojanovski et al. 2025, Reasoning Gym, arXiv 2505.24760.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Procedural tasks of the library reasoning-gym."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {

@@ -18,8 +18,6 @@ Read as prompts, everything but `prompt` is a fact; with the fact `attack`, the 
 as it stands.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice

@@ -5,8 +5,6 @@ several runs nothing is recorded, and a match's dice depend on the first run's s
 full names and the prompt, so that nobody else changes a cell.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ meta-game   the zero-sum game of choosing a generation, whose pay-off to the
             adversary is its success
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations

@@ -1,7 +1,5 @@
 """Measures of adversary and defender, and their sections of the report."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The report's sections on adversary and defender, down to the attacks and signs of collapse."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

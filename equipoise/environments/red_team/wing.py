@@ -1,7 +1,5 @@
 """Red teaming: the adversary that writes prompts and the defender that answers them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {

@@ -5,8 +5,6 @@ chance comes from the prompt, so two matches on one prompt are dealt the same ca
 replay a recorded match.
 """
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence

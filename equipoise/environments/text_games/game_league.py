@@ -1,7 +1,5 @@
 """The league of a game of many turns: everybody plays everybody, in every seat."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean

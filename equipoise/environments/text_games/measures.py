@@ -1,7 +1,5 @@
 """Exact measures of a small game of many turns, and their sections of the report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Self

@@ -3,8 +3,6 @@
 Of a run's learners, or of any local model as a set, `equipoise evaluate MODEL --on nash_conv`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """Pairs of trajectories: two matches come to the same information state and part there."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple

@@ -3,8 +3,6 @@
 Source: Guertler et al. 2025, TextArena, arXiv 2504.11442.
 """
 
-from __future__ import annotations
-
 import io
 import random
 from collections.abc import Callable, Mapping, Sequence

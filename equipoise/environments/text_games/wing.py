@@ -1,7 +1,5 @@
 """Games of many turns, from OpenSpiel and TextArena."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 MODELS: Mapping[str, str] = {"builtin/cards": "model"}

@@ -1,7 +1,5 @@
 """Harnesses: other programs that measure a model by tasks of their own; readers of scores."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ A report has no standard errors. Where the reviews lie beside it, as EvalScope l
 sample's score is read and gives the intervals.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -2,8 +2,6 @@
 `inspect log convert --to json`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

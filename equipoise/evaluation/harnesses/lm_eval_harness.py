@@ -2,8 +2,6 @@
 in the environment of another interpreter.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tempfile

@@ -10,8 +10,6 @@ Equipoise; so it imports nothing but the standard library and lm-eval.
     a fault -> {"fault": "absent" | "hub" | "other", "message": "..."}
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -4,8 +4,6 @@ Every judgement is read, so that a result has intervals with prompts as clusters
 item by item with another generation's.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Shared by all readers of other programs' scores: the record, and JSON with one clear message."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Sequence

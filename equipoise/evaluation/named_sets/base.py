@@ -9,8 +9,6 @@ The run asks the player and the judge between these steps and records every answ
 is asked twice (`equipoise.runs.named_sets.results`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from abc import abstractmethod

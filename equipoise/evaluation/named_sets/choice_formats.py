@@ -4,8 +4,6 @@ What stands before an option is what lm-eval 0.4 puts there, so that likelihoods
 with its own, but for introductions, which `primer` brings.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Mapping

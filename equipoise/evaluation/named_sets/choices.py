@@ -1,7 +1,5 @@
 """Multiple choice: by the likelihood of the options, or by an answer in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path

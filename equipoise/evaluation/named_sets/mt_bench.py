@@ -6,8 +6,6 @@ judge; or two players' answers compared, in both orders. The questions to the ju
 package's own, in which an answer is data.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest

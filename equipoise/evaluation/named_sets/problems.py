@@ -1,7 +1,5 @@
 """Mathematics with an answer that a rule can check: GSM8K and MATH."""
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

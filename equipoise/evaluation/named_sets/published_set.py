@@ -1,7 +1,5 @@
 """Published sets: their rows, from the hub or a file, and their settings of a judge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

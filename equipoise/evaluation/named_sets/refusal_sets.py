@@ -1,7 +1,5 @@
 """Attacks that succeed, and harmless requests that are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, Literal

@@ -5,8 +5,6 @@ BenchBuilder, arXiv:2406.11939 (`payoffs.style_control`); Li et al. 2023, Alpaca
 2024, arXiv:2404.04475 (`payoffs.length_control`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec

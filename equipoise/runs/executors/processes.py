@@ -1,7 +1,5 @@
 """Worker processes on this machine: one a device."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Literal
 

@@ -3,8 +3,6 @@
 Every node needs the same packages and sees the run's folder and the models under the same paths.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ Units come in on standard input and results go out on standard output, each behi
 ends with its input, so it never outlives whom it works for.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import struct

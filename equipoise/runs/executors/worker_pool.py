@@ -1,7 +1,5 @@
 """Workers, given one unit at a time, again where one was lost; released when unneeded."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

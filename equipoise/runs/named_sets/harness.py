@@ -1,7 +1,5 @@
 """Measure generations by another program, a harness, and import scores that one has written."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Measure players on named sets: every step is recorded, so that nothing is asked twice."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_changes

@@ -1,7 +1,5 @@
 """Plans of benchmarks' conversations, their recorded answers, files for official judges."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

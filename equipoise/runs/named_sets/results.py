@@ -1,7 +1,5 @@
 """Results of benchmarks in a run's ledger: recorded, imported, read, compared with the start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Check and plan a recipe's named sets: faults of data and judges; answers, questions, money."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

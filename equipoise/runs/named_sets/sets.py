@@ -1,7 +1,5 @@
 """From what a person names to sets that can be measured, and the variations of a sweep."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A vote on a run's answers, also while it goes on: the answers, which pair to ask about, votes."""
 
-from __future__ import annotations
-
 import datetime
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

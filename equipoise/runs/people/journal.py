@@ -4,8 +4,6 @@ It lies beside the ledger, whose only writer is the driver, so that people can v
 run goes on. What a killed process left half written is dropped.
 """
 
-from __future__ import annotations
-
 import os
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence

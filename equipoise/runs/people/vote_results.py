@@ -1,7 +1,5 @@
 """Results of people's votes: rankings, agreement with judges and among people, training data."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ Every room's parts have a method for it: `Player.faults()`, `Player.faults_of_pr
 place in the configuration.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections import Counter

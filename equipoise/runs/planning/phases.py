@@ -13,8 +13,6 @@ has and what samples. On hardware that is not here, engines that sample (vLLM) h
 own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 

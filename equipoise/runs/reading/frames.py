@@ -4,8 +4,6 @@ Rows are read from the ledger and the plain settings alone, so that a run can be
 models, its judges or a user's own parts are not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from statistics import fmean

@@ -1,7 +1,5 @@
 """A run's measurements as pages show them, with the records beside them and other runs'."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 

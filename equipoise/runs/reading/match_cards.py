@@ -1,7 +1,5 @@
 """Matches as the report shows them: spread-out cards, a table of match-ups, tokens spent."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations

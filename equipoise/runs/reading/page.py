@@ -1,7 +1,5 @@
 """The page of a run's report and its headlines; of long runs' matches a random sample."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """A run in brief, from its records, while it is running too: `status`, a line, a small table."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
