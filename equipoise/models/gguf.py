@@ -1,5 +1,6 @@
 """Models from GGUF files, kept as ordinary model folders: configuration and tokenizer as the header
-has them, weights, dequantised once by transformers, when they are first loaded.
+has them, weights, dequantised once by transformers, when they are first loaded. A file of 32 or 16
+bits a weight keeps its precision, a quantised one becomes bfloat16.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from typing import Any
 
 from equipoise.errors import ModelError, first_line
 from equipoise.models.progress import quiet
+from equipoise.system.files import write_checksums
 
 SUFFIX = ".gguf"
 TOKENIZER = "tokenizer.json"
@@ -25,10 +27,10 @@ def is_gguf(model: str) -> bool:
 
 
 def gguf_folder(model: str, weights: bool = True) -> Path:
-    """The folder of the ordinary float32 model in a GGUF file, here or of a hub
-    (`org/name/file.gguf`).
+    """The folder of the ordinary model in a GGUF file, here or of a hub (`org/name/file.gguf`).
 
-    It is made on first use, in the user's cache, without `weights` from the file's header alone.
+    It is made on first use, in the user's cache, without `weights` from the file's header alone,
+    with them with the checksums of its files.
     Raises ModelError for a file that is missing, damaged, or of an unknown architecture.
     """
     path = _local(model)
@@ -48,6 +50,7 @@ def gguf_folder(model: str, weights: bool = True) -> Path:
             files = [file for file in draft.iterdir() if not (folder / file.name).exists()]
             for file in sorted(files, key=lambda file: file.name in WEIGHTS):
                 file.replace(folder / file.name)
+            write_checksums(folder)
     return folder
 
 
@@ -87,7 +90,7 @@ def _describe(model: str, path: Path, draft: Path) -> None:
     with _reading(model):
         config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
         with torch.device("meta"):
-            built: Any = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+            built: Any = AutoModelForCausalLM.from_config(config, dtype=_dtype(path))
         tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
         built.config.architectures = [type(built).__name__]
         built.config.save_pretrained(draft)
@@ -98,18 +101,26 @@ def _describe(model: str, path: Path, draft: Path) -> None:
 
 def _convert(model: str, path: Path, draft: Path) -> None:
     """Write the dequantised weights."""
-    import torch
     from transformers import AutoModelForCausalLM
 
     with _reading(model):
         built: Any = AutoModelForCausalLM.from_pretrained(
-            path.parent, gguf_file=path.name, dtype=torch.float32
+            path.parent, gguf_file=path.name, dtype=_dtype(path)
         )
     # The dequantised model is an ordinary model, but is still marked as quantised.
     built.config.__dict__.pop("quantization_config", None)
     built.hf_quantizer, built.is_quantized = None, False
     with quiet():
         built.save_pretrained(draft)
+
+
+def _dtype(path: Path) -> Any:
+    """The torch dtype that holds what most of the file's weights say."""
+    import torch
+    from gguf import GGUFReader
+
+    most = max(GGUFReader(path).tensors, key=lambda tensor: tensor.n_elements).tensor_type.name
+    return {"F32": torch.float32, "F16": torch.float16}.get(most, torch.bfloat16)
 
 
 @contextmanager

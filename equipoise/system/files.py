@@ -86,11 +86,16 @@ def make_folder(folder: Path) -> None:
 
 def publish(draft: Path, folder: Path) -> None:
     """Rename a folder that is written to its place, with the checksums of its files."""
-    lines = [f"{_digest(draft / name)}  {name}\n" for name in _checked_files(draft)]
-    (draft / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
+    write_checksums(draft)
     sync_tree(draft)
     shutil.rmtree(folder, ignore_errors=True)
     replace(draft, folder)
+
+
+def write_checksums(folder: Path) -> None:
+    """Write the checksums of a folder's files beside them."""
+    lines = [f"{_digest(folder / name)}  {name}\n" for name in _checked_files(folder)]
+    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
 
 
 def replace(draft: Path, path: Path) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import builtins
+from pathlib import Path
 
 import gguf
 import numpy as np
 import pytest
+import torch
 from pydantic import ValidationError
+from safetensors import safe_open
 
 from equipoise.errors import ModelError
 from equipoise.models.adapters import resolve
-from equipoise.models.loading import describe, load_model, load_tokenizer
+from equipoise.models.loading import describe, load_config, load_model, load_tokenizer
 from equipoise.models.trial import WorkShape, try_model
 from equipoise.players.local import Local
+from equipoise.system.files import CHECKSUMS, faults
 
 LAYERS, WIDTH, HEADS, INNER, VOCABULARY = 1, 32, 2, 64, 260
 
@@ -24,8 +28,10 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache" / "equipoise" / "gguf"
 
 
-def written(path, architecture="llama"):
-    """A tiny Llama with a byte vocabulary as a GGUF file, as llama.cpp would write it."""
+def written(path, architecture="llama", kind=gguf.GGMLQuantizationType.F32):
+    """A tiny Llama with a byte vocabulary as a GGUF file, as llama.cpp would write it, its matrices
+    quantised as `kind` says.
+    """
     dice = np.random.default_rng(0)
     writer = gguf.GGUFWriter(str(path), architecture)
     writer.add_name("tiny")
@@ -55,7 +61,9 @@ def written(path, architecture="llama"):
     )
 
     def tensor(name, *shape):
-        writer.add_tensor(name, dice.normal(0, 0.05, shape).astype(np.float32))
+        values = dice.normal(0, 0.05, shape).astype(np.float32)
+        stored = kind if len(shape) == 2 else gguf.GGMLQuantizationType.F32
+        writer.add_tensor(name, gguf.quants.quantize(values, stored), raw_dtype=stored)
 
     tensor("token_embd.weight", VOCABULARY, WIDTH)
     tensor("output_norm.weight", WIDTH)
@@ -87,6 +95,32 @@ def test_a_file_becomes_an_ordinary_model_once(tmp_path, cache):
     assert load_tokenizer(str(path)).decode(load_tokenizer(folder)("hello")["input_ids"])
     assert [place.name for place in cache.iterdir()] == [folder.rsplit("/", 1)[1]]
     assert (cache / folder / "model.safetensors").is_file()
+
+
+def test_precision_is_what_the_file_holds(tmp_path):
+    """Quantised weights become bfloat16, a quarter of a per cent from what the file says; the rest
+    stay as they are. Planning says the same precision as the weights have.
+    """
+    whole = load_model(str(written(tmp_path / "whole.gguf"))).get_output_embeddings().weight
+    sizes = {}
+    for name, dtype, apart in (("F16", "float16", 1e-3), ("Q8_0", "bfloat16", 1e-2)):
+        path = str(written(tmp_path / f"{name}.gguf", kind=gguf.GGMLQuantizationType[name]))
+        folder = Path(resolve(path, weights=False))
+        assert not list(folder.glob("*.safetensors")) and load_config(path).dtype == getattr(
+            torch, dtype
+        )
+        weight = load_model(path).get_output_embeddings().weight
+        assert (weight - whole).abs().max() < apart * whole.abs().max()
+        assert load_model(path, dtype="auto", device="cpu").dtype == torch.float32
+        with safe_open(folder / "model.safetensors", "pt") as tensors:
+            assert tensors.get_tensor("lm_head.weight").dtype == getattr(torch, dtype)
+        sizes[dtype] = (folder / "model.safetensors").stat().st_size
+        assert (folder / CHECKSUMS).is_file() and faults(folder) == []
+        (folder / "config.json").write_text("{}")
+        assert [fault.rpartition(": ")[2] for fault in faults(folder)] == [
+            "is damaged (its checksum is another)"
+        ]
+    assert abs(sizes["float16"] - sizes["bfloat16"]) < 100
 
 
 def test_planning_reads_the_header_alone(tmp_path, cache):

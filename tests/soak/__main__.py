@@ -32,8 +32,10 @@ def parts() -> list[str]:
     return [name for name in names if not name.startswith(("_", "test_"))]
 
 
-def run(part: str, size: int | None, minutes: float | None) -> bool:
-    """Return True if the part held; its table is printed, and kept with the benchmarks' results."""
+def run(part: str, size: int | None, minutes: float | None, made: Mapping[str, Any]) -> bool:
+    """Return True if the part held; its table is printed, and kept with the benchmarks' results and
+    `made`, where they come from.
+    """
     module = importlib.import_module(f"tests.soak.{part}")
     if not hasattr(module, "soak"):
         raise SystemExit(f"tests.soak.{part} is no part: it has no soak(size)")
@@ -48,7 +50,7 @@ def run(part: str, size: int | None, minutes: float | None) -> bool:
     command = f"python -m tests.soak {part} --size {size}"
     command += f" --minutes {minutes:g}" if limited else ""
     record = {
-        "provenance": provenance() | {"command": command, "seconds": seconds},
+        "provenance": {**made, "command": command, "seconds": seconds},
         "size": size,
         "table": list(outcome.table),
         "failures": list(outcome.failures),
@@ -78,8 +80,9 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="all parts at full size")
     arguments = parser.parse_args()
     minutes = {} if arguments.part or arguments.full else HALF_AN_HOUR
+    made = provenance()  # before the first part's results change the folder
     held = [
-        run(part, arguments.size, arguments.minutes or minutes.get(part))
+        run(part, arguments.size, arguments.minutes or minutes.get(part), made)
         for part in arguments.part or parts()
     ]
     sys.exit(0 if all(held) else 1)
