@@ -16,6 +16,7 @@ SHORT: dict[str, list[str]] = {
     "ledger": [],
     "cyclic_preferences": [],
     "history": ["--sizes", "3", "--games", "2"],
+    "optimism": ["--games", "20", "--reserved", "5", "--sizes", "3"],
     "nash_gap": ["--games", "6", "--rounds", "11"],
     "quickstart": ["--seeds", "0"],
     "starts": ["--recipes", "quickstart"],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as every_benchmark
-from benchmarks import cyclic_preferences, history, strangers_jobs, tables
+from benchmarks import cyclic_preferences, history, optimism, strangers_jobs, tables
 from benchmarks.claims import Claim, Dose
 from benchmarks.comparing import bounded, crossed, holm, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
@@ -34,6 +34,36 @@ def test_a_row_of_raw_results_says_when_and_how_they_were_made():
         results = json.loads((tables.RESULTS / f"{name}.json").read_text())
         assert {"commit", "command", "date", "machine"} <= results.keys()
         assert f"benchmarks.{name}" in results["command"]
+
+
+PROBABILITY = {"target": "probability"}
+MEMBERS_OF = {
+    "multiplicative weights (IPO iterated)": ("ipo", "tau", {"reference": "previous"}),
+    "MNPO, two past": ("mnpo", "1/eta", {"weights": [1, 1]}),
+    "INPO": ("inpo", "1/eta", {"target": "eta"}),
+    "SPPO": ("sppo", "eta", {}),
+    "DPO iterated": ("dno", "beta", {}),
+    "optimistic": ("optimistic", "eta", PROBABILITY),
+    "optimistic, by its past": ("optimistic", "1/eta", {"target": "constant"}),
+    "extragradient": ("extragradient", "1/eta", {}),
+}
+
+
+@pytest.mark.parametrize("label", MEMBERS_OF)
+def test_the_closed_forms_of_optimism_are_the_members_own_minimisers(label):
+    kind, step, more = MEMBERS_OF[label]
+    [method] = [method for method in optimism.METHODS if method.label == label]
+    games = optimism.drawn("random", 4, range(2))
+    past = [np.log(optimism.softmax(games.start_GA))]
+    for _ in range(3):
+        logit_GA = method.move(games, past, 2.0, cyclic_preferences.SHARE)
+        past.append(np.log(optimism.softmax(logit_GA)))
+    member = cyclic_preferences.Member(label, cyclic_preferences.PAST, kind, step, more)
+    for g in range(2):
+        game = games.win_GAA[g], games.start_GA[g]
+        made_TA = cyclic_preferences.iterates(member, *game, 3 * method.evaluations, 2.0)
+        own_TA = np.exp([log_GA[g] for log_GA in past])
+        np.testing.assert_allclose(made_TA[:: method.evaluations], own_TA, atol=1e-6)
 
 
 def test_nothing_differs_from_the_released_gtalign():
