@@ -91,7 +91,7 @@ def train(
                     _write_weights(run, key, examples, learner, t, log, started)
                 facts.update(read_json(home / FACTS))
                 facts.update(_hand_over(run, learner, newborn, t))
-            run.ledger.add_player(newborn, learner, trainer.kind, facts)
+            run.ledger.add_player(newborn, _begins_at(run, learner, t), trainer.kind, facts)
             write_cards(run.directory, [newborn])
     run.live.drop_old_states(learner.name)
     if run.config.keep != "all":

@@ -126,6 +126,7 @@ PLAYERS = {
         ("mnpo_one_gpu", "mnpo_eight_gpus", "mnpo_two_nodes"),
         settings(players__policy=TINY, executor="local", learner__launch="null"),
     ),
+    "mnpo_optimistic": settings(players__policy=TINY),
     "mnpo_external": settings(players__policy=TINY, players__outsider=TINY),
     "mnpo_served": settings(
         players__policy=TINY,
