@@ -36,7 +36,7 @@ class Claim:
     either, "ARM:COLUMN" is another column.
 
     Args: name: of the page and the claim; margin: within which two are equal; share: shown in
-    points; withdrawn: why nothing tests it, where that is so.
+    points; withdrawn: why the doses fail in the result that is there.
     """
 
     name: str
@@ -91,17 +91,12 @@ HISTORY = Trial(
         _exact(
             "last",
             "MNPO's last policy is exploited less with two past policies than with one, where "
-            "preferences cycle, at step 1 (primary)",
+            "preferences cycle (primary; step 1)",
             "two",
             "one",
             "cyclic, last",
         ),
-        *(
-            _exact(f"last{size}", f"… {size} actions", "two", "one", f"cyclic {size}, last")
-            for size in (3, 9, 49)
-        ),
         _exact("last_three", "… three past policies than two", "three", "two", "cyclic, last"),
-        _exact("last_four", "… four past policies than three", "four", "three", "cyclic, last"),
         _exact(
             "own_step",
             "… each at the step that is best for it on reserved games",
@@ -129,8 +124,7 @@ HISTORY = Trial(
         *(
             _exact(
                 f"uniform{size}",
-                f"MNPO ½ ½'s average is nearer to the equilibrium than the uniform policy, {size} "
-                "actions",
+                f"… the average of two against the uniform policy, {size} actions",
                 "two",
                 "uniform",
                 f"cyclic {size}, average",
@@ -175,6 +169,10 @@ INSTRUCTIONS = Trial(
         )
     )
 )
+SWEPT = Dose("each arm's step", "swept")
+MEASURES = Dose(
+    "how much less the uniform policy is exploited", "found", "start", "last", 0.02, "uniform"
+)
 STEPS = (
     "its η was a tenth of the exact world's step and swept for no arm; at η 1 a seed ends at .133"
 )
@@ -189,6 +187,7 @@ CYCLING = Trial(
             "start",
             "last",
             "less",
+            doses=(SWEPT, MEASURES),
             withdrawn=STEPS,
         ),
     )
@@ -208,11 +207,12 @@ WILDGUARD = Trial(
         Claim(
             "mnpo.wildguard",
             "… better than DPO",
-            "…",
+            "WildGuard's prompts, 1.2 M parameters, greedy",
             "wildguard",
             "mnpo",
             "dpo",
             "greedy",
+            doses=(SWEPT,),
             withdrawn="DPO's rate was chosen on one seed, and at two of its three rates it is at "
             "chance",
         ),
@@ -237,7 +237,7 @@ POOL = Trial(
         Claim(
             "sparta.learns",
             "… its members learn what neither they nor the base did",
-            "…",
+            POOL_WORLD,
             "pool",
             "sparta:mean after, greedy",
             "sparta:mean before, greedy",
@@ -247,7 +247,7 @@ POOL = Trial(
         Claim(
             "sparta.two",
             "… six members above pools of two",
-            "…",
+            POOL_WORLD,
             "pool",
             "sparta",
             "pools of two",
@@ -257,7 +257,7 @@ POOL = Trial(
         Claim(
             "sparta.judge",
             "… a judge who is right teaches more",
-            "…",
+            POOL_WORLD,
             "pool",
             "world judges",
             "sparta",
@@ -267,31 +267,50 @@ POOL = Trial(
         Claim(
             "sparta.weights",
             "… reputation weights",
-            "…",
+            POOL_WORLD,
             "pool",
             "sparta",
             "equal weights",
             "mean after, greedy",
+            doses=(
+                Dose(
+                    "pairs whose winner the weights change",
+                    arm="sparta",
+                    column="winners changed",
+                    least=0.05,
+                ),
+            ),
             withdrawn="they changed the winner of 0 of 120 pairs (reputations 99.1 to 101.2)",
         ),
         Claim(
             "sparta.matching",
             "… matching by reputation",
-            "…",
+            POOL_WORLD,
             "pool",
             "sparta",
             "random matching",
             "mean after, greedy",
+            doses=(
+                Dose("spread of reputations", arm="sparta", column="reputation spread", least=10),
+            ),
             withdrawn="reputations did not spread, so that neighbours are as good as drawn",
         ),
         Claim(
             "sparta.scores",
             "… static or dynamic scores",
-            "…",
+            POOL_WORLD,
             "pool",
             "sparta",
             "static scores",
             "mean after, greedy",
+            doses=(
+                Dose(
+                    "share of members handicapped",
+                    arm="static scores",
+                    column="handicapped",
+                    least=0.25,
+                ),
+            ),
             withdrawn="handicaps touched one member once",
         ),
     )
@@ -312,7 +331,7 @@ DISJOINT = Trial(
         Claim(
             "sparta.abstain",
             "… where judges abstain on what they do not know",
-            "…",
+            "five clerks, two bad judges",
             "disjoint",
             "abstaining",
             "constant",
@@ -322,7 +341,7 @@ DISJOINT = Trial(
         Claim(
             "sparta.keeps",
             "… and keep what they know (as much of their own topics as at the start)",
-            "…",
+            "five clerks, two bad judges",
             "disjoint",
             "sparta",
             "start",
@@ -351,12 +370,17 @@ RED_TEAM = Trial(
         Claim(
             "gpo.fresh",
             "… and a fresh adversary of 50 updates",
-            "… sampled",
+            "clerks, sampled",
             "red_team",
             "gpo",
             "rlhf",
             "best response",
             "less",
+            doses=(
+                Dose(
+                    "updates of the fresh attacker", arm="gpo", column="attacker updates", least=400
+                ),
+            ),
             withdrawn="that attacker is weak: at as many updates GRPO with four rewrites gets 11.7 % "
             "where it gets 2 %",
         ),
@@ -367,7 +391,7 @@ LATER = Trial(
         Claim(
             "gpo.later",
             "… of 400 updates: no more than before it learned, within 20 points",
-            "… sampled",
+            "clerks, sampled",
             "best_response_400",
             "gpo",
             "gpo:at its start",
@@ -396,23 +420,29 @@ WITHHELD = Trial(
         Claim(
             "gpo.learning",
             "… because the adversary learns",
-            "…",
+            WITHHELD_WORLD,
             "withheld",
             "gpo",
             "frozen adversary",
             "withheld",
             "less",
+            doses=(
+                Dose("late attacks in rare disguises", arm="gpo", column="written", least=0.05),
+            ),
             withdrawn=NOT_WRITTEN,
         ),
         Claim(
             "gpo.diversity",
             "… because attacks are paid for diversity",
-            "…",
+            WITHHELD_WORLD,
             "withheld",
             "gpo",
             "gpo no diversity",
             "withheld",
             "less",
+            doses=(
+                Dose("late attacks in rare disguises", arm="gpo", column="written", least=0.05),
+            ),
             withdrawn=NOT_WRITTEN,
         ),
     )
@@ -422,18 +452,24 @@ CLERK = "a clerk, greedy"
 
 def _clerk(name: str, text: str, first: str, second: str, column: str, **more: str) -> Claim:
     doses = (_moved("cobb_douglas", "right", "start"),)
+    if other := more.get("withdrawn"):
+        doses = (
+            Dose(
+                "questions of which they choose otherwise", arm=first, column="otherwise", least=0.3
+            ),
+        )
     share = column.startswith(("right", "quality"))
     return Claim(
         f"gtalign.{name}",
         text,
-        more.get("world", "…"),
+        more.get("world", CLERK),
         "assistance",
         first,
         second,
         column,
         doses=doses,
         share=share,
-        withdrawn=more.get("withdrawn", ""),
+        withdrawn=other or "",
     )
 
 
@@ -466,7 +502,7 @@ ASSISTANCE = Trial(
             "answer only",
             "no blocks",
             "quality",
-            world="… sampled",
+            world="a clerk, sampled",
         ),
     )
 )
@@ -491,7 +527,90 @@ APART = Trial(
                 "a clerk, sampled",
                 "utilitarian",
             ),
-            ("worse", "… the worse-off side there", "…", "egalitarian"),
+            ("worse", "… the worse-off side there", "a clerk, sampled", "egalitarian"),
+        )
+    )
+)
+RATE = Trial(
+    (
+        Claim(
+            "gpo.rate",
+            "GPO's averaged play reaches the equilibrium as T^(−½)",
+            "exact games, the defender sees the prompt",
+            "nash_gap",
+            "average",
+            "−½",
+            "exponent",
+            "equal",
+            doses=(Dose("every update, exactly", "given"),),
+            margin=0.05,
+            share=False,
+        ),
+        Claim(
+            "gpo.last",
+            "… the last policies do not converge slower",
+            "exact games, the defender sees the prompt",
+            "nash_gap",
+            "last",
+            "average",
+            "exponent",
+            "less",
+            doses=(Dose("every update, exactly", "given"),),
+            share=False,
+        ),
+    )
+)
+FOLLOWS = Dose(
+    "what a model makes of its own matrix", "found", "start", "as written, choice", 0.3, "a third"
+)
+PERMUTED = Trial(
+    tuple(
+        Claim(
+            f"gtalign.follows_{arm}",
+            text,
+            world,
+            "permuted_games",
+            arm,
+            other,
+            "permuted, choice",
+            doses=(FOLLOWS,),
+        )
+        for arm, other, text, world in (
+            (
+                "start",
+                "a third",
+                "The answer follows the written game more often than a guess: start",
+                "matrices permuted",
+            ),
+            ("product", "a third", "… trained for the product", "matrices permuted"),
+            ("sum", "a third", "… for the sum", "matrices permuted"),
+            ("minimum", "a third", "… for the minimum", "matrices permuted"),
+        )
+    )
+)
+UNTRIED = Dose("a run", arm="", column="")
+UNTESTED = Trial(
+    tuple(
+        Claim(name, text, world, "", "", "", "", doses=(UNTRIED,), withdrawn=why)
+        for name, text, world, why in (
+            (
+                "mnpo.released",
+                "MNPO as released converges where preferences cycle",
+                "exact games",
+                "there the exact minimiser goes 66.7 nats, the release a few steps at 5e-7",
+            ),
+            (
+                "mnpo.pretrained",
+                "… is exploited less on a pretrained model",
+                "–",
+                "no run; `examples/claims/cycling.yaml`",
+            ),
+            (
+                "gpo.found",
+                "GPO's adversary finds disguises by exploring",
+                "one run",
+                "none was found; `examples/claims/withheld.yaml`",
+            ),
         )
     )
 )
@@ -506,5 +625,15 @@ TRIALS |= {
     "withheld": WITHHELD,
     "assistance": ASSISTANCE,
     "apart": APART,
+    "nash_gap": RATE,
+    "permuted_games": PERMUTED,
+    "": UNTESTED,
 }
-CLAIMS = {claim.name: claim for trial in TRIALS.values() for claim in trial.claims}
+METHODS = ("mnpo", "sparta", "gpo", "gtalign")
+CLAIMS = {
+    claim.name: claim
+    for method in METHODS
+    for trial in TRIALS.values()
+    for claim in trial.claims
+    if claim.name.startswith(method)
+}

@@ -142,6 +142,7 @@ def outcome(folder: Path) -> dict[str, Any]:
         "start": selected["start"],
         "unjudged": max((stage.facts["unjudged_share"] for stage in judged), default=0.0),
         "winners changed": float(np.mean(changed)) if changed else 0.0,
+        "reputation spread": float(np.std([r["value"] for r in rated[-1]])) if rated else 0.0,
     }
 
 
@@ -180,15 +181,25 @@ def figures(parts: list[dict]) -> dict[str, float]:
     best = max(parts, key=lambda part: max(max(scores.values()) for scores in part["scores"]))
     begun = max(parts, key=lambda part: max(part["scores"][0].values()))
     correlations = [correlation for part in parts for correlation in _spearman(part)]
+    shares = ("winners changed", "reputation spread")
     rows = {
         "best before": begun["test"][begun["start"]],
         "best after": best["test"][best["chosen"]],
         "unjudged": max(part["unjudged"] for part in parts),
-        "winners changed": float(np.mean([part["winners changed"] for part in parts])),
+        **{name: float(np.mean([part[name] for part in parts])) for name in shares},
+        "handicapped": handicapped(len(parts[0]["ratings"])),
     }
     if correlations:
         rows |= {"first spearman": correlations[0], "spearman": float(np.mean(correlations))}
     return rows
+
+
+def handicapped(generations: int) -> float:
+    """The share of members that static scores handicap, over so many generations: the t-th, counted
+    from 0, has max(0, t − 1) of them, and the last six.
+    """
+    counts = [min(max(0, t - 1), 6) for t in range(generations)]
+    return float(np.mean(counts)) / len(MEMBERS) if counts else 0.0
 
 
 def _spearman(part: dict) -> list[float]:

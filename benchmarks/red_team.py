@@ -170,6 +170,7 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
             "over-refusal": facts["over_refusal"]["mean"],
             "helpfulness": facts["helpfulness"]["mean"],
             "diversity": facts["diversity"]["bleu_diversity"],
+            "attacker updates": o.answers,
         }
         yield from of_rows({arm: row}, seed, o.generations)
 

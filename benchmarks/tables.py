@@ -2,7 +2,8 @@
 raw results.
 
     python -m benchmarks.tables            write them
-    python -m benchmarks.tables --check    exit with 1 where a page differs
+    python -m benchmarks.tables --check    exit with 1 where a page differs, or says another
+                                           verdict than its raw result does
 
 A row comes from the file of its benchmark in `benchmarks/results/`; what has no raw result there
 has no row.
@@ -17,10 +18,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import table_rows, table_speeds
+from benchmarks import table_rows, table_speeds, verdicts
 from benchmarks.kuhn_table import COLUMNS, kuhn_rows
 from benchmarks.table_rows import RESULTS, ROOT, Results, Row
 
+CLAIMS = ROOT / "docs" / "claims"
 # Everything between a page's two marks is this command's.
 MARKS = re.compile(
     r"(?<=<!-- made by python -m benchmarks\.tables -->\n).*?(?=<!-- end -->)", re.DOTALL
@@ -74,6 +76,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "results.md": markdown(columns, [row.cells() for row in rows]),
         ROOT / "README.md": markdown(("what", "figure", "command"), short),
         ROOT / "docs" / "games.md": markdown(COLUMNS, kuhn_rows(poker)),
+        CLAIMS / "index.md": markdown(("claim", "tested on", "verdict"), verdicts.rows()),
     }
     made = {}
     for page, table in tables.items():
@@ -97,8 +100,15 @@ def main() -> None:
             stale.append(str(page.relative_to(ROOT)))
             if not check:
                 page.write_text(text)
+    wrong = {
+        page.name: said
+        for page in sorted(CLAIMS.glob("[!i]*.md"))
+        if (said := verdicts.wrong_words(page.read_text()))
+    }
+    for name, said in wrong.items():
+        print(f"{name}: {'; '.join(said)}")
     print(f"{'differ' if check else 'written'}: {', '.join(stale) or 'none'}")
-    sys.exit(bool(stale) and check)
+    sys.exit((bool(stale) or bool(wrong)) and check)
 
 
 if __name__ == "__main__":

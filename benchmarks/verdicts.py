@@ -5,6 +5,7 @@ was given, and the word that follows.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,12 +14,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from benchmarks.claims import Claim, Dose
+import numpy as np
+
+from benchmarks.claims import CLAIMS, Claim, Dose
 from benchmarks.comparing import Word, crossed, crossed_difference, word_of
-from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.intervals import Interval, fitted_exponent
 
 RESULTS = Path(__file__).parent / "results"
 GREEDY = ", greedy"
+# A verdict on a page, with the claim that it is of.
+SAID = re.compile(
+    r"\*\*(shown|refuted|not\s+shown|not\s+tested|equal|fails?)\*\*(?:<!--([\w.]+)-->)?", re.I
+)
 
 
 class Item(NamedTuple):
@@ -110,16 +117,14 @@ class Verdict:
         )
         bounds = f"({low} to {high})" if self.gap.low == self.gap.low else "(no interval)"
         word = f"equal within {scale * claim.margin:g}" if self.word == "equal" else self.word
-        return f"**{word}**: {mean}{unit} {bounds}{f'; {self.why}' * bool(self.why)}"
+        return f"**{word}**: {mean}{unit} {bounds}".replace("-", "−")
 
 
 def verdict(claim: Claim, scores: Scores, told: Mapping[str, Any]) -> Verdict:
     """What scores say of a claim; `told` are the arguments that they were made with."""
-    if claim.withdrawn:
-        return Verdict("not tested", None, claim.withdrawn)
-    gap = scores.difference(claim.first, claim.second, claim.column)
     if failed := [text for dose in claim.doses if (text := missed(dose, scores, told))]:
-        return Verdict("not tested", gap, "; ".join(failed))
+        return Verdict("not tested", None, claim.withdrawn or "; ".join(failed))
+    gap = scores.difference(claim.first, claim.second, claim.column)
     return Verdict(word_of(gap, claim.claimed, claim.margin), gap)
 
 
@@ -132,7 +137,8 @@ def missed(dose: Dose, scores: Scores, told: Mapping[str, Any]) -> str:
     try:
         if dose.kind == "found":
             gap = scores.difference(dose.arm, dose.other, dose.column)
-            return "" if gap.low > dose.least else f"{dose.what} is not found"
+            low = gap.mean if np.isnan(gap.low) else gap.low  # every unit is alike
+            return "" if low > dose.least else f"{dose.what} is not found"
         value = fmean(value for _, _, value in scores.cells(dose.arm, dose.column))
         if dose.other:
             value -= fmean(value for _, _, value in scores.cells(dose.other, dose.column))
@@ -190,18 +196,90 @@ def from_instructions(results: Mapping[str, Any]) -> list[Item]:
     return items
 
 
-READ = {"quickstart": from_quickstart, "instructions": from_instructions}
+def from_nash_gap(results: Mapping[str, Any]) -> list[Item]:
+    """The exponents of T in each game, where the defender sees the prompt and both step at once."""
+    played = {"game": "contextual", "variant": "played", "turns": "both at once"}
+    gaps: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
+    for row in results["figures"]:
+        if played.items() <= row.items():
+            for policies in ("average", "last"):
+                gaps[row["seed"], policies].append((row["rounds"], row[policies]))
+    items = []
+    for (game, policies), rows in gaps.items():
+        rounds_R, gap_R = np.array(sorted(rows)).T
+        slope = fitted_exponent(rounds_R, gap_R)[0]
+        items.append(Item(policies, game, 0, "", "exponent", slope))
+        items.append(Item("−½", game, 0, "", "exponent", -0.5))
+    return items
+
+
+def from_permuted_games(results: Mapping[str, Any]) -> list[Item]:
+    """Of each answer whether it follows its matrix; beside it a guess."""
+    names: dict[str, str] = {
+        "cobb_douglas": "product",
+        "utilitarian": "sum",
+        "egalitarian": "minimum",
+    }
+    items = []
+    for key, row in results["figures"].items():
+        arm, _, seed = str(key).partition("-")
+        for column in ("as written, choice", "permuted, choice"):
+            for place, value in enumerate(row[column]):
+                for who, right in ((names.get(arm, arm), float(value)), ("a third", 1 / 3)):
+                    items.append(Item(who, int(seed or 0), 0, f"{key} {place}", column, right))
+    return items
+
+
+READ = {
+    "quickstart": from_quickstart,
+    "instructions": from_instructions,
+    "nash_gap": from_nash_gap,
+    "permuted_games": from_permuted_games,
+}
 
 
 @cache
 def raw(name: str) -> tuple[Scores, dict[str, Any]]:
     """The scores of a raw result, and the arguments that they were made with."""
     path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return Scores([]), {}
     results = json.loads(path.read_text())
     told = results.get("arguments", {})
     if path.with_suffix(".parquet").exists():
         return Scores(read_items(path)), told
     return Scores(READ.get(name, from_figures)(results)), told
+
+
+@cache
+def found(claim: Claim) -> Verdict:
+    """The verdict on a claim by its raw result."""
+    return verdict(claim, *raw(claim.file))
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """(claim, where it was tested, verdict) of all claims, as docs/claims/index.md shows them."""
+    made, before = [], ""
+    for claim in CLAIMS.values():
+        world = "" if claim.world == before else claim.world
+        made.append((claim.text, world, found(claim).text(claim)))
+        before = claim.world
+    return made
+
+
+def wrong_words(text: str) -> list[str]:
+    """The verdicts of a page that its raw results do not bear out: bold words that are followed by
+    `<!--CLAIM-->` and say another word, or by nothing.
+    """
+    wrong = []
+    for bold, name in SAID.findall(text):
+        word = " ".join(bold.lower().split())
+        claim = CLAIMS.get(name)
+        if claim is None:
+            wrong.append(f"{word}: of no claim" if not name else f"{word}: no claim is {name}")
+        elif (true := found(claim).word) != word:
+            wrong.append(f"{name}: {word}, by its raw result {true}")
+    return wrong
 
 
 def read_items(path: Path) -> list[Item]:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as every_benchmark
-from benchmarks import cyclic_preferences, history, optimism, strangers_jobs, tables
-from benchmarks.claims import Claim, Dose
+from benchmarks import cyclic_preferences, history, optimism, strangers_jobs, tables, verdicts
+from benchmarks.claims import CLAIMS, TRIALS, Claim, Dose
 from benchmarks.comparing import bounded, crossed, holm, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from benchmarks.experiment import Experiment
@@ -23,6 +23,28 @@ from equipoise.solvers.exploitability import exploitability
 def test_the_pages_say_what_the_results_say():
     stale = [page.name for page, text in tables.pages().items() if text != page.read_text()]
     assert not stale, f"{stale}: run python -m benchmarks.tables"
+
+
+@pytest.mark.parametrize("page", sorted(tables.CLAIMS.glob("[!i]*.md")), ids=lambda p: p.stem)
+def test_a_page_of_claims_says_the_words_that_its_raw_results_earn(page):
+    assert not verdicts.wrong_words(page.read_text())
+
+
+def test_another_word_and_a_word_of_no_claim_are_found():
+    name, claim = next(iter(CLAIMS.items()))
+    true = verdicts.found(claim).word
+    other = "refuted" if true == "shown" else "shown"
+    assert verdicts.wrong_words(f"**{true}**<!--{name}-->, **{true.title()}**<!--{name}-->") == []
+    (wrong,) = verdicts.wrong_words(f"**{other}**<!--{name}-->")
+    assert wrong == f"{name}: {other}, by its raw result {true}"
+    assert verdicts.wrong_words("so it is **not\nshown**.") == ["not shown: of no claim"]
+    assert verdicts.wrong_words("**Shown**<!--mnpo.x-->") == ["shown: no claim is mnpo.x"]
+
+
+def test_every_claim_has_a_dose_and_every_trial_a_primary_claim_of_its_own():
+    assert all(claim.doses for claim in CLAIMS.values())
+    assert all(trial.claims for trial in TRIALS.values())
+    assert len(CLAIMS) == sum(len(trial.claims) for trial in TRIALS.values())
 
 
 def test_the_readme_has_six_rows_at_most():
@@ -323,7 +345,9 @@ def test_without_its_dose_a_claim_is_not_tested(dose: Dose, why: str):
 
 def test_a_sweep_that_was_not_made_and_a_withdrawn_claim_test_nothing():
     assert claimed(Dose("", "swept"), share=False).why == "no step was swept"
-    withdrawn = claimed(withdrawn="it could not be true")
+    undone = Dose("nats", arm="new", column="nats", least=0.1)
+    withdrawn = claimed(undone, withdrawn="it could not be true")
+    assert withdrawn.why == "it could not be true"
     assert (withdrawn.word, withdrawn.gap) == ("not tested", None)
 
 
