@@ -53,7 +53,7 @@ class Games(NamedTuple):
 
     def wins(self, logit_GA: np.ndarray) -> np.ndarray:
         """P(each action beats the policy), [G, A]."""
-        return np.einsum("gij,gj->gi", self.win_GAA, softmax(logit_GA))
+        return (self.win_GAA @ softmax(logit_GA)[..., None])[..., 0]
 
 
 Past = list[np.ndarray]  # log-probabilities [G, A] of the policies so far, newest last
@@ -91,11 +91,10 @@ def sppo(games: Games, past: Past, step: float, pull: float) -> np.ndarray:
     return solved((low_G1 + high_G1) / 2)
 
 
-def bradley_terry(games: Games, policy_GA: np.ndarray) -> np.ndarray:
+def bradley_terry(games: Games, policy_GA: np.ndarray, reward_GA: np.ndarray) -> np.ndarray:
     """The rewards [G, A] of the Bradley–Terry model of fresh pairs of the policies, by Newton's
-    method; DPO learns them.
+    method from these; DPO learns them.
     """
-    reward_GA = np.zeros_like(policy_GA)
     pair_GAA = policy_GA[:, :, None] * policy_GA[:, None, :]
     for _ in range(25):
         beats_GAA = 1 / (1 + np.exp(reward_GA[:, None, :] - reward_GA[:, :, None]))
@@ -110,18 +109,20 @@ def bradley_terry(games: Games, policy_GA: np.ndarray) -> np.ndarray:
         move_GA = scale_GA * np.linalg.solve(matrix_GAA, (scale_GA * slope_GA)[..., None])[..., 0]
         reward_GA = reward_GA + np.clip(move_GA, -2, 2)
         reward_GA -= (policy_GA * reward_GA).sum(1, keepdims=True)
-        if np.abs(move_GA).max() < 1e-8:
+        if np.abs(policy_GA * move_GA).max() < 1e-8:
             break
     return reward_GA
 
 
 def dpo(games: Games, past: Past, step: float, pull: float) -> np.ndarray:
     """β = 4/step, which is the step to first order around P = ½; the reference is the start."""
-    return past[0] + step / 4 * bradley_terry(games, softmax(past[-1]))
+    guess_GA = 4 / step * (past[-1] - past[0])
+    return past[0] + step / 4 * bradley_terry(games, np.exp(past[-1]), guess_GA)
 
 
 def iterated_dpo(games: Games, past: Past, step: float, pull: float) -> np.ndarray:
-    return past[-1] + step / 4 * bradley_terry(games, softmax(past[-1]))
+    guess_GA = 4 / step * (past[-1] - past[-2:][0])
+    return past[-1] + step / 4 * bradley_terry(games, np.exp(past[-1]), guess_GA)
 
 
 def nash_md(games: Games, past: Past, step: float, pull: float) -> np.ndarray:
@@ -205,7 +206,7 @@ def drawn(family: str, size: int, games: range) -> Games:
 
 def gap(games: Games, policy_GA: np.ndarray) -> np.ndarray:
     """The largest P(win) against each policy, less ½, [G]."""
-    beaten_G = np.einsum("gij,gj->gi", games.win_GAA, policy_GA).max(1)
+    beaten_G = (games.win_GAA @ policy_GA[..., None])[..., 0].max(1)
     return np.maximum(beaten_G - 0.5, 0.0)
 
 
