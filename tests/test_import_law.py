@@ -29,6 +29,7 @@ ORDER = [
     "runs",
     "serve",
     "environments",
+    "trl",
     "cli",
 ]
 NUMBERS = {"payoffs", "ratings", "solvers", "losses"}  # pure: known to all
