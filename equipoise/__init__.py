@@ -34,6 +34,8 @@ def __getattr__(name: str) -> Any:
     """Import a name of `__all__` when it is first used."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name == "trl":
+        return import_module("equipoise.trl")
     raise AttributeError(f"module 'equipoise' has no attribute '{name}'")
 
 

@@ -1,5 +1,5 @@
-"""`equipoise check RUN` examines a run's folder for damage, and mends it; `equipoise doctor`
-examines this machine, and tries the parts on it.
+"""`equipoise check RUN` examines a run's folder for damage, and mends it; of an export, it checks
+the Parquet files. `equipoise doctor` examines this machine, and tries the parts on it.
 """
 
 from dataclasses import asdict
@@ -24,10 +24,20 @@ def check(folder: RunFolder, mend: Mend = False, json: Json = False) -> None:
     """Say what of a run's folder is whole, and what can be saved.
 
     The ledger's pages and records, the configuration, and every file of weights by its checksum.
-    The exit code is 2 where something is damaged or missing.
+    The exit code is 2 where something is damaged or missing. An export's folder, or one Parquet
+    file, is checked against the schema of docs/python.md instead.
     """
-    from equipoise.runs import damage
+    from equipoise.runs import damage, parquet
 
+    if folder.suffix == ".parquet" or (
+        any(folder.glob("*.parquet")) and not (folder / "ledger.sqlite").exists()
+    ):
+        checked = {str(file): rows for file, rows in parquet.check(folder).items()}
+        if json:
+            show(checked)
+        for file, rows in () if json else checked.items():
+            say(f"whole      {file}: {rows} rows, schema {parquet.SCHEMA}")
+        return
     done = damage.mend(folder) if mend else []
     findings = damage.examine(folder)
     broken = [each for each in findings if each.state in ("damaged", "missing")]

@@ -13,17 +13,24 @@ benchmarks       one row a named set, player and metric, with its 95 % interval 
 benchmark_items  one row an answer to an item of a set, and a metric: its value, or why
                  there is none
 players, stages, logprobs   as in the ledger
+
+Each file's metadata names its table (`equipoise.table`) and the version of this schema
+(`equipoise.schema`). `check` reads files of whatever program, which may have more columns.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from equipoise.errors import DataError, first_line
+from equipoise.prompts.rows import ROLES
 from equipoise.runs.database import to_json
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.named_sets.results import BENCHMARKS, benchmark_rows, recorded_results
@@ -33,6 +40,8 @@ from equipoise.system.locks import check_writable
 from equipoise.types import Episode, Judgement, Match, Message, Pair, Prompt
 
 CHUNK = 10_000  # rows held in memory at a time
+SCHEMA = 1
+"""The version of the tables' schema: raised where a column goes, or means something else."""
 
 
 def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
@@ -49,7 +58,9 @@ def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
     with new_files(folder) as drafts:
         for name, (listed, rows) in TABLES.items():
             path = folder / f"{name}.parquet"
-            schema = pa.schema([(column, _arrow(kind)) for column, kind in listed.items()])
+            columns_of = [(column, _arrow(kind)) for column, kind in listed.items()]
+            named = {"equipoise.table": name, "equipoise.schema": str(SCHEMA)}
+            schema = pa.schema(columns_of, named)
             written[path] = 0
             with pq.ParquetWriter(drafts / path.name, schema) as file:
                 source = rows(ledger)
@@ -245,3 +256,85 @@ TABLES: dict[str, tuple[dict[str, str], Callable[[Ledger], Iterator[Row]]]] = {
     ),
     **{name: (listed, _copy(name, listed)) for name, listed in _COPIED.items()},
 }
+
+
+# -- the files of any program, checked
+
+NEEDED = frozenset(["id", "match", "turn", "player", "judge", "prompt", "chosen", "rejected"])
+OBJECTS = frozenset({"facts", "parts", "seats"})  # texts that are JSON objects
+
+
+def check(path: Path) -> dict[Path, int]:
+    """Check an export, a folder or one file, against the schema; file -> rows.
+
+    Raises DataError that names the file, the row (from 1), the column, and what belongs there.
+    """
+    checked: dict[Path, int] = {}
+    ids: dict[str, set[str]] = {}
+    refers: list[tuple[str, str, str]] = []
+    for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
+        table, rows = _open(file)
+        checked[file] = 0
+        seen = ids.setdefault(table, set())
+        for checked[file], row in enumerate(rows, 1):
+            where = f"{file}: row {checked[file]}"
+            for name, kind in TABLES[table][0].items():
+                _check_value(name, kind, row[name], where)
+            refers += [(where, name, row[name]) for name in ("match", "prompt") if row.get(name)]
+            if row.get("id") in seen and table != "prompts":  # one may be in several generations
+                raise DataError(f"{where}: id '{row['id']}' stands twice")
+            seen.add(row.get("id", ""))
+    tables = {"match": "matches", "prompt": "prompts"}
+    for where, name, held in refers:
+        known = ids.get(tables[name])
+        if known is not None and isinstance(held, str) and held not in known:
+            raise DataError(f"{where}: {name} '{held}' is no id in {tables[name]}.parquet")
+    return checked
+
+
+def _open(path: Path) -> tuple[str, Iterator[Row]]:
+    """The table that a file holds, and its rows. Raises DataError for another schema."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read as Parquet: {first_line(error)}") from error
+    notes = file.schema_arrow.metadata or {}
+    table = notes.get(b"equipoise.table", path.stem.encode()).decode()
+    version = notes.get(b"equipoise.schema", str(SCHEMA).encode()).decode()
+    if table not in TABLES:
+        raise DataError(f"{path}: '{table}' is no table; known: {', '.join(TABLES)}")
+    if version != str(SCHEMA):
+        raise DataError(f"{path}: has version {version} of the schema; known: {SCHEMA}")
+    types = {column: _arrow(kind) for column, kind in TABLES[table][0].items()}
+    for column, wanted in types.items():
+        if column not in file.schema_arrow.names:
+            raise DataError(f"{path}: lacks the column '{column}' ({wanted})")
+        held = file.schema_arrow.field(column).type
+        letters = [np.dtype(kind.to_pandas_dtype()).kind for kind in (held, wanted)]
+        if letters[0] != letters[1] and not pa.types.is_null(held):
+            raise DataError(f"{path}: column '{column}' is {held}; it must be {wanted}")
+    parts = file.iter_batches(CHUNK, columns=list(types))
+    return table, (row for part in parts for row in part.to_pylist())
+
+
+def _check_value(name: str, kind: str, held: Any, where: str) -> None:
+    """Raises DataError for a value that its column cannot have."""
+    try:
+        if held is None:
+            fault = "is null; it must have a value" if name in NEEDED else ""
+        elif kind == "chat":
+            roles = {message.role for message in msgspec.convert(held, list[Message])}
+            fault = "" if roles and roles <= set(ROLES) else f"needs roles of {', '.join(ROLES)}"
+        elif kind == "float":
+            fault = "" if math.isfinite(held) else f"is {held}; what is missing must be null"
+        else:
+            fault = ""
+            if name in OBJECTS:
+                msgspec.json.decode(held, type=dict)
+    except msgspec.MsgspecError as error:
+        fault = f"is no {'chat' if kind == 'chat' else 'JSON object'}: {error}"
+    if fault:
+        raise DataError(f"{where}: {name} {fault}")
