@@ -10,7 +10,7 @@ filler, so one more arm is paid for a response's length instead. `PPO` has the p
 values and no warm-up, as many answers an update as the others, which are GRPO's, and rates of our
 own. All are measured by the recipe's own pay.
 
-    python -m benchmarks.assistance [--seeds 0 1 2] [--arms cobb_douglas …] [--jobs 2]
+    python -m benchmarks.assistance [--seeds 0 1 2 3 4] [--arms cobb_douglas …] [--jobs 2]
         [--recipe examples/claims/apart.yaml]
 
     welfare   mean of √(user · llm) over held-out questions, whatever the arm trained on
@@ -179,7 +179,7 @@ EXPERIMENT = Experiment(
     name="assistance",
     doc=__doc__,
     arms=ARMS,
-    seeds=(0, 1, 2),
+    seeds=(0, 1, 2, 3, 4),
     generations=60,
     play=play,
     measure=measure,

@@ -11,7 +11,7 @@ with best and mean with mean, paired over the seeds.
 
 Static and dynamic scores differ from the plain ones from the third generation on.
 
-    python -m benchmarks.pool [--seeds 0 1 2] [--arms sparta alone …] [--jobs 2]
+    python -m benchmarks.pool [--seeds 0 1 2 3 4] [--arms sparta alone …] [--jobs 2]
         [--scale 1]
 """
 
@@ -220,7 +220,7 @@ EXPERIMENT = Experiment(
     name="pool",
     doc=__doc__,
     arms={**ARMS, "pools of two": TWO},
-    seeds=(0, 1, 2),
+    seeds=(0, 1, 2, 3, 4),
     generations=3,
     play=play,
     measure=measure,

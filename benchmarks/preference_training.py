@@ -69,7 +69,7 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--lora", type=int, default=0, metavar="RANK", help="train an adapter; 0: all weights"
     )
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", default="", help="write every run's figures here")

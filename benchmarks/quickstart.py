@@ -4,7 +4,7 @@ A start that is sampled at temperature 1 may know more than it samples; then tra
 sharpen it. So the untrained start and the trained end answer the held-out questions greedily, too,
 and what is learned is the difference of these.
 
-    python -m benchmarks.quickstart [--seeds 0 1 2] [--model FOLDER]
+    python -m benchmarks.quickstart [--seeds 1 2 3 4 5] [--model FOLDER]
         [--out DIR] [--json benchmarks/results/quickstart.json]
 """
 

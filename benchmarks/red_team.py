@@ -177,6 +177,7 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
 
 def add_options(parser: ArgumentParser) -> None:
     """Add --answers and --start."""
+    parser.set_defaults(arms=["rlhf", "gpo"])
     parser.add_argument("--answers", type=int, default=50, help="generations of each best response")
     parser.add_argument("--start", default=PACKAGED, help="the model of both roles")
 

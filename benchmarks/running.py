@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -63,7 +64,7 @@ def provenance() -> dict[str, Any]:
     ).stdout.strip()
     return {
         "commit": commit,
-        "command": " ".join(["python", "-m", *_module_and_arguments()]),
+        "command": shlex.join(["python", "-m", *_module_and_arguments()]),
         "date": datetime.date.today().isoformat(),
         "machine": f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}",
         "load": load(),

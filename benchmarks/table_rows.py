@@ -105,7 +105,7 @@ def cyclic_preferences(results: Results) -> Row:
         f"each size, {updates} exact updates",
         "; ".join(by_size),
         "; ".join(against) + ". These intervals are not corrected for the number of comparisons",
-        "python -m benchmarks.cyclic_preferences",
+        f"python -m benchmarks.cyclic_preferences --families cyclic --repeats {games}",
         results["date"],
     )
 
@@ -152,7 +152,7 @@ def instructions(results: Results) -> Row:
         "; ".join(figures),
         "all greedy. Relevance to the question and share of repeated 4-grams: start "
         f"{worth[0]:.2f}, {worth[1]:.2f}; {'; '.join(qualities)}",
-        "python -m benchmarks.instructions",
+        "python -m benchmarks.instructions --model SmolLM2-135M-Instruct --encoder all-MiniLM-L6-v2",
         results["date"],
         f"start {percent(measuring.mean(start['test'], 'strict').mean)} (relevance "
         f"{worth[0]:.2f}); {', '.join(short)}",

@@ -3,7 +3,8 @@ raw results.
 
     python -m benchmarks.tables            write them
     python -m benchmarks.tables --check    exit with 1 where a page differs, or says another
-                                           verdict than its raw result does
+                                           verdict than its raw result does, and where one names
+                                           no commit of the history, or one that was changed
 
 A row comes from the file of its benchmark in `benchmarks/results/`; what has no raw result there
 has no row.
@@ -18,7 +19,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import table_rows, table_speeds, verdicts
+from benchmarks import origins, table_rows, table_speeds, verdicts
 from benchmarks.kuhn_table import COLUMNS, kuhn_rows
 from benchmarks.table_rows import RESULTS, ROOT, Results, Row
 
@@ -108,7 +109,12 @@ def main() -> None:
     for name, said in wrong.items():
         print(f"{name}: {'; '.join(said)}")
     print(f"{'differ' if check else 'written'}: {', '.join(stale) or 'none'}")
-    sys.exit((bool(stale) or bool(wrong)) and check)
+    if check:
+        refused, again = origins.checked()
+        for verdict, results in (("to be made again", again), ("refused", refused)):
+            for name, why in results.items():
+                print(f"{verdict}: {name}.json: {why}")
+        sys.exit(bool(stale or wrong or refused))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ allow: the more frequent one, a bag of words, and the same start taught the righ
 same prompts by supervised learning.
 
     python -m benchmarks.wildguard --data ../shared/data/gtalign/wildguard
-        [--seeds 0 1 2] [--arms mnpo dpo …] [--scale 1]
+        [--seeds 3 4 5] [--arms mnpo dpo …] [--scale 1]
 """
 
 from __future__ import annotations
@@ -243,6 +243,7 @@ def begin(place: Path, o: Options) -> None:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add --data, --scale, --learning-rate and --dev."""
+    parser.set_defaults(arms=["mnpo", "dpo"])
     add = parser.add_argument
     add("--data", type=Path, default=Path("../shared/data/gtalign/wildguard"))
     add("--scale", type=float, default=1.0, help="of the prompts")
@@ -255,7 +256,7 @@ EXPERIMENT = Experiment(
     name="wildguard",
     doc=__doc__,
     arms=dict.fromkeys(METHODS, ()),
-    seeds=(0, 1, 2),
+    seeds=tuple(range(3, 13)),
     generations=3,
     play=in_own_process,
     measure=measure,

@@ -101,7 +101,8 @@ def bind(arguments: list[str]) -> None:
     if isinstance(verb, TyperGroup):
         name, verb, rest = verb.resolve_command(verb.make_context(str(name), list(rest)), rest)
     assert verb is not None
-    verb.make_context(name, list(rest))
+    with verb.make_context(name, list(rest)):  # its options of the machine end with it
+        pass
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
