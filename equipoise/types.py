@@ -6,10 +6,8 @@ judged answers make a `Pair`, a rewarded move an `Episode`. Records are msgspec 
 `msgspec.json.encode(record)` is their form in the ledger.
 """
 
-from __future__ import annotations
-
 import hashlib
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -24,7 +22,7 @@ class PlayerId(msgspec.Struct, frozen=True, order=True):
         return f"{self.name}@{self.generation}"
 
     @classmethod
-    def parse(cls, text: str) -> PlayerId:
+    def parse(cls, text: str) -> Self:
         """`"policy@3"` -> PlayerId("policy", 3); a bare name is generation 0."""
         name, _, generation = text.partition("@")
         return cls(name, int(generation or 0))

@@ -1,9 +1,7 @@
 """Pay-offs made comparable between data sets, so that none drowns the others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import msgspec
 import numpy as np
@@ -162,7 +160,7 @@ class Normalising(Settings):
     welfare: Welfare | None = Field(None, description="joins them, where they are normalised apart")
 
     @model_validator(mode="after")
-    def _fits(self) -> Normalising:
+    def _fits(self) -> Self:
         if self.apart != (self.welfare is not None):
             raise ValueError(
                 "welfare: is given where, and only where, both sides are normalised "

@@ -1,11 +1,9 @@
 """Settings of the processes that train together, and the command that starts them."""
 
-from __future__ import annotations
-
 import os
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -66,7 +64,7 @@ class Launch(Settings):
             raise PydanticCustomError("yaml", "{error}", {"error": str(error)}) from error
 
     @model_validator(mode="after")
-    def _check_number(self) -> Launch:
+    def _check_number(self) -> Self:
         if self.config is None and self.num_processes is None:
             raise PydanticCustomError("launch", "needs a config (ddp, fsdp2, …) or num_processes")
         if not isinstance(self.processes, int) or self.processes < 1:

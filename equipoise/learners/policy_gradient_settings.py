@@ -1,7 +1,5 @@
 """Settings of a policy gradient; an estimator's own may stand in it or beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -169,7 +167,7 @@ class PolicyGradientSettings(Settings):
         return automatic.settle(self, player)
 
     @model_validator(mode="after")
-    def _fit(self) -> PolicyGradientSettings:
+    def _fit(self) -> Self:
         kind = self.estimator.kind
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas: must lie in [0, 1); they are {self.betas}")

@@ -1,7 +1,5 @@
 """A policy that is trained while it plays: its weights, its sampler, their agreement, its state."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -10,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -213,7 +211,7 @@ class PolicyState:
         torch.save(vars(self), folder / FILE)
 
     @classmethod
-    def read(cls, folder: Path) -> PolicyState:
+    def read(cls, folder: Path) -> Self:
         """The state that was written into `folder`, on the CPU. Raises RunError."""
         return cls(**_read(folder / FILE))
 
@@ -229,7 +227,7 @@ class PolicyUpdate:
         torch.save(vars(self), folder / UPDATE)
 
     @classmethod
-    def read(cls, folder: Path) -> PolicyUpdate:
+    def read(cls, folder: Path) -> Self:
         """The update in `folder`, alone or of a state; tensors are read lazily. Raises RunError."""
         file = folder / UPDATE if (folder / UPDATE).is_file() else folder / FILE
         saved = _read(file, mmap=True)

@@ -1,12 +1,10 @@
 """The models that a policy trainer trains: the policy, and its critic."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -144,7 +142,7 @@ class Critic(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     @classmethod
-    def make(cls, settings: PolicyGradientSettings, player: Local, width: int, seed: int) -> Critic:
+    def make(cls, settings: PolicyGradientSettings, player: Local, width: int, seed: int) -> Self:
         """An untrained critic; `width`: of the policy's hidden states. Raises ModelError."""
         if settings.critic == "head":
             return cls(None, width)

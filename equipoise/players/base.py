@@ -1,12 +1,10 @@
 """Players: configurations that open into actors, and the capabilities that an actor may have."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from equipoise.component import Component
 from equipoise.errors import ModelError
@@ -181,7 +179,7 @@ class Player(Component):
             raise ModelError(f"{weights}: a '{self.kind}' player has no weights to begin with")
         return self.settings()
 
-    def carrying(self, precision: Precision | None) -> Player:
+    def carrying(self, precision: Precision | None) -> Self:
         """The player as it plays where a learner of this precision, if any, trains it."""
         return self
 

@@ -1,12 +1,10 @@
 """The settings of a run, and what its parts demand of one another."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -226,7 +224,7 @@ class RunConfig(Settings):
         return filled
 
     @model_validator(mode="after")
-    def _fits_together(self) -> RunConfig:
+    def _fits_together(self) -> Self:
         if is_only_read():  # it was checked when the run began
             return self
         self._check_names()

@@ -1,7 +1,5 @@
 """A server's models by name, with their engines: a run's players, a mixture, or one model."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from bisect import bisect_right
@@ -9,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from equipoise import seeds
 from equipoise.component import nearest
@@ -108,7 +106,7 @@ class Catalogue:
         change: Callable[[Player], Player] = lambda player: player,
         extensions: Mapping[str, Extension] | None = None,
         trust: bool = False,
-    ) -> Catalogue:
+    ) -> Self:
         """Every kept generation of a run's players with a model, and the run's last equilibrium.
 
         `change` gives a player other settings. Raises RunError where there is none, and for
@@ -142,7 +140,7 @@ class Catalogue:
     @classmethod
     def of_player(
         cls, name: str, player: ModelPlayer, extensions: Mapping[str, Extension] | None = None
-    ) -> Catalogue:
+    ) -> Self:
         """One model alone."""
         offers = {name: OfferedModel(player, player.start)}
         return cls(offers, extensions=extensions or {})

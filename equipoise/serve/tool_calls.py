@@ -4,14 +4,12 @@ A model's chat template shows how it writes a call: between tags (Hermes, Qwen),
 answer (Llama).
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 from equipoise.errors import DataError
 from equipoise.models.encoding import Encoding, ToolMessage
@@ -33,7 +31,7 @@ class CallForm:
     key: str
 
     @classmethod
-    def of(cls, encoding: Encoding) -> CallForm:
+    def of(cls, encoding: Encoding) -> Self:
         """The form of a model's calls. Raises DataError where it has none, or one unknown here."""
         tool = {"type": "function", "function": {"name": PROBE, "parameters": {"type": "object"}}}
         call = {"function": {"name": PROBE, "arguments": '{"place": 1}'}, "type": "function"}

@@ -2,15 +2,13 @@
 the machine that runs: how it starts commands and reaches others.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -99,7 +97,7 @@ class Machine:
     uses_environment: bool = False
 
     @classmethod
-    def here(cls) -> Machine:
+    def here(cls) -> Self:
         """The machine by its variables. Raises ConfigError for one that says nothing sensible."""
         proxy = _variable("proxy", _check_proxy)
         return cls(

@@ -1,11 +1,9 @@
 """The game of the assistant and its user: a question, then an answer, a question, or both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -54,7 +52,7 @@ class Assistance(Game):
     )
 
     @model_validator(mode="after")
-    def _someone_replies(self) -> Assistance:
+    def _someone_replies(self) -> Self:
         if self.turns > 1 and not self.simulated:
             raise ValueError(
                 "turns: nobody replies to a second question; set simulated: true and "

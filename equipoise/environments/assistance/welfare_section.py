@@ -1,11 +1,9 @@
 """The main numbers of an assistant, and the sections on its welfare and its prompts' plane."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -188,7 +186,7 @@ class UtilityPoints:
     hypervolume: float | None = None
 
     @classmethod
-    def of(cls, name: str, record: AssistanceRecord) -> UtilityPoints:
+    def of(cls, name: str, record: AssistanceRecord) -> Self:
         row_of = {prompt: row for row, prompt in enumerate(record.points)}
         point_N2 = np.array(list(record.points.values()), float).reshape(-1, 2)
         front_F = np.array([row_of[prompt] for prompt in record.front], int)

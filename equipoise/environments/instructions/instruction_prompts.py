@@ -12,6 +12,7 @@ from equipoise import seeds
 from equipoise.component import nearest
 from equipoise.environments.instructions.checkers import check, checker_of, conflicts, describe
 from equipoise.errors import ConfigError, DataError
+from equipoise.evaluation.named_sets.base import AnswerTokens
 from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
 from equipoise.evaluation.named_sets.published_set import (
     HubData,
@@ -191,12 +192,7 @@ class IFEval(Published):
     data: ClassVar[HubData | None] = HubData("google/IFEval", split="train")
     licence: ClassVar[str] = "Apache 2.0, Google Research"
 
-    temperature: float | None = Field(
-        0.0, ge=0, description="of the player's sampling; the paper samples greedily"
-    )
-    max_new_tokens: int | None = Field(
-        1280, ge=1, description="most tokens of an answer; null: the player's own"
-    )
+    max_new_tokens: AnswerTokens = 1280
 
     @property
     def headline(self) -> str:

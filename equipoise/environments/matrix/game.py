@@ -2,12 +2,10 @@
 their judge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import permutations, product
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -95,7 +93,7 @@ class Matrix(Game):
     )
 
     @model_validator(mode="after")
-    def _well_formed(self) -> Matrix:
+    def _well_formed(self) -> Self:
         for key, name in READ_BY.items():
             if getattr(self, key) not in (None, False) and self.name != name:
                 raise ValueError(f"{key} is not read by name: {self.name}, only by {name}")

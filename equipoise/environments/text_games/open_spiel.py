@@ -3,13 +3,11 @@
 Source: Lanctot et al. 2019, OpenSpiel, arXiv 1908.09453.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Generator, Sequence
 from functools import cache, cached_property
 from itertools import count
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -57,7 +55,7 @@ class Example(Settings):
     move: Text = Field(description="the chosen one")
 
     @model_validator(mode="after")
-    def _legal(self) -> Example:
+    def _legal(self) -> Self:
         if self.move not in self.moves:
             raise ValueError(f"move: '{self.move}' is not one of moves")
         return self

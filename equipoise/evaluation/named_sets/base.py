@@ -14,7 +14,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -35,6 +35,10 @@ from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.system.effects import Text
 from equipoise.types import Message, Prompt, View, record_id, user
+
+AnswerTokens = Annotated[
+    int | None, Field(ge=1, description="most tokens of an answer; null: the player's own")
+]
 
 
 class Benchmark(Component):
@@ -83,9 +87,7 @@ class Benchmark(Component):
     temperature: float | None = Field(
         None, ge=0, description="of the player's sampling; 0: the most likely token; null: its own"
     )
-    max_new_tokens: int | None = Field(
-        None, ge=1, description="most tokens of an answer; null: the player's own"
-    )
+    max_new_tokens: AnswerTokens = None
     judge: Judge | None = Field(
         None, description="any judge of the run's kinds; null: a rule scores"
     )

@@ -32,9 +32,6 @@ class Choices(Published):
     training: ClassVar[HubData | None] = None
     """The place of the examples to show."""
 
-    temperature: float | None = Field(
-        0.0, ge=0, description="of the player's sampling, where it answers in words"
-    )
     max_new_tokens: int | None = Field(
         256, ge=1, description="most tokens of an answer in words; null: its own"
     )

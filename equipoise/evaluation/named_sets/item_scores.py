@@ -119,6 +119,32 @@ class Judged(msgspec.Struct, frozen=True):
     utilities: dict[str, float] | None
     reason: str = ""
 
+    @property
+    def score(self) -> float | None:
+        """The utility `score`, None where there is none."""
+        return (self.utilities or {}).get("score")
+
+    def row(
+        self,
+        metric: str,
+        value: float | None,
+        groups: Mapping[str, str],
+        silent: str = "no score",
+        **facts: Any,
+    ) -> ItemScores:
+        """The answer's values with this one of `metric`; where it is None, the judge's reason, or
+        `silent`. `groups`: item -> its group.
+        """
+        question = self.question
+        return ItemScores(
+            item=question.item,
+            sample=question.sample,
+            values={metric: value},
+            group=groups[question.item],
+            reason="" if value is not None else self.reason or silent,
+            facts=facts,
+        )
+
 
 class ItemScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The values of one answer by metric; None where it could not be scored, and why.

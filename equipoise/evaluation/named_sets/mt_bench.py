@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.answer_files import answers_in
-from equipoise.evaluation.named_sets.base import question_of
+from equipoise.evaluation.named_sets.base import AnswerTokens, question_of
 from equipoise.evaluation.named_sets.item_scores import (
     Answer,
     Item,
@@ -61,9 +61,7 @@ class MTBench(Published):
         description="of the player's sampling; the official script samples by category, "
         "at 0, 0.1 or 0.7",
     )
-    max_new_tokens: int | None = Field(
-        1024, ge=1, description="most tokens of an answer; null: the player's own"
-    )
+    max_new_tokens: AnswerTokens = 1024
     reference_path: ReadPath | None = Field(
         None,
         description="a file of reference answers (question_id, choices) for the judge; "

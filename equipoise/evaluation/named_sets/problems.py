@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from equipoise.errors import DataError
+from equipoise.evaluation.named_sets.base import AnswerTokens
 from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
 from equipoise.evaluation.named_sets.published_set import (
     HubData,
@@ -36,9 +37,6 @@ class Problems(Published):
     An answer that cannot be compared in time is unscored; one without mathematics is wrong.
     """
 
-    temperature: float | None = Field(
-        0.0, ge=0, description="of the player's sampling; 0: the most likely token"
-    )
     shots: int = Field(0, ge=0, description="solved examples before the problem, as earlier turns")
     shots_path: ReadPath | None = Field(
         None,
@@ -147,9 +145,7 @@ class GSM8K(Problems):
     data_fields: ClassVar[tuple[str, ...]] = ("path", "shots_path")
     licence: ClassVar[str] = "MIT, OpenAI"
 
-    max_new_tokens: int | None = Field(
-        512, ge=1, description="most tokens of an answer; null: the player's own"
-    )
+    max_new_tokens: AnswerTokens = 512
     form: Literal["instructed", "lm_eval"] = Field(
         "instructed",
         description="instructed: the problem, and how to end the answer; lm_eval: "
@@ -246,9 +242,7 @@ class MATH(Problems):
     data_fields: ClassVar[tuple[str, ...]] = ("path", "shots_path")
     licence: ClassVar[str] = "MIT, Hendrycks et al."
 
-    max_new_tokens: int | None = Field(
-        1024, ge=1, description="most tokens of an answer; null: the player's own"
-    )
+    max_new_tokens: AnswerTokens = 1024
 
     def question(self, place: PlacedRow) -> str:
         r"""The problem, and that the answer goes into \boxed{}."""

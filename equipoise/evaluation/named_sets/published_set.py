@@ -40,6 +40,9 @@ class Published(Benchmark):
     data: ClassVar[HubData | None] = None
     """The rows' place on the hub; None: a file is needed."""
 
+    temperature: float | None = Field(
+        0.0, ge=0, description="of the player's sampling; 0: the most likely token"
+    )
     path: ReadPath | None = Field(
         None,
         description="a file (or several, by a pattern) in the benchmark's own columns; "

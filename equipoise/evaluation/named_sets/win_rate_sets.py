@@ -17,6 +17,7 @@ from pydantic import Field, field_validator
 from equipoise.errors import DataError
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.answer_files import answers_in
+from equipoise.evaluation.named_sets.base import AnswerTokens
 from equipoise.evaluation.named_sets.item_scores import (
     Answer,
     BenchmarkResult,
@@ -65,12 +66,7 @@ class ArenaHard(Published):
     licence: ClassVar[str] = "Apache 2.0, LMArena"
     needs_judge: ClassVar[bool] = True
 
-    temperature: float | None = Field(
-        0.0, ge=0, description="of the player's sampling; 0: the most likely token"
-    )
-    max_new_tokens: int | None = Field(
-        4096, ge=1, description="most tokens of an answer; null: the player's own"
-    )
+    max_new_tokens: AnswerTokens = 4096
     baseline: ReadPath | None = Field(
         None,
         description="the baseline's answers (officially those of gpt-4-0314), in "
@@ -119,7 +115,9 @@ class ArenaHard(Published):
     ) -> list[ItemScores]:
         """The probability of winning, with both answers' styles beside it."""
         groups = {item.id: item.group for item in items}
-        return [score_comparison(verdict, groups, _styles(verdict)) for verdict in judged]
+        return [
+            verdict.row("win_rate", verdict.score, groups, **_styles(verdict)) for verdict in judged
+        ]
 
     def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
         """Also the style-controlled rate, with an interval over the requests."""
@@ -127,22 +125,6 @@ class ArenaHard(Published):
         known = [row for row in scores if row.values["win_rate"] is not None]
         metrics = {**result.metrics, STYLE_CONTROLLED: _style_controlled_rate(known, self.seed)}
         return replace(result, metrics=metrics)
-
-
-def score_comparison(
-    verdict: Judged, groups: Mapping[str, str], facts: dict[str, Any]
-) -> ItemScores:
-    """The probability of winning of one comparison; None with its reason where there is none."""
-    value = (verdict.utilities or {}).get("score")
-    question = verdict.question
-    return ItemScores(
-        item=question.item,
-        sample=question.sample,
-        values={"win_rate": value},
-        group=groups[question.item],
-        reason="" if value is not None else verdict.reason or "no score",
-        facts=facts,
-    )
 
 
 def _item(place: PlacedRow) -> Item:
@@ -198,12 +180,7 @@ class AlpacaEval(Published):
     licence: ClassVar[str] = "CC BY-NC 4.0, Stanford"
     needs_judge: ClassVar[bool] = True
 
-    temperature: float | None = Field(
-        0.0, ge=0, description="of the player's sampling; 0: the most likely token"
-    )
-    max_new_tokens: int | None = Field(
-        2048, ge=1, description="most tokens of an answer; null: the player's own"
-    )
+    max_new_tokens: AnswerTokens = 2048
     against: Literal["reference", "start"] = Field(
         "reference",
         description="whose answers the player's are compared with: those in the data "
@@ -272,15 +249,16 @@ class AlpacaEval(Published):
     ) -> list[ItemScores]:
         """The probability of winning, with both answers' lengths beside it."""
         groups = {item.id: item.group for item in items}
-        rows = []
-        for verdict in judged:
-            question = verdict.question
-            lengths = {
-                "length": len(question.answer.text),
-                "baseline_length": len(question.other or ""),
-            }
-            rows.append(score_comparison(verdict, groups, lengths))
-        return rows
+        return [
+            verdict.row(
+                "win_rate",
+                verdict.score,
+                groups,
+                length=len(verdict.question.answer.text),
+                baseline_length=len(verdict.question.other or ""),
+            )
+            for verdict in judged
+        ]
 
     def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
         """Also the length-controlled rate, with an interval over the instructions."""

@@ -1,7 +1,5 @@
 """A vLLM server as a process of its own environment: made, started, found, stopped."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -12,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.adapters import resolve
@@ -199,7 +197,7 @@ class ServerState:
     command: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, folder: Path) -> ServerState:
+    def read(cls, folder: Path) -> Self:
         """The state in the server's folder. Raises RunError where there is none."""
         try:
             return cls(**json.loads((folder / STATE).read_text(encoding="utf-8")))

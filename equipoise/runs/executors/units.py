@@ -4,13 +4,11 @@ A unit and its result cross as bytes: settings as JSON, records, weights by path
 the same packages and sees the same files.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import msgspec
 
@@ -42,7 +40,7 @@ class Part(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
 
     @classmethod
-    def of(cls, component: Component) -> Part:
+    def of(cls, component: Component) -> Self:
         """The part that `built` turns into this component."""
         return cls(import_path(type(component)), component.settings())
 

@@ -15,13 +15,11 @@ element that is null is taken away, and so is a block.
 Our values are read from the recipe, never written beside it, where a setting has them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Self, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -44,7 +42,7 @@ class PublishedElement(Settings):
     why: str | None = Field(None, description="why ours is another")
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> PublishedElement:
+    def _one_of_both(self) -> Self:
         if (self.setting is None) == (self.ours is None):
             raise ValueError("give either the setting, or ours in words")
         return self
