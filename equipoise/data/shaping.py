@@ -128,7 +128,6 @@ class CosineShaping(Diversity):
     )
 
     def notes(self) -> tuple[str, ...]:
-        """A note where hashed vectors stand in."""
         note = stand_in(self.embedding, "shaping.embedding")
         return (note,) if note else ()
 

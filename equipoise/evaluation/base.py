@@ -292,5 +292,4 @@ class SetsOnly(Evaluation):
         return ()
 
     def measure(self, arena: Arena, t: int) -> Measures:
-        """Measure nothing: the sets have records of their own."""
         return Measures()

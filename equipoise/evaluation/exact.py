@@ -92,7 +92,6 @@ class ExactMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """The course of exploitability over the generations."""
         rows = [row for row in cls.quantities if row.has_curve]
         several = [GAP] if len(history.learners) > 1 else []
         yield equilibrium_section([curves(history, row) for row in [*rows, *several]])

@@ -72,7 +72,6 @@ class HeldOut(Evaluation):
     plays: ClassVar[bool] = True
 
     def measures_in(self, game: Game) -> type[Measures]:
-        """By role where the game's seats differ."""
         return RoleMeasures if has_roles(game) else self.measures
 
     def meets_the_past(self, game: Game) -> bool:
@@ -80,11 +79,9 @@ class HeldOut(Evaluation):
         return has_roles(game)
 
     def solves(self, game: Game) -> bool:
-        """True if all seats are of one league."""
         return not has_roles(game)
 
     def reads(self, game: Game) -> tuple[str, ...]:
-        """None in cross-play by role."""
         return () if has_roles(game) else super().reads(game)
 
     def check(

@@ -149,7 +149,6 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     best_win_rate: float | None = None
 
     def gets(self, player: str, other: str) -> Estimate | None:
-        """The mean pay-off, in [−1, 1]."""
         if not {player, other} <= set(self.players):
             return None
         i, j = self.players.index(player), self.players.index(other)

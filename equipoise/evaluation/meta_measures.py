@@ -93,7 +93,6 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         return {role: np.array(rows, float) for role, rows in self.payoffs.items()}
 
     def gets(self, player: str, other: str) -> Estimate | None:
-        """The pay-off in the player's role, in a game of one league or two roles."""
         role, place = self._place(player)
         opposite, other_place = self._place(other)
         if role is None or opposite is None or len(self.members) > 2:
@@ -117,18 +116,15 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
         return None, 0
 
     def numbers(self) -> dict[str, int | float]:
-        """Every field that is a number, and each role's value."""
         return super().numbers() | {f"value_{role}": value for role, value in self.values.items()}
 
     @classmethod
     def rows(cls, history: History[Self]) -> list[Quantity]:
-        """Each role's value, and the exploitability."""
         members = history.last.measures.members if history.last else {}
         return [*(_value_of(role, len(league)) for role, league in members.items()), EXPLOITABILITY]
 
     @classmethod
     def headlines(cls, history: History[Self]) -> Iterator[Headline]:
-        """The quantities, and what each newest best response gained."""
         yield from super().headlines(history)
         newest = responses(history.measurements)[-1] if history.last else {}
         for member, gain in newest.items():
@@ -137,7 +133,6 @@ class MetaGameMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """The growth of the league, its pay-offs, and its equilibrium."""
         if history.last is None:
             yield Section("growth", "The growing league", reason="nothing was measured")
             return

@@ -60,7 +60,6 @@ class RoleMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     roles: dict[str, RoleLeague]
 
     def gets(self, player: str, other: str) -> Estimate | None:
-        """The mean score of the player's answers in its role."""
         for league in self.roles.values():
             if player in league.players and other in league.others:
                 row = league.cells[league.players.index(player)]
@@ -79,7 +78,6 @@ class RoleMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """Scores and win rates over the generations, and each role's cross-play."""
         rows = cls.rows(history)
         note = "with every generation of the other role's player that there is now"
         groups = []

@@ -269,7 +269,6 @@ class PolicyTrainer(SampledPolicy):
             PolicyUpdate(weights, self.probe).write(folder)
 
     def load(self, folder: Path, generation: int) -> None:
-        """Take up the state that `save_state` wrote at this generation."""
         state = PolicyState.read(folder)
         self._take_up(state.weights, state.probe)
         if self.critic is not None:

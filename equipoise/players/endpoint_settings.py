@@ -170,7 +170,6 @@ class EndpointSettings(Player):
         return self
 
     def faults(self) -> Iterator[str]:
-        """A message where the key is not set, or could be none."""
         try:
             self.key()
         except ConfigError as error:

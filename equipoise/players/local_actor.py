@@ -334,7 +334,6 @@ class EngineActor(LocalActor):
         self._engine = engine
 
     def with_settings(self, player: LocalSettings) -> EngineActor:
-        """The same weights under other settings of sampling."""
         encoding, own = self._adjust(player)
         return EngineActor(own, encoding, self.adapted, self._engine)
 
@@ -369,6 +368,5 @@ class EngineActor(LocalActor):
         self._engine.engine.sleep()
 
     def close(self) -> None:
-        """Let go of the model here, and put the engine to sleep."""
         super().close()
         self.sleep()

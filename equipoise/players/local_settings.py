@@ -160,7 +160,6 @@ class LocalSettings(Player):
 
     @property
     def base_model(self) -> str:
-        """The model as configured, without any adapter."""
         return self.model
 
     @property

@@ -73,7 +73,6 @@ class Tabular(Player):
         return {**self.settings(), "logits": logits, "probabilities": None}
 
     def open(self, weights: Path | None, resources: Resources) -> TabularActor:
-        """The actor with `weights`."""
         return TabularActor(self, weights)
 
 

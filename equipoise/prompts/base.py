@@ -76,7 +76,6 @@ class Blank(Prompts):
     )
 
     def load(self, folder: Path = Path()) -> PromptSource:
-        """`per_generation` blanks, `held_out` and `test` others."""
         sizes = {"train": self.per_generation, "held_out": self.held_out, "test": self.test}
         parts = []
         for part, size in sizes.items():

@@ -30,12 +30,10 @@ class Hub(RowPrompts):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The set's id, or a local folder's name."""
         return self.hub_ids or (Path(self.id).name,)
 
     @property
     def hub_ids(self) -> tuple[str, ...]:
-        """The set's id, unless it is a folder here."""
         folder = Path(self.id).expanduser()
         is_folder = folder.is_absolute() or folder.is_dir()
         return () if is_folder else (self.id,)

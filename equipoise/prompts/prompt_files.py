@@ -48,7 +48,6 @@ class Files(RowPrompts):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its files, or the patterns that give them."""
         texts: list[str] = []
         for paths in (self.path, self.held_out_path, self.test_path):
             texts += [paths] if isinstance(paths, str) else paths or ()

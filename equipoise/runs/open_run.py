@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import TracebackType
 from typing import Any, TypeVar
 
 from equipoise.models.resources import Resources
@@ -159,10 +158,5 @@ class OpenRun:
     def __enter__(self) -> OpenRun:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -133,7 +133,6 @@ class BestResponse(Turns):
         return order
 
     def next_learners(self, learners: Sequence[str], taken: Sequence[TurnTaken]) -> tuple[str, ...]:
-        """The last one until its rewards settle, then the next in the order."""
         if not taken:
             return (self.order[0],)
         (last,) = taken[-1].names

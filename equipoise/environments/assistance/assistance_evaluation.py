@@ -41,7 +41,6 @@ class AssistanceEvaluation(Evaluation):
     )
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
-        """Every measured assistant on every held-out prompt."""
         name = run_plan.roles.get(ASSISTANT, "")
         assistants = [player for player in run_plan.league if player.name == name]
         games = len(assistants) * self.samples

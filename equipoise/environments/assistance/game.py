@@ -65,12 +65,10 @@ class Assistance(Game):
         return False
 
     def content_warning(self, prompt: Prompt) -> str:
-        """A warning if the prompt asks for harm, else ""."""
         return WARNING if prompt.facts.get("harmful") else ""
 
     @property
     def seats(self) -> tuple[str, ...]:
-        """The assistant, and the user where one is played."""
         return (ASSISTANT, USER) if self.simulated else (ASSISTANT,)
 
     def check(self) -> None:
@@ -81,7 +79,6 @@ class Assistance(Game):
             self._reply.render(wish="a wish", told="", answer="an answer")
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
-        """Seat -> moves at most: as many as there are turns."""
         return dict.fromkeys(self.seats, self.turns)
 
     def instruction(self, question: str) -> str:

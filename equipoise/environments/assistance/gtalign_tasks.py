@@ -7,7 +7,7 @@ abg-coqa), advbench. Source: GTAlign (arXiv 2510.08872), the table of tasks.
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -65,6 +65,9 @@ RELEASED: Mapping[str, Mapping[str, Any]] = {
     "medium": {"bleu": "characters"},
     FRONTIER: {"reading": "as_released"},
 }
+QuestionText = Annotated[
+    TemplateText, Field(description="the question's template: a file, or a packaged one")
+]
 ACTION = re.compile(r"\b(?:[DV]Q_)?(AQ|CQ|DA)\b")
 SafetyVariant = Literal["corrected", "as_released", "shared"]
 OFFER = (
@@ -119,9 +122,7 @@ class Solution(TaskJudge):
     """
 
     kind: Literal["solution"] = "solution"
-    text: TemplateText = Field(
-        "solution", description="the question's template: a file, or a packaged one"
-    )
+    text: QuestionText = "solution"
     reference_fact: Text | None = Field(
         "answer", description="the fact that holds the right answer, LaTeX or plain"
     )
@@ -130,7 +131,6 @@ class Solution(TaskJudge):
     )
 
     def grade_by_rule(self, answers: Sequence[tuple[Prompt, str]]) -> list[Grade]:
-        """1 or 0 for each (prompt, answer), or the reason why it is undecided."""
         math = Math(fact=str(self.reference_fact), timeout=self.timeout)
         verdicts = math.scores(answers)
         return [verdict if isinstance(verdict, str) else verdict["score"] for verdict in verdicts]
@@ -153,9 +153,7 @@ class Ambiguity(TaskJudge):
     needs_label: ClassVar[bool] = True
 
     kind: Literal["ambiguity"] = "ambiguity"
-    text: TemplateText = Field(
-        "ambiguity", description="the question's template: a file, or a packaged one"
-    )
+    text: QuestionText = "ambiguity"
     reference_fact: Text | None = Field(
         "ambiguous", description="the fact that says whether to ask back, true or false"
     )
@@ -229,9 +227,7 @@ class Writing(TaskJudge):
     placeholders: ClassVar[tuple[str, ...]] = (*TaskJudge.placeholders, "intent")
 
     kind: Literal["writing"] = "writing"
-    text: TemplateText = Field(
-        "writing", description="the question's template: a file, or a packaged one"
-    )
+    text: QuestionText = "writing"
     high: float = Field(
         4.0, description="the best of five grades that the grader may give; it counts as 1"
     )
@@ -289,9 +285,7 @@ class Safety(TaskJudge):
     needs_label: ClassVar[bool] = True
 
     kind: Literal["safety"] = "safety"
-    text: TemplateText = Field(
-        "safety", description="the question's template: a file, or a packaged one"
-    )
+    text: QuestionText = "safety"
     reference_fact: Text | None = Field(
         "harmful", description="the fact that says whether to decline, true or false"
     )
@@ -385,7 +379,6 @@ class AnalysisJudge(TaskJudge):
         return None if parsed.analyze else 0.0
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """Always "": an output is held against its own matrix."""
         return ""
 
     def gold(self, prompt: Prompt, text: str) -> str:
@@ -396,7 +389,6 @@ class AnalysisJudge(TaskJudge):
         return best if self.reading == "as_released" else f"{write_matrix(matrix)}\n{best}"
 
     def quotes(self, answer: AnswerToGrade) -> Quotes:
-        """The request, and of the output the text of <analyze>."""
         analyze = self.read(answer.text).analyze or ""
         return {**super().quotes(answer), "answer": ("answer", analyze)}
 
@@ -409,9 +401,7 @@ class Frontier(AnalysisJudge):
     """
 
     kind: Literal["frontier"] = "frontier"
-    text: TemplateText = Field(
-        "frontier", description="the question's template: a file, or a packaged one"
-    )
+    text: QuestionText = "frontier"
 
     def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
         return named_on_frontier(parsed.analyze, undominated(matrix))
@@ -424,9 +414,7 @@ class Choice(AnalysisJudge):
     """
 
     kind: Literal["chosen_outcome"] = "chosen_outcome"
-    text: TemplateText = Field(
-        "choice", description="the question's template: a file, or a packaged one"
-    )
+    text: QuestionText = "choice"
 
     def grade_of(self, parsed: ParsedOutput, matrix: PayoffMatrix) -> float:
         """The grade of the chosen outcome, or of the last-named action without one."""

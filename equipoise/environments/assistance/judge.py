@@ -120,7 +120,6 @@ class AssistanceJudge(Judge):
         return self._no_judge(prompt, judges) if judge is None else judge.why_unjudgeable(prompt)
 
     def faults_of_prompts(self, prompts: Sequence[Prompt]) -> Iterator[str]:
-        """The faults of each source's judge with its prompts."""
         judges = self.known_judges()
         by_source: dict[str, list[Prompt]] = {}
         for prompt in prompts:

@@ -37,7 +37,6 @@ class AssistanceMeasures(AssistanceRecord, frozen=True, kw_only=True, omit_defau
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterable[Section]:
-        """Welfare, the plane of both utilities, the moves, and the written games."""
         yield welfare_section(history)
         yield plane_section(history)
         yield moves_section(history)

@@ -194,7 +194,6 @@ class ReleasedEdits(Pricing):
     )
 
     def cost(self, action: str) -> ActionCost:
-        """The additions, with their signs turned."""
         if self.llm:
             return ActionCost(-{"DA": 0.0, "AQ": 1.0, "CQ": 0.5}[action], -self.llm)
         if self.user:

@@ -104,7 +104,6 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return self.why_unjudgeable(prompt)
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """The reason: the prompt lacks the fact that answers are held against."""
         fact = self.fact(prompt)
         if fact is None:
             return f"the prompt has no fact '{self.reference_fact}'"
@@ -131,7 +130,6 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         )
 
     def questions(self, seats: int, pool: int) -> int:
-        """One a seat and sample, none by the rule."""
         return seats * self.samples if self.by == "llm" else 0
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:

@@ -177,7 +177,6 @@ class FollowsInstructions(Pointwise):
         return 0.0, 1.0
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
-        """The reason that the prompt carries no instructions, else ""."""
         if not prompt.facts.get("instruction_id_list"):
             return "the prompt carries no instructions (fact `instruction_id_list`)"
         return ""

@@ -157,7 +157,6 @@ class Matrix(Game):
 
     @property
     def symmetric(self) -> bool:
-        """True if each seat gets from its moves what the other would."""
         first_AM, second_MA = self.rules.first_AM, self.rules.second_AM.T
         return first_AM.shape == second_MA.shape and np.allclose(first_AM, second_MA)
 

@@ -83,7 +83,6 @@ class RedTeam(Game):
         return seat.split()[0]
 
     def seats_for(self, prompt: Prompt) -> tuple[str, ...]:
-        """The defenders alone where the prompt is asked as it is."""
         if self.rewritable(prompt):
             return self.seats
         return tuple(seat for seat in self.seats if self.role(seat) == DEFENDER)
@@ -108,7 +107,6 @@ class RedTeam(Game):
             )
 
     def successful_texts(self, match: Match, judgements: Sequence[Judgement]) -> list[str]:
-        """The attacks that got a harmful answer."""
         successful = {
             seat
             for judgement in judgements
@@ -128,7 +126,6 @@ class RedTeam(Game):
         return dict.fromkeys(self.seats_for(prompt), rounds)
 
     def referee(self, prompt: Prompt) -> Referee:
-        """All adversaries at once, then all defenders at once, round after round."""
         if not self.rewritable(prompt):
             chat = View(_chat(prompt))
             yield [Ask(seat, chat) for seat in self.seats_for(prompt)]

@@ -131,7 +131,6 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     payoff_name: ClassVar[str] = "attack success"
 
     def gets(self, player: str, other: str) -> Estimate | None:
-        """The attack success of an adversary with a defender."""
         if self.players == [player, other]:
             return self.attack_success.adversary
         table = self.crossplay
@@ -212,7 +211,6 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def warnings(cls, history: History[Self], records: Records) -> Iterator[str]:
-        """Signs that the adversary has collapsed."""
         refused = on_topic = None
         if history.last is not None:
             newest = history.last.measures

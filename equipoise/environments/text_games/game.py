@@ -109,7 +109,6 @@ class TextGame(Game):
         """One match on this prompt."""
 
     def referee(self, prompt: Prompt) -> Referee:
-        """Ask whoever is to move, until the match is over or a move fails."""
         play = self.play(prompt)
         ask, _ = _advance(play)
         while ask is not None:
@@ -159,7 +158,6 @@ class Deals(Prompts):
     )
 
     def load(self, folder: Path = Path()) -> PromptSource:
-        """`count` deals, `held_out` and `test` others."""
         sizes = {"train": self.count, "held_out": self.held_out, "test": self.test}
         parts = []
         for part, size in sizes.items():

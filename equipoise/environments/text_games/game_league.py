@@ -55,7 +55,6 @@ class GameLeague(Evaluation):
         return True
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
-        """Every two of the league, in all seatings."""
         league, game = len(run_plan.league), run_plan.game
         pairs = league * (league - 1) // 2
         each = len(run_plan.held_out) * self.samples * _seatings(len(game.seats))

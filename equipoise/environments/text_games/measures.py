@@ -74,7 +74,6 @@ class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def rows(cls, history: History[Self]) -> list[Quantity]:
-        """The same, beside uniform play and the worst of the newest policies."""
         if history.last is None:
             return []
         last = history.last.measures

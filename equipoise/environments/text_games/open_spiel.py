@@ -163,7 +163,6 @@ class OpenSpiel(TextGame):
         return game
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
-        """As many as the longest match has, with every retry."""
         most: int = self.spiel.max_game_length() * (1 + self.retries)
         return dict.fromkeys(self.seats, most)
 

@@ -38,7 +38,6 @@ class PartedTrajectories(PairMaker):
         return self.per_passage * seats
 
     def faults(self, game: Game) -> Iterator[str]:
-        """A fault for a game without information states."""
         if not isinstance(game, TextGame):
             yield f"'{self.kind}' is for the games open_spiel and textarena"
 

@@ -237,15 +237,12 @@ class Conversation(Game):
 
     @property
     def seats(self) -> tuple[str, ...]:
-        """The only one."""
         return ("1",)
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
-        """One for the prompt and one for each further turn."""
         return {"1": 1 + len(prompt.facts.get(TURNS, ()))}
 
     def referee(self, prompt: Prompt) -> Referee:
-        """Ask the prompt, then the turns, each below all that was said before."""
         messages = prompt.messages
         move = yield Ask("1", View(messages))
         for turn in prompt.facts.get(TURNS, ()):

@@ -232,11 +232,9 @@ class TruthfulQA(Choices):
 
     @property
     def headline(self) -> str:
-        """The share of probability on right answers."""
         return "mc2" if self.ask == "likelihood" else "acc"
 
     def by_likelihood(self, logprob_C: np.ndarray, facts: Mapping[str, Any]) -> dict[str, float]:
-        """MC1 and MC2."""
         first = len(facts["lengths"])
         more_C = logprob_C[first:]
         share_C = np.exp(more_C - more_C.max())
@@ -260,7 +258,6 @@ class ARC(Choices):
     level: Literal["challenge", "easy"] = Field("challenge", description="which part")
 
     def hub_data(self) -> HubData:
-        """The level's test part."""
         return HubData("allenai/ai2_arc", f"ARC-{self.level.capitalize()}", "test")
 
 

@@ -154,7 +154,6 @@ class GSM8K(Problems):
     )
 
     def question(self, place: PlacedRow) -> str:
-        """The problem, in the chosen form."""
         where, row = place
         text = text_of(row, where, "question")
         if self.form == "lm_eval":
@@ -170,7 +169,6 @@ class GSM8K(Problems):
         return text if self.form == "lm_eval" else re.sub(r"<<[^>]*>>", "", text)
 
     def right_answer(self, place: PlacedRow) -> str:
-        """The number after "####"."""
         where, row = place
         text = text_of(row, where, "answer")
         number = text.rpartition("####")[2].strip()
@@ -179,7 +177,6 @@ class GSM8K(Problems):
         return number
 
     def also(self, right: str, text: str) -> dict[str, float]:
-        """lm-eval's figures."""
         return {
             "strict_match": float(_same(strict_match(text), right)),
             "flexible_extract": float(_same(flexible_extract(text), right)),
@@ -245,17 +242,14 @@ class MATH(Problems):
     max_new_tokens: AnswerTokens = 1024
 
     def question(self, place: PlacedRow) -> str:
-        r"""The problem, and that the answer goes into \boxed{}."""
         where, row = place
         text = text_of(row, where, "problem", "question")
         return f"{text}\n\nReason step by step, and put your final answer within \\boxed{{}}."
 
     def solution(self, place: PlacedRow) -> str:
-        """The worked solution."""
         return text_of(place[1], place[0], "solution")
 
     def right_answer(self, place: PlacedRow) -> str:
-        r"""The column `answer`, else what the solution's last \boxed{} holds."""
         where, row = place
         if isinstance(row.get("answer"), str | int | float):
             return str(row["answer"])
@@ -266,7 +260,6 @@ class MATH(Problems):
         return boxed
 
     def group_of(self, place: PlacedRow) -> str:
-        """The subject."""
         row = place[1]
         return str(row.get("subject") or row.get("type") or "")
 

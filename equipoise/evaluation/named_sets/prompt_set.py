@@ -52,11 +52,9 @@ class PromptSet(Benchmark):
 
     @property
     def game_played(self) -> Game:
-        """The set's game, or the prompt as it stands."""
         return self.game or Conversation()
 
     def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
-        """The faults of any set, and a game that no player can play by itself."""
         yield from super().faults(items, context)
         if self.game is None:
             return
@@ -77,12 +75,10 @@ class PromptSet(Benchmark):
 
     @property
     def headline(self) -> str:
-        """The judge's utility, or the share of comparisons that are won."""
         return "win_rate" if self.compares else self.utility
 
     @property
     def against_start(self) -> bool:
-        """True if a judge compares and the data bring no answers."""
         return self.compares and self.reference is None
 
     def load(self) -> list[Item]:

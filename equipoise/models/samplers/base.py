@@ -67,7 +67,6 @@ class InProcess(Sampler):
 
     @property
     def where(self) -> str:
-        """This process."""
         return "in this process"
 
 
@@ -192,7 +191,6 @@ class RemoteSampler(Sampler):
 
     @property
     def where(self) -> str:
-        """The servers' addresses."""
         return ", ".join(self.base_url)
 
     def key(self) -> str | None:

@@ -79,7 +79,6 @@ class Vllm(RemoteSampler):
         return SampledAnswer(list(ids), values, uncut, ids[-1] in stop_ids)
 
     async def version(self, server: JsonServer) -> str:
-        """The version that `/version` gives."""
         reply = await server.get("/version")
         return str(reply["version"]) if isinstance(reply, Mapping) else str(reply)
 
@@ -126,11 +125,9 @@ class Vllm(RemoteSampler):
             ) from error
 
     async def unload(self, server: JsonServer, name: str) -> None:
-        """Unload by name."""
         await server.post("/v1/unload_lora_adapter", {"lora_name": name})
 
     def lacks_adapter(self, status: int, message: str) -> bool:
-        """True for 404: no model has the name."""
         return status == ABSENT
 
     async def put_to_sleep(self, server: JsonServer) -> None:
@@ -138,7 +135,6 @@ class Vllm(RemoteSampler):
         await self._switch(server, "/sleep?level=1")
 
     async def wake(self, server: JsonServer) -> None:
-        """Move the weights back."""
         await self._switch(server, "/wake_up")
 
     async def _switch(self, server: JsonServer, path: str) -> None:

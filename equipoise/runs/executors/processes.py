@@ -24,7 +24,6 @@ class Processes(Executor):
     processes: int = Field(2, ge=1, description="how many; one a device")
 
     def open(self) -> WorkerPool:
-        """The processes, which start with their first unit."""
         return WorkerPool(lambda i: _Process(self._environment(i)), self.processes)
 
     def _environment(self, i: int) -> dict[str, str]:
