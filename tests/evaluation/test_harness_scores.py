@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import ConfigError, DataError
-from equipoise.evaluation.harnesses.base import READERS, read_scores
-from equipoise.evaluation.harnesses.score_files import estimate_of
+from equipoise.evaluation.harnesses.base import READERS, estimate_of, read_scores
 from equipoise.payoffs.intervals import from_standard_error, mean_interval
 
 

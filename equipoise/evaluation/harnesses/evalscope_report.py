@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from equipoise.errors import DataError
-from equipoise.evaluation.harnesses.score_files import (
+from equipoise.evaluation.harnesses.base import (
     Scores,
     comparable,
     misfits,

@@ -15,8 +15,11 @@ from pydantic import Field
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.evaluation.harnesses import lm_eval_worker
-from equipoise.evaluation.harnesses.base import Harness, HarnessModel, Measured, Prepared
-from equipoise.evaluation.harnesses.score_files import (
+from equipoise.evaluation.harnesses.base import (
+    Harness,
+    HarnessModel,
+    Measured,
+    Prepared,
     Scores,
     comparable,
     decode,

@@ -14,7 +14,7 @@ import msgspec
 
 from equipoise.component import nearest
 from equipoise.errors import DataError
-from equipoise.evaluation.harnesses.score_files import (
+from equipoise.evaluation.harnesses.base import (
     Scores,
     comparable,
     estimate_of,
