@@ -173,7 +173,7 @@ class Ranked(PairMaker):
 
     @abstractmethod
     def choose(self, choices: Sequence[Choice]) -> list[Choice]:
-        """Those to learn from, of one or more choices among the answers to one chat.
+        """The choices to learn from, of one or more among the answers to one chat.
 
         All scores differ; they come in the order of the better answer, and of the worse.
         """

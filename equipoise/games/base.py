@@ -70,6 +70,10 @@ class Game(Component):
         """A warning to readers before a match on `prompt` is shown; "" where none is needed."""
         return ""
 
+    def stands_for(self, prompt: Prompt) -> Mapping[str, str]:
+        """seat -> the text that it was told to hold, for those who judge; {} for nothing."""
+        return {}
+
     def check(self) -> None:
         """Raises DataError where a file that the rules need is missing or faulty."""
 

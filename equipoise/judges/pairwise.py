@@ -24,7 +24,7 @@ from equipoise.judges.question import (
     read_move,
 )
 from equipoise.judges.quoting import transcript
-from equipoise.judges.read_verdict import Unread, read_choice
+from equipoise.judges.read_verdict import Abstained, Unread, read_choice
 from equipoise.players.base import Player
 from equipoise.system.effects import TemplateText
 from equipoise.types import Judgement, Match, Message, Prompt, Vote
@@ -32,6 +32,7 @@ from equipoise.types import Judgement, Match, Message, Prompt, Vote
 Flip = Literal["missing", "tie", "mean"]
 ROUNDS = 3  # of compare: swiss, where none are set
 PROBABILITY: Mapping[str, float] = {"A": 1.0, "B": 0.0, "tie": 0.5}
+ABSTAINS = "unclear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,18 +281,10 @@ def combine_orders(forward: Reading, backward: Reading, flip: Flip) -> float | s
     return (forward.value + swapped) / 2
 
 
-class Pairwise(Comparing, QuestionSettings):
-    """Scores each seat by `model`'s verdicts A, B or tie on every pair, in both orders."""
+class ComparingByModel(Comparing, QuestionSettings):
+    """The base of comparing judges that ask `model`; they define the question and its quotes."""
 
-    placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "first", "second")
-
-    kind: Literal["pairwise"] = "pairwise"
     model: Player = Field(description="the judging model, a player that no seat holds")
-    text: TemplateText = Field(
-        default="pairwise",
-        description="the question's template: a file, or a packaged one (pairwise, or "
-        "pairwise_compact for small models)",
-    )
 
     def questions(self, seats: int, pool: int) -> int:
         return self.comparisons(seats)
@@ -300,36 +293,64 @@ class Pairwise(Comparing, QuestionSettings):
         _ = self.question
 
     @cached_property
+    @abstractmethod
     def question(self) -> Question:
         """The template of the question. Raises DataError."""
-        quoted = ("first", "second")
-        question = self.question_with(quoted, needed=quoted)
-        schema = {"type": "string", "enum": list(PROBABILITY)}
-        return replace(question, verdict="verdict", verdict_schema=schema)
+
+    @abstractmethod
+    def quotes(self, comparison: Comparison) -> Quotes:
+        """The texts that fill the template's placeholders."""
 
     def answer(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question 1, 0 or ½, or the reason why the verdict could not be read."""
+        """For each question 1, 0 or ½, or the reason why there is no verdict."""
         tokens = control_tokens_of(self.judge_context.actor(self.model))
-        views = [
-            self.question.view(self._quotes(comparison), comparison.seed, tokens)
-            for comparison in questions
-        ]
-        seeds = [comparison.seed for comparison in questions]
-        moves = self.judge_context.ask(self.model, views, seeds)
+        views = [self.question.view(self.quotes(each), each.seed, tokens) for each in questions]
+        moves = self.judge_context.ask(self.model, views, [each.seed for each in questions])
         return [
-            read_move(move, _read, self.question.code(seed))
-            for move, seed in zip(moves, seeds, strict=True)
+            read_move(move, read_better, self.question.code(each.seed))
+            for move, each in zip(moves, questions, strict=True)
         ]
 
-    def _quotes(self, comparison: Comparison) -> Quotes:
+
+def question_between(
+    settings: QuestionSettings, quoted: Sequence[str], abstains: bool = False
+) -> Question:
+    """The question of these settings which of two is better; `abstains`: the verdict may be that
+    it is unclear. Raises DataError.
+    """
+    labels = [*PROBABILITY, *([ABSTAINS] if abstains else [])]
+    question = settings.question_with(quoted, needed=quoted)
+    return replace(question, verdict="verdict", verdict_schema={"type": "string", "enum": labels})
+
+
+def read_better(reply: str, code: str) -> float | Unread:
+    """1 where the reply finds A better, 0 for B, ½ for a tie; or why none was read."""
+    label = read_choice(reply, (*PROBABILITY, ABSTAINS), code, alone=not code)
+    if label == ABSTAINS:
+        return Abstained("the judge found it unclear which is better")
+    return label if isinstance(label, Unread) else PROBABILITY[label]
+
+
+class Pairwise(ComparingByModel):
+    """Scores each seat by `model`'s verdicts A, B or tie on every pair, in both orders."""
+
+    placeholders: ClassVar[tuple[str, ...]] = (*PLACEHOLDERS, "first", "second")
+
+    kind: Literal["pairwise"] = "pairwise"
+    text: TemplateText = Field(
+        default="pairwise",
+        description="the question's template: a file, or a packaged one (pairwise, or "
+        "pairwise_compact for small models)",
+    )
+
+    @cached_property
+    def question(self) -> Question:
+        return question_between(self, ("first", "second"))
+
+    def quotes(self, comparison: Comparison) -> Quotes:
         return {
             "question": ("request", transcript(comparison.messages)),
             "first": ("answer A", comparison.first),
             "second": ("answer B", comparison.second),
             "reference": ("reference", self.reference(comparison.prompt)),
         }
-
-
-def _read(reply: str, code: str) -> float | Unread:
-    label = read_choice(reply, tuple(PROBABILITY), code, alone=not code)
-    return label if isinstance(label, Unread) else PROBABILITY[label]

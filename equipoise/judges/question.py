@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -45,6 +45,8 @@ class Reading:
 
 class QuestionSettings(Settings):
     """Settings of every judge that asks a model."""
+
+    part: ClassVar[str] = "judge"  # of the recipe, for messages
 
     text: TemplateText = Field(
         description="the question's template: a file, or the name of a packaged one"
@@ -90,7 +92,7 @@ class QuestionSettings(Settings):
         constants = constants or {}
         known = (*PLACEHOLDERS, *quoted, *constants)
         source: str = getattr(self, setting)
-        where = f"judge.{setting}"
+        where = f"{self.part}.{setting}"
         template = Template(source, package, where, needed, known, elsewhere=[PACKAGE])
         return Question(
             template, {"criteria": self.criteria, **constants}, self.longest, self.control_tokens

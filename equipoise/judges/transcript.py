@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import chain
 from string import ascii_uppercase
 from typing import ClassVar, Literal
 
@@ -13,33 +12,22 @@ from pydantic import Field
 
 from equipoise.component import nearest
 from equipoise.errors import ConfigError
+from equipoise.games.base import Game
 from equipoise.judges.base import JudgeContext, last_answers
-from equipoise.judges.pairwise import PROBABILITY, Comparing, Comparison
-from equipoise.judges.question import (
-    PLACEHOLDERS,
-    Question,
-    QuestionSettings,
-    Quotes,
-    Reading,
-    control_tokens_of,
-    read_move,
-)
+from equipoise.judges.pairwise import ComparingByModel, Comparison, question_between
+from equipoise.judges.question import PLACEHOLDERS, Block, Question, Quotes
 from equipoise.judges.quoting import transcript
-from equipoise.judges.read_verdict import Abstained, Unread, read_choice
-from equipoise.players.base import Player
 from equipoise.system.effects import TemplateText, Text
-from equipoise.types import Match, Turn
-
-ABSTAINS = "unclear"
+from equipoise.types import Match, Prompt, Turn
 
 
-class Transcript(Comparing, QuestionSettings):
+class Transcript(ComparingByModel):
     """Scores each seat by `model`'s verdicts on whole matches: who of two seats did better?
 
     The judge is shown every turn in a block of its own, under the letters A and B for the two seats
     and others for the rest, beside their roles where these differ. In the other order the letters
-    change hands, and so do the places of turns that answered the same chat. It may find a match
-    `unclear`, which is no verdict. A score is a pay-off of its match, like a game's outcome: it
+    change hands, and so do the places of turns whose seats had not seen each other's. The verdict
+    may be `unclear`, which is none. A score is a pay-off of its match, like a game's outcome: it
     depends on who sat there. A match with a failed move is unjudged.
     """
 
@@ -47,7 +35,6 @@ class Transcript(Comparing, QuestionSettings):
     compares: ClassVar[bool] = False
 
     kind: Literal["transcript"] = "transcript"
-    model: Player = Field(description="the judging model, a player that no seat holds")
     text: TemplateText = Field(
         default="transcript",
         description="the question's template: a file, or a packaged one (transcript, or "
@@ -110,64 +97,48 @@ class Transcript(Comparing, QuestionSettings):
 
     @cached_property
     def question(self) -> Question:
-        """The template of the question. Raises DataError."""
-        question = self.question_with(("transcript",), needed=("transcript",))
-        schema = {"type": "string", "enum": [*PROBABILITY, ABSTAINS]}
-        return replace(question, verdict="verdict", verdict_schema=schema)
+        return question_between(self, ("transcript",), abstains=True)
 
-    def answer(self, questions: Sequence[Comparison]) -> list[Reading]:
-        """For each question 1, 0 or ½, or the reason why there is no verdict."""
-        tokens = control_tokens_of(self.judge_context.actor(self.model))
-        views = [
-            self.question.view(self._quotes(comparison), comparison.seed, tokens)
-            for comparison in questions
-        ]
-        dice = [comparison.seed for comparison in questions]
-        moves = self.judge_context.ask(self.model, views, dice)
-        return [
-            read_move(move, _read, self.question.code(seed))
-            for move, seed in zip(moves, dice, strict=True)
-        ]
-
-    def _quotes(self, comparison: Comparison) -> Quotes:
-        assert comparison.match is not None
-        start = self.judge_context.game.first_question(comparison.prompt)
+    def quotes(self, comparison: Comparison) -> Quotes:
+        match, game = comparison.match, self.judge_context.game
+        assert match is not None
+        start, pair = game.first_question(comparison.prompt), comparison.seats
         return {
             "question": ("request", transcript(start.messages)),
-            "transcript": self._blocks(comparison.match, comparison.seats),
+            "transcript": turn_blocks(game, comparison.prompt, match.turns, pair, self.views),
             "reference": ("reference", self.reference(comparison.prompt)),
         }
 
-    def _blocks(self, match: Match, pair: tuple[str, str]) -> list[tuple[str, str]]:
-        """(label, text) of every turn; turns that answered one chat in the order of the letters."""
-        letter_of = seat_letters(match, pair)
-        order = list(letter_of)
-        at_once = groupby(match.turns, key=lambda turn: turn.view.messages)
-        turns: list[Turn] = list(
-            chain.from_iterable(
-                sorted(together, key=lambda turn: order.index(turn.seat)) for _, together in at_once
-            )
-        )
-        game, blocks = self.judge_context.game, []
-        for number, turn in enumerate(turns, 1):
-            name = letter_of[turn.seat]
-            if not game.symmetric:
-                name += f" ({game.role(turn.seat)})"
-            if self.views and turn.view.messages:
-                blocks.append((f"asked of {name}", turn.view.messages[-1].content))
-            blocks.append((f"turn {number} by {name}", turn.move.text))
-        return blocks
+
+def turn_blocks(
+    game: Game, prompt: Prompt, turns: Sequence[Turn], pair: tuple[str, str], views: bool
+) -> list[Block]:
+    """The blocks that show what seats stand for, and every turn.
+
+    `pair` are A and B, in this order; other seats have the next letters. Turns whose seats had not
+    seen each other's stand in the order of the letters. views: what a move replied to, too.
+    """
+    order = [*pair, *(seat for seat in game.seats if seat not in pair)]
+    letters = [*ascii_uppercase, *(f"Z{n}" for n in range(1, len(order)))]
+    name_of = dict(zip(order, letters, strict=False))
+    if not game.symmetric:
+        name_of = {seat: f"{letter} ({game.role(seat)})" for seat, letter in name_of.items()}
+    held = game.stands_for(prompt)
+    blocks = [(f"{name_of[seat]} stands for", held[seat]) for seat in order if seat in held]
+    rounds: list[list[Turn]] = [[]]
+    for turn in turns:
+        if any(_follows(turn, other) for other in rounds[-1]):
+            rounds.append([])
+        rounds[-1] = sorted([*rounds[-1], turn], key=lambda turn: order.index(turn.seat))
+    for number, turn in enumerate(chain.from_iterable(rounds), 1):
+        name = name_of[turn.seat]
+        if views and turn.view.messages:
+            blocks.append((f"asked of {name}", turn.view.messages[-1].content))
+        blocks.append((f"turn {number} by {name}", turn.move.text))
+    return blocks
 
 
-def seat_letters(match: Match, pair: tuple[str, str]) -> Mapping[str, str]:
-    """Each seat's letter: A and B for `pair`, in this order, and the next ones for the others."""
-    seats = [*pair, *(seat for seat in match.seats if seat not in pair)]
-    letters = [*ascii_uppercase, *(f"Z{n}" for n in range(1, len(seats)))]
-    return dict(zip(seats, letters, strict=False))
-
-
-def _read(reply: str, code: str) -> float | Unread:
-    label = read_choice(reply, (*PROBABILITY, ABSTAINS), code, alone=not code)
-    if label == ABSTAINS:
-        return Abstained("the judge found it unclear who did better")
-    return label if isinstance(label, Unread) else PROBABILITY[label]
+def _follows(turn: Turn, other: Turn) -> bool:
+    """True if a turn is the same seat's as an earlier one, or was made in sight of it."""
+    seen = any(other.move.text in message.content for message in turn.view.messages)
+    return turn.seat == other.seat or seen

@@ -56,7 +56,7 @@ def record_judgements(
         with run.stage("judge", key, t) as facts:
             judge_missing(run, judge_here, matches, prompts)
             recorded = run.ledger.judgements_of(ids, judge.name)
-            facts.update(_count_unjudged(run, judge, matches, recorded))
+            facts.update(_count_unjudged(run, judge_here, matches, recorded))
             _check_share(run, judge, facts)
     recorded = run.ledger.judgements_of(ids, judge.name)
     return [recorded[match.id] for match in matches]

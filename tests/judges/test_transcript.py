@@ -38,8 +38,8 @@ class Dispute(Game):
             yield Ask(seat, View(prompt.messages))
 
 
-def said(seat, text, asked=""):
-    return Turn(seat, View((*PROMPT.messages, Message("user", asked or text))), Move(text))
+def said(seat, text, asked="Now."):
+    return Turn(seat, View((*PROMPT.messages, Message("user", asked))), Move(text))
 
 
 def match(*turns, id="m"):
@@ -49,9 +49,9 @@ def match(*turns, id="m"):
 
 PLAYED = match(
     said("chair", "Begin."),
-    said("for", "Cheese it is."),
-    said("against", "Rock."),
-    said("for", "Cheese looks like that, I insist."),
+    said("for", "Cheese it is.", "Begin."),
+    said("against", "Rock.", "They said: Cheese it is."),
+    said("for", "Cheese looks like that, I insist.", "They said: Rock."),
 )
 
 
@@ -118,7 +118,7 @@ def test_every_turn_has_its_block_and_the_letters_change_hands():
 
 
 def test_moves_made_at_once_are_shown_in_the_order_of_the_letters():
-    at_once = match(said("for", "Yes.", "Now."), said("against", "No.", "Now."))
+    at_once = match(said("for", "Yes.", "Agree?"), said("against", "No.", "Oppose?"))
     context = TestContext(Dispute())
     judged("first", at_once, context)
     shown = [[text for _, text in blocks(view)[1:]] for _, view in context.asked]
@@ -127,7 +127,7 @@ def test_moves_made_at_once_are_shown_in_the_order_of_the_letters():
 
 def test_what_each_was_asked_and_a_reference_are_shown_on_demand():
     views = asked(views=True, reference_fact="answer")
-    assert blocks(views[0])[1:3] == [("reference", "no"), ("asked of C (chair)", "Begin.")]
+    assert blocks(views[0])[1:3] == [("reference", "no"), ("asked of C (chair)", "Now.")]
     assert "<<reference" not in str(asked()[0])
 
 
@@ -150,7 +150,7 @@ def test_a_judge_that_prefers_the_first_contradicts_itself(flip, score):
 def test_a_judge_may_find_a_match_unclear():
     judgement = judged("unclear")
     assert judgement.scores is None
-    assert judgement.reason == "the judge found it unclear who did better"
+    assert judgement.reason == "the judge found it unclear which is better"
 
 
 def test_a_turn_cannot_speak_for_another_or_give_the_verdict():
