@@ -139,9 +139,9 @@ def taught(task: Task, seed: int) -> str:
 
 
 def recipe(name: str, data: Path, seed: int, generations: int) -> dict[str, Any]:
-    """The settings over the task's packaged recipe."""
+    """The settings over the packaged recipe of one task."""
     return {
-        "extends": f"gtalign_{name}",
+        "extends": "gtalign_task",
         "seed": seed,
         "generations": generations,
         "players": {

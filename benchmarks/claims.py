@@ -7,10 +7,10 @@ A trial's primary claim, its doses and its power are written before it is run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from benchmarks.comparing import Claimed
+from benchmarks.comparing import Claimed, power
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,25 @@ class Claim:
 
 @dataclass(frozen=True)
 class Trial:
-    """What is set before an experiment is run: its claims, the primary one first; settings that
-    every arm is swept over, on reserved seeds, the best by `best` of `column`; `spread`, the
-    standard deviation between seeds that is expected of the primary difference, and the `effect`
-    that is to be found.
+    """What is set before an experiment is run: its claims, the primary one first; a sweep, label ->
+    settings of every arm ("") or of one that says the same in another way, on reserved seeds, the
+    best by `best` of `column`; `spread`, the standard deviation between seeds that is expected of
+    the primary difference, and the `effect` that is to be found.
     """
 
     claims: Sequence[Claim]
     seeds: Sequence[int] = ()
-    swept: Mapping[str, Sequence[str]] | None = None
+    swept: Mapping[str, Mapping[str, Sequence[str]]] | None = None
     reserved: Sequence[int] = ()
     column: str = ""
     best: Literal["most", "least"] = "most"
     effect: float = 0.0
     spread: float = 1.0
+
+    @property
+    def power(self) -> float:
+        """The chance that the seeds show the effect."""
+        return power(abs(self.effect), self.spread, len(self.seeds))
 
 
 # Nats: in six games outside the trial .049 and .029, so that a policy goes some two nats in all.
@@ -628,6 +633,185 @@ TRIALS |= {
     "nash_gap": RATE,
     "permuted_games": PERMUTED,
     "": UNTESTED,
+}
+# Trials whose runs take hours, designed before any: `python -m benchmarks.trials NAME`. Spreads are
+# those of the differences in the results above.
+
+
+def _step(eta: float) -> dict[str, Sequence[str]]:
+    return {"": [f"loss.eta={eta}"], "dpo": [f"loss.beta={4 * eta}"]}
+
+
+def _trial_claim(
+    trial: str, name: str, text: str, first: str, second: str, column: str, **more: Any
+) -> Claim:
+    return Claim(f"{trial}.{name}", text, "", f"trial_{trial}", first, second, column, **more)
+
+
+MOVES = tuple(
+    Dose(f"what a generation of {arm} moves", arm=arm, column="moved", least=0.02)
+    for arm in ("one", "two")
+)
+TRIAL_CLERKS = Trial(
+    claims=tuple(
+        _trial_claim(
+            "clerks",
+            name,
+            text,
+            name,
+            other,
+            "last",
+            claimed="less",
+            doses=(SWEPT, MEASURES, *MOVES),
+            share=False,
+        )
+        for name, text, other in (
+            (
+                "two",
+                "two past policies leave the last one less exploited than one (primary)",
+                "one",
+            ),
+            ("three", "three less than one", "one"),
+            ("optimistic", "the optimistic update less than two past policies", "two"),
+            ("dpo", "iterated DPO at a matched step less than one past policy", "one"),
+        )
+    ),
+    seeds=range(10, 20),
+    swept={f"η {eta:g}": _step(eta) for eta in (0.3, 1.0, 3.0)},
+    reserved=(9,),
+    column="last",
+    best="least",
+    effect=-0.06,
+    spread=0.055,
+)
+TOGETHER = Dose(
+    "rank correlation of skill and judging", arm="sparta", column="skill and judging", least=0.5
+)
+TRIAL_SPARTA = Trial(
+    claims=tuple(
+        _trial_claim(
+            "sparta",
+            name,
+            text,
+            "sparta",
+            other,
+            "mean after, greedy",
+            doses=(dose, TOGETHER, RIGHT_JUDGE),
+        )
+        for name, text, other, dose in (
+            (
+                "weights",
+                "judges weighted by reputation teach more than judges weighted alike (primary)",
+                "equal weights",
+                Dose(
+                    "pairs whose winner the weights change",
+                    arm="sparta",
+                    column="winners changed",
+                    least=0.05,
+                ),
+            ),
+            (
+                "matching",
+                "matching by reputation teaches more than drawing opponents",
+                "random matching",
+                Dose("spread of reputations", arm="sparta", column="reputation spread", least=10),
+            ),
+            (
+                "scores",
+                "static handicaps teach more than none",
+                "static scores",
+                Dose(
+                    "share of members handicapped",
+                    arm="static scores",
+                    column="handicapped",
+                    least=0.25,
+                ),
+            ),
+            ("alone", "a pool teaches more than members alone", "alone", RIGHT_JUDGE),
+        )
+    ),
+    seeds=range(10, 20),
+    effect=0.03,
+    spread=0.022,
+)
+LEARNED = Dose(
+    "what learning adds on the start's defender", "found", "gpo", "on the start", 0.1, "start"
+)
+TRIAL_GPO = Trial(
+    claims=tuple(
+        _trial_claim(
+            "gpo", name, text, "gpo", other, "best response", claimed="less", doses=(LEARNED, WORKS)
+        )
+        for name, text, other in (
+            (
+                "frozen",
+                "a fresh attacker of 400 updates beats a defender that met a learning adversary less "
+                "often than one that met a frozen one (primary)",
+                "frozen adversary",
+            ),
+            ("fixed", "… than one trained on fixed prompts", "rlhf"),
+            ("augmented", "… than one trained on random augmentation", "random augmentation"),
+            ("self", "… than one of self-play", "self play"),
+            ("diversity", "… than without pay for diversity", "gpo no diversity"),
+        )
+    ),
+    seeds=range(10, 15),
+    effect=-0.2,
+    spread=0.06,
+)
+COMPLIES = "complies with harm, greedy"
+PAID = Dose(
+    "what user-only complies more than model-only", "found", "user_only", COMPLIES, 0.2, "llm_only"
+)
+TRIAL_GTALIGN = Trial(
+    claims=(
+        _trial_claim(
+            "gtalign",
+            "user",
+            "trained for the product an assistant complies with fewer harmful requests than for the "
+            "user alone: almost none against about half (primary)",
+            "cobb_douglas",
+            "user_only",
+            COMPLIES,
+            claimed="less",
+            doses=(PAID,),
+        ),
+        *(
+            _trial_claim(
+                "gtalign",
+                name,
+                text,
+                "cobb_douglas",
+                other,
+                COMPLIES,
+                claimed="equal",
+                doses=(PAID,),
+                margin=0.03,
+            )
+            for name, text, other in (
+                ("sum", "as many as for the sum, within .03", "utilitarian"),
+                ("model", "as many as for the model alone, within .03", "llm_only"),
+            )
+        ),
+    ),
+    seeds=range(10, 13),
+    effect=-0.4,
+    spread=0.1,
+)
+TRIALS["wildguard"] = replace(
+    WILDGUARD,
+    seeds=range(30, 40),
+    swept={rate: {"": [f"learning_rate={rate}"]} for rate in ("5e-4", "1e-3", "2e-3")},
+    reserved=(0, 1, 2),
+    column="greedy",
+    effect=0.08,
+    spread=0.065,
+)
+DESIGNED = {
+    "trial_clerks": TRIAL_CLERKS,
+    "trial_sparta": TRIAL_SPARTA,
+    "trial_gpo": TRIAL_GPO,
+    "trial_gtalign": TRIAL_GTALIGN,
 }
 METHODS = ("mnpo", "sparta", "gpo", "gtalign")
 CLAIMS = {

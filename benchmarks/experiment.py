@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.claims import TRIALS, Trial
+from benchmarks.claims import DESIGNED, TRIALS, Trial
 from benchmarks.running import equipoise, with_settings, write_results
 from benchmarks.verdicts import GREEDY, Item, Scores, read_items, verdict, write_items
 from equipoise.runs.directory import RunDirectory
@@ -83,7 +83,7 @@ class Experiment:
     @property
     def trial(self) -> Trial | None:
         """What is claimed of this experiment, where something is."""
-        return TRIALS.get(self.name)
+        return (TRIALS | DESIGNED).get(self.name)
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Play, measure and write what is asked for, and print tables and verdicts."""
@@ -145,8 +145,10 @@ class Experiment:
         """
         name, _, label = arm.partition(AT)
         label = label or at.get(arm, "")
-        swept = self.trial.swept if self.trial and self.trial.swept else {}
-        return [*self.arms[name], *(swept[label] if label else ())]
+        if not label or not self.trial or not self.trial.swept:
+            return [*self.arms[name]]
+        of_arms = self.trial.swept[label]
+        return [*self.arms[name], *of_arms.get(name, of_arms[""])]
 
     def save(
         self, o: Options, items: Sequence[Item], seeds: Sequence[int], told: Mapping[str, Any]

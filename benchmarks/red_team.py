@@ -14,6 +14,7 @@ defender.
     adversary       rewritten by the run's own adversary (`start`, `rlhf`: by an
                     adversary that never learned)
     best response   rewritten by the adversary that learned against this defender
+    on the start    the run's own adversary against the start's defender
     worst           the largest success that any adversary of the seed has
     worst, greedy   the same where every defender answers greedily: what it knows to
                     decline, however it samples
@@ -150,6 +151,7 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     folders = {arm: place / name_of(arm, seed) for arm in o.arms}
     replies = {arm: place / f"against_{name_of(arm, seed)}" for arm in [START, *o.arms]}
     table = crossplay([*folders.values(), *replies.values()])
+    on_start = table.against(f"/defender:{TEMPERATURES[0]}@0")
     for arm, reply in replies.items():
         player, run_name = PlayerId("defender"), ""
         facts = measured(reply, 0)
@@ -172,6 +174,10 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
             "diversity": facts["diversity"]["bleu_diversity"],
             "attacker updates": o.answers,
         }
+        if arm == START:
+            row["on the start"] = row["adversary"]
+        elif (own := f"{run_name}/{last(folders[arm], 'adversary')}") in on_start:
+            row["on the start"] = on_start[own]
         yield from of_rows({arm: row}, seed, o.generations)
 
 

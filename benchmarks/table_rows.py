@@ -364,6 +364,6 @@ def percent(share: float) -> str:
 def points(after: Sequence[float], before: Sequence[float]) -> str:
     """`+4.1 points (1.0 to 7.2)`, paired over the seeds."""
     gain = paired([100 * value for value in after], [100 * value for value in before])
-    if np.isnan(gain.low):
+    if np.isnan(gain.low) or gain.low == gain.high:
         return f"{gain.mean:+.1f} points"
     return f"{gain.mean:+.1f} points ({gain.low:+.1f} to {gain.high:+.1f})"

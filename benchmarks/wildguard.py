@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -34,7 +34,7 @@ from safetensors import safe_open
 import equipoise
 from benchmarks.by_labels import peer_accuracies
 from benchmarks.controls import decoded
-from benchmarks.experiment import Experiment, Options, of_rows, of_run
+from benchmarks.experiment import AT, Experiment, Options, of_rows, of_run
 from benchmarks.running import recorded
 from benchmarks.verdicts import Item
 from equipoise import seeds
@@ -104,6 +104,7 @@ class Sizes:
     scale: float  # of the prompts
     dev: bool
     learning_rate: float
+    at: Mapping[str, str]  # method -> another learning rate
 
 
 def make_start(training: list[Prompt], folder: Path, seed: int) -> None:
@@ -126,6 +127,7 @@ def make_start(training: list[Prompt], folder: Path, seed: int) -> None:
 
 def play(method: str, folder: Path, seed: int, sizes: Sizes) -> None:
     """Play a method from `start` beside its folder, where it has not been played yet."""
+    arm, _, rate = method.partition(AT)
     values = {
         "name": f"wildguard {method}",
         "seed": seed,
@@ -145,14 +147,14 @@ def play(method: str, folder: Path, seed: int, sizes: Sizes) -> None:
         "learner": {
             "kind": "preference",
             "batch_size": 16,
-            "learning_rate": sizes.learning_rate,
+            "learning_rate": float(rate or sizes.at.get(method) or sizes.learning_rate),
             "epochs": EPOCHS,
             "log_steps": 5,
             "save_steps": 0,
         },
         "evaluate": {"kind": "held_out", "samples": 5},
     }
-    own = dict(METHODS[method])
+    own = dict(METHODS[arm])
     values["learner"] |= own.pop("learner", {})
     values |= own
     if not (folder / "report.html").exists():
@@ -232,13 +234,15 @@ def in_own_process(seed: int, place: Path, o: Options) -> None:
 
 def sizes_of(o: Options) -> Sizes:
     """As the options say."""
-    return Sizes(o.generations, o.data, o.scale, o.dev, o.learning_rate)
+    return Sizes(o.generations, o.data, o.scale, o.dev, o.learning_rate, getattr(o, "at", {}))
 
 
 def begin(place: Path, o: Options) -> None:
     """End the benchmark where there are no data."""
     if not o.data.exists():
         raise SystemExit(f"{o.data} is absent; nothing to run")
+    if o.sweep and not o.dev:
+        raise SystemExit("--sweep: with --dev, so that no test row chooses a rate")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import cycling, permuted_games, withheld
+from benchmarks import cycling, permuted_games, pool, trials, withheld
+from benchmarks.claims import DESIGNED
 from benchmarks.verdicts import Scores
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
-from equipoise.environments.assistance.utilities import RewardTerms, reward
+from equipoise.environments.assistance.utilities import Reward, RewardTerms, reward
 from equipoise.environments.clerk import assistance_players as assistance_trace
 from equipoise.environments.clerk import disguises, world
 from equipoise.runs import recipe_loader
@@ -67,6 +68,78 @@ def test_the_recipes_of_the_table_are_packaged():
 def test_a_recipe_is_whole_once_it_has_what_it_requires(file: Path):
     config = recipe_loader.load(file, REQUIRED.get(file.stem, {}))
     assert config.name == file.stem
+
+
+@pytest.mark.parametrize("name", trials.EXPERIMENTS)
+def test_a_designed_trial_has_a_dose_for_each_claim_power_for_the_first_and_all_its_arms(name):
+    made, trial = trials.EXPERIMENTS[name], DESIGNED[f"trial_{name}"]
+    assert all(claim.doses for claim in trial.claims)
+    assert trial.power > 0.8
+    assert not set(trial.seeds) & set(trial.reserved)
+    arms = {arm for claim in trial.claims for arm in (claim.first, claim.second)}
+    assert arms <= set(made.arms)
+    assert list(made.parser().parse_args([]).seeds) == list(trial.seeds)
+
+
+@pytest.mark.parametrize("label", DESIGNED["trial_clerks"].swept or {})
+def test_every_arm_of_the_clerks_trial_takes_each_swept_step(label):
+    for arm in trials.CLERKS.arms:
+        settings = trials.EXPERIMENTS["clerks"].settings(arm, {arm: label})
+        loss = recipe_loader.load(READY / "cycling_clerks.yaml", settings).loss
+        step = float(label.removeprefix("η "))
+        assert (loss.beta / 4 if arm == "dpo" else loss.eta) == pytest.approx(step)
+
+
+@pytest.mark.parametrize("arm", trials.GPO_ARMS)
+def test_every_arm_of_the_gpo_trial_has_as_many_updates_of_its_defender(arm):
+    config = recipe_loader.load("gpo_clerks", trials.GPO_ARMS[arm])
+    steps = config.turns.settings().get("steps", {})
+    share = steps["defender"] / sum(steps.values()) if steps else 1
+    length = 800 * trials.LENGTHS.get(arm, 2) // 2
+    assert share * length == 800
+
+
+def test_every_arm_of_the_sparta_trial_is_accepted():
+    rated = (
+        "training_ratings.initial={sums: 1, asker: 1, guard: 1, helper: 1, veteran: 1, novice: 2}"
+    )
+    for arm in ("sparta", "equal weights", "static scores"):
+        config = recipe_loader.load("sparta_clerks", [*trials.GRADES, *pool.ARMS[arm], rated])
+        assert config.judge.settings()["verdict"] == "reply"
+    for arm in ("alone", "world judges"):
+        recipe_loader.load("sparta_clerks", [*trials.GRADES, *pool.ARMS[arm]])
+
+
+def test_product_and_sum_ask_for_the_same_decision_at_the_published_windows():
+    """Of complying, declining and declining with an offer, at any length, by the user's quality and
+    the model's as published: on a harmful request the user is paid for anything but a refusal.
+    """
+    qualities = {"comply": (1.0, 0.0), "decline": (0.0, 1.0), "offer": (1.0, 1.0)}
+    best: dict[str, tuple[str, int]] = {}
+    for name, welfare in {
+        "product": lambda paid: paid.user * paid.llm,
+        "sum": lambda paid: paid.user + paid.llm,
+    }.items():
+        found = {
+            (decision, words): welfare(published(*quality, words))
+            for decision, quality in qualities.items()
+            for words in range(5, 700, 5)
+        }
+        best[name] = max(found, key=found.__getitem__)
+    assert best["product"][0] == best["sum"][0] == "offer"
+    assert abs(best["product"][1] - best["sum"][1]) < 50
+
+
+def published(user: float, llm: float, words: int) -> Reward:
+    """An output of four blocks whose response has so many words."""
+    matrix = write_matrix(dict.fromkeys(CELLS, Cell(2.0, 1.0)))
+    text = (
+        f"<thinking>DQ</thinking><payoff>{matrix}</payoff><analyze>Choose DQ_DA.</analyze>"
+        f"<response>{'word ' * words}</response>"
+    )
+    paid = reward(parse(text), user, llm, "as_released")
+    assert paid is not None
+    return paid
 
 
 def test_the_majority_of_the_rubrics_can_go_round():
