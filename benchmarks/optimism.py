@@ -22,14 +22,16 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from scipy.special import logsumexp, wrightomega
+from scipy.special import expit, logsumexp, wrightomega
 from scipy.stats import ttest_rel
 
 from benchmarks.comparing import bounded, holm
@@ -95,21 +97,22 @@ def bradley_terry(games: Games, policy_GA: np.ndarray, reward_GA: np.ndarray) ->
     """The rewards [G, A] of the Bradley–Terry model of fresh pairs of the policies, by Newton's
     method from these; DPO learns them.
     """
-    pair_GAA = policy_GA[:, :, None] * policy_GA[:, None, :]
+    reward_GA, open_G = reward_GA.copy(), np.arange(len(policy_GA))
     for _ in range(25):
-        beats_GAA = 1 / (1 + np.exp(reward_GA[:, None, :] - reward_GA[:, :, None]))
-        slope_GA = (pair_GAA * (games.win_GAA - beats_GAA)).sum(2)
-        curve_GAA = -pair_GAA * beats_GAA * (1 - beats_GAA)
-        curve_GA = curve_GAA.sum(2)
+        policy, reward = policy_GA[open_G], reward_GA[open_G]
+        pair = policy[:, :, None] * policy[:, None, :]
+        beats = expit(reward[:, :, None] - reward[:, None, :])
+        slope = (pair * (games.win_GAA[open_G] - beats)).sum(2)
+        curve = pair * beats * (1 - beats)
+        scale = 1 / np.sqrt(np.maximum(curve.sum(2), 1e-300))
         # The sum of the rewards is free; scaled to a unit diagonal, whatever is hardly sampled.
-        scale_GA = 1 / np.sqrt(np.maximum(-curve_GA, 1e-300))
-        matrix_GAA = curve_GAA - np.eye(curve_GA.shape[1]) * curve_GA[:, None, :]
-        matrix_GAA = scale_GA[:, :, None] * matrix_GAA * scale_GA[:, None, :]
-        matrix_GAA += 1e-9 * np.eye(curve_GA.shape[1])
-        move_GA = scale_GA * np.linalg.solve(matrix_GAA, (scale_GA * slope_GA)[..., None])[..., 0]
-        reward_GA = reward_GA + np.clip(move_GA, -2, 2)
-        reward_GA -= (policy_GA * reward_GA).sum(1, keepdims=True)
-        if np.abs(policy_GA * move_GA).max() < 1e-8:
+        curve *= -scale[:, :, None] * scale[:, None, :]
+        curve += (1 + 1e-9) * np.eye(curve.shape[1])
+        move = scale * np.linalg.solve(curve, (scale * slope)[..., None])[..., 0]
+        reward += np.clip(move, -2, 2)
+        reward_GA[open_G] = reward - (policy * reward).sum(1, keepdims=True)
+        open_G = open_G[np.abs(policy * move).max(1) > 1e-7]
+        if not len(open_G):
             break
     return reward_GA
 
@@ -305,7 +308,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     o = parser.parse_args(argv)
     started = time.perf_counter()
     cells: list[tuple[str, int]] = [(f, size) for f in FAMILIES for size in o.sizes]
-    parts = [measured(family, size, o) for family, size in cells]
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        parts = list(pool.map(measured, *zip(*cells, strict=True), [o] * len(cells)))
     gap_CMKG, chosen = np.array([found for found, _ in parts]), [of for _, of in parts]
     console = Console(width=max(60 + 56 * len(o.sizes), Console().width))
     for family in FAMILIES:
