@@ -200,7 +200,8 @@ class Pair(msgspec.Struct, frozen=True, omit_defaults=True):
     """Two answers to one prompt, of which `chosen` was judged better than `rejected`.
 
     `chosen_win` and `rejected_win` are P(answer beats those that the loss sets it against), where
-    the loss wants that. An answer that is `cut` ended at a limit: its end was never sampled.
+    the loss wants that; by weights of which one is negative they may leave [0, 1]. An answer that
+    is `cut` ended at a limit: its end was never sampled.
     """
 
     id: str

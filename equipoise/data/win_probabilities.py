@@ -51,7 +51,7 @@ class Samples:
         players: Sequence[tuple[PlayerId, float]],
         rule: WinRule,
     ) -> float | None:
-        """P(`text`, scored `score`, beats the players, whose weights add up to one).
+        """P(`text`, scored `score`, beats the players), by weights that add up to one.
 
         An answer is not compared with itself. None where a player has no other answer.
         """
