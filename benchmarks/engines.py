@@ -101,6 +101,7 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--new", type=int, default=32, help="tokens of an answer")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--out", type=Path, help="a file for the raw figures")
     return parser.parse_args(argv)
 
@@ -160,7 +161,8 @@ def opened(o: argparse.Namespace) -> Any:
     """The model that is named, or one of random weights."""
     shape = ["--shape", o.shape, "--prompt", str(o.prompt), str(o.prompt)]
     given = [*shape, "--new", str(o.new)]
-    base = load_model(o.model) if o.model else make(sampling_options(given))
+    given += ["--device", o.device]
+    base = load_model(o.model, device=o.device) if o.model else make(sampling_options(given))
     base.generation_config = GenerationConfig(pad_token_id=0)
     return base
 
@@ -181,7 +183,7 @@ def trl(o: argparse.Namespace, prompts: list[list[int]], folder: Path) -> System
         max_completion_length=o.new,
         generation_kwargs={"min_new_tokens": o.new},
         temperature=1.0,
-        use_cpu=True,
+        use_cpu=o.device == "cpu",
         bf16=False,
         report_to="none",
     )

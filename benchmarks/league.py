@@ -95,6 +95,7 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--new", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument(
         "--json", type=Path, nargs="?", const=RESULT, help="write the raw result here"
     )
@@ -112,7 +113,7 @@ class League:
         with torch.no_grad():  # a next token about as uncertain as a trained model's
             head = model.get_output_embeddings().weight
             head.normal_(0, 4 / config.hidden_size**0.5)
-        self.base = SharedBase(shape, model.eval().requires_grad_(False))
+        self.base = SharedBase(shape, model.to(o.device).eval().requires_grad_(False))
         self.names = [f"member_{n}" for n in range(o.adapters)]
         lora = Lora.model_validate({"r": o.rank, "alpha": 2 * o.rank})
         for name in self.names:
@@ -160,7 +161,7 @@ class League:
     def by_peft(self) -> list[list[int]]:
         """`generate` of transformers with the adapters' names, row by row."""
         tokens = self.base.peft.generate(
-            input_ids=torch.tensor(self.prompts),
+            input_ids=torch.tensor(self.prompts, device=self.o.device),
             adapter_names=[self.names[own] for own in self.of_row],
             do_sample=True,
             temperature=SETTINGS.temperature,

@@ -3,12 +3,13 @@ scoring and training.
 
     python -m benchmarks.plan_accuracy
     python -m benchmarks.plan_accuracy --model FOLDER       # SmolLM2-135M-Instruct
+    python -m benchmarks.plan_accuracy --model FOLDER --device cuda --out FILE
 
 Three shapes, each a short run in a process of its own: the built-in tiny model, and a chat model
 with LoRA and with all its weights trained. The run's stages are told apart by its monitor: the peak
 of the resident set in each, and the CPU seconds that it computed (one thread), which other work on
-the machine does not lengthen. Linux only. The raw result goes to
-`benchmarks/results/plan_accuracy.json`.
+the machine does not lengthen; on a GPU, the peak of what its tensors hold and the wall time. Linux
+only. The raw result goes to `benchmarks/results/plan_accuracy.json`.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ from benchmarks.plan_accuracy import Stages
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.play_out import play_out
-stages = Stages()
-folder, *settings = sys.argv[1:]
+device, folder, *settings = sys.argv[1:]
+stages = Stages(device)
 config = recipe_loader.load("quickstart", settings)
 with RunDirectory.create(config, Path(folder)) as run:
     play_out(run, stages)
@@ -70,21 +71,33 @@ stages.write()
 
 
 class Stages(Silent):
-    """Bytes at the peak and CPU seconds of each stage, summed by name."""
+    """Bytes at the peak and seconds of each stage, summed by name."""
 
-    def __init__(self) -> None:
-        self._name = "start"
+    def __init__(self, device: str) -> None:
+        self._device, self._name = device, "start"
         self._began = 0.0
         self._memory: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
 
     def stage(self, name: str, total: int | None = None, generation: int | None = None) -> None:
         """The stage before is over."""
-        now, last = time.process_time(), self._name
+        (peak, now), last = self._measured(), self._name
         self._seconds[last] = self._seconds.get(last, 0.0) + now - self._began
-        self._memory[last] = max(self._memory.get(last, 0.0), _peak())
-        RESET.write_text("5")  # the peak is counted anew
+        self._memory[last] = max(self._memory.get(last, 0.0), peak)
         self._name, self._began = name, now
+
+    def _measured(self) -> tuple[float, float]:
+        """The peak since the last call, and the clock."""
+        if self._device == "cuda":
+            import torch
+
+            torch.cuda.synchronize()
+            peak = float(torch.cuda.max_memory_allocated())
+            torch.cuda.reset_peak_memory_stats()
+            return peak, time.perf_counter()
+        peak = _peak()
+        RESET.write_text("5")  # the peak is counted anew
+        return peak, time.process_time()
 
     def write(self) -> None:
         """Print them."""
@@ -108,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "plan", "quickstart", *with_settings(settings), "--json", threads=options.threads
             )
         )
-        measured = _measured(settings, options.threads)
+        measured = _measured(settings, options.threads, options.device)
         [estimate] = planned["estimates"]
         results.append(
             {
@@ -121,11 +134,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         Console().print(f"{name}: done", style="dim")
     done = {result["shape"] for result in results}
-    earlier = json.loads(RESULT.read_text())["shapes"] if RESULT.is_file() else []
+    earlier = json.loads(options.out.read_text())["shapes"] if options.out.is_file() else []
     results += [result for result in earlier if result["shape"] not in done]
     _print(results)
     record = {"provenance": provenance(), "shapes": results}
-    RESULT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def _public(setting: str) -> str:
@@ -139,6 +152,8 @@ def _options(argv: Sequence[str] | None) -> Any:
     parser.add_argument("--model", default="", help="a chat model; none: tiny alone")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", nargs="*", default=[], help="shapes to run")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--out", type=Path, default=RESULT, help="the file of the raw result")
     return parser.parse_args(argv)
 
 
@@ -154,10 +169,10 @@ def _shapes(options: Any) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _measured(settings: Sequence[str], threads: int) -> dict[str, Any]:
+def _measured(settings: Sequence[str], threads: int, device: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, f"{folder}/run", *settings],
+            [sys.executable, "-c", CHILD, device, f"{folder}/run", *settings],
             env=os.environ | {"OMP_NUM_THREADS": str(threads)},
             capture_output=True,
             text=True,
@@ -180,10 +195,10 @@ def _print(results: Sequence[dict[str, Any]]) -> None:
         peak = estimate["peak_memory_bytes"]
         rows = (
             ("peak memory, MiB", peak / 2**20, max(memory.values()) / 2**20),
-            ("sampling, CPU s", estimate["sampling_seconds"], sampling),
-            ("scoring, CPU s", estimate["scoring_seconds"], scoring),
-            ("training, CPU s", estimate["training_seconds"], cpu["learn"]),
-            ("whole run, CPU s", _planned(estimate), sum(cpu.values())),
+            ("sampling, s", estimate["sampling_seconds"], sampling),
+            ("scoring, s", estimate["scoring_seconds"], scoring),
+            ("training, s", estimate["training_seconds"], cpu["learn"]),
+            ("whole run, s", _planned(estimate), sum(cpu.values())),
         )
         for name, expected, taken in rows:
             table.add_row(
