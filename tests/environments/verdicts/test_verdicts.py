@@ -12,6 +12,7 @@ from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned
 from equipoise.matches.match_play import play
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import Move, PlayerId, Prompt, user
 
 PROMPT = Prompt("p", (user("What is 2 + 2?"),), {"answer": "4"})
@@ -284,3 +285,35 @@ def test_the_follower_sees_the_leader_s_answer():
     assert game.roles == ("leader", "follower")
     failed = played(game, {"leader": Move("", "error", error="oops")})
     assert len(failed.turns) == 1
+
+
+# -- a run
+
+RECIPE = """
+generations: 1
+players:
+  clerk: {kind: local, model: builtin, max_new_tokens: 4, max_length: 64}
+  arbiter: {kind: local, model: builtin, learns: true, max_new_tokens: 4, max_length: 256}
+prompts: {kind: clerk_questions, count: 8, per_generation: 2, held_out: 2}
+game: {kind: judged, game: {kind: answers, samples: 2}, text: transcript_compact}
+schedule: {kind: roles, roles: {answer: clerk, judge: arbiter}}
+judge: {kind: verdict, gold: clerk}
+learner: {kind: policy_gradient, batch_size: 2, warmup_steps: 0}
+evaluate: {kind: held_out, samples: 1}
+max_unjudged: 1.0
+"""
+
+
+@pytest.mark.long
+def test_a_judge_s_moves_are_episodes_and_its_generations_players(command, tmp_path):
+    (tmp_path / "table.yaml").write_text(RECIPE)
+    planned = command("plan", "table.yaml", "--json")
+    assert planned.code == 0, planned.err
+    assert planned.facts["counts"]["questions_to_judges"] == 0  # its seat's moves are answers
+    done = command("run", "table.yaml", "--out", "run", "--json")
+    assert done.code == 0, done.err
+    with RunDirectory.open(tmp_path / "run") as run:
+        roles = {episode.role for episode in run.ledger.episodes(PlayerId("arbiter", 0))}
+        assert roles == {"judge"}
+    assert {p for found in done.facts["measured"] for p in found["scores"]} >= {"arbiter@1"}
+    assert (tmp_path / "run" / "players" / "arbiter" / "1" / "config.json").exists()
