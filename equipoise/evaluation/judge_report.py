@@ -273,9 +273,9 @@ def length_bias(opinions: Sequence[Opinion]) -> LengthBias | None:
 
 
 def _characters(opinion: Opinion, seat: str) -> int:
-    """The length of the seat's last answer."""
+    """The length of the seat's last answer, 0 where it was judged without one."""
     texts = {turn.seat: turn.move.text for turn in opinion.match.turns}
-    return len(texts[seat])
+    return len(texts.get(seat, ""))
 
 
 def self_preference(name: str, opinions: Sequence[Opinion]) -> SelfPreference | None:

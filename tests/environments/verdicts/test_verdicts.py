@@ -8,6 +8,7 @@ from msgspec import structs
 
 from equipoise.environments.verdicts.game import Debate, Judged, LeaderFollower
 from equipoise.errors import ConfigError
+from equipoise.evaluation.judge_report import judge_report
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import Planned
@@ -271,6 +272,15 @@ def test_a_judge_who_reads_less_is_right_more_often_after_a_debate():
         right_in[turns] = sum(results) / 40
     assert right_in[1] == 1
     assert 0.25 < right_in[0] < 0.75
+
+
+def test_the_report_of_seats_that_never_spoke_names_the_judge_at_the_table():
+    game = Judged(game=Debate(turns=0))
+    match = played(game, {"judge": lambda view: reply(view, "A")}, CASE)
+    gold = {"kind": "verdict", "gold": "stands_for_answer"}
+    judgement = scores(game, {"judge": lambda view: reply(view, "A")}, gold, CASE)
+    found = judge_report([match], [judgement], "score")[judgement.judge].voters["judge"]
+    assert (found.votes, found.first_preferred.mean, found.length.of_pairs) == (1, 1, None)
 
 
 # -- leader and follower
