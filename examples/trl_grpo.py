@@ -1,10 +1,11 @@
-"""TRL's GRPOTrainer learns from a panel of Equipoise: a model's grades beside brevity.
+"""TRL's GRPOTrainer learns from a panel of Equipoise: two rules on one scale.
 
     pip install 'equipoise[train,gguf]' trl
     python trl_grpo.py SmolLM2-135M-Instruct.Q4_1.gguf --steps 10
 
 A folder or a model of the hub works as well as a GGUF file. Before training the script prints what
-the panel says about two answers, and at each step the mean reward and the members' shares.
+the panel says about two answers, and after it the mean grade of each member at each step. A member
+may be any judge, such as {kind: rubric, model: {kind: local, model: …}} where the model can grade.
 """
 
 from __future__ import annotations
@@ -31,22 +32,25 @@ QUESTIONS = (
 )
 
 
-def panel(model: str) -> dict[str, Any]:
-    """A grader and a rule for short answers, on one scale; scores compare the answers of a match."""
-    grader = {"kind": "local", "model": model, "temperature": 0.0}
-    return {
-        "kind": "panel",
-        "standardise": True,
-        "judges": {
-            "grader": {"kind": "rubric", "model": grader, "text": "rubric_compact"},
-            "brief": {"kind": "shorter", "unit": "words"},
-        },
-    }
+def finished(prompt: str, text: str) -> bool:
+    """True where the answer ends as a sentence does."""
+    return text.rstrip().endswith((".", "!", "?"))
+
+
+PANEL = {
+    "kind": "panel",
+    "standardise": True,
+    "at_least": 2,
+    "judges": {
+        "finished": {"kind": "call", "function": f"{__file__}:finished"},
+        "brief": {"kind": "shorter", "unit": "words"},
+    },
+}
 
 
 def train(model: str, steps: int, tokens: int = 32) -> list[dict[str, Any]]:
     """What TRL logged at each step."""
-    judge = trl.reward(panel(model))
+    judge = trl.reward(PANEL)
     asked = [[{"role": "user", "content": QUESTIONS[0]}]] * 2
     answers = ("An apple; it is sweet.", "I do not know. " * 20)
     print("the panel:", judge(asked, [[{"role": "assistant", "content": a}] for a in answers]))
@@ -54,7 +58,7 @@ def train(model: str, steps: int, tokens: int = 32) -> list[dict[str, Any]]:
         settings = GRPOConfig(
             out,
             max_steps=steps,
-            per_device_train_batch_size=8,
+            per_device_train_batch_size=4,
             num_generations=4,
             max_completion_length=tokens,
             learning_rate=1e-5,

@@ -132,10 +132,11 @@ def test_the_trainer_learns_from_the_panel_of_the_example(model_folder):
     pytest.importorskip("trl")
     logged = load("trl_grpo").train(str(model_folder("qwen3")), 2, tokens=6)
     assert len(logged) == 2
-    for step in logged:  # on one scale: mean 0, and 8 completions' deviation
+    for step in logged:
         (name,) = {key.split("/")[0] for key in step if key.startswith("panel")}
-        assert step[f"{name}/brief"] < 0 and step[f"{name}/unjudged"] == 0
-        assert step["reward_std"] == pytest.approx((8 / 7) ** 0.5)
+        assert step[f"{name}/brief"] < 0 <= step[f"{name}/finished"] <= 1
+        assert step[f"{name}/unjudged"] == 0
+    assert any(step["reward_std"] > 0 for step in logged)
 
 
 @pytest.mark.long
