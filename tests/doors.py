@@ -27,4 +27,15 @@ READERS = [
     "welfare",
 ]
 """Those that read its records alone."""
-WITHOUT_RUNS = ["init", "run", "plan", "recipes", "doctor", "sft", "new-model", "sampler", "traces"]
+WITHOUT_RUNS = [
+    "import-matches",
+    "init",
+    "run",
+    "plan",
+    "recipes",
+    "doctor",
+    "sft",
+    "new-model",
+    "sampler",
+    "traces",
+]

@@ -37,6 +37,7 @@ VERBS = {  # verb -> the first line of its help
     "evaluate": "Measure players on named sets, or by a harness, and record what they score.",
     "best-response": "Train a fresh player against a frozen one, and say what it gets.",
     "import-scores": "Record scores that another program measured, beside their run.",
+    "import-matches": "Make a run of matches that other programs played and judged.",
     "plan": "Print what a run would do, and estimate its memory and time.",
     "recipes": "List the packaged recipes, or print where one of them differs from its paper.",
     "rate": "Rate a run's players anew, from its ledger.",
@@ -61,6 +62,13 @@ FILES = {
     "resume": "run",
     "report": "status",
     "import-scores": "evaluate",
+    "import-matches": "rate",
+    "judge": "rate",
+    "best-response": "run",
+    "sft": "new_model",
+    "merge": "new_model",
+    "vote": "play",
+    "watch": "play",
 }  # verbs in another's file
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # typer's own, or click's in older versions
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)

@@ -1,4 +1,6 @@
-"""`equipoise new-model --corpus FILE --out DIR`: make a tokenizer and a small untrained model."""
+"""Verbs that write a model: `equipoise new-model`, an untrained one of a corpus; `sft`, one that is
+fine-tuned on answers; `merge`, an adapter and its base as one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equipoise.errors import ConfigError
-from equipoise.system.command_options import Json, say, show
+from equipoise.system.command_options import Json, Push, Trust, say, show
 from equipoise.system.locks import check_writable
 
 if TYPE_CHECKING:
@@ -82,3 +84,91 @@ def _check_out(out: Path, overwrite: bool) -> None:
             f"{out}: is not an empty folder; choose another --out, or --overwrite to write into it"
         )
     check_writable(out)
+
+
+def sft(
+    model: Annotated[
+        str, typer.Argument(help="a causal language model: hub id, folder, or builtin")
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(help="JSONL, JSON or Parquet in TRL's prompt-completion or messages format"),
+    ],
+    out: Annotated[Path, typer.Option(help="the folder to write the model into")],
+    epochs: Annotated[float, typer.Option(help="passes over the data")] = 1.0,
+    learning_rate: Annotated[float, typer.Option(help="peak learning rate")] = 1e-4,
+    batch_size: Annotated[int, typer.Option(help="examples per step")] = 16,
+    max_length: Annotated[
+        int | None, typer.Option(help="tokens of prompt and answer", show_default="the model's")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="seed of the data's order")] = 0,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="replace what is in the folder")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Fine-tune a model on answers.
+
+    Only the tokens of answers are trained on.
+    """
+    from equipoise.learners.sft_learner import SFT
+    from equipoise.report.terminal import Display, terminal
+    from equipoise.runs.fine_tune import fine_tune
+
+    settings = SFT.model_validate(
+        {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
+    )
+    with Display(console=terminal(stderr=json), silent=json) as display:
+        tuned = fine_tune(
+            model,
+            data,
+            out,
+            settings,
+            seed=seed,
+            max_length=max_length,
+            overwrite=overwrite,
+            monitor=display,
+        )
+    if json:
+        show({"model": str(out), **tuned.metrics, "examples": tuned.examples})
+    else:
+        say(out)
+
+
+def merge(
+    generation: Annotated[
+        Path, typer.Argument(metavar="GENERATION", help="an adapter's folder, RUN/players/NAME/N")
+    ],
+    to: Annotated[Path, typer.Option(help="the folder to write the whole model into")],
+    base: Annotated[
+        str,
+        typer.Option(
+            help="the base model, where it lies elsewhere now: a folder or hub id",
+            show_default="the run's",
+        ),
+    ] = "",
+    dtype: Annotated[
+        str, typer.Option(help="of the weights: auto (the base's), float32, bfloat16 or float16")
+    ] = "auto",
+    push: Push = "",
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Merge a generation that is an adapter into its base model.
+
+    The result needs neither PEFT nor the run; tokenizer and model card come along.
+    """
+    from equipoise.runs.handle import ask_for_trust
+    from equipoise.runs.merge_adapter import checked_dtype, run_of
+    from equipoise.runs.merge_adapter import merge as write
+    from equipoise.system.hugging_face import hub_repository
+
+    kind = checked_dtype(dtype)
+    repository = hub_repository(push, "model") if push else None
+    trusted = trust or (not base and ask_for_trust(run_of(generation)[0], trust))
+    write(generation, to, base=base or None, dtype=kind, trust=trusted)
+    address = repository and repository.upload(to)
+    if json:
+        show({"model": str(to), "pushed": address})
+    else:
+        say(address or to)

@@ -1,10 +1,14 @@
-"""`equipoise play RUN`: a person takes a seat against the run's players."""
+"""Pages for people: `equipoise play RUN`, a seat against the run's players; `vote RUN`, answers to
+compare; `watch RUN …`, runs as they go on.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -176,3 +180,73 @@ def _print_result(played: PlayedMatch, json: bool) -> None:
         say(f"{seat}: {listed}")
     if reason:
         say(f"not judged: {reason}")
+
+
+def vote(
+    folder: RunFolder,
+    part: Annotated[
+        Literal["held_out", "train", "test"] | None,
+        typer.Option(
+            help="whose answers are shown",
+            show_default="the first part with two answers to choose from",
+        ),
+    ] = None,
+    overlap: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="share of questions that somebody else has decided already"
+        ),
+    ] = 0.1,
+    host: Host = "127.0.0.1",
+    port: Port = 8010,
+    token_env: TokenEnv = "",
+    no_token: NoToken = False,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Let people vote on answers of a run's players.
+
+    A page shows two answers to a prompt, blind and in random order. Votes are kept as judgements by
+    `human`; `equipoise rate RUN --judge human` ranks the players by them.
+    """
+    from equipoise.serve import vote_page
+    from equipoise.serve.server import choose_token
+
+    vote_page.vote(
+        folder,
+        part=part or "",
+        overlap=overlap,
+        host=host,
+        port=port,
+        token=choose_token(token_env, no_token, host),
+        trust=trust,
+        announce=lambda address: announce_page(address, token_env, json),
+    )
+
+
+def watch(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN…", help="run directories")],
+    host: Host = "127.0.0.1",
+    port: Port = 8012,
+    token_env: TokenEnv = "",
+    no_token: NoToken = False,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Watch runs as they go on.
+
+    A page shows where they are, how fast, what they have measured and spent, their last matches,
+    and the report. Runs are only read.
+    """
+    from equipoise.serve import watch_page
+    from equipoise.serve.server import choose_token
+
+    os.nice(10)  # the runs come first
+    watch_page.watch(
+        folders,
+        host=host,
+        port=port,
+        token=choose_token(token_env, no_token, host),
+        trust=trust,
+        announce=lambda address: announce_page(address, token_env, json),
+    )

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from equipoise.system.command_options import Json, RunFolder, Trust, say, show
+from equipoise.errors import ConfigError
+from equipoise.system.command_options import Json, RunFolder, Trust, neighbours, say, show
 
 
 def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:
@@ -76,7 +77,10 @@ def _gets(facts: dict[str, Any]) -> str:
 def report(
     folder: RunFolder,
     out: Annotated[
-        Path | None, typer.Option(help="where to write it", show_default="RUN/report.html")
+        Path | None,
+        typer.Option(
+            help="where to write it", show_default="RUN/report.html, or RUN/leaderboard.html"
+        ),
     ] = None,
     beside: Annotated[
         list[str],
@@ -85,9 +89,24 @@ def report(
             help="another run to draw beside this one, where the evaluation compares runs",
         ),
     ] = [],  # noqa: B006
+    leaderboard: Annotated[
+        bool,
+        typer.Option(
+            "--leaderboard", help="instead, who beats whom: ratings, equilibrium and cycles"
+        ),
+    ] = False,
+    judge: Annotated[
+        str, typer.Option(help="whose judgements the leaderboard counts", show_default="the run's")
+    ] = "",
     trust: Trust = False,
 ) -> None:
     """Write the run's report, one HTML file that works offline."""
     from equipoise.runs.handle import Run
 
+    if leaderboard:
+        if beside:
+            raise ConfigError("--beside: a leaderboard shows one run")
+        return say(neighbours("leaderboard").write_leaderboard(folder, out, judge))
+    if judge:
+        raise ConfigError("--judge: chooses the judge of a --leaderboard")
     say(Run(folder, trust=trust).report(out or folder / "report.html", beside))

@@ -19,9 +19,8 @@ from equipoise.evaluation.measures import (
     no_default,
 )
 from equipoise.payoffs.intervals import Interval
-from equipoise.report.figures import heat_map
-from equipoise.report.league_sections import equilibrium_section
-from equipoise.report.section import Figure, Headline, Section, Table, label, number
+from equipoise.report.league_sections import equilibrium_section, payoff_map
+from equipoise.report.section import Figure, Headline, Section, Table, number
 from equipoise.solvers.exploitability import own_axis_first, replies
 
 ANYBODY = "anybody"
@@ -251,26 +250,8 @@ def _payoffs(measures: MetaGameMeasures) -> Section:
 
 def _heat_map(measures: MetaGameMeasures, role: str, payoff_NM: np.ndarray) -> Figure:
     rows, *others = measures.members.values()
-    columns = others[0] if others else rows
-    halves = measures.half_widths.get(role)
-    half_NM = np.zeros_like(payoff_NM) if halves is None else np.array(halves, float)
-    written = [
-        [_cell(value, half) for value, half in zip(*line, strict=True)]
-        for line in zip(payoff_NM, half_NM, strict=True)
-    ]
-    hover = [
-        [
-            f"{label(row)} meets {label(column)}<br><b>{written[i][j]}</b>"
-            for j, column in enumerate(columns)
-        ]
-        for i, row in enumerate(rows)
-    ]
+    halves = np.array(measures.half_widths.get(role, 0.0), float)
+    half_NM = np.where(halves > 0, halves, np.nan) * np.ones_like(payoff_NM)
     whose = "the row's player" if role == ANYBODY else f"the {role}"
-    return heat_map(
-        f"Pay-off of {whose}", rows, columns, payoff_NM, written, hover, ("", "… meets")
-    )
-
-
-def _cell(value: float, half: float) -> str:
-    mean = f"{value:+.2f}".replace("-", "−")
-    return f"{mean} ± {half:.2f}" if half > 0 else mean
+    names = (rows, others[0] if others else rows)
+    return payoff_map(f"Pay-off of {whose}", names, payoff_NM, half_NM)

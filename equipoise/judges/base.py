@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
 from equipoise.component import Component, fixed_settings, function_path, import_object
@@ -20,6 +20,7 @@ from equipoise.games.base import Game
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player, WordProbabilities, WordReader
 from equipoise.players.together import MoveRequest, act_together
+from equipoise.system.effects import Text
 from equipoise.system.user_parts import stays_unimported
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, Vote, record_id
 
@@ -120,6 +121,7 @@ class Judge(Component):
         "preference_model": "equipoise.judges.preference_model:PreferenceModel",
         "guard": "equipoise.judges.guard:Guard",
         "harm_classifier": "equipoise.judges.harm_classifier:HarmClassifier",
+        "recorded": "equipoise.judges.base:Recorded",
     }
 
     READ: ClassVar = ("name", "compares")
@@ -279,6 +281,23 @@ class Judge(Component):
             reason,
             tuple(votes),
         )
+
+
+class Recorded(Judge):
+    """The judge of matches that were imported (`equipoise import-matches`); it judges no more."""
+
+    kind: Literal["recorded"] = "recorded"
+    source: Text = Field(description="its name in the ledger")
+
+    @cached_property
+    def name(self) -> str:
+        """Its name where it judged."""
+        return self.source
+
+    def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
+        """None of these matches has a score."""
+        reason = f"'{self.source}' judged imported matches only"
+        return [self.judgement(match, None, reason) for match in matches]
 
 
 def last_answers(match: Match) -> dict[str, Turn]:

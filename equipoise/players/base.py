@@ -154,6 +154,7 @@ class Player(Component):
 
     KINDS: ClassVar = {
         "scripted": "equipoise.players.scripted:Scripted",
+        "recorded": "equipoise.players.scripted:Recorded",
         "tabular": "equipoise.players.tabular:Tabular",
         "local": "equipoise.players.local:Local",
         "endpoint": "equipoise.players.endpoint:Endpoint",

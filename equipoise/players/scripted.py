@@ -1,4 +1,4 @@
-"""A player with fixed answers, or with a Python function that gives them."""
+"""Players with fixed answers, a Python function that gives them, or none but those recorded."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from equipoise.component import import_object
+from equipoise.errors import ConfigError
 from equipoise.models.resources import Resources
-from equipoise.players.base import Player
+from equipoise.players.base import Actor, Player
 from equipoise.system.effects import Code, Text
 from equipoise.types import Move, View
 
@@ -73,3 +74,14 @@ class ScriptedActor:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+class Recorded(Player):
+    """A player of matches that were imported (`equipoise import-matches`); it plays no more."""
+
+    kind: Literal["recorded"] = "recorded"
+    model: Text = Field(description="its name where it played")
+
+    def open(self, weights: Path | None, resources: Resources) -> Actor:
+        """Raises ConfigError: it cannot play."""
+        raise ConfigError(f"'{self.model}' has only its imported matches and cannot play")

@@ -34,11 +34,14 @@ class Rating:
 
 
 class Duel(NamedTuple):
-    """A meeting of two players: judge's name -> (score of the first's answer, of the second's)."""
+    """A meeting of two players on a prompt: judge's name -> (score of the first's answer, of the
+    second's).
+    """
 
     first: str
     second: str
     scores: Mapping[str, tuple[float, float]]
+    prompt: str = ""
 
 
 class Ratings(Component):

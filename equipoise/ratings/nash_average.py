@@ -47,14 +47,15 @@ class NashAverage(Ratings):
         if not counts.names:
             return []
         value_N = _values(_payoff(counts))
-        resampled = [_values(payoff_NN) for payoff_NN in self._resampled(counts, seed)]
+        resampled = [_values(payoff_NN) for payoff_NN in self.resampled(counts, seed)]
         value_RN = np.stack([value_N, *resampled])
         low_N, high_N = np.quantile(value_RN, [0.025, 0.975], axis=0)
         return rank_players(
             counts.names, value_N, np.minimum(low_N, value_N), np.maximum(high_N, value_N)
         )
 
-    def _resampled(self, counts: Counts, seed: int) -> np.ndarray:
+    def resampled(self, counts: Counts, seed: int) -> np.ndarray:
+        """Pay-off tables [R, N, N] of resampled outcomes, in the order of `counts.names`."""
         players = len(counts.names)
         i_C, j_C = np.triu_indices(players, 1)
         won_C3 = np.stack(

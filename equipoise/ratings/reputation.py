@@ -202,7 +202,7 @@ class Reputation(Ratings):
         changes = dict(state.changes)
         n = state.duels
         equal = dict.fromkeys(ratings, 1.0)
-        for first, second, scores in duels:
+        for first, second, scores, *_ in duels:
             if not scores:
                 continue
             _check_duel(first, second, ratings)

@@ -48,26 +48,13 @@ def payoffs_section(
         return Section(
             "payoffs", "Who beats whom", reason="no two players have met in judged matches"
         )
-    unknown_NN = np.full((n, n), np.nan)
-    se_NN = unknown_NN if se_NN is None else se_NN
-    count_NN = unknown_NN if count_NN is None else count_NN
-    written = [[_cell(payoff_NN[i, j], se_NN[i, j]) for j in range(n)] for i in range(n)]
-    hover = [
-        [
-            f"{label(row)} meets {label(column)}<br>"
-            f"<b>{written[i][j] or 'not played'}</b>{_matches(count_NN[i, j])}"
-            for j, column in enumerate(players)
-        ]
-        for i, row in enumerate(players)
-    ]
-    figure = heat_map(
+    figure = payoff_map(
         "Pay-off of the row's player against the column's",
-        players,
-        players,
+        (players, players),
         payoff_NN,
-        written,
-        hover,
-        ("what this player gets", "… meets"),
+        se_NN,
+        count_NN,
+        "what this player gets",
     )
     lead = (
         "Each cell is the mean pay-off of the row's player when it meets the column's, "
@@ -76,11 +63,39 @@ def payoffs_section(
     return Section("payoffs", "Who beats whom", (figure,), lead)
 
 
-def _cell(value: float, se: float) -> str:
+def payoff_map(
+    title: str,
+    names: tuple[Sequence[str], Sequence[str]],
+    payoff_NM: np.ndarray,
+    error_NM: np.ndarray | None,
+    count_NM: np.ndarray | None = None,
+    axis: str = "",
+) -> Figure:
+    """A heat map of pay-offs between rows and columns, each ± its error where that is known."""
+    rows, columns = names
+    unknown_NM = np.full(payoff_NM.shape, np.nan)
+    error_NM = unknown_NM if error_NM is None else error_NM
+    count_NM = unknown_NM if count_NM is None else count_NM
+    places = [range(len(columns))] * len(rows)
+    written = [
+        [_cell(payoff_NM[i, j], error_NM[i, j]) for j in row] for i, row in enumerate(places)
+    ]
+    hover = [
+        [
+            f"{label(rows[i])} meets {label(columns[j])}<br>"
+            f"<b>{written[i][j] or 'not played'}</b>{_matches(count_NM[i, j])}"
+            for j in row
+        ]
+        for i, row in enumerate(places)
+    ]
+    return heat_map(title, rows, columns, payoff_NM, written, hover, (axis, "… meets"))
+
+
+def _cell(value: float, error: float) -> str:
     if finite_or_none(value) is None:
         return ""
     mean = f"{value:+.2f}".replace("-", "−")
-    return mean if finite_or_none(se) is None else f"{mean} ± {se:.2f}"
+    return mean if finite_or_none(error) is None else f"{mean} ± {error:.2f}"
 
 
 def _matches(count: float) -> str:

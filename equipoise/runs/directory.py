@@ -46,7 +46,7 @@ LEDGER = "ledger.sqlite"
 SETTINGS = "settings"  # the ledger's note of config.yaml as it was at the start
 PENDING = "pending"  # its note of a changed config.yaml, until that is written
 NAMES = (
-    r"(config\.yaml|ledger\.sqlite(-wal|-shm|-journal)?|metrics\.jsonl|report\.html"
+    r"(config\.yaml|ledger\.sqlite(-wal|-shm|-journal)?|metrics\.jsonl|(report|leaderboard)\.html"
     r"|players|logs|people|best_responses|harness)"
 )
 MADE = re.compile(rf"{NAMES}|\.{NAMES}\.draft|\.lock|\.draft\.\d+|\.nfs\w+|\.fuse_hidden\w+")

@@ -56,7 +56,7 @@ def record_judgements(
         with run.stage("judge", key, t) as facts:
             judge_missing(run, judge_here, matches, prompts)
             recorded = run.ledger.judgements_of(ids, judge.name)
-            facts.update(_count_unjudged(run, judge_here, matches, recorded))
+            facts.update(count_unjudged(run, judge_here, matches, recorded))
             _check_share(run, judge, facts)
     recorded = run.ledger.judgements_of(ids, judge.name)
     return [recorded[match.id] for match in matches]
@@ -77,7 +77,7 @@ def judge_missing(
         run.monitor.advance(len(chunk))
 
 
-def _count_unjudged(
+def count_unjudged(
     run: OpenRun, judge: Judge, matches: Sequence[Match], judgements: Mapping[str, Judgement]
 ) -> dict[str, Any]:
     """The stage's facts: the seats, the share of them without a score, reasons, an unread reply."""

@@ -67,7 +67,7 @@ def duels(
                     for voter, by_seat in by_voter.items()
                     if a in by_seat and b in by_seat and _met(a, b, compared)
                 }
-                meetings.append(Duel(first.name, second.name, scores))
+                meetings.append(Duel(first.name, second.name, scores, match.prompt))
     return meetings
 
 

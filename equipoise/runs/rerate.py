@@ -1,6 +1,5 @@
 """Ratings of a run's players, computed anew from its ledger alone."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,12 +10,12 @@ from equipoise.errors import ConfigError, RunError
 from equipoise.evaluation.held_out import HeldOut
 from equipoise.judges.base import mean_grades
 from equipoise.payoffs.cycles import cyclic_triples, cyclic_warning
-from equipoise.payoffs.table import Meeting, tally
+from equipoise.payoffs.table import Meeting, PayoffTable, tally
 from equipoise.ratings.base import Duel, Rating, Ratings, duel_result, table_outcomes
 from equipoise.runs.arena import RunArena
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.people.journal import HUMAN
+from equipoise.runs.people.journal import HUMAN, human_outcomes, judged_pairs
 from equipoise.runs.people.vote_results import people_votes
 from equipoise.runs.rate_players import duels
 
@@ -29,12 +28,13 @@ class Rerating:
 
     By "matches": the players' ratings after each generation's training matches; "league": one list,
     of every generation by held-out pay-offs; "votes": one list, of every generation that people
-    voted on. `warning`: why a single number misleads, or "".
+    voted on. `table`: the pay-offs behind the last list. `warning`: why one number misleads, or "".
     """
 
     rated_by: RatedBy
     kind: str
     ratings: tuple[tuple[Rating, ...], ...]
+    table: PayoffTable
     warning: str
 
 
@@ -77,7 +77,9 @@ def _by_votes(run: RunDirectory, ratings: Ratings | None, judge: str) -> Reratin
         )
     kind = "bradley_terry" if ratings is None else ratings.kind
     warning = "" if votes.ratings else "every vote is on two answers of one player"
-    return Rerating("votes", kind, (tuple(votes.ratings),), warning)
+    pairs = judged_pairs(run.ledger, votes.votes, run.config.utility)
+    table = tally(Meeting(o.first, o.second, 2 * o.value - 1) for o in human_outcomes(pairs))
+    return Rerating("votes", kind, (tuple(votes.ratings),), table, warning)
 
 
 def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
@@ -87,8 +89,10 @@ def _by_matches(run: RunDirectory, ratings: Ratings, judge: str) -> Rerating:
     for t in range(len(duels_by_generation)):
         seed = seeds.child(run.config.seed, "standing", t)
         rated.append(tuple(ratings.training_ratings(names, duels_by_generation[: t + 1], seed)))
-    warning = _cycles_among(names, duels_by_generation[-1])
-    return Rerating("matches", ratings.kind, tuple(rated), warning)
+    last = [duel for duel in duels_by_generation[-1] if duel.scores]
+    met = (Meeting(d.first, d.second, 2 * duel_result(d) - 1, d.prompt) for d in last)
+    table = tally(met, names)
+    return Rerating("matches", ratings.kind, tuple(rated), table, _cycles(table))
 
 
 def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
@@ -109,15 +113,11 @@ def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     return by_generation
 
 
-def _cycles_among(names: Sequence[str], last: Sequence[Duel]) -> str:
-    """A warning where the last generation's wins go round in circles, else nothing."""
-    results = [
-        Meeting(duel.first, duel.second, 2 * duel_result(duel) - 1) for duel in last if duel.scores
-    ]
-    payoff_NN = tally(results, names).payoff_NN
-    if not np.isfinite(payoff_NN).all():
+def _cycles(table: PayoffTable) -> str:
+    """A warning where the wins of a table without holes go round in circles, else nothing."""
+    if not np.isfinite(table.payoff_NN).all():
         return ""
-    return cyclic_warning(cyclic_triples(payoff_NN))
+    return cyclic_warning(cyclic_triples(table.payoff_NN))
 
 
 def _league(run: RunDirectory, ratings: Ratings) -> Rerating:
@@ -135,5 +135,5 @@ def _league(run: RunDirectory, ratings: Ratings) -> Rerating:
     with OpenRun(run) as opened:
         table = evaluation.table(RunArena(opened), last)
     rated = tuple(ratings.rate(table_outcomes(table), run.config.seed))
-    warning = cyclic_warning(cyclic_triples(table.complete()))
-    return Rerating("league", ratings.kind, (rated,), warning)
+    table.complete()  # or a message
+    return Rerating("league", ratings.kind, (rated,), table, _cycles(table))

@@ -9,8 +9,7 @@ from collections import defaultdict
 import pytest
 import yaml
 
-from equipoise.cli.judge import judge
-from equipoise.cli.rate import rate
+from equipoise.cli.rate import judge, rate
 from equipoise.data.opponent_logprobs import text_key
 from equipoise.errors import ConfigError, UserError
 from equipoise.players.population import Population

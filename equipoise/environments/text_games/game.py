@@ -5,6 +5,7 @@ chance comes from the prompt, so two matches on one prompt are dealt the same ca
 replay a recorded match.
 """
 
+import itertools
 import re
 from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
@@ -78,31 +79,8 @@ class Result:
 Play = Generator[Ask, str, Result]
 
 
-class TextGame(Game):
-    """A game of many turns, ended by a failed move, for which nobody is paid."""
-
-    players: int = Field(2, ge=1, description="seats")
-    form: FormName = Field(
-        "whole",
-        description="the form of a move: whole, the answer is the move; the last "
-        "[ … ] (bracket), <move> … </move> (tagged) or \\boxed{ … } (boxed) in it",
-    )
-    dice: int = Field(
-        0, ge=0, description="with the prompt, the seed of all that the game leaves to chance"
-    )
-
-    @property
-    def seats(self) -> tuple[str, ...]:
-        """ "player 0", "player 1", …; each is a role of its own."""
-        return tuple(f"player {i}" for i in range(self.players))
-
-    @property
-    def answer_form(self) -> AnswerForm:
-        return FORMS[self.form]
-
-    def seed(self, prompt: Prompt) -> int:
-        """The seed of all chance in a match on this prompt."""
-        return seeds.child(self.dice, "deal", prompt.id)
+class PlayedGame(Game):
+    """A game of many turns that a library plays and pays; a failed move ends it unpaid."""
 
     @abstractmethod
     def play(self, prompt: Prompt) -> Play:
@@ -135,6 +113,33 @@ class TextGame(Game):
         return result or Result(None, "the match was not played to its end")
 
 
+class TextGame(PlayedGame):
+    """A game whose rules a library knows."""
+
+    players: int = Field(2, ge=1, description="seats")
+    form: FormName = Field(
+        "whole",
+        description="the form of a move: whole, the answer is the move; the last "
+        "[ … ] (bracket), <move> … </move> (tagged) or \\boxed{ … } (boxed) in it",
+    )
+    dice: int = Field(
+        0, ge=0, description="with the prompt, the seed of all that the game leaves to chance"
+    )
+
+    @property
+    def seats(self) -> tuple[str, ...]:
+        """ "player 0", "player 1", …; each is a role of its own."""
+        return tuple(f"player {i}" for i in range(self.players))
+
+    @property
+    def answer_form(self) -> AnswerForm:
+        return FORMS[self.form]
+
+    def seed(self, prompt: Prompt) -> int:
+        """The seed of all chance in a match on this prompt."""
+        return seeds.child(self.dice, "deal", prompt.id)
+
+
 def _advance(play: Play, answer: str | None = None) -> tuple[Ask | None, Result | None]:
     """The next request, or None and the result; `answer`: to the last request, if any."""
     try:
@@ -159,10 +164,10 @@ class Deals(Prompts):
 
     def load(self, folder: Path = Path()) -> PromptSource:
         sizes = {"train": self.count, "held_out": self.held_out, "test": self.test}
-        parts = []
+        parts, deal = [], itertools.count()
         for part, size in sizes.items():
             ids = [record_id("deal", part, number) for number in range(size)]
-            parts.append([Prompt(name, (), {"deal": n}, "deals") for n, name in enumerate(ids)])
+            parts.append([Prompt(name, (), {"deal": next(deal)}, "deals") for name in ids])
         return PromptSource(*parts)
 
 
@@ -219,15 +224,15 @@ class GameOutcome(Judge):
 
     def prepare(self) -> None:
         game = self.judge_context.game
-        if not isinstance(game, TextGame):
+        if not isinstance(game, PlayedGame):
             raise ConfigError(
-                "judge: 'game_outcome' judges the games open_spiel and textarena; "
+                "judge: 'game_outcome' judges the games open_spiel, textarena and verifiers; "
                 f"this is {game.kind}"
             )
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         game = self.judge_context.game
-        assert isinstance(game, TextGame)
+        assert isinstance(game, PlayedGame)
         judgements = []
         for match in matches:
             result = game.replay(match, prompts[match.prompt])

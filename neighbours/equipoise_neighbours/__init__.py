@@ -1,0 +1,1 @@
+"""Equipoise among its neighbours: their matches as runs, a leaderboard, their environments."""

@@ -1,0 +1,165 @@
+"""Environments of verifiers as games: each agent is a seat, and its rewards are what it is paid."""
+
+import json
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from equipoise.environments.text_games.game import Play, PlayedGame, Result
+from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.games.base import Ask
+from equipoise.system.effects import COMMAND, Does, Text, passed_on
+from equipoise.system.subprocesses import PIPE, start_process
+from equipoise.types import Match, Message, Prompt, View
+from equipoise_neighbours import verifiers_worker
+
+
+class Verifiers(PlayedGame):
+    """An environment of verifiers 0.4, which runs under an interpreter that has it.
+
+    An agent's model is whoever has its seat; agents run verifiers' plain chat and call no tools.
+    The n-th of the prompts, of kind `deals`, is the n-th task. A seat's pay-off is the sum of its
+    agent's weighted rewards, the mean where the agent runs several times.
+    """
+
+    kind: Literal["verifiers"] = "verifiers"
+    env: Annotated[str, Does("executes", "runs the environment {}")] = Field(
+        description="the environment's name, an installed package"
+    )
+    python: Annotated[str | None, COMMAND] = Field(
+        None, description="the interpreter that has verifiers and the environment; null: this one"
+    )
+    agents: tuple[Text, ...] = Field(
+        ("agent",), min_length=1, description="the names of its agents, a seat each"
+    )
+    options: Annotated[dict[str, Any], passed_on("verifiers")] = Field(
+        default_factory=dict, description="the environment's own, as below --env of vf-eval"
+    )
+    longest: int = Field(
+        50, ge=1, description="moves of a seat after which a match counts as endless, unjudged"
+    )
+
+    @property
+    def seats(self) -> tuple[str, ...]:
+        return self.agents
+
+    @cached_property
+    def process(self) -> "Worker":
+        """The environment at work, started when it is first asked for."""
+        return Worker(self.python or sys.executable, self.env, self.options)
+
+    def check(self) -> None:
+        """Raise ConfigError where it cannot be loaded, or has other agents."""
+        agents = tuple(self.process.facts["agents"])
+        if set(agents) != set(self.agents):
+            raise ConfigError(
+                f"game.agents: the agents of '{self.env}' are {', '.join(agents)}; write "
+                f"agents: [{', '.join(agents)}]"
+            )
+
+    def faults(self, prompts: Sequence[Prompt]) -> Iterator[str]:
+        tasks = self.process.facts["tasks"]
+        for prompt in prompts:
+            if not isinstance(prompt.facts.get("deal"), int):
+                yield "game 'verifiers' plays prompts of kind deals, the n-th for the n-th task"
+                return
+            if tasks is not None and prompt.facts["deal"] >= tasks:
+                yield (
+                    f"'{self.env}' has {tasks:,} tasks; prompts.count, held_out and test ask for "
+                    "more together"
+                )
+                return
+
+    def moves(self, prompt: Prompt) -> dict[str, int]:
+        """An even share of `longest`, for nobody knows how long a match lasts."""
+        return dict.fromkeys(self.seats, self.longest)
+
+    def play(self, prompt: Prompt) -> Play:
+        episode, answers = uuid.uuid4().hex, []
+        step = self.process.ask(episode, task=prompt.facts["deal"])
+        try:
+            while isinstance(step, Ask) and len(answers) < self.longest * len(self.seats):
+                answer = yield step
+                answers.append(answer)
+                step = self.process.ask(episode, answer=answer)
+        finally:
+            self.process.give_up(episode)
+        if isinstance(step, Ask):
+            return Result(None, f"the match did not end within game.longest = {self.longest} moves")
+        self.process.results[prompt.id, tuple(answers)] = step
+        return step
+
+    def replay(self, match: Match, prompt: Prompt) -> Result:
+        """The result as the environment gave it, or, in another process, by playing again."""
+        answers = tuple(turn.move.text for turn in match.turns)
+        known = self.process.results.get((prompt.id, answers))
+        return known or super().replay(match, prompt)
+
+
+class Worker:
+    """An environment in a process of its own, which ends with this one; see `verifiers_worker`."""
+
+    def __init__(self, python: str, env: str, settings: dict[str, Any]) -> None:
+        """Raises ConfigError where the interpreter, verifiers or the environment is missing."""
+        self.results: dict[tuple[str, tuple[str, ...]], Result] = {}
+        self._env, self._log = env, tempfile.TemporaryFile("w+")  # noqa: SIM115  while it runs
+        command = [python, verifiers_worker.__file__]
+        try:
+            self._process = start_process(
+                command, stdin=PIPE, stdout=PIPE, stderr=self._log, text=True
+            )
+        except OSError as error:
+            raise ConfigError(f"game.python: {python} cannot be run ({error.strerror})") from error
+        self.facts = self._exchange(env=env, settings=settings)
+        if fault := self.facts.get("fault"):
+            raise ConfigError(f"game: '{env}' cannot be loaded in {python}: {fault}")
+
+    def ask(self, episode: str, **order: Any) -> Ask | Result:
+        """The next request of an episode, or its result, after an order to it."""
+        reply = self._exchange(episode=episode, **order)
+        while reply["episode"] != episode:  # the end of one that was given up
+            reply = self._read()
+        if "messages" in reply:
+            chat = (Message(each["role"], _text(each)) for each in reply["messages"])
+            return Ask(reply["agent"], View(tuple(chat)))
+        if reply["fault"]:
+            return Result(None, f"the environment failed: {reply['fault']}")
+        return Result(reply["rewards"])
+
+    def give_up(self, episode: str) -> None:
+        """End an episode that nobody waits for, if it goes on."""
+        self._write(episode=episode)
+
+    def _exchange(self, **order: Any) -> dict[str, Any]:
+        self._write(**order)
+        return self._read()
+
+    def _write(self, **order: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._ended()
+        return json.loads(line)
+
+    def _ended(self) -> EquipoiseError:
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log if line.strip()] or ["it printed nothing"]
+        return EquipoiseError(f"the environment '{self._env}' ended by itself: {lines[-1]}")
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(part["text"] for part in content)

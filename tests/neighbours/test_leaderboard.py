@@ -1,0 +1,101 @@
+"""The leaderboard's numbers, on tables whose equilibrium is known."""
+
+import numpy as np
+import pytest
+from browser import Browser, needs_chromium
+from equipoise_neighbours.leaderboard import largest_gap, leaderboard, met_by_all
+
+from equipoise.payoffs.table import Meeting, tally
+from equipoise.ratings.base import Rating
+from equipoise.report.html import render
+
+CIRCLE = [("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")]
+
+
+def table(wins, losses=0, times=40):
+    """Each pair meets so often; the first wins all but so many."""
+    return tally(
+        Meeting(first, second, 1.0 if i >= losses else -1.0, f"{first}{second}{i}")
+        for first, second in wins
+        for i in range(times)
+    )
+
+
+def ratings(players):
+    return [Rating(name, 1000.0 - i, 990.0, 1010.0) for i, name in enumerate(players)]
+
+
+def cells(page, section="leaderboard"):
+    (found,) = [each for each in page.sections if each.name == section]
+    return {row[0]: row[1:] for row in found.blocks[0].rows}
+
+
+@pytest.mark.long
+def test_of_a_circle_everybody_has_a_third_and_is_beaten():
+    pays = table(CIRCLE, losses=10)
+    page = leaderboard("arena", ratings(pays.players), pays, "bradley_terry", "people", "circles!")
+    rows = cells(page)
+    assert {row[-1].partition(" %")[0] for row in rows.values()} == {"33.3"}
+    assert rows["rock"][6] == "paper" and rows["rock"][5].startswith("0.50 (")
+    assert rows["rock"][3:5] == ("80", "50.0 %")
+    (cycle,) = cells(page, "cycles").items()
+    assert cycle == ("paper → rock → scissors → paper", ("0.50",)) or "rock" in cycle[0]
+    assert page.warnings == ("circles!",)
+
+
+@pytest.mark.long
+def test_a_ladder_has_no_cycles_and_its_top_is_the_equilibrium():
+    pays = table([("a", "b"), ("b", "c"), ("a", "c")], losses=4)
+    page = leaderboard("x", ratings("abc"), pays, "elo", "j", titles={"a": "A-1"})
+    rows = cells(page)
+    assert rows["A-1"][5].startswith("0.") and rows["A-1"][6] == ""
+    assert rows["A-1"][-1].startswith("100.0 %") and rows["c"][-1].startswith("0.0 %")
+    assert [section.reason for section in page.sections if section.name == "cycles"] != [""]
+
+
+@pytest.mark.long
+def test_who_has_not_met_everybody_is_left_out_of_the_equilibrium():
+    pays = table([("a", "b"), ("b", "c"), ("a", "c"), ("a", "new")], losses=4)
+    assert [pays.players[i] for i in met_by_all(pays)] == ["a", "b", "c"]
+    page = leaderboard("x", ratings(["a", "b", "c", "new"]), pays, "elo", "j")
+    assert cells(page)["new"][-1] == "–"
+    assert any("new did not meet everybody" in warning for warning in page.warnings)
+
+
+def test_the_gap_allows_for_being_the_largest_of_many():
+    """Of equal players the best reply is luck: the interval reaches down to none."""
+    dice = np.random.default_rng(0)
+    pays = tally(
+        Meeting("me", f"p{k}", float(dice.choice([-1, 1])), f"{k} {i}")
+        for k in range(12)
+        for i in range(30)
+    )
+    gap, best = largest_gap(pays, pays.players.index("me"))
+    assert best is not None and gap.mean > 0.1 and gap.low == 0.0 < gap.mean < gap.high
+
+
+def test_one_meeting_says_nothing_of_a_gap():
+    gap, best = largest_gap(tally([Meeting("a", "b", -1.0, "p")]), 0)
+    assert np.isnan(gap.mean) and best is None
+
+
+@needs_chromium
+@pytest.mark.long
+def test_in_a_browser(tmp_path):
+    pays = table(CIRCLE, losses=10)
+    titles = {"rock": "<img src=x onerror=alert(1)>"}
+    page = leaderboard("arena", ratings(pays.players), pays, "elo", "people", titles=titles)
+    path = tmp_path / "board.html"
+    path.write_text(render(page), encoding="utf-8")
+    browser = Browser(tmp_path / "profile")
+    try:
+        browser.open(path)
+        texts = browser.do(
+            "[...document.querySelectorAll('#leaderboard tbody :is(th, td)')].map((e) => e.textContent)"
+        )
+        assert titles["rock"] in texts and len(texts) == 27
+        assert browser.do("document.querySelectorAll('img').length") == 0
+        assert browser.do("document.querySelectorAll('.chart .heatmaplayer image').length") == 1
+        assert browser.complaints() == [] and browser.requests() == []
+    finally:
+        browser.close()

@@ -1,0 +1,113 @@
+"""Environments of verifiers as games. The slow tests ask the real verifiers 0.4.0, under the
+interpreter that EQUIPOISE_VERIFIERS names.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from equipoise_neighbours.verifiers_game import Verifiers
+from small import is_recorded, start, wait_for_record
+
+import equipoise
+from equipoise.errors import ConfigError
+from equipoise.system.effects import effects_of
+from equipoise.types import Prompt
+
+ENVIRONMENTS = Path(__file__).parent / "environments"
+PYTHON = os.environ.get("EQUIPOISE_VERIFIERS", "")
+needs_verifiers = pytest.mark.skipif(not PYTHON, reason="EQUIPOISE_VERIFIERS names no interpreter")
+KIND = "equipoise_neighbours.verifiers_game:Verifiers"  # what its entry point is where installed
+
+
+def test_what_cannot_be_run_is_said():
+    with pytest.raises(ConfigError, match=r"game\.python: /no/python cannot be run"):
+        Verifiers(env="sums", python="/no/python").check()
+
+
+@pytest.mark.long
+def test_without_verifiers_the_reason_is_said():
+    with pytest.raises(
+        ConfigError, match=r"'sums' cannot be loaded in .*No module named 'verifiers"
+    ):
+        Verifiers(env="sums", python=sys.executable).check()
+
+
+def test_its_effects_are_declared():
+    notes = effects_of(Verifiers(env="sums", python="py"), Path()).notes()
+    assert any("runs the environment sums" in note for note in notes)
+    assert any("runs the command py" in note for note in notes)
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """The test environments, on the import path of whatever is started."""
+    home = Path(__file__).parents[2]
+    paths = (home, home / "neighbours", ENVIRONMENTS)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, paths)))
+
+
+@pytest.mark.slow
+@needs_verifiers
+def test_agents_and_tasks_are_checked(found):
+    with pytest.raises(ConfigError, match=r"write agents: \[first, second\]"):
+        Verifiers(env="two-cards", python=PYTHON).check()
+    sums = Verifiers(env="sums", python=PYTHON)
+    sums.check()
+    (fault,) = sums.faults([Prompt("p", (), {"deal": 40})])
+    assert "'sums' has 40 tasks" in fault
+    assert list(sums.faults([Prompt("p", (), {"deal": 39})])) == []
+
+
+def recipe(env: str, agents: list[str], players: dict, **more) -> dict:
+    return {
+        "name": env,
+        "generations": 0,
+        "players": players,
+        "prompts": {"kind": "deals", "count": 8, "per_generation": 4, "held_out": 3},
+        "game": {"kind": KIND, "env": env, "python": PYTHON, "agents": agents},
+        "judge": "game_outcome",
+        "evaluate": {"kind": "held_out", "samples": 1},
+        **more,
+    }
+
+
+@pytest.mark.slow
+@needs_verifiers
+def test_two_agents_are_paid_as_the_environment_says(found, tmp_path):
+    players = {
+        "bold": {"kind": "scripted", "text": "bet, or call"},
+        "shy": {"kind": "scripted", "text": "check, or fold"},
+    }
+    roles = {"kind": "roles", "roles": {"first": "bold", "second": "shy"}}
+    run = equipoise.run(
+        recipe("two-cards", ["first", "second"], players, schedule=roles),
+        out=tmp_path / "run",
+        progress=False,
+    )
+    rows = run.judgements("held_out")
+    paid = {(row.seat, row.value) for row in rows.itertuples() if row.utility == "score"}
+    assert paid == {("first", 1.0), ("second", -1.0)}  # each bet is folded to
+
+
+@pytest.mark.slow
+@needs_verifiers
+def test_a_league_trains_is_killed_and_goes_on(found, tmp_path):
+    import yaml
+
+    policy = {"kind": "local", "model": "builtin", "learns": True, "max_new_tokens": 4}
+    settings = recipe(
+        "sums",
+        ["agent"],
+        {"policy": policy},
+        generations=2,
+        learner={"kind": "policy_gradient", "estimator": "leave_one_out"},
+    )
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(settings))
+    process = start("run", "recipe.yaml", "--out", "run", cwd=tmp_path)
+    wait_for_record(process, tmp_path / "run", "0/play")
+    process.kill()
+    process.wait()
+    run = equipoise.open_run(tmp_path / "run", trust=True).resume(progress=False)
+    assert is_recorded(run.path, "2/measure") and run.status()["finished"]
