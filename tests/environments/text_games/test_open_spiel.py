@@ -194,7 +194,7 @@ def test_a_template_must_state_the_moves(tmp_path):
 
 
 def test_the_judge_refuses_other_games():
-    with pytest.raises(ConfigError, match="open_spiel and textarena"):
+    with pytest.raises(ConfigError, match="open_spiel, textarena and verifiers"):
         GameOutcome().at(TestContext(Answers()))
 
 
