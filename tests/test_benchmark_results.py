@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks import __main__ as every_benchmark
 from benchmarks import cyclic_preferences, history, optimism, strangers_jobs, tables, verdicts
-from benchmarks.claims import CLAIMS, TRIALS, Claim, Dose
+from benchmarks.claims import CLAIMS, TRIALS, Claim, Dose, Trial
 from benchmarks.comparing import bounded, crossed, holm, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
-from benchmarks.experiment import Experiment
+from benchmarks.experiment import Experiment, best_settings
 from benchmarks.verdicts import Item, Scores, Verdict, read_items, verdict
 from equipoise.learners.tabular_learner import win_probabilities
 from equipoise.payoffs.intervals import Interval, over_seeds
@@ -109,7 +109,7 @@ def test_a_strangers_job_comes_to_its_report(number, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", [*every_benchmark.SHORT, "instructions", "published", "gtalign_oracle"]
+    "name", [*every_benchmark.SHORT, "instructions", "published", "gtalign_oracle", "trials"]
 )
 def test_a_benchmark_can_be_called(name):
     """Each is a module of its own, and what it takes from the others is there."""
@@ -242,6 +242,18 @@ def test_a_measured_seed_replaces_what_was_joined(tmp_path):
     file = str(tmp_path / "first.json")
     played([4, 1], "--json", file)
     assert len(played([4], "--join", file).items) == 8
+
+
+def test_a_sweep_gives_every_arm_its_own_best_setting():
+    values = {"one @ a": 0.1, "one @ b": 0.3, "two @ a": 0.2, "two @ b": 0.1, "start": 0.9}
+    scores = Scores(
+        Item(arm, seed, 0, "", "right", value + seed)
+        for arm, value in values.items()
+        for seed in range(2)
+    )
+    most, least = Trial((), column="right"), Trial((), column="right", best="least")
+    assert best_settings(scores, most) == {"one": "b", "two": "a"}
+    assert best_settings(scores, least) == {"one": "a", "two": "b"}
 
 
 @pytest.mark.long
