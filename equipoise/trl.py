@@ -5,8 +5,6 @@
 Importing this loads neither TRL nor torch.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence

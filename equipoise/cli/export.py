@@ -1,7 +1,5 @@
 """`equipoise export RUN --to DIR`: the ledger as Parquet."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -2,8 +2,6 @@
 game, and the solver says how a mixture over them would play it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """Measures of the game of choosing a player, and the sections on its growth."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self

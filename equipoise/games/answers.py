@@ -1,7 +1,5 @@
 """The game of answers: every seat answers the same prompt, once, at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """One judge for prompts of many tasks, which picks a rule by the prompt's facts."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Self

@@ -1,7 +1,5 @@
 """Judges that have models grade each answer alone: settings, questions, scores, and the rubric."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

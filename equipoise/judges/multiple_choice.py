@@ -15,8 +15,6 @@ counts.
 Of two options, denying one states the other: "that is not true" is False.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple

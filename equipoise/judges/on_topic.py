@@ -1,7 +1,5 @@
 """A judge of topics: is a text near the prompt, by its embedding?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Judges that compare answers to one prompt, or whole matches' seats, two at a time."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -2,8 +2,6 @@
 those in it, who may judge their own gradings too (Meta-Rewarding, arXiv 2407.19594).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The bases of judges that score each seat's last answer on its own, and parts that they share."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence

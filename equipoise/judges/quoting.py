@@ -10,8 +10,6 @@ tokens of the known chat formats (and those that the settings name) are broken u
 that understands them in plain text finds none.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -10,8 +10,6 @@ A long reply is read at its end: the last verdict counts, and what takes more ro
 none. Reading takes time in proportion to the reply's length.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import math

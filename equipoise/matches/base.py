@@ -1,7 +1,5 @@
 """The base of schedules, which decide who meets whom before anyone plays."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

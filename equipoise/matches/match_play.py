@@ -1,7 +1,5 @@
 """Playing matches: the players' moves are asked for in batches, and handed to the referees."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 

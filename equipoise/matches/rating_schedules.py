@@ -1,7 +1,5 @@
 """Schedules by rating: SPARTA's matching, where near equals mostly meet, and Swiss tournaments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Literal

@@ -1,7 +1,5 @@
 """Schedules without ratings, pure functions of players, prompts and seed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations, islice
 from math import isfinite, nan

@@ -5,8 +5,6 @@ Plain dictionaries and not `plotly.graph_objects`, which takes a second to impor
 validate them there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Sections on a league of players or generations: who beats whom, the equilibrium, the ratings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

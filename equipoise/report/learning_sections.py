@@ -1,7 +1,5 @@
 """Sections on how learning went: the headline numbers, the curves over generations, the losses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

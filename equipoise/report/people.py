@@ -1,7 +1,5 @@
 """The report's section on people: how they rank the players, and who agrees with them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ goes into blocks as it is; the page escapes it. Only what goes into a figure's o
 through `label`, because plotly reads a subset of HTML there.
 """
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ ends within a second of the last line gets none of its own. Names and texts from
 as they are, never as rich's markup or as terminal codes.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -18,8 +18,6 @@ Each file's metadata names its table (`equipoise.table`) and the version of this
 (`equipoise.schema`). `check` reads files of whatever program, which may have more columns.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice

@@ -5,8 +5,6 @@ number of roles, and is unique, but no equilibrium: of rock, paper, scissors wit
 each gets a third.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from typing import Literal

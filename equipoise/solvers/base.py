@@ -4,8 +4,6 @@ Each is a free function on the two-player matrix game (the column player gets âˆ
 another matrix is given) and a component that runs it on a population against itself.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple

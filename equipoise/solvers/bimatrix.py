@@ -1,7 +1,5 @@
 """Equilibria, a leader's commitment and Nash's bargaining solution of a small two-player game."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import combinations
 from math import comb

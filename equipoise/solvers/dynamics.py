@@ -5,8 +5,6 @@ mirror descent with an anchor, fictitious play, and GPO's steps in `solvers.gpo`
 the averages approach equilibrium; the last profile often only circles it, except under an anchor.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

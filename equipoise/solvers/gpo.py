@@ -8,8 +8,6 @@ The averages of the policies played approach equilibrium like 1/sqrt(rounds) in 
 policies do so faster in the contextual game, and circle the equilibrium of the substitute.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 

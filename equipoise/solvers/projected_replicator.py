@@ -4,8 +4,6 @@ share.
 The solver with which policy-space response oracles were introduced, for any number of roles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """The Nash equilibrium of a zero-sum matrix game, by linear programming."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from dataclasses import replace as with_changes
 
 import msgspec
@@ -54,48 +55,161 @@ def measure_set(
     if facts is not None:
         return BenchmarkResult.read(facts)
     with run.stage(STAGE, stage, player.generation) as facts:
-        result = _measure(run, name, benchmark, items, player, stage)
+        result = SetMeasurement(run, name, benchmark, items, player).result(stage)
         result = msgspec.structs.replace(result, key=key)
         log(run.directory, stage, result)
         facts.update(result.facts())
     return result
 
 
-def _measure(
-    run: OpenRun,
-    name: str,
-    benchmark: Benchmark,
-    items: Sequence[Item],
-    player: PlayerId,
-    stage: str,
-) -> BenchmarkResult:
-    run.ledger.add_prompts([asked_prompt(item) for item in items], PART, player.generation)
-    answers = _record_answers(run, name, benchmark, items, player)
-    if benchmark.judge is None:
-        judged = []
-    elif isinstance(benchmark.game_played, Conversation):
-        judged = _judge_answers(run, name, benchmark, benchmark.judge, items, player, answers)
-    else:
-        judged = _judge_games(run, name, benchmark, benchmark.judge, items, player)
-    scores = benchmark.score(items, answers, judged)
-    result = benchmark.summary(scores, items)
-    reasons = Counter(row.reason for row in scores if row.reason)
-    if result.unscored and result.unscored == len(scores):
-        raise NoSignal(
-            f"{name}: no answer has a score. {most_common(reasons)}{_unread(run, benchmark)}"
+@dataclass(frozen=True)
+class SetMeasurement:
+    """A player asked the items of a set called `name`, and its answers judged; all is recorded."""
+
+    run: OpenRun
+    name: str
+    benchmark: Benchmark
+    items: Sequence[Item]
+    player: PlayerId
+
+    def result(self, stage: str) -> BenchmarkResult:
+        """The player's scores; each item's are recorded under `stage`. Raises NoSignal."""
+        run, benchmark, items, player = self.run, self.benchmark, self.items, self.player
+        run.ledger.add_prompts([asked_prompt(item) for item in items], PART, player.generation)
+        answers = self._answers(player)
+        if benchmark.judge is None:
+            judged = []
+        elif isinstance(benchmark.game_played, Conversation):
+            judged = self._judge_answers(benchmark.judge, answers)
+        else:
+            judged = self._judge_games(benchmark.judge)
+        scores = benchmark.score(items, answers, judged)
+        result = benchmark.summary(scores, items)
+        reasons = Counter(row.reason for row in scores if row.reason)
+        if result.unscored and result.unscored == len(scores):
+            unread = _unread(run, benchmark)
+            raise NoSignal(f"{self.name}: no answer has a score. {most_common(reasons)}{unread}")
+        run.ledger.add_benchmark_scores(stage, scores)
+        return msgspec.structs.replace(
+            result,
+            name=self.name,
+            player=str(player),
+            source=SOURCE,
+            reasons=dict(reasons),
+            settings=benchmark.settings(),
         )
-    run.ledger.add_benchmark_scores(stage, scores)
-    return msgspec.structs.replace(
-        result,
-        name=name,
-        player=str(player),
-        source=SOURCE,
-        reasons=dict(reasons),
-        settings=benchmark.settings(),
-    )
 
+    # -- judging
 
-# -- judging
+    def _judge_answers(self, judge: Judge, answers: Mapping[str, Sequence[Answer]]) -> list[Judged]:
+        """Have the judge score the answers, in the order of `questions`."""
+        against_start = self.benchmark.against_start
+        start = PlayerId(self.player.name)
+        others = self._answers(start) if against_start else {}
+        questions = self.benchmark.questions(self.items, answers, others)
+        opponent = start if against_start else OTHER
+        matches = [self._as_match(question, opponent) for question in questions]
+        self.run.ledger.add_matches(matches)
+        judgements = self._judgements(judge, matches, [each.prompt for each in questions])
+        return [
+            Judged(question, judgement.utilities("1") or None, judgement.reason)
+            for question, judgement in zip(questions, judgements, strict=True)
+        ]
+
+    def _judge_games(self, judge: Judge) -> list[Judged]:
+        """Have the judge score matches of a game, by item, sample and seat."""
+        played = self._games()
+        prompts = [item.prompt for item, _ in played]
+        judgements = self._judgements(judge, [match for _, match in played], prompts)
+        judged = []
+        samples: Counter[str] = Counter()
+        for (item, match), judgement in zip(played, judgements, strict=True):
+            last = {turn.seat: turn.move for turn in match.turns}
+            for seat in match.seats:
+                move = last.get(seat, Move("", "error", error="it never moved"))
+                question = JudgeQuestion(item.id, samples[item.id], 0, item.prompt, move)
+                utilities = judgement.utilities(seat) or None
+                judged.append(Judged(question, utilities, judgement.reason))
+                samples[item.id] += 1
+        return judged
+
+    def _judgements(
+        self, judge: Judge, matches: Sequence[Match], prompts: Sequence[Prompt]
+    ) -> list[Judgement]:
+        """The judgement of each match on its prompt, made where none is recorded."""
+        run, generation = self.run, self.player.generation
+        by_id = {prompt.id: prompt for prompt in prompts}
+        run.ledger.add_prompts(by_id.values(), PART, generation)
+        ids = [match.id for match in matches]
+        known = run.ledger.judgements_of(ids, judge.name)
+        waiting = [match for match in matches if match.id not in known]
+        if waiting:
+            run.monitor.stage(f"{self.name}: judge {self.player}", len(waiting), generation)
+            judge_missing(run, judge.at(_judge_context(run, self.benchmark)), waiting, by_id)
+        recorded = run.ledger.judgements_of(ids, judge.name)
+        return [recorded[match.id] for match in matches]
+
+    def _as_match(self, question: JudgeQuestion, opponent: PlayerId) -> Match:
+        """A question to the judge as a match: the answer in seat 1, the other in seat 2."""
+        view = View(question.prompt.messages)
+        turns = [Turn("1", view, question.answer)]
+        seats = {"1": self.player}
+        if question.other is not None:
+            turns.append(Turn("2", view, Move(question.other)))
+            seats["2"] = opponent
+        texts = [turn.move.text for turn in turns]
+        seed = seeds.child(self.run.config.seed, PART, self.benchmark.seed)
+        # The facts are part of it, for judges read them.
+        content = (to_json(question.prompt), question.sample)
+        identity = record_id("shown", seed, *content, *seats.values(), *texts)
+        return Match(
+            id=identity,
+            generation=self.player.generation,
+            split=PART,
+            game=MEETING,
+            prompt=question.prompt.id,
+            seats=seats,
+            seed=seeds.child(seed, "shown", identity),
+            turns=tuple(turns),
+        )
+
+    # -- asking
+
+    def _answers(self, player: PlayerId) -> dict[str, list[Answer]]:
+        """Item id -> `samples` answers of each of the player's seats. Raises ConfigError."""
+        sampled = [item for item in self.items if not item.choices]
+        scored = [item for item in self.items if item.choices]
+        self._ask(sampled, player)
+        seed = self.run.config.seed
+        answers = recorded_answers(self.run.ledger, seed, self.benchmark, sampled, player)
+        return answers | _likelihoods(self.run, self.name, scored, player) if scored else answers
+
+    def _games(self) -> list[tuple[Item, Match]]:
+        """Every item with the matches on it, `samples` of each, the player in all seats."""
+        self._ask(self.items, self.player)
+        seed = self.run.config.seed
+        return recorded_matches(self.run.ledger, seed, self.benchmark, self.items, self.player)
+
+    def _ask(self, items: Sequence[Item], player: PlayerId) -> None:
+        run, benchmark = self.run, self.benchmark
+        conversations = planned_conversations(run.config.seed, benchmark, items, player)
+        known = run.ledger.recorded_ids("matches", [plan.id for plan in conversations])
+        # What a killed measurement left are whole chunks, so that those that follow are composed as
+        # they would have been.
+        planned = [plan for plan in conversations if plan.id not in known]
+        if not planned:
+            return
+        run.monitor.stage(f"{self.name}: {player} answers", len(planned), player.generation)
+
+        actor = _actor(run, player, benchmark.temperature, benchmark.max_new_tokens)
+
+        def act(batches: Sequence[Batch]) -> list[list[Move]]:
+            return [actor.act(views, dice) for _, views, dice in batches]
+
+        for chunk in unplayed_chunks(run, planned):
+            with within(run.monitor, len(chunk), moves_of(benchmark.game_played, chunk)):
+                made = play(chunk, benchmark.game_played, None, act)
+            run.ledger.add_matches(made)
 
 
 def _unread(run: OpenRun, benchmark: Benchmark) -> str:
@@ -105,167 +219,11 @@ def _unread(run: OpenRun, benchmark: Benchmark) -> str:
     return f". For example: {unread}. {advice(judge, unread)}" if judge and unread else ""
 
 
-def _judge_answers(
-    run: OpenRun,
-    name: str,
-    benchmark: Benchmark,
-    judge: Judge,
-    items: Sequence[Item],
-    player: PlayerId,
-    answers: Mapping[str, Sequence[Answer]],
-) -> list[Judged]:
-    """Have the judge score the answers, in the order of `questions`."""
-    start = PlayerId(player.name)
-    others: Mapping[str, Sequence[Answer]] = {}
-    if benchmark.against_start:
-        others = _record_answers(run, name, benchmark, items, start)
-    questions = benchmark.questions(items, answers, others)
-    opponent = start if benchmark.against_start else OTHER
-    matches = [_as_match(run, q, benchmark, player, opponent) for q in questions]
-    run.ledger.add_matches(matches)
-    prompts = [question.prompt for question in questions]
-    judgements = _record_judgements(run, name, benchmark, judge, matches, prompts, player)
-    return [
-        Judged(question, judgement.utilities("1") or None, judgement.reason)
-        for question, judgement in zip(questions, judgements, strict=True)
-    ]
-
-
-def _judge_games(
-    run: OpenRun,
-    name: str,
-    benchmark: Benchmark,
-    judge: Judge,
-    items: Sequence[Item],
-    player: PlayerId,
-) -> list[Judged]:
-    """Have the judge score matches of a game, by item, sample and seat."""
-    played = _record_games(run, name, benchmark, items, player)
-    matches = [match for _, match in played]
-    prompts = [item.prompt for item, _ in played]
-    judgements = _record_judgements(run, name, benchmark, judge, matches, prompts, player)
-    judged = []
-    samples: Counter[str] = Counter()
-    for (item, match), judgement in zip(played, judgements, strict=True):
-        last = {turn.seat: turn.move for turn in match.turns}
-        for seat in match.seats:
-            move = last.get(seat, Move("", "error", error="it never moved"))
-            question = JudgeQuestion(item.id, samples[item.id], 0, item.prompt, move)
-            utilities = judgement.utilities(seat) or None
-            judged.append(Judged(question, utilities, judgement.reason))
-            samples[item.id] += 1
-    return judged
-
-
-def _record_judgements(
-    run: OpenRun,
-    name: str,
-    benchmark: Benchmark,
-    judge: Judge,
-    matches: Sequence[Match],
-    prompts: Sequence[Prompt],
-    player: PlayerId,
-) -> list[Judgement]:
-    """The judgement of each match on its prompt, made where none is recorded."""
-    by_id = {prompt.id: prompt for prompt in prompts}
-    run.ledger.add_prompts(by_id.values(), PART, player.generation)
-    ids = [match.id for match in matches]
-    known = run.ledger.judgements_of(ids, judge.name)
-    waiting = [match for match in matches if match.id not in known]
-    if waiting:
-        title = f"{name}: judge {player}"
-        run.monitor.stage(title, len(waiting), player.generation)
-        judge_missing(run, judge.at(_judge_context(run, benchmark)), waiting, by_id)
-    recorded = run.ledger.judgements_of(ids, judge.name)
-    return [recorded[match.id] for match in matches]
-
-
-def _as_match(
-    run: OpenRun,
-    question: JudgeQuestion,
-    benchmark: Benchmark,
-    player: PlayerId,
-    opponent: PlayerId,
-) -> Match:
-    """A question to the judge as a match: the answer in seat 1, the other in seat 2."""
-    view = View(question.prompt.messages)
-    turns = [Turn("1", view, question.answer)]
-    seats = {"1": player}
-    if question.other is not None:
-        turns.append(Turn("2", view, Move(question.other)))
-        seats["2"] = opponent
-    texts = [turn.move.text for turn in turns]
-    seed = seeds.child(run.config.seed, PART, benchmark.seed)
-    # The facts are part of it, for judges read them.
-    content = (to_json(question.prompt), question.sample)
-    identity = record_id("shown", seed, *content, *seats.values(), *texts)
-    return Match(
-        id=identity,
-        generation=player.generation,
-        split=PART,
-        game=MEETING,
-        prompt=question.prompt.id,
-        seats=seats,
-        seed=seeds.child(seed, "shown", identity),
-        turns=tuple(turns),
-    )
-
-
 def _judge_context(run: OpenRun, benchmark: Benchmark) -> JudgeContext:
     """The same for every player, so that all are judged alike."""
     context = judge_context(run, 0)
     seed = seeds.child(run.config.seed, PART, "judge", benchmark.seed)
     return with_changes(context, game=benchmark.game_played, seed=seed)
-
-
-# -- asking
-
-
-def _record_answers(
-    run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
-) -> dict[str, list[Answer]]:
-    """Item id -> `samples` answers of each of the player's seats. Raises ConfigError."""
-    sampled = [item for item in items if not item.choices]
-    scored = [item for item in items if item.choices]
-    _ask(run, name, benchmark, sampled, player)
-    seed = run.config.seed
-    answers = recorded_answers(run.ledger, seed, benchmark, sampled, player)
-    if scored:
-        answers |= _likelihoods(run, name, scored, player)
-    return answers
-
-
-def _record_games(
-    run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
-) -> list[tuple[Item, Match]]:
-    """Every item with the matches on it, `samples` of each, the player in all seats."""
-    _ask(run, name, benchmark, items, player)
-    seed = run.config.seed
-    return recorded_matches(run.ledger, seed, benchmark, items, player)
-
-
-def _ask(
-    run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
-) -> None:
-    seed = run.config.seed
-    conversations = planned_conversations(seed, benchmark, items, player)
-    known = run.ledger.recorded_ids("matches", [plan.id for plan in conversations])
-    # What a killed measurement left are whole chunks, so that those that follow are composed as
-    # they would have been.
-    planned = [plan for plan in conversations if plan.id not in known]
-    if not planned:
-        return
-    run.monitor.stage(f"{name}: {player} answers", len(planned), player.generation)
-
-    actor = _actor(run, player, benchmark.temperature, benchmark.max_new_tokens)
-
-    def act(batches: Sequence[Batch]) -> list[list[Move]]:
-        return [actor.act(views, dice) for _, views, dice in batches]
-
-    for chunk in unplayed_chunks(run, planned):
-        with within(run.monitor, len(chunk), moves_of(benchmark.game_played, chunk)):
-            made = play(chunk, benchmark.game_played, None, act)
-        run.ledger.add_matches(made)
 
 
 def _actor(
