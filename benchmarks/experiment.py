@@ -16,10 +16,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -181,6 +182,9 @@ class Experiment:
                     cells.append("")
                 else:
                     share = column.removesuffix(GREEDY) not in self.points
+                    if share:
+                        low, high = np.clip([own.low, own.high], 0, 1)
+                        own = replace(own, low=float(low), high=float(high))
                     cells.append(own.text("%" if share else "").replace(" (", "\n("))
             shown.add_row(arm, *cells)
         return shown
