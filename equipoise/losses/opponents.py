@@ -109,10 +109,7 @@ class MixedOpponents(Settings):
             shares[name] = _as_list(getattr(self, name))
         every = [share for group in shares.values() for share in group]
         if not all(isfinite(share) and share >= 0 for share in every):
-            raise ValueError(
-                "the shares must be finite and not negative; what loss: optimistic takes off again "
-                "is the last gain, not an opponent"
-            )
+            raise ValueError("the shares must be finite and not negative; see loss: optimistic")
         if sum(every) > 1 + 1e-9:
             parts = [f"{name} {sum(group):g}" for name, group in shares.items() if sum(group)]
             raise ValueError(

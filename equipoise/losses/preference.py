@@ -503,6 +503,9 @@ class LookingAhead(EstimatesWins, ResidualLoss):
     )
     ratio: float = Field(0.0, ge=0, le=0.5, description="pull to the start, its share of a step")
 
+    def scored_against(self, pool: OpponentPool) -> Shares:
+        return [(pool.current, 1.0)]
+
     def rows(self, batch: PairBatch) -> torch.Tensor:
         if self.target == "constant":
             return squared(self.residual_B(batch), self.steps / (2 * self.eta))
@@ -557,9 +560,6 @@ class Optimistic(LookingAhead):
         ends = [(window[-1], (1 - self.ratio) * oldest)]
         return merge_shares([*shares, *ends, (pool.reference, self.ratio * (2 - oldest))])
 
-    def scored_against(self, pool: OpponentPool) -> Shares:
-        return [(pool.current, 1.0)]
-
     def wins_against(self, pool: OpponentPool) -> Shares:
         """2·π_t − π_{t−1}; in the first generation π_0 alone."""
         before = pool.past[1:2]
@@ -587,9 +587,6 @@ class Extragradient(LookingAhead):
 
     def opponents(self, pool: OpponentPool) -> Shares:
         return merge_shares([(pool.reference, self.ratio), (self.begins_at(pool), 1 - self.ratio)])
-
-    def scored_against(self, pool: OpponentPool) -> Shares:
-        return [(pool.current, 1.0)]
 
     def faults_of_age(self, age: int) -> Iterator[str]:
         if age % 2:

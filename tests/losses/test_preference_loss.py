@@ -633,7 +633,7 @@ def test_optimism_is_paid_for_by_what_the_generation_before_was_worth():
     loss = PreferenceLoss.build("optimistic")
     assert loss.wins_against(POOL) == [(PAST[0], 2.0), (PAST[1], -1.0)]
     assert loss.wins_against(OpponentPool(PAST[-1:])) == [(PAST[-1], 1.0)]
-    with pytest.raises(ValueError, match="not negative; what loss: optimistic takes off"):
+    with pytest.raises(ValueError, match="not negative; see loss: optimistic"):
         PreferenceLoss.build({"kind": "mnpo", "against": {"history": [2.0, -1.0]}})
     with pytest.raises(ValueError, match="set counted or bradley_terry"):
         PreferenceLoss.build({"kind": "optimistic", "wins": "judged"})
