@@ -649,7 +649,14 @@ def _trial_claim(
 
 
 MOVES = tuple(
-    Dose(f"what a generation of {arm} moves", arm=arm, column="moved", least=0.02)
+    Dose(
+        f"how much more {arm} moves than the luck of the draw",
+        "found",
+        arm,
+        "moved",
+        0.05,
+        "uniform",
+    )
     for arm in ("one", "two")
 )
 TRIAL_CLERKS = Trial(
