@@ -28,10 +28,9 @@ from rich.table import Table
 
 from benchmarks.claims import TRIALS
 from benchmarks.cyclic_preferences import game
-from benchmarks.running import write_results
+from benchmarks.running import slope_of_logarithms, write_results
 from benchmarks.verdicts import Item, Scores, verdict, write_items
 from equipoise import seeds
-from equipoise.payoffs.intervals import fitted_exponent
 
 FAMILIES = ("cyclic", "mixed", "antisymmetric")
 SIZES = (3, 9, 49)
@@ -131,7 +130,7 @@ def exponents(size: int, numbers: Sequence[int]) -> Iterator[Item]:
             for t in ROUNDS
         ]
         for number, gap_R in zip(numbers, np.transpose(gap_RG), strict=True):
-            slope = fitted_exponent(ROUNDS, gap_R)[0]
+            slope = slope_of_logarithms(ROUNDS, gap_R)
             yield Item(name, number, ROUNDS[-1], "", f"cyclic {size}, exponent", round(slope, 5))
 
 

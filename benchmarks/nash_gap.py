@@ -34,9 +34,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.running import write_results
+from benchmarks.running import slope_of_logarithms, write_results
 from equipoise import seeds
-from equipoise.payoffs.intervals import Interval, fitted_exponent, resampled_bounds
+from equipoise.payoffs.intervals import Interval, resampled_bounds
 from equipoise.solvers.gpo import contextual_gaps, gaps, step_sizes
 
 SIZE = 10
@@ -85,7 +85,7 @@ def exponent(rows: Sequence[RowOfRaw], policies: str) -> Interval:
     gap_GR = np.array([[gap_of[game, rounds] for rounds in rounds_R] for game in games])
 
     def slope(games_drawn: np.ndarray) -> float:
-        return fitted_exponent(rounds_R, gap_GR[games_drawn].mean(0))[0]
+        return slope_of_logarithms(rounds_R, gap_GR[games_drawn].mean(0))
 
     low, high = resampled_bounds(games, slope, resamples=1000)
     return Interval(slope(np.arange(len(games))), low, high, len(games))

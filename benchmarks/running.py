@@ -13,8 +13,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from equipoise.runs.directory import RunDirectory
 from equipoise.system.files import write_text
+
+RESULTS = "benchmarks/results"
 
 
 def equipoise(*arguments: str, threads: int = 1) -> str:
@@ -54,22 +58,24 @@ def share_of_cores(jobs: int) -> dict[str, str]:
 
 def provenance() -> dict[str, Any]:
     """What a raw result carries beside its figures: commit, command, day, machine, and how busy
-    that has been in the last minute, this benchmark included.
+    that has been in the last minute, this benchmark included. Raw results that were made anew are
+    no change.
     """
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--exclude", "*"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
+    commit = _git("describe", "--always", "--exclude", "*")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", f":!/{RESULTS}")
     return {
-        "commit": commit,
+        "commit": f"{commit}-dirty" if changed else commit,
         "command": shlex.join(["python", "-m", *_module_and_arguments()]),
         "date": datetime.date.today().isoformat(),
         "machine": f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}",
         "load": load(),
         "python": platform.python_version(),
     }
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def load() -> float:
@@ -95,3 +101,8 @@ def _module_and_arguments() -> list[str]:
 def recorded(run: RunDirectory, stage: str) -> list[dict[str, Any]]:
     """The facts that a run recorded of each of its stages of this name, in order."""
     return [finished.facts for finished in run.ledger.stages(stage)]
+
+
+def slope_of_logarithms(x_R: Iterable[float], y_R: Iterable[float]) -> float:
+    """The exponent of y ∝ x^slope, by least squares; all numbers are above zero."""
+    return float(np.polyfit(np.log(np.asarray(x_R)), np.log(np.asarray(y_R)), 1)[0])

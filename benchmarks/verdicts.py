@@ -18,7 +18,8 @@ import numpy as np
 
 from benchmarks.claims import CLAIMS, Claim, Dose
 from benchmarks.comparing import Word, crossed, crossed_difference, word_of
-from equipoise.payoffs.intervals import Interval, fitted_exponent
+from benchmarks.running import slope_of_logarithms
+from equipoise.payoffs.intervals import Interval
 
 RESULTS = Path(__file__).parent / "results"
 GREEDY = ", greedy"
@@ -207,7 +208,7 @@ def from_nash_gap(results: Mapping[str, Any]) -> list[Item]:
     items = []
     for (game, policies), rows in gaps.items():
         rounds_R, gap_R = np.array(sorted(rows)).T
-        slope = fitted_exponent(rounds_R, gap_R)[0]
+        slope = slope_of_logarithms(rounds_R, gap_R)
         items.append(Item(policies, game, 0, "", "exponent", slope))
         items.append(Item("−½", game, 0, "", "exponent", -0.5))
     return items

@@ -155,13 +155,6 @@ class GradingByModels:
             for grades in self.grades_of_several([(grader, by, answers)])[0]
         ]
 
-    def votes_of_several(self, graders: Sequence[Grader]) -> list[list[list[Vote]]]:
-        """Votes of several graders on their own answers, in one batch for each base."""
-        return [
-            [[grade.vote for grade in grades] for grades in of_grader]
-            for of_grader in self.grades_of_several(graders)
-        ]
-
     def grades_of_several(self, graders: Sequence[Grader]) -> list[list[list[RepliedGrade]]]:
         """The votes with their replies; all samples of a grader on an answer share a question."""
         rows_of: list[list[tuple[AnswerToGrade, int]]] = []

@@ -251,40 +251,6 @@ def win_rate(
     return mean_interval((value_B + 1) / 2, prompts, level, share=True)
 
 
-def fitted_exponent(
-    rounds_R: Sequence[float] | np.ndarray, gap_R: Sequence[float] | np.ndarray, level: float = 0.95
-) -> tuple[float, float, float]:
-    """(slope, low, high) of gap ∝ rounds^slope: least squares on logarithms, t interval on R − 2.
-
-    Residuals are taken as independent; a bend in the curve is not seen. Raises ValueError for
-    unequal lengths, fewer than three points, equal numbers of rounds, or numbers that are not above
-    0.
-
-    >>> slope, low, high = fitted_exponent([10, 100, 1000], [1.0, 0.3, 0.1])
-    >>> round(slope, 2)
-    -0.5
-    """
-    x_R, y_R = _finite(rounds_R), _finite(gap_R)
-    if len(x_R) != len(y_R) or len(x_R) < 3:
-        raise ValueError(
-            "an exponent needs three points or more; "
-            f"there are {len(x_R)} rounds and {len(y_R)} gaps"
-        )
-    if min(x_R.min(), y_R.min()) <= 0 or not np.ptp(x_R):
-        raise ValueError(
-            "rounds and gaps must be above zero, and rounds must differ: "
-            "the fit is on their logarithms"
-        )
-    x_R = np.log(x_R) - np.log(x_R).mean()
-    y_R = np.log(y_R) - np.log(y_R).mean()
-    slope = float(x_R @ y_R / (x_R @ x_R))
-    freedom = len(x_R) - 2
-    squares = float(np.sum((y_R - slope * x_R) ** 2))
-    error = math.sqrt(squares / freedom / float(x_R @ x_R))
-    half = _student(0.5 + level / 2, freedom) * error
-    return slope, slope - half, slope + half
-
-
 def resampled_bounds(
     clusters: Sequence[Hashable],
     statistic: Callable[[np.ndarray], float],

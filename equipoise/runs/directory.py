@@ -20,6 +20,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from functools import cached_property
+from glob import escape
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, TypeVar
@@ -179,7 +180,8 @@ class RunDirectory:
             with cls.hold_lock(folder):
                 delete(folder)
         # The directory appears complete or not at all, so that a kill during creation leaves
-        # nothing to repair.
+        # nothing to repair, only a draft that the next creation removes.
+        _forget_drafts(folder)
         draft = folder.parent / f".{folder.name}.{os.getpid()}"
         make_folder(draft)
         try:
@@ -534,6 +536,17 @@ def _moves(before: Any, now: Any) -> Iterator[tuple[tuple[str, str], str]]:
         yield (now["base_url"], now["model"]), before["base_url"]
     for name in now:
         yield from _moves(before.get(name), now[name])
+
+
+def _forget_drafts(folder: Path) -> None:
+    """Remove the drafts of a folder that killed processes left."""
+    for draft in folder.parent.glob(f".{escape(folder.name)}.*"):
+        try:
+            os.kill(int(draft.suffix[1:]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(draft, ignore_errors=True)
+        except (ValueError, OSError):  # another file's name, or another user's process
+            continue
 
 
 def _notes_of_start(checked: CheckedRun) -> tuple[str, ...]:

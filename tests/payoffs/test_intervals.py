@@ -11,7 +11,6 @@ from scipy import stats
 from equipoise.payoffs.intervals import (
     Interval,
     difference,
-    fitted_exponent,
     mean_interval,
     over_seeds,
     weighted_mean,
@@ -169,32 +168,6 @@ def test_an_interval_reads_well():
     assert Interval(0.0173, 0.0169, 0.0177, 9).text("nats") == "0.01730 nats (0.01690 to 0.01770)"
     assert over_seeds([0.8]).percent() == "80.0 % (n = 1, no interval)"
     assert str(mean_interval([])) == "–"
-
-
-def test_an_exponent_is_scipys_regression_on_logarithms():
-    rounds_R = np.array([2.0**k for k in range(6, 15)])
-    gap_R = 3 * rounds_R**-0.5 * np.exp(np.random.default_rng(5).normal(0, 0.2, len(rounds_R)))
-    theirs = stats.linregress(np.log(rounds_R), np.log(gap_R))
-    half = stats.t.ppf(0.95, len(rounds_R) - 2) * theirs.stderr
-    assert fitted_exponent(rounds_R, gap_R, 0.9) == pytest.approx(
-        (theirs.slope, theirs.slope - half, theirs.slope + half)
-    )
-    assert fitted_exponent(rounds_R, 7 * rounds_R**-0.25) == pytest.approx((-0.25, -0.25, -0.25))
-
-
-@pytest.mark.parametrize(
-    ("rounds_R", "gap_R", "message"),
-    [
-        ([1, 2], [1, 2], "three points or more"),
-        ([1, 2, 3], [1, 2], "3 rounds and 2 gaps"),
-        ([1, 2, 3], [1, 0, 2], "must be above zero"),
-        ([4, 4, 4], [1, 2, 3], "rounds must differ"),
-        ([1, 2, 3], [1, math.nan, 2], "NaN"),
-    ],
-)
-def test_points_without_an_exponent_are_refused(rounds_R, gap_R, message):
-    with pytest.raises(ValueError, match=message):
-        fitted_exponent(rounds_R, gap_R)
 
 
 def test_a_difference_adds_the_distances_to_the_bounds_in_squares():

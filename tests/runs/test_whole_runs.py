@@ -7,6 +7,8 @@ import os
 import random
 import shutil
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -346,3 +348,15 @@ def test_a_process_stops_where_another_took_its_lock_over(run):
             second.metric("late", loss=2.0)
             late = [each for each in second.read_metrics_file() if each["stage"] == "late"]
             assert [each["loss"] for each in late] == [2.0]
+
+
+def test_a_draft_of_a_killed_creation_goes_with_the_next(tmp_path):
+    """That of a process which lives stays: it may be about to put it in place."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    kept = [".here.draft", f".here.{os.getppid()}", f".there.{gone.pid}"]
+    for name in (*kept, f".here.{gone.pid}"):
+        (tmp_path / name).mkdir()
+    config = recipe_loader.load("rock_paper_scissors", ["generations=1"])
+    with RunDirectory.create(config, tmp_path / "here"):
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "here"])
