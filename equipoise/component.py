@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import (
@@ -48,7 +49,8 @@ MANY = 40  # names that a message lists
 def nearest(name: str, known: list[str]) -> str:
     """ "did you mean 'x'?" for the known name that is closest, else the known names."""
     cutoff = 0.5 if len(name) > 4 else 0.6  # of four letters, two are no likeness
-    close = difflib.get_close_matches(name, known, 1, cutoff)
+    close = [each for each in known if each.lower() == name.lower()]
+    close = close or difflib.get_close_matches(name, known, 1, cutoff)
     if close := close or [each for each in sorted(known) if name and each.startswith(f"{name}_")]:
         return f"did you mean '{close[0]}'?"
     more = [f"and {len(known) - MANY:,} more"] if len(known) > MANY else []
@@ -73,7 +75,7 @@ def import_object(path: str) -> Any:
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         why = f"{error}{import_hint(path)}"
         cause: BaseException = error
-    except Exception as error:  # a user's module may raise anything
+    except (Exception, SystemExit) as error:  # a user's module may raise anything, or leave
         if not is_users(path):
             raise
         why, cause = raised(error), error
@@ -253,10 +255,12 @@ class Component(Settings):
     def find(cls, kind: str) -> type[Component]:
         """The class for `kind`, the room's or at an import path; an error if it is abstract."""
         kinds = cls.known_kinds()
-        if kind not in kinds and ":" not in kind:
+        if kind not in kinds and (":" not in kind or "://" in kind):
             module, dot, name = kind.rpartition(".")
             hint = nearest(kind, list(kinds))
-            if dot and module and name:
+            if may_read_files() and dot and Path(kind).is_file():
+                hint = "a part of your own lies in a file that ends in .py"
+            elif dot and module and name and "/" not in kind:
                 hint = f"a part of your own is named as '{module}:{name}'"
             raise PydanticCustomError(
                 "unknown_kind", "unknown kind '{kind}'; {hint}", {"kind": kind, "hint": hint}

@@ -150,14 +150,14 @@ def evaluate(
     rows: list[tuple[Path, AgainstStart]] = []
     for target, players in _by_run(targets).items():
         trusted = ask_for_trust(target, trust)
-        run = api.run_to_measure(target, out, of_player, trust=trusted)
         shown, wanted = not json, judge or None
-        if by:
-            results = run.evaluate_by_harness(by, players, harness_args)
-        else:
-            results = run.evaluate(
-                on, players, wanted, of_sets, sweep=sweep, trained=as_trained, progress=shown
-            )
+        with api.run_to_measure(target, out, of_player, trust=trusted) as run:
+            if by:
+                results = run.evaluate_by_harness(by, players, harness_args)
+            else:
+                results = run.evaluate(
+                    on, players, wanted, of_sets, sweep=sweep, trained=as_trained, progress=shown
+                )
         rows += [(run.path, row) for row in run.beside_start(results)]
     if json:
         show([{"run": str(path), **_plain(row)} for path, row in rows])

@@ -165,7 +165,12 @@ class Judge(Component):
             )
         path = function_path(path)
         settings = {**value, "kind": path} if isinstance(value, Mapping) else {"kind": path}
-        if ":" not in path or stays_unimported(path) or isinstance(import_object(path), type):
+        if (
+            ":" not in path
+            or "://" in path
+            or stays_unimported(path)
+            or isinstance(import_object(path), type)
+        ):
             return settings
         return {**settings, "kind": "call", "function": path}
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from equipoise.component import Settings
 from equipoise.errors import ConfigError, DataError, ModelError
+from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import BatchPointwise, Verdict, tokenise
 from equipoise.models.adapters import resolve
-from equipoise.models.loading import Dtype, load_classifier, load_encoding
+from equipoise.models.loading import Dtype, load_classifier, load_config, load_encoding
 from equipoise.models.resources import Resources
 from equipoise.system.effects import MODEL_CODE, NOTHING, Attention, Model, ReadPath, Text
 from equipoise.types import Message, Prompt
@@ -109,6 +110,21 @@ class RewardModel(ClassifierSettings, BatchPointwise):
         description="which reward is the score, or weights by name; null: the only "
         "one, or that named score",
     )
+
+    def faults(self, judge_context: JudgeContext) -> Iterator[str]:
+        yield from super().faults(judge_context)
+        try:
+            config = load_config(self.model, self.trust_remote_code)
+        except ModelError as error:
+            yield str(error)
+            return
+        kinds = [kind for kind in config.architectures or () if kind.endswith("ForCausalLM")]
+        if self.head is None and kinds:
+            yield (
+                f"model '{self.model}' is a language model ({kinds[0]}) without a head that "
+                "scores; it grades as "
+                f"{{kind: rubric, model: {{kind: local, model: {self.model}}}}}"
+            )
 
     def prepare(self) -> None:
         self.ending_ids(self.encoding(self.judge_context.resources))

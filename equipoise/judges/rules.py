@@ -246,6 +246,15 @@ class Call(Pointwise):
             )
         return path
 
+    @cached_property
+    def name(self) -> str:
+        """`file:function`, with a hash for a file in another folder; or the import path."""
+        file, _, function = self.function.rpartition(":")
+        if not file.endswith(".py"):
+            return self.function
+        name = f"{Path(file).stem}:{function}"
+        return name if Path(file).name == file else name + super().name.removeprefix(self.kind)
+
     def why_unjudgeable(self, prompt: Prompt) -> str:
         missing = [name for name in self._signature.needs if name not in prompt.facts]
         if not missing:
@@ -261,7 +270,7 @@ class Call(Pointwise):
             self._utilities(prompt, self._call(prompt, MADE_ANSWER))
         except ConfigError as error:
             yield str(error)
-        except Exception as error:  # noqa: BLE001  a user's function may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a user's function may raise anything
             yield (
                 f"{self._raised(error)}; it was tried on the answer '{MADE_ANSWER}': return a "
                 "number for any text, or None where there is no verdict"
@@ -272,7 +281,7 @@ class Call(Pointwise):
             return reason
         try:
             result = self._call(prompt, text)
-        except Exception as error:  # noqa: BLE001  a user's function may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a user's function may raise anything
             return self._raised(error)
         return self._utilities(prompt, result)
 
@@ -305,7 +314,7 @@ class Call(Pointwise):
             return f"{self.function} returned {result!r}"
         return {name: float(value) for name, value in scores.items()}
 
-    def _raised(self, error: Exception) -> str:
+    def _raised(self, error: BaseException) -> str:
         file = getattr(getattr(self._function, "__code__", None), "co_filename", "")
         return f"{self.function} raised {raised(error, file)}"
 

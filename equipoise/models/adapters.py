@@ -82,7 +82,12 @@ def resolve(model: str, *, weights: bool = True) -> str:
         return str(packaged_models()[model])
     path = Path(model).expanduser()
     if path.is_dir():
+        _check_folder(path, model)
         return str(path.resolve())
+    if "://" in model:
+        hub = re.match(r"https?://(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)", model)
+        meant = f"of the hub is '{hub[1]}'" if hub else "behind a server plays as kind: endpoint"
+        raise ModelError(f"model '{model}' is an address; a model {meant}")
     if is_gguf(model):
         return str(gguf_folder(model, weights))
     if path.is_file():
@@ -94,9 +99,27 @@ def resolve(model: str, *, weights: bool = True) -> str:
         raise ModelError(f"no model '{model}' is packaged; {nearest(model, [*packaged_models()])}")
     if path.is_absolute() or model.startswith((".", "~")) or model.count("/") > 1:
         raise ModelError(f"model folder '{model}' does not exist")
+    run = Path(model.partition("@")[0])
+    if "@" in model and (run / "ledger.sqlite").is_file():
+        there = ", ".join(str(each) for each in sorted(run.glob("players/*/*")))
+        raise ModelError(f"there is no model '{model}'; the run has {there or 'none'}")
     if "/" in model and (path.parts[0] == "runs" or any(path.parent.glob("*/ledger.sqlite"))):
         raise ModelError(f"there is no run and no model in '{model}'{_runs_like(path)}")
     return model
+
+
+def _check_folder(path: Path, model: str) -> None:
+    """Raises ModelError for a folder that holds an adapter, a run or its player, and no model."""
+    if (path / "config.json").is_file():
+        return
+    if (path / "adapter_config.json").is_file():
+        raise ModelError(
+            f"model '{model}' is an adapter; name its base as model, and the folder as adapter"
+        )
+    generations = [each.parent for each in sorted(path.glob("**/config.json"))]
+    if (generations and (path / "ledger.sqlite").is_file()) or path.parent.name == "players":
+        meant = f", as {path / generations[-1].relative_to(path)}" if generations else ""
+        raise ModelError(f"model '{model}' is no model: it is of a run; name a generation{meant}")
 
 
 def _runs_like(path: Path) -> str:

@@ -165,12 +165,13 @@ class Hardware:
             return cls._of_numbers(text)
         match = re.fullmatch(r"(?:(\d+)\s*[x×*]\s*)?(\S+)", text.strip(), re.IGNORECASE)
         known = _accelerators()
-        count, wanted = (int(match[1] or 1), match[2].lower()) if match else (0, "")
+        count, wanted = (int(match[1] or 1), match[2].lower()) if match else (1, text)
         kinds = [kind for kind in known if kind.lower() == wanted]
         kinds = kinds or [kind for kind in known if kind.lower().startswith(f"{wanted}-")]
         if count < 1 or len(kinds) != 1:
             several = f"'{text}' may be {' or '.join(kinds)}" if count and kinds else ""
             hint = several or nearest(wanted.upper(), list(known))
+            hint = hint if count else "there must be one or more"
             raise ConfigError(
                 f"--on {text}: {hint}; write COUNTxNAME, as 8xH100-80GB, or "
                 "GPUS,MEMORY,TFLOPS,BANDWIDTH, as 8,80,989,3350 (GB, dense bfloat16, GB/s)"

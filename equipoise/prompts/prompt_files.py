@@ -104,15 +104,20 @@ def _matching(path: Path) -> list[Path]:
     paths = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
     files = [path for path in paths if path.is_file()]
     if not files and re.search(r"(^|/)(https?|s3|gs|hf|file):/", str(path)):
+        hub = re.search(r"/datasets/([\w.-]+/[\w.-]+)$", str(path))
         raise DataError(
             f"{path.name}: addresses are not read; download the file and name it, or name a data "
-            "set of the hub as org/name"
+            f"set of the hub as {hub[1] if hub else 'org/name'}"
         )
+    if not files and "," in path.name:
+        raise DataError(f"{path}: no such file; several are named by [first.jsonl, second.jsonl]")
     if not files:
         folder = path.parent
-        others = [other.name for other in folder.iterdir()] if folder.is_dir() else []
-        hint = nearest(path.name, others) if others else f"there is no folder {folder}"
-        raise DataError(f"{path}: no such file; {hint}")
+        names = [other.name for other in folder.iterdir()] if folder.is_dir() else []
+        others = [name for name in names if not name.startswith(".")]
+        hint = "" if folder.is_dir() else f"; there is no folder {folder}"
+        hint = f"; {nearest(path.name, others)}" if others else hint
+        raise DataError(f"{path}: no such file{hint}")
     return files
 
 
@@ -177,7 +182,8 @@ def _part(whole: Any, file: Path, part: str) -> Iterator[tuple[str, Any]]:
     parts = {key: rows for key, rows in whole.items() if _are_rows(rows)}
     if not parts:
         raise DataError(
-            f"{file}: must be a list of rows, but is no list, nor an object with lists of rows"
+            f"{file}: must be a list of rows, but is no list, nor an object with lists of rows; "
+            "pandas writes one by to_json(orient='records')"
         )
     if not part and len(parts) == 1:
         (part,) = parts
@@ -287,6 +293,8 @@ def _parse(text: str, file: Path, line: int) -> Any:
             hint = "; is it JSON Lines? Then name it .jsonl"
         elif text.lstrip().startswith(("{'", "['")):
             hint = "; JSON has double quotes around keys and texts (write it by json.dumps)"
+        elif error.msg == "Extra data" and text.endswith(","):
+            hint = "; a line is one row, without a comma after it"
         elif file.suffix != ".json" and text.strip() in ("[", "{", "[{"):
             hint = "; is the file one JSON value? Then name it .json"
         raise DataError(f"{where}: not JSON: {error.msg} at column {error.colno}{hint}") from error

@@ -186,6 +186,8 @@ def _no_prompt(held: Mapping[str, Any], column: str | None) -> str:
     likely = [name for name in LIKELY if name in texts] or [t for t in texts if t not in ANSWERS]
     listed = ", ".join(names[:20])
     advice = f"prompts.prompt_column={(likely or ['…'])[0]}"
+    if len(names) == 1 and names[0].endswith((".", "?", "!")):
+        return f"no column 'prompt' among {listed}; a file's first line must name its columns"
     return f"no column 'prompt' among {listed}; name the prompt's: -s {advice}"
 
 

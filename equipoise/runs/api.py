@@ -2,11 +2,12 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, RunBusy, UserError
 from equipoise.models.device import Hardware
 from equipoise.report.terminal import show_notes
 from equipoise.runs import recipe_loader as library
@@ -71,26 +72,36 @@ def evaluate(
 
     Raises what `Run.evaluate` raises, and RunError where `out` holds another model.
     """
-    run = run_to_measure(target, out, player_settings, trust=trust)
-    run.evaluate(on, players, judge, settings, sweep=sweep, trained=trained, progress=progress)
-    return run
+    with run_to_measure(target, out, player_settings, trust=trust) as run:
+        run.evaluate(on, players, judge, settings, sweep=sweep, trained=trained, progress=progress)
+        return run
 
 
+@contextmanager
 def run_to_measure(
     target: str | Path | Run,
     out: str | Path | None = None,
     player_settings: library.Overrides = (),
     *,
     trust: bool = False,
-) -> Run:
-    """The run that `evaluate` measures: the given one, or one made for a model or an endpoint."""
-    from equipoise.runs.measure_sets import is_run, run_for_model
+) -> Iterator[Run]:
+    """The run that `evaluate` measures: the given one, or one made for a model or an endpoint,
+    whose folder goes again where an error of the user's comes before anything is measured.
+    """
+    from equipoise.runs.measure_sets import discard_unused, is_run, run_for_model
 
     if not isinstance(target, Run) and not is_run(target):
-        return Run(run_for_model(str(target), out, player_settings))
+        run = Run(run_for_model(str(target), out, player_settings))
+        try:
+            yield run
+        except UserError as error:
+            if not isinstance(error, RunBusy):
+                discard_unused(run.path)
+            raise
+        return
     if out is not None or player_settings:
         raise ConfigError(f"{target}: is a run; out and settings of a player are for a model")
-    return target if isinstance(target, Run) else Run(target, trust=trust)
+    yield target if isinstance(target, Run) else Run(target, trust=trust)
 
 
 def open_run(path: str | Path, *, trust: bool = False) -> Run:

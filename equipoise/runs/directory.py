@@ -428,7 +428,12 @@ def _is_made(path: Path) -> bool:
 
 
 def _meant(folder: Path) -> str:
-    """A hint at the run that was meant, beside the folder or in `runs`, for messages."""
+    """A hint at the run that was meant, around or beside the folder or in `runs`, for messages."""
+    above = [each for each in folder.parents if (each / LEDGER).is_file()]
+    if above:
+        return f"; did you mean '{os.path.relpath(above[0])}'?"
+    if folder.suffix in (".yaml", ".yml") and folder.is_file():
+        return f"; it is a recipe: equipoise run {os.path.relpath(folder)}"
     places = (folder.parent, folder.parent / "runs")
     runs = [path.parent for place in places for path in sorted(place.glob("*/ledger.sqlite"))]
     known = {str(os.path.relpath(run)): run.name for run in runs}

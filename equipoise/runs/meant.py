@@ -153,8 +153,15 @@ def kind_called(fault: Any, keys: Sequence[str], values: Mapping[str, Any]) -> s
     if room == "players":
         path = ".".join(keys).removeprefix("players.")
         hint = f"a model is named by -s {path}.model={kind}"
+        if "://" in kind:
+            hint = f"a server's model plays as {{kind: endpoint, base_url: {kind}, model: …}}"
     elif room == "prompts" and DATA_FILE.fullmatch(kind):
         hint = f"a file, or org/name of the hub, is named by -s prompts.path={kind}"
+    elif "://" in kind and room == "judge":
+        hint = (
+            "a server's model judges as {kind: rubric, model: {kind: endpoint, "
+            f"base_url: {kind}, model: …}}}}"
+        )
     elif room == "judge" and MODEL_NAME.match(kind) and not kind.endswith(".py"):
         hint = (
             f"a reward model is {{kind: reward_model, model: {kind}}}; a model that is asked is "

@@ -1,5 +1,6 @@
 """Measures a run's players, a model or an endpoint on named sets; nothing is trained."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -125,13 +126,29 @@ def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.O
     if is_run(folder):
         with RunDirectory.read(folder) as run:
             own = fixed_settings(run.config.model_dump(mode="json"))
-            empty = not (run.ledger.has_begun() or run.ledger.counts()["logprobs"])
+            empty = _is_unused(run)
         if own == fixed_settings(config.model_dump(mode="json")):
             return folder
         if not empty:
             raise RunError(f"{folder}: holds a run of other settings; choose another --out")
     with RunDirectory.create(config, folder, overwrite=is_run(folder)):
         return folder
+
+
+def _is_unused(run: RunDirectory) -> bool:
+    """True if nothing was measured in it."""
+    return not (run.ledger.has_begun() or run.ledger.counts()["logprobs"])
+
+
+def discard_unused(folder: Path) -> None:
+    """Remove the folder of a run in which nothing was measured; `runs/evaluate`, where empty."""
+    with RunDirectory.read(folder) as run:
+        if not _is_unused(run):
+            return
+    shutil.rmtree(folder)
+    for above in (Path("runs", "evaluate").absolute(), Path("runs").absolute()):
+        if folder.absolute().is_relative_to(above) and not any(above.iterdir()):
+            above.rmdir()
 
 
 def model_settings(model: str, overrides: recipe_loader.Overrides) -> dict[str, Any]:

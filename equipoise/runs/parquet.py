@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from equipoise.errors import DataError, first_line
+from equipoise.errors import DataError, RunError, first_line
 from equipoise.prompts.rows import ROLES
 from equipoise.runs.database import to_json
 from equipoise.runs.ledger import Ledger
@@ -50,6 +50,8 @@ def export(ledger: Ledger, folder: Path) -> dict[Path, int]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if (folder / "config.yaml").is_file():
+        raise RunError(f"{folder}: is a run's folder; choose another --to")
     check_writable(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written: dict[Path, int] = {}

@@ -24,9 +24,21 @@ FILES = {
     "tabs.yaml": "extends: mnpo\nplayers:\n\tpolicy: {}\n",
     "trl.yaml": "model_name_or_path: x\nper_device_train_batch_size: 1\nlearning_rate: 1e-6\n",
     "r.json": '{"extends": "quickstart"}',
+    "commas.jsonl": LINES.replace("}\n", "},\n"),
+    "frame.json": json.dumps({"prompt": {"0": "What is 1?", "1": "What is 2?"}}),
+    "bare.csv": "What is 1 + 1?\nWhat is 2 + 2?\n",
+    "leaves.py": "import sys\n\ndef score(prompt, text):\n    sys.exit(1)\n",
+    "left.py": "def score(prompt, text):\n    return 1.0\n\nraise SystemExit(3)\n",
+    "judge.txt": "def score(prompt, text):\n    return 1.0\n",
+    "adapter/adapter_config.json": "{}",
+    "runs/q/ledger.sqlite": "",
+    "runs/q/players/policy/1/config.json": "{}",
 }
 OWN = "plan mnpo -s policy.model=builtin -s judge=exact -s prompts.path="
+FITS = f"{OWN}p.jsonl -s policy.max_length=200 -s policy.max_new_tokens=32"
 ENDPOINT = "plan mnpo -s prompts.path=p.jsonl -s judge=exact -s 'policy={kind: endpoint, model: m, "
+
+INIT = "init first.yaml --model builtin --data p.jsonl"
 
 COMMANDS = [  # the command, and what its message says
     ("--verbose", "No such option: --verbose"),
@@ -85,6 +97,37 @@ COMMANDS = [  # the command, and what its message says
     (f"{OWN}p.jsonl -s policy.device=gpu", "device 'gpu' is not known", "cuda"),
     (f"{OWN}p.jsonl -s judge.api_key=x", "judge: unknown key 'api_key'"),
     (f"{OWN}p.jsonl -s polcy.model=builtin", "unknown key 'polcy'; did you mean 'policy'?"),
+    (f"{OWN}commas.jsonl", "a line is one row, without a comma after it"),
+    (f"{OWN}frame.json", "to_json(orient='records')"),
+    (f"{OWN}bare.csv", "a file's first line must name its columns"),
+    (f"{OWN}p.jsonl,list.jsonl", "several are named by [first.jsonl, second.jsonl]"),
+    (f"{OWN}https://huggingface.co/datasets/org/name", "a data set of the hub as org/name"),
+    (f"{OWN}p.jsonl -s policy.model=https://huggingface.co/org/name", "the hub is 'org/name'"),
+    (f"{OWN}p.jsonl -s policy.model=http://x/v1", "behind a server plays as kind: endpoint"),
+    (f"{OWN}p.jsonl -s policy=http://x/v1", "plays as {kind: endpoint, base_url: http://x/v1"),
+    (f"{OWN}p.jsonl -s policy.model=adapter", "is an adapter; name its base as model"),
+    (f"{OWN}p.jsonl -s policy.model=runs/q", "name a generation, as runs/q/players/policy/1"),
+    (f"{OWN}p.jsonl -s policy.model=runs/q@policy@1", "the run has runs/q/players/policy/1"),
+    ("serve runs/q@policy@9", "the run has runs/q/players/policy/1"),
+    (
+        f"{FITS} -s judge=http://x/v1",
+        "{kind: rubric, model: {kind: endpoint, base_url: http://x/v1",
+    ),
+    (f"{FITS} -s judge=judge.txt", "lies in a file that ends in .py"),
+    (f"{FITS} -s judge=leaves.py", "leaves.py:score raised SystemExit: 1", "line 4"),
+    (f"{FITS} -s judge=left.py", "cannot import 'left.py:score': SystemExit: 3"),
+    (f"{FITS} -s 'judge={{kind: reward_model, model: builtin}}'", "without a head that scores"),
+    (f"{FITS} -s policy.temperature=0", "set policy.temperature to 0.8"),
+    ("plan QuickStart", "did you mean 'quickstart'?"),
+    ("plan quickstart --on 0xH100-80GB", "there must be one or more"),
+    ("plan quickstart --on '8 x H100 80GB'", "did you mean 'H100-80GB'?"),
+    ("evaluate builtin --on lm_eval:hellaswag", "--harness lm_eval --tasks hellaswag"),
+    ("evaluate builtin --on p.jsonl", "name a judge, as --judge KIND"),
+    ("status runs/q/players", "did you mean 'runs/q'?"),
+    ("resume trl.yaml", "it is a recipe: equipoise run trl.yaml"),
+    (f"{INIT} --judge exact --method gtalign", "gtalign's task rows and judges are set by hand"),
+    (f"{INIT} --judge exact --hours inf", "--hours: must be more than 0"),
+    (f"{INIT} --judge localhost:8000/v1", "begins with http://, as http://localhost:8000/v1"),
     (f"{ENDPOINT}base_url: api.openai.com/v1}}'", "must begin with http:// or https://"),
     (f"{ENDPOINT}base_url: http://x, api_key: x}}'", "did you mean 'api_key_env'?"),
     (f"{ENDPOINT}base_url: http://x, api_key_env: sk-1}}'", "never the key"),
@@ -150,13 +193,17 @@ SETTINGS = [  # a setting of the quickstart, and what its message says
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The stranger's folder; a tracker is not installed."""
+    """The stranger's folder, in which a mistake leaves nothing; a tracker is not installed."""
     for name, content in FILES.items():
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     monkeypatch.setitem(sys.modules, "wandb", None)
     monkeypatch.setenv("COLUMNS", "200")
+    before = set(tmp_path.rglob("*"))
+    yield
+    left = set(tmp_path.rglob("*")) - before
+    assert not [path for path in left if "__pycache__" not in str(path)]
 
 
 @pytest.mark.parametrize(("typed", "words"), [(typed, words) for typed, *words in COMMANDS])

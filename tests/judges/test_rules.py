@@ -1,5 +1,6 @@
 """The rule judges: what each decides, and what all of them do alike."""
 
+import re
 import threading
 from fractions import Fraction
 
@@ -348,6 +349,16 @@ def functions(tmp_path):
     (tmp_path / "functions.py").write_text(FUNCTIONS)
     (tmp_path / "alone.py").write_text("def score(prompt, text):\n    return _h(text)\n_h = len\n")
     return tmp_path
+
+
+def test_a_function_is_recorded_under_its_own_name(functions, monkeypatch):
+    monkeypatch.chdir(functions)
+    here, there = Judge.build("functions.py:plain"), Judge.build(f"{functions}/functions.py:plain")
+    assert (here.name, Judge.build(f"{__name__}:parity").name) == (
+        "functions:plain",
+        f"{__name__}:parity",
+    )
+    assert re.fullmatch(r"functions:plain-[0-9a-f]{6}", there.name)  # as is another folder's
 
 
 def test_a_functions_arguments_are_the_text_the_record_and_facts_by_name(functions):

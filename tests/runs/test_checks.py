@@ -116,6 +116,23 @@ def test_a_players_endpoint_that_is_away_is_a_note_and_a_judges_an_error(rows):
         check_endpoints(mnpo(rows(PLAIN), *changes))
 
 
+def test_a_tracker_that_cannot_send_is_told_before_anything_is_played(rows, monkeypatch, tmp_path):
+    config = mnpo(rows(PLAIN), *settings(judge="shorter"))
+    tracked = [config.model_copy(update={"report_to": (kind,)}) for kind in ("wandb", "mlflow")]
+    for name, value in {
+        "WANDB_MODE": "online",
+        "NETRC": str(tmp_path / "netrc"),
+        "MLFLOW_TRACKING_URI": "http://127.0.0.1:9",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    for each, words in zip(tracked, ("it has no key", "127.0.0.1:9 does not answer"), strict=True):
+        with pytest.raises(ConfigError, match=words):
+            check_endpoints(each)
+    (tmp_path / "netrc").write_text("machine api.wandb.ai login user password key\n")
+    check_endpoints(tracked[0])
+
+
 def test_all_faults_are_said_at_once(rows):
     with pytest.raises(ConfigError) as raised:
         check_run(mnpo(rows(PLAIN), *settings(judge="peers", game__samples=1)))

@@ -138,7 +138,7 @@ class Benchmark(Component):
         """Reasons why the set cannot be measured, one message each; nothing is sampled for it."""
         if self.judge is None:
             if self.needs_judge:
-                yield f"'{self.kind}' has no rule to score by; name a judge"
+                yield f"'{self.kind}' has no rule to score by; name a judge, as --judge KIND"
             return
         yield from self.judge.faults(context)
         why = [self.judge.why_unjudgeable(item.prompt) for item in items]

@@ -112,6 +112,9 @@ def _settings_of(given: Any) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(given, Mapping):
         return _by_name(dict(recipe_loader.plain_values(given)))
     text = str(given)
+    if text.startswith(("lm_eval:", "lm-eval:", "lm_eval/")):
+        tasks = text[len("lm_eval:") :]
+        raise ConfigError(f"--on {text}: write it as --harness lm_eval --tasks {tasks}")
     name, equals, spec = text.partition("=")
     if equals and name.isidentifier():
         [(_, values)] = _settings_of(spec)

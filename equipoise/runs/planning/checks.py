@@ -9,21 +9,25 @@ place in the configuration.
 """
 
 import math
+import netrc
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
 from equipoise import seeds
 from equipoise.component import Settings, nearest
 from equipoise.data.pairs import PairMaker
-from equipoise.errors import ConfigError, UserError, shorten
+from equipoise.errors import ConfigError, UserError, first_line, shorten
+from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import MatchContext
+from equipoise.matches.schedule import SelfPlay
 from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
@@ -108,9 +112,10 @@ def device_notes(config: RunConfig) -> tuple[str, ...]:
 
 
 def check_endpoints(config: RunConfig) -> tuple[str, ...]:
-    """Ask each endpoint once whether it is there; notes on players' that are not.
+    """Ask each endpoint, and each tracker's server, once whether it is there; notes on players'
+    that are not.
 
-    Raises ConfigError with the judges' that cannot be reached, or refuse their key.
+    Raises ConfigError with the judges' and trackers' that cannot be reached, or want another key.
     """
     faults: list[str] = []
     notes: list[str] = []
@@ -124,9 +129,39 @@ def check_endpoints(config: RunConfig) -> tuple[str, ...]:
         if fault := known[servers]:
             judges = place.split(".")[0] in ("judge", "judges", "evaluate")
             (faults if judges else notes).append(f"{place}: {fault}")
+    faults += filter(None, map(fault_of_tracker, config.report_to))
     if faults:
         raise ConfigError("\n".join(faults))
     return tuple(notes)
+
+
+def fault_of_tracker(kind: str) -> str:
+    """The reason why a tracker cannot send what its environment variables ask for; "" for none.
+
+    An mlflow server is asked once whether it is there.
+    """
+    if kind == "wandb" and os.environ.get("WANDB_MODE") == "online" and not _wandb_key():
+        return "report_to: WANDB_MODE=online sends to wandb, and it has no key: `wandb login`"
+    address = os.environ.get("MLFLOW_TRACKING_URI", "") if kind == "mlflow" else ""
+    if not address.startswith(("http://", "https://")):
+        return ""
+    import httpx2
+
+    try:
+        httpx2.get(address, timeout=5)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        return f"report_to: MLFLOW_TRACKING_URI={address} does not answer ({first_line(error)})"
+    return ""
+
+
+def _wandb_key() -> bool:
+    """True if wandb finds a key, in its variable or the user's netrc."""
+    server = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    try:
+        logins = netrc.netrc(os.environ.get("NETRC")).hosts
+    except (OSError, netrc.NetrcParseError):
+        logins = {}
+    return bool(os.environ.get("WANDB_API_KEY")) or server in logins
 
 
 def teaching_judges(config: RunConfig) -> dict[str, Judge]:
@@ -177,6 +212,11 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
         if trainer.needs in ("pairs", "answers"):
             for fault in config.pairs.faults(config.game):
                 yield f"pairs: {fault}"
+            if config.pairs.answers > 1 and _answers_alike(config, name):
+                yield (
+                    f"players.{name}: temperature = 0 gives the same answer again and again, and "
+                    f"pairs are made of answers that differ; set {name}.temperature to 0.8, say"
+                )
         if config.loss is not None and trainer.needs == "pairs" and trainer.by_loss:
             judge = config.judge_of(name)
             limits = judge.score_range if config.utility == "score" else None
@@ -201,6 +241,12 @@ def _faults_of_ages(config: RunConfig) -> Iterator[str]:
         if trainer.by_loss and trainer.needs in ("pairs", "game"):
             for fault in config.loss.faults_of_age(learner.generation):
                 yield f"generations: {fault} (players.{learner.name})"
+
+
+def _answers_alike(config: RunConfig, name: str) -> bool:
+    """True where all answers of a match are the learner's own, at temperature 0."""
+    alone = isinstance(config.schedule, SelfPlay) and isinstance(config.game, Answers)
+    return alone and getattr(config.players[name], "temperature", None) == 0
 
 
 # -- settings that nothing reads

@@ -4,6 +4,8 @@ learn. Every part is tried before anything is written.
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -152,6 +154,11 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
         for trial in trials
         if not trial.scores
     ]
+    notes += [
+        f"{trial.place}: it scored two made answers alike; answers that score alike teach nothing"
+        for trial in trials
+        if trial.scores and len({str(scores) for scores in trial.scores.values()}) == 1
+    ]
     values, planned, fitted = fit(wishes, values, numbers, size, path)
     shown = source.training[:SHOWN]
     recipe = FirstRecipe(
@@ -177,6 +184,11 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
 def check_wishes(wishes: Wishes) -> None:
     """Raise ConfigError for wishes that no recipe can meet."""
     least = {"mnpo": 1, "sparta": 3, "gpo": 1}
+    if wishes.method.startswith("gtalign"):
+        raise ConfigError(
+            f"--method {wishes.method}: init writes {', '.join(METHODS)}; gtalign's task rows and "
+            "judges are set by hand: `equipoise recipes gtalign`, docs/gtalign.md"
+        )
     if wishes.method not in METHODS:
         raise ConfigError(f"--method {wishes.method}: {nearest(wishes.method, list(METHODS))}")
     if len(wishes.models) < least[wishes.method]:
@@ -195,8 +207,8 @@ def check_wishes(wishes: Wishes) -> None:
             )
     if wishes.method == "gpo" and not wishes.judge:
         raise ConfigError("--judge: gpo needs a guard: a function, a model, or guard's settings")
-    if wishes.hours <= 0:
-        raise ConfigError("--hours: must be more than 0")
+    if not 0 < wishes.hours < math.inf:
+        raise ConfigError("--hours: must be more than 0, and a number")
 
 
 # -- the judge
@@ -210,6 +222,10 @@ def judge_settings(text: str, method: str) -> Any:
     """
     if "{" in text:
         return parse_yaml(text, "--judge")
+    if re.match(r"(localhost|[\w-]+(\.[\w-]+)+):\d+", text):
+        raise ConfigError(
+            f"--judge {text}: a server's address begins with http://, as http://{text}"
+        )
     if text.startswith(("http://", "https://")):
         server = Endpoint.model_validate({"base_url": text, "model": "any"})
         return _grader({"kind": "endpoint", "base_url": text, "model": _only_model(server)}, method)
