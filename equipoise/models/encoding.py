@@ -72,6 +72,9 @@ class Encoding:
         end tokens.
         """
         self.tokenizer = tokenizer
+        # Texts that are too long are counted here; transformers would print that it is so.
+        warning = "sequence-length-is-longer-than-the-specified-maximum"
+        getattr(tokenizer, "deprecation_warnings", {})[warning] = True
         self.max_length = max_length
         self.options = dict(template_options or {})
         self.template = _template(tokenizer, template)
