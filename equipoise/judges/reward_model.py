@@ -114,17 +114,13 @@ class RewardModel(ClassifierSettings, BatchPointwise):
     def faults(self, judge_context: JudgeContext) -> Iterator[str]:
         yield from super().faults(judge_context)
         try:
-            config = load_config(self.model, self.trust_remote_code)
+            kinds = " ".join(load_config(self.model, self.trust_remote_code).architectures or ())
         except ModelError as error:
+            kinds = ""
             yield str(error)
-            return
-        kinds = [kind for kind in config.architectures or () if kind.endswith("ForCausalLM")]
-        if self.head is None and kinds:
-            yield (
-                f"model '{self.model}' is a language model ({kinds[0]}) without a head that "
-                "scores; it grades as "
-                f"{{kind: rubric, model: {{kind: local, model: {self.model}}}}}"
-            )
+        if self.head is None and "ForCausalLM" in kinds:
+            grades = f"{{kind: rubric, model: {{kind: local, model: {self.model}}}}}"
+            yield f"model '{self.model}' ({kinds}) is without a head that scores; {grades} grades"
 
     def prepare(self) -> None:
         self.ending_ids(self.encoding(self.judge_context.resources))

@@ -9,14 +9,13 @@ place in the configuration.
 """
 
 import math
-import netrc
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
@@ -136,32 +135,21 @@ def check_endpoints(config: RunConfig) -> tuple[str, ...]:
 
 
 def fault_of_tracker(kind: str) -> str:
-    """The reason why a tracker cannot send what its environment variables ask for; "" for none.
-
-    An mlflow server is asked once whether it is there.
-    """
-    if kind == "wandb" and os.environ.get("WANDB_MODE") == "online" and not _wandb_key():
+    """The reason why a tracker cannot send what its variables ask for; "" for none."""
+    known = "WANDB_API_KEY" in os.environ or Path("~/.netrc").expanduser().is_file()
+    if kind == "wandb" and os.environ.get("WANDB_MODE") == "online" and not known:
         return "report_to: WANDB_MODE=online sends to wandb, and it has no key: `wandb login`"
-    address = os.environ.get("MLFLOW_TRACKING_URI", "") if kind == "mlflow" else ""
-    if not address.startswith(("http://", "https://")):
-        return ""
-    import httpx2
+    address = os.environ.get("MLFLOW_TRACKING_URI", "")
+    if kind == "mlflow" and address.startswith("http"):
+        import httpx2
 
-    try:
-        httpx2.get(address, timeout=5)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return f"report_to: MLFLOW_TRACKING_URI={address} does not answer ({first_line(error)})"
+        try:
+            httpx2.get(address, timeout=5)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            return (
+                f"report_to: {address} (MLFLOW_TRACKING_URI) does not answer: {first_line(error)}"
+            )
     return ""
-
-
-def _wandb_key() -> bool:
-    """True if wandb finds a key, in its variable or the user's netrc."""
-    server = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
-    try:
-        logins = netrc.netrc(os.environ.get("NETRC")).hosts
-    except (OSError, netrc.NetrcParseError):
-        logins = {}
-    return bool(os.environ.get("WANDB_API_KEY")) or server in logins
 
 
 def teaching_judges(config: RunConfig) -> dict[str, Judge]:
