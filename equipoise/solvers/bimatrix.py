@@ -274,34 +274,6 @@ def pure_agreement(points_N2: ArrayLike, disagreement: tuple[float, float]) -> A
     return _best_agreement(agreements, gain_N2)
 
 
-def lottery_agreement(points_N2: ArrayLike, disagreement: tuple[float, float]) -> Agreement | None:
-    """The lottery over outcomes of the largest product of expected gains, on the points' convex
-    hull.
-
-    It lies on an edge, between two outcomes a, b. There the product is a parabola in the weight t
-    of b, with its top at t = −(a_u·d_l + a_l·d_u) / (2·d_u·d_l), a the gains at the outcome a, d =
-    b − a. None where every lottery is a loss to one side. points_N2: (user, llm). Raises ValueError
-    for wrong shapes or values. Source: Nash 1950, Econometrica 18.
-
-    >>> lottery_agreement([(4, 0), (0, 4)], disagreement=(0, 0)).weight_N
-    array([0.5, 0.5])
-    """
-    points_N2, gain_N2 = _checked_gains(points_N2, disagreement)
-    weight_NN = np.eye(len(points_N2))
-    agreements = [_agreement(weight_N, points_N2, gain_N2) for weight_N in weight_NN]
-    for a, b in combinations(range(len(points_N2)), 2):
-        step_2 = gain_N2[b] - gain_N2[a]
-        # Where one of the sides gains nothing.
-        shares = [-gain_N2[a][side] / step_2[side] for side in (0, 1) if step_2[side]]
-        if step_2.prod():
-            shares.append(-(gain_N2[a] @ step_2[::-1]) / (2 * step_2.prod()))
-        for t in shares:
-            if 0 < t < 1:
-                weight_N = (1 - t) * weight_NN[a] + t * weight_NN[b]
-                agreements.append(_agreement(weight_N, points_N2, gain_N2))
-    return _best_agreement(agreements, gain_N2)
-
-
 def _checked_gains(
     points_N2: ArrayLike, disagreement: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
