@@ -13,9 +13,9 @@ from packaging.specifiers import SpecifierSet
 TESTS = Path(__file__).parent
 PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"].values()
-OWN = {"equipoise", "benchmarks", "examples"}
+OWN = {"equipoise", "benchmarks", "examples", "equipoise_neighbours"}
 # Large, or run by hand: tests that need them are skipped where they are absent.
-SKIPPED = {"wandb", "mlflow", "alpaca_eval"}
+SKIPPED = {"wandb", "mlflow", "alpaca_eval", "verifiers", "textarena"}
 
 
 def canonical(name: str) -> str:

@@ -82,7 +82,6 @@ def resolve(model: str, *, weights: bool = True) -> str:
         return str(packaged_models()[model])
     path = Path(model).expanduser()
     if path.is_dir():
-        _check_folder(path, model)
         return str(path.resolve())
     if "://" in model:
         hub = re.match(r"https?://(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)", model)
@@ -108,7 +107,7 @@ def resolve(model: str, *, weights: bool = True) -> str:
     return model
 
 
-def _check_folder(path: Path, model: str) -> None:
+def check_folder(path: Path, model: str) -> None:
     """Raises ModelError for a folder that holds an adapter, a run or its player, and no model."""
     if (path / "config.json").is_file():
         return

@@ -19,6 +19,7 @@ from equipoise.errors import ModelError, first_line, unreadable
 from equipoise.models.adapters import (
     Lora,
     add_adapter,
+    check_folder,
     holds_adapter,
     load_adapter,
     packaged_models,
@@ -117,6 +118,8 @@ def load_config(model: str, trust_remote_code: bool = False) -> Any:
     """The model's transformers configuration. Raises ModelError."""
     from transformers import AutoConfig
 
+    if (path := Path(model).expanduser()).is_dir():
+        check_folder(path, model)
     with unreadable(f"model '{model}' has no usable config.json"):
         config = _fetch(model, AutoConfig.from_pretrained, trust_remote_code)
         _check_config(config)

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from equipoise.errors import EquipoiseError
 from equipoise.solvers.base import checked_mixture, checked_sides, span
@@ -187,52 +186,6 @@ def pure_commitment(
     return Commitment(
         np.eye(len(leader_AM))[a], int(reply_A[a]), float(leader_A[a]), float(follower_A[a])
     )
-
-
-def mixed_commitment(leader_AM: np.ndarray, follower_AM: np.ndarray) -> Commitment:
-    """The leader's best mixture, where the follower breaks ties for the leader: as good as any
-    equilibrium.
-
-    For every reply m: max xᵀ·leader_m subject to xᵀ·follower_m ≥ xᵀ·follower_k for all k, x a
-    distribution; the best of these programs. Were ties broken the other way there would be no best
-    mixture in general. Raises ValueError for pay-offs that are no matrices of one shape, or not
-    finite; EquipoiseError when no program is solved. Source: Conitzer and Sandholm 2006, Computing
-    the optimal strategy to commit to; solved by HiGHS.
-
-    >>> leader, follower = np.array([[2.0, 4.0], [1.0, 3.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
-    >>> mixed_commitment(leader, follower).leader_A
-    array([0.5, 0.5])
-    """
-    leader_AM, follower_AM = checked_sides(leader_AM, follower_AM)
-    rows, columns = leader_AM.shape
-    scaled_AM = follower_AM / span(follower_AM)
-    slack = 1e-9 * span(leader_AM)
-    best: Commitment | None = None
-    for m in range(columns):
-        solution = linprog(
-            c=-leader_AM[:, m] / span(leader_AM),
-            A_ub=(scaled_AM - scaled_AM[:, [m]]).T,
-            b_ub=np.zeros(columns),
-            A_eq=np.ones((1, rows)),
-            b_eq=[1.0],
-            bounds=(0, None),
-            method="highs",
-            options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
-        )
-        if solution.status != 0:  # no mixture makes m the best reply
-            continue
-        x_A = np.maximum(solution.x, 0.0)
-        x_A = x_A / x_A.sum()
-        commitment = Commitment(
-            x_A, m, float(x_A @ leader_AM[:, m]), float(x_A @ follower_AM[:, m])
-        )
-        if best is None or commitment.leader_value > best.leader_value + slack:
-            best = commitment
-    if best is None:
-        raise EquipoiseError(
-            f"no linear program of a {rows} × {columns} game of commitment was solved"
-        )
-    return best
 
 
 class Agreement(NamedTuple):

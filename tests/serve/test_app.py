@@ -243,7 +243,7 @@ def test_misuse_is_answered_in_the_protocols_own_shape(serving, fake_engine, fak
         refused(httpx.get(f"{address.url}/models"), 401, "invalid_api_key")
         refused(httpx.get(f"{address.url}/nothing"), 401, "invalid_api_key")
         refused(address.post(ASK, path="/models"), 405, "method_not_allowed")
-        refused(address.post(ASK, path="/embeddings"), 404, "not_found")
+        refused(address.post(ASK, path="/images"), 404, "not_found")
         assert address.post(ASK, headers={"authorization": "bearer secret"}).status_code == 200
 
 

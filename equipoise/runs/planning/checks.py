@@ -200,7 +200,7 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
         if trainer.needs in ("pairs", "answers"):
             for fault in config.pairs.faults(config.game):
                 yield f"pairs: {fault}"
-            if config.pairs.answers > 1 and _answers_alike(config, name):
+            if config.generations and config.pairs.answers > 1 and _answers_alike(config, name):
                 yield (
                     f"players.{name}: temperature = 0 gives the same answer again and again, and "
                     f"pairs are made of answers that differ; set {name}.temperature to 0.8, say"
