@@ -60,7 +60,7 @@ def content(path: Path) -> bytes:
 
     def plain(value):
         if isinstance(value, torch.Tensor):
-            return value.dtype, value.shape, value.numpy().tobytes()
+            return value.dtype, value.shape, value.detach().numpy().tobytes()
         if isinstance(value, dict):
             return {key: plain(inner) for key, inner in value.items()}
         return list(map(plain, value)) if isinstance(value, list | tuple) else value
