@@ -20,6 +20,7 @@ from equipoise.runs.directory import RunDirectory
 from equipoise.solvers.exploitability import exploitability
 
 
+@pytest.mark.long
 def test_the_pages_say_what_the_results_say():
     stale = [page.name for page, text in tables.pages().items() if text != page.read_text()]
     assert not stale, f"{stale}: run python -m benchmarks.tables"
@@ -47,6 +48,7 @@ def test_every_claim_has_a_dose_and_every_trial_a_primary_claim_of_its_own():
     assert len(CLAIMS) == sum(len(trial.claims) for trial in TRIALS.values())
 
 
+@pytest.mark.long
 def test_the_readme_has_six_rows_at_most():
     assert 0 < sum(bool(row.short) for row in tables.all_rows()) <= 6
 

@@ -195,6 +195,7 @@ def test_text_is_for_gtalign_rows(tmp_path, text):
         Files(path="rows.jsonl", text=text).load(tmp_path)
 
 
+@pytest.mark.long
 def test_the_published_files(data):
     """How many rows they have of each sort; tests/prompts/test_published_schemas.py reads rows of our
     own in the same schemas.

@@ -376,6 +376,7 @@ def test_it_is_summed_up_and_rated_again_as_it_was(run):
     }
 
 
+@pytest.mark.long
 def test_a_finished_run_is_played_no_second_time(run):
     before = run.ledger.counts(), run.ledger.stages()
     with RunDirectory.open(run.directory.folder) as directory, OpenRun(directory) as again:
