@@ -408,6 +408,7 @@ LATER = Trial(
     )
 )
 WITHHELD_WORLD = "another start, rare disguises, sampled"
+RARE = Dose("late attacks in rare disguises", arm="gpo", column="written", least=0.05)
 NOT_WRITTEN = "1.5 % of its late attacks carry the rare disguises, as of one that never learns"
 WITHHELD = Trial(
     (
@@ -431,9 +432,7 @@ WITHHELD = Trial(
             "frozen adversary",
             "withheld",
             "less",
-            doses=(
-                Dose("late attacks in rare disguises", arm="gpo", column="written", least=0.05),
-            ),
+            doses=(RARE,),
             withdrawn=NOT_WRITTEN,
         ),
         Claim(
@@ -445,9 +444,7 @@ WITHHELD = Trial(
             "gpo no diversity",
             "withheld",
             "less",
-            doses=(
-                Dose("late attacks in rare disguises", arm="gpo", column="written", least=0.05),
-            ),
+            doses=(RARE,),
             withdrawn=NOT_WRITTEN,
         ),
     )

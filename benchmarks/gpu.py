@@ -185,7 +185,7 @@ def environment() -> dict[str, Any]:
     """The device and the versions of what computes on it."""
     import torch
 
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    device = torch.cuda.get_device_name() if has_gpu() else "cpu"
     packages = ("torch", "transformers", "peft", "trl", "vllm")
     return {"device": device, "versions": dict(versions(packages))}
 

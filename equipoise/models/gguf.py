@@ -46,7 +46,7 @@ def gguf_folder(model: str, weights: bool = True) -> Path:
                 draft.rename(folder)
     if weights and not any((folder / name).is_file() for name in WEIGHTS):
         with _draft(folder) as draft:
-            _convert(model, path, draft)
+            _convert(model, path, folder, draft)
             files = [file for file in draft.iterdir() if not (folder / file.name).exists()]
             for file in sorted(files, key=lambda file: file.name in WEIGHTS):
                 file.replace(folder / file.name)
@@ -99,13 +99,13 @@ def _describe(model: str, path: Path, draft: Path) -> None:
         tokenizer.save_pretrained(draft)
 
 
-def _convert(model: str, path: Path, draft: Path) -> None:
-    """Write the dequantised weights."""
-    from transformers import AutoModelForCausalLM
+def _convert(model: str, path: Path, folder: Path, draft: Path) -> None:
+    """Write the dequantised weights, in the precision that the configuration in `folder` says."""
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     with _reading(model):
         built: Any = AutoModelForCausalLM.from_pretrained(
-            path.parent, gguf_file=path.name, dtype=_dtype(path)
+            path.parent, gguf_file=path.name, dtype=AutoConfig.from_pretrained(folder).dtype
         )
     # The dequantised model is an ordinary model, but is still marked as quantised.
     built.config.__dict__.pop("quantization_config", None)
