@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,8 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from equipoise.system.files import user_cache
 
 CHUNK = 1 << 20
 
@@ -71,12 +72,6 @@ MODELS = {
 }
 
 
-def cache() -> Path:
-    """The folder of what was fetched before."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "equipoise" / "models_at_hand"
-
-
 def fetched(name: str, to: Path | None = None) -> Path:
     """The GGUF file of a model of MODELS, fetched if it is not there yet.
 
@@ -85,7 +80,7 @@ def fetched(name: str, to: Path | None = None) -> Path:
     """
     if name not in MODELS:
         raise ValueError(f"no model at hand is called '{name}'; there are {', '.join(MODELS)}")
-    model, folder = MODELS[name], to or cache()
+    model, folder = MODELS[name], to or user_cache() / "models_at_hand"
     path = folder / model.file
     if path.is_file():
         with path.open("rb") as file:

@@ -4,7 +4,6 @@ bits a weight keeps its precision, a quantised one becomes bfloat16.
 """
 
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 from equipoise.errors import ModelError, first_line
 from equipoise.models.progress import quiet
-from equipoise.system.files import write_checksums
+from equipoise.system.files import user_cache, write_checksums
 
 SUFFIX = ".gguf"
 TOKENIZER = "tokenizer.json"
@@ -37,8 +36,7 @@ def gguf_folder(model: str, weights: bool = True) -> Path:
     state = path.stat()
     text = f"{path}:{state.st_size}:{state.st_mtime_ns}"
     digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "equipoise" / "gguf" / f"{path.stem}-{digest}"
+    folder = user_cache() / "gguf" / f"{path.stem}-{digest}"
     if not (folder / TOKENIZER).is_file():
         with _draft(folder) as draft:
             _describe(model, path, draft)

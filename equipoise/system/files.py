@@ -60,6 +60,11 @@ def new_files(folder: Path) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
+def user_cache() -> Path:
+    """The folder of what may be made again, in the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "equipoise"
+
+
 def write_folder(folder: Path, write: Callable[[Path], None], begun: bool = True) -> None:
     """Make `folder` whole or not at all, in place of an older one. Raises DiskFull.
 

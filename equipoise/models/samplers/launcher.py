@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from equipoise.errors import ConfigError, ModelError, RunError
 from equipoise.models.adapters import resolve
+from equipoise.system.files import user_cache
 from equipoise.system.subprocesses import (
     DEVNULL,
     STDOUT,
@@ -59,8 +60,7 @@ def find_environment(folder: Path | None) -> Path:
 
 def default_folder() -> Path:
     """The folder of an environment unless another is named."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "equipoise" / "vllm"
+    return user_cache() / "vllm"
 
 
 def make_environment(
