@@ -1,6 +1,8 @@
 """Settings that are `auto`: the way in which a learner computes on a player's device.
 
-on a CPU              fp32, nothing computed twice
+on a CPU              bf16 from a hundred million parameters on where a trial says that the
+                      machine multiplies it faster (`models.device`), else fp32; nothing
+                      computed twice
 on an accelerator     bf16 and gradient checkpointing from a billion parameters on,
                       below that fp32 without; products of fp32 in TF32 where it has
                       that (`models.device`)
@@ -16,6 +18,8 @@ from equipoise.players.local_settings import LocalSettings
 
 LARGE = 1_000_000_000
 """Parameters from which on an accelerator computes in bf16 and checkpoints."""
+NOTABLE = 100_000_000
+"""Parameters from which on a CPU's time goes into products, so that bf16 may save it."""
 TIGHT, CLOSE, WIDE = 1e-3, 0.02, 0.25
 """Nats a token by which player and learner may differ: in fp32, in fp32 whose products
 are TF32, and with rounding.
@@ -49,15 +53,27 @@ def settle(settings: S, player: Player) -> S:
     device = choose_device(player.device).type
     tf32 = device == "cuda" and has_tf32()
     is_open = "auto" in (settings.precision, settings.gradient_checkpointing)
-    large = is_open and device != "cpu" and _is_large(player.model)
-    return decide(settings, large, tf32)
+    parameters = _parameters(player.model) if is_open else 0
+    return decide_on(device, settings, parameters, tf32)
 
 
-def decide(settings: S, large: bool, tf32: bool = False) -> S:
-    """The settings without `auto`; large: on an accelerator; tf32: it multiplies in TF32."""
+def decide_on(device: str, settings: S, parameters: int, tf32: bool = False) -> S:
+    """The settings without `auto` for a model of so many parameters on a type of device."""
+    if device != "cpu":
+        return decide(settings, parameters >= LARGE, tf32)
+    from equipoise.models.device import bfloat16_is_faster
+
+    asked = settings.precision == "auto" and parameters >= NOTABLE
+    return decide(settings, large=False, short=asked and bfloat16_is_faster())
+
+
+def decide(settings: S, large: bool, tf32: bool = False, short: bool = False) -> S:
+    """The settings without `auto`; large: on an accelerator; tf32: it multiplies in TF32; short:
+    on a CPU that is faster in bf16.
+    """
     precision = settings.precision
     if precision == "auto":
-        precision = "bf16" if large else "fp32"
+        precision = "bf16" if large or short else "fp32"
     checkpointing = settings.gradient_checkpointing
     if checkpointing == "auto":
         checkpointing = large
@@ -75,7 +91,7 @@ def decide(settings: S, large: bool, tf32: bool = False) -> S:
 
 
 @cache
-def _is_large(model: str) -> bool:
+def _parameters(model: str) -> int:
     from equipoise.models.loading import describe
 
-    return describe(model).parameters >= LARGE
+    return describe(model).parameters

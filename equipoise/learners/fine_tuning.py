@@ -74,7 +74,8 @@ class FineTuning(Learner):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto",
         description="bf16: matrix products in bfloat16, weights that are trained in "
-        "float32; auto: bf16 on an accelerator from a billion parameters on, else fp32",
+        "float32; auto: bf16 on an accelerator from a billion parameters on, and on a CPU that "
+        "is faster in it from a hundred million on, else fp32",
     )
     rounding: Literal["none", "stochastic"] = Field(
         "none",
@@ -104,7 +105,7 @@ class FineTuning(Learner):
     gradient_checkpointing: bool | Literal["auto"] = Field(
         "auto",
         description="compute activations again in the backward pass: less memory, "
-        "about a third slower; auto: where precision auto is bf16",
+        "about a third slower; auto: on an accelerator from a billion parameters on",
     )
     log_steps: int = Field(10, ge=1, description="optimizer steps between two lines of metrics")
     save_steps: int = Field(

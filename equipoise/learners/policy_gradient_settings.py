@@ -117,12 +117,13 @@ class PolicyGradientSettings(Settings):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto",
         description="bf16: matrix products in bfloat16, weights that are trained in "
-        "float32; auto: bf16 on an accelerator from a billion parameters on, else fp32",
+        "float32; auto: bf16 on an accelerator from a billion parameters on, and on a CPU that "
+        "is faster in it from a hundred million on, else fp32",
     )
     gradient_checkpointing: bool | Literal["auto"] = Field(
         "auto",
-        description="compute activations again in the backward pass; auto: where "
-        "precision auto is bf16",
+        description="compute activations again in the backward pass; auto: on an "
+        "accelerator from a billion parameters on",
     )
     save_every: int = Field(
         20, ge=1, description="updates between two states on disk, from which a run is resumed"

@@ -7,9 +7,13 @@ float32 in it, so that what plays is what was trained. NVIDIA_TF32_OVERRIDE=0 sw
 from __future__ import annotations
 
 import gc
+import json
+import math
 import os
+import platform
 import re
 import sys
+import time
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -22,11 +26,13 @@ from pydantic import Field
 from equipoise.component import nearest
 from equipoise.errors import ConfigError, ModelError, first_line
 from equipoise.system.effects import Text
+from equipoise.system.files import make_folder, read_json, user_cache, write_text
 from equipoise.system.yaml_text import parse_yaml
 
 DeviceName = Annotated[
     Text, Field(description="auto (an accelerator if there is one), cpu, cuda, cuda:1 …")
 ]
+FASTER = 1.5  # times, in products of 512 x 1024 and 1024 x 1024 numbers
 CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -71,6 +77,32 @@ def explain_device() -> str:
     kind = built_for.type
     missing = "NVIDIA driver" if kind == "cuda" else f"working {kind} device"
     return f"{threads}: torch {torch.__version__} is built for {kind} and finds no {missing}"
+
+
+@cache
+def bfloat16_is_faster() -> bool:
+    """True if the CPU multiplies matrices in bfloat16 much faster than in float32.
+
+    Tried once for a machine, its threads and torch, and kept in the user's cache, so that a run
+    that is resumed computes as it did.
+    """
+    import torch
+
+    file = user_cache() / "products.json"
+    key = f"{platform.node()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    tried: dict[str, float] = read_json(file) if file.is_file() else {}
+    if key not in tried:
+        seconds = dict.fromkeys((torch.float32, torch.bfloat16), math.inf)
+        for _ in range(8):  # in turns, since others compute here, too
+            for dtype in seconds:
+                a, b = (torch.ones(512, 1024, dtype=dtype), torch.ones(1024, 1024, dtype=dtype))
+                began = time.perf_counter()
+                torch.matmul(a, b)
+                seconds[dtype] = min(seconds[dtype], time.perf_counter() - began)
+        tried[key] = round(seconds[torch.float32] / seconds[torch.bfloat16], 2)
+        make_folder(file.parent)
+        write_text(file, json.dumps(tried, indent=1))
+    return tried[key] >= FASTER
 
 
 def return_unused_memory() -> None:

@@ -1,10 +1,13 @@
 """What `auto` means, by size and device."""
 
+import json
+
 import pytest
 
-from equipoise.learners.automatic import decide
+from equipoise.learners.automatic import NOTABLE, decide, decide_on
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.preference_learner import Preference
+from equipoise.models import device
 from equipoise.players.base import Player
 
 LEARNERS = [Preference.model_validate({}), PolicyGradient.model_validate({})]
@@ -42,3 +45,30 @@ def test_on_a_cpu_nothing_is_saved_and_carried():
     settled = LEARNERS[0].settle(player)
     assert (settled.precision, settled.carried_precision()) == ("fp32", "fp32")
     assert settled.gradient_checkpointing is False
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.kind)
+@pytest.mark.parametrize("faster", [False, True])
+def test_a_notable_model_on_a_cpu_multiplies_as_the_trial_says(learner, faster, monkeypatch):
+    monkeypatch.setattr(device, "bfloat16_is_faster", lambda: faster)
+    settled = decide_on("cpu", learner, NOTABLE)
+    assert settled.precision == ("bf16" if faster else "fp32")
+    assert settled.gradient_checkpointing is False
+    assert settled.max_disagreement == (0.25 if faster else 1e-3)
+    assert decide_on("cpu", learner, NOTABLE - 1).precision == "fp32"
+    own = learner.model_validate({"precision": "fp32"})
+    assert decide_on("cpu", own, NOTABLE).precision == "fp32"
+
+
+def test_what_a_trial_found_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    device.bfloat16_is_faster.cache_clear()
+    found = device.bfloat16_is_faster()
+    file = tmp_path / "equipoise" / "products.json"
+    (key, times), *others = json.loads(file.read_text()).items()
+    assert not others
+    assert found == (times >= device.FASTER)
+    file.write_text(json.dumps({key: 0.5 if found else 9.0}))
+    device.bfloat16_is_faster.cache_clear()
+    assert device.bfloat16_is_faster() != found
+    device.bfloat16_is_faster.cache_clear()

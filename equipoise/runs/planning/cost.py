@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from equipoise import seeds
 from equipoise.judges.base import Judge
-from equipoise.learners.automatic import LARGE, decide
+from equipoise.learners.automatic import decide_on
 from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.launch import Launch
@@ -175,7 +175,7 @@ def settle(trainer: Learner, player: Local, hardware: Hardware | None = None) ->
     """The learner with nothing left to `auto`, as it would be on `hardware`; None: here."""
     if hardware is None or not isinstance(trainer, FineTuning | PolicyGradientSettings):
         return trainer.settle(player)
-    return decide(trainer, describe(player.model).parameters >= LARGE, tf32=True)
+    return decide_on("cuda", trainer, describe(player.model).parameters, tf32=True)
 
 
 def _foresee(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from equipoise.judges.base import Judge
-from equipoise.learners.automatic import LARGE, decide
+from equipoise.learners.automatic import decide_on
 from equipoise.learners.base import Learner
 from equipoise.learners.fine_tuning import FineTuning
 from equipoise.learners.policy_gradient_learner import PolicyGradient
@@ -203,8 +203,7 @@ class _Estimate:
     def _trainer(self, name: str, player: Local) -> Learner:
         trainer = self._config.learner_of(name)
         if isinstance(trainer, FineTuning | PolicyGradientSettings):
-            large = self._size(player).parameters >= LARGE
-            return decide(trainer, large and self._kind(self._on(player)) != "cpu")
+            return decide_on(self._kind(self._on(player)), trainer, self._size(player).parameters)
         return trainer
 
     def _size(self, player: Local) -> Description:
