@@ -1,8 +1,7 @@
 """Settings that are `auto`: the way in which a learner computes on a player's device.
 
-on a CPU              bf16 from a hundred million parameters on where a trial says that the
-                      machine multiplies it faster (`models.device`), else fp32; nothing
-                      computed twice
+on a CPU              bf16 from a hundred million parameters on where a trial shows that it is
+                      faster (`models.device`), else fp32; nothing computed twice
 on an accelerator     bf16 and gradient checkpointing from a billion parameters on,
                       below that fp32 without; products of fp32 in TF32 where it has
                       that (`models.device`)
@@ -63,14 +62,12 @@ def decide_on(device: str, settings: S, parameters: int, tf32: bool = False) -> 
         return decide(settings, parameters >= LARGE, tf32)
     from equipoise.models.device import bfloat16_is_faster
 
-    asked = settings.precision == "auto" and parameters >= NOTABLE
-    return decide(settings, large=False, short=asked and bfloat16_is_faster())
+    is_open = settings.precision == "auto" and parameters >= NOTABLE
+    return decide(settings, large=False, short=is_open and bfloat16_is_faster())
 
 
 def decide(settings: S, large: bool, tf32: bool = False, short: bool = False) -> S:
-    """The settings without `auto`; large: on an accelerator; tf32: it multiplies in TF32; short:
-    on a CPU that is faster in bf16.
-    """
+    """The settings without `auto`; large: on an accelerator; tf32, short: it multiplies so."""
     precision = settings.precision
     if precision == "auto":
         precision = "bf16" if large or short else "fp32"

@@ -93,12 +93,11 @@ def bfloat16_is_faster() -> bool:
     tried: dict[str, float] = read_json(file) if file.is_file() else {}
     if key not in tried:
         seconds = dict.fromkeys((torch.float32, torch.bfloat16), math.inf)
-        for _ in range(8):  # in turns, since others compute here, too
-            for dtype in seconds:
-                a, b = (torch.ones(512, 1024, dtype=dtype), torch.ones(1024, 1024, dtype=dtype))
-                began = time.perf_counter()
-                torch.matmul(a, b)
-                seconds[dtype] = min(seconds[dtype], time.perf_counter() - began)
+        for dtype in [*seconds] * 8:  # in turns, since others compute here, too
+            a, b = torch.ones(512, 1024, dtype=dtype), torch.ones(1024, 1024, dtype=dtype)
+            began = time.perf_counter()
+            torch.matmul(a, b)
+            seconds[dtype] = min(seconds[dtype], time.perf_counter() - began)
         tried[key] = round(seconds[torch.float32] / seconds[torch.bfloat16], 2)
         make_folder(file.parent)
         write_text(file, json.dumps(tried, indent=1))
