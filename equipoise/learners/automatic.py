@@ -20,9 +20,7 @@ LARGE = 1_000_000_000
 NOTABLE = 100_000_000
 """Parameters from which on a CPU's time goes into products, so that bf16 may save it."""
 TIGHT, CLOSE, WIDE = 1e-3, 0.02, 0.25
-"""Nats a token by which player and learner may differ: in fp32, in fp32 whose products
-are TF32, and with rounding.
-"""
+"""Nats a token by which player and learner may differ: in fp32, in TF32, with rounding."""
 
 
 class HasAutomatic(Protocol):
