@@ -8,7 +8,6 @@ same call goes on from there and pays for nothing twice.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +39,7 @@ from equipoise.runs.ledger import Ledger
 from equipoise.runs.monitor import Monitor, Silent
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.play_matches import request_moves, unplayed_chunks
+from equipoise.system.files import write_text
 from equipoise.system.wings import wing_table
 from equipoise.types import Judgement, Match, Message, PlayerId, Turn, record_id
 
@@ -318,10 +318,5 @@ class TeacherMatches:
 
 def write_traces(traces: Sequence[Trace], file: Path) -> None:
     """One JSON line a trace; the file appears whole or not at all."""
-    draft = file.with_name(f".{file.name}.draft")
-    with draft.open("w", encoding="utf-8") as lines:
-        for trace in traces:
-            lines.write(json.dumps(trace.row(), ensure_ascii=False) + "\n")
-        lines.flush()
-        os.fsync(lines.fileno())
-    draft.replace(file)
+    rows = (json.dumps(trace.row(), ensure_ascii=False) + "\n" for trace in traces)
+    write_text(file, "".join(rows))

@@ -20,7 +20,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext
 from functools import cached_property
-from glob import escape
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, TypeVar
@@ -38,7 +37,7 @@ from equipoise.runs.ledger import Ledger
 from equipoise.runs.people.journal import adopt
 from equipoise.runs.planning.checks import CheckedRun, check_run
 from equipoise.system.effects import Effects, effects_of, settled
-from equipoise.system.files import make_folder, replace, sync_tree, write_text
+from equipoise.system.files import draft_of, make_folder, replace, sync_tree, write_text
 from equipoise.system.locks import check_locks, check_writable, hold_lock, lock
 from equipoise.system.user_parts import only_reading
 from equipoise.system.yaml_text import check_plain, parse_yaml
@@ -181,8 +180,7 @@ class RunDirectory:
                 delete(folder)
         # The directory appears complete or not at all, so that a kill during creation leaves
         # nothing to repair, only a draft that the next creation removes.
-        _forget_drafts(folder)
-        draft = folder.parent / f".{folder.name}.{os.getpid()}"
+        draft = draft_of(folder)
         make_folder(draft)
         try:
             text = checked.config.yaml()
@@ -541,17 +539,6 @@ def _moves(before: Any, now: Any) -> Iterator[tuple[tuple[str, str], str]]:
         yield (now["base_url"], now["model"]), before["base_url"]
     for name in now:
         yield from _moves(before.get(name), now[name])
-
-
-def _forget_drafts(folder: Path) -> None:
-    """Remove the drafts of a folder that killed processes left."""
-    for draft in folder.parent.glob(f".{escape(folder.name)}.*"):
-        try:
-            os.kill(int(draft.suffix[1:]), 0)
-        except ProcessLookupError:
-            shutil.rmtree(draft, ignore_errors=True)
-        except (ValueError, OSError):  # another file's name, or another user's process
-            continue
 
 
 def _notes_of_start(checked: CheckedRun) -> tuple[str, ...]:

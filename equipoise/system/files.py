@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,26 @@ def write_text(path: Path, text: str) -> None:
 def new_file(path: Path) -> Iterator[Path]:
     """A draft to write a new file into; at the end it is synced and put in place."""
     draft = path.with_name(f".{path.name}.draft")
-    yield draft
-    sync(draft)
-    replace(draft, path)
+    try:
+        yield draft
+        sync(draft)
+        replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def draft_of(path: Path) -> Path:
+    """This process's draft beside `path`; those that killed processes left there are removed."""
+    own = path.with_name(f".{path.name}.{os.getpid()}")
+    shutil.rmtree(own, ignore_errors=True)
+    for draft in path.parent.glob(f".{escape(path.name)}.*"):
+        try:
+            os.kill(int(draft.suffix[1:]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(draft, ignore_errors=True)
+        except (ValueError, OSError):  # another file's name, or another user's process
+            continue
+    return own
 
 
 @contextmanager
@@ -46,8 +64,7 @@ def new_files(folder: Path) -> Iterator[Path]:
 
     Raises DiskFull, and leaves none of them.
     """
-    draft = folder / f".draft.{os.getpid()}"
-    shutil.rmtree(draft, ignore_errors=True)
+    draft = draft_of(folder / "draft")
     try:
         with disk_errors(folder, "nothing of it was written; free some, then try again"):
             draft.mkdir()

@@ -256,8 +256,12 @@ def test_a_killed_export_leaves_nothing_broken_under_its_name(run, command, monk
         assert command("export", run, "--to", out).code == 9
     for path, count in rows.items():
         assert pq.read_table(path).num_rows == count
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    (out / f".draft.{gone.pid}").mkdir()  # as SIGKILL leaves it
+    (out / f".draft.{os.getppid()}").mkdir()  # of a process that lives
     assert command("export", run, "--to", out).code == 0
-    assert not any(out.glob(".*.draft"))
+    assert [path.name for path in out.glob(".draft*")] == [f".draft.{os.getppid()}"]
 
 
 # -- another place, another clock, another process

@@ -31,6 +31,7 @@ from equipoise.errors import ConfigError, RunError
 from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
+from equipoise.system.files import new_file
 from equipoise.types import Judgement, Match, Prompt, Turn
 
 CHUNK = 5_000  # matches held in memory at a time
@@ -136,13 +137,9 @@ def _row(
 
 
 def _write(path: Path, rows: Iterator[Row]) -> int:
-    draft, count = path.with_name(f".{path.name}.draft"), 0
-    try:
-        with draft.open("w", encoding="utf-8") as file:
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                count += 1
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    count = 0
+    with new_file(path) as draft, draft.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            count += 1
     return count
