@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import Field
 
-from equipoise.component import Settings
+from equipoise.models.samplers.launcher import SamplerSettings
 from equipoise.system.command_options import Json, say, settings_option, show
 
 
@@ -17,33 +16,6 @@ class Action(StrEnum):
     START = "start"
     STOP = "stop"
     STATUS = "status"
-
-
-class SamplerSettings(Settings):
-    """Settings of `equipoise sampler start`."""
-
-    host: str = Field("127.0.0.1", description="the address to listen at")
-    max_length: int = Field(2048, ge=2, description="tokens of prompt and answer together")
-    dtype: str = Field("auto", description="of the weights, as vLLM names it")
-    rank: int = Field(16, ge=1, description="largest rank of the adapters")
-    adapters: int = Field(8, ge=1, description="adapters in memory at once")
-    rows: int = Field(256, ge=1, description="answers side by side")
-    memory: float | None = Field(
-        None,
-        description="share of the accelerator's memory, 0.9 unless given; with cpu, gigabytes of "
-        "the cache, 1 unless given",
-    )
-    cpu: bool = Field(False, description="vLLM on CPUs")
-    sleep: bool = Field(False, description="let a run free its memory (sampler.sleep)")
-    vllm: tuple[str, ...] = Field((), description="further arguments of `vllm serve`: a list")
-    patience: float = Field(900.0, description="seconds that it may take until it answers")
-    environment: Path | None = Field(
-        None,
-        description="the folder of vLLM's own environment; unless given $EQUIPOISE_VLLM, or one in "
-        "the user's cache",
-    )
-    python: str = Field("", description="the interpreter that --install makes it with")
-    pip: tuple[str, ...] = Field((), description="more arguments of --install's pip: a list")
 
 
 def sampler(
@@ -84,24 +56,8 @@ def sampler(
         return
     if not model:
         raise ConfigError("name the base model: equipoise sampler start MODEL")
-    memory = settings.memory
-    if memory is None:
-        memory = 1.0 if settings.cpu else 0.9
-    options = launcher.ServerOptions(
-        model=model,
-        host=settings.host,
-        port=port,
-        max_length=settings.max_length,
-        dtype=settings.dtype,
-        rank=settings.rank,
-        adapters=settings.adapters,
-        rows=settings.rows,
-        memory=memory,
-        cpu=settings.cpu,
-        sleep=settings.sleep,
-        more=settings.vllm,
-    )
-    state = launcher.start(options, _environment(install, settings), folder, settings.patience)
+    python = _environment(install, settings)
+    state = launcher.start(model, port, settings, python, folder)
     sleep = ", sleep: true" if settings.sleep else ""
     setting = f"{{kind: vllm, base_url: {state.url}, adapters: {settings.adapters}{sleep}}}"
     facts = {"url": state.url, "pid": state.pid, "log": str(folder / launcher.LOG)}

@@ -15,7 +15,7 @@ PATIENCE = 900.0
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory):
-    """serving(model, **ServerOptions) -> start, which starts the server where it does not run, and
+    """serving(model, **SamplerSettings) -> start, which starts the server where it does not run, and
     returns its address; `start.folder` is where its log lies.
     """
     if VARIABLE not in os.environ:
@@ -29,23 +29,24 @@ def serving(tmp_path_factory):
             port = free.getsockname()[1]
         on_cpu = choose_device("auto").type == "cpu"
         given = {
-            "port": port,
             "max_length": 256,
             "dtype": "float32",
             "rank": 8,
             "rows": 16,
             "cpu": on_cpu,
             "memory": 1.0 if on_cpu else 0.5,
-            "more": ("--enforce-eager",),
+            "vllm": ("--enforce-eager",),
+            "patience": PATIENCE,
         }
-        options = launcher.ServerOptions(model, **(given | settings))
+        chosen = launcher.SamplerSettings.model_validate(given | settings)
+        url = chosen.url(port)
         folder = tmp_path_factory.mktemp("sampler")
         folders.append(folder)
 
         def start() -> str:
-            if not launcher.health(options.url):
-                launcher.start(options, python, folder, PATIENCE)
-            return options.url
+            if not launcher.health(url):
+                launcher.start(model, port, chosen, python, folder)
+            return url
 
         start.folder = folder
         return start

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import sys
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -44,21 +45,24 @@ def environment(tmp_path) -> Path:
     return home.parent
 
 
-def options(**more) -> launcher.ServerOptions:
+def options(**more) -> launcher.SamplerSettings:
+    return launcher.SamplerSettings.model_validate({"patience": 60, **more})
+
+
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    return launcher.ServerOptions("builtin", port=port, **more)
+        return free.getsockname()[1]
 
 
 def test_a_server_is_told_all_that_a_run_needs():
-    command = options(rank=9, sleep=True, more=["--enforce-eager"]).command()
+    command = options(rank=9, sleep=True, vllm=["--enforce-eager"]).command("builtin", 8000)
     settings = dict(pairwise(command))
     assert command[0] == "serve" and Path(command[1]).is_dir()
     assert settings["--logprobs-mode"] == "processed_logprobs"
     assert settings["--max-lora-rank"] == "16"  # the next that vLLM takes
     assert {"--enable-lora", "--enable-sleep-mode", "--enforce-eager"} <= set(command)
-    own = options().environment()
+    own = options().variables()
     assert own["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == own["VLLM_NO_USAGE_STATS"] == "1"
 
 
@@ -68,7 +72,7 @@ def test_a_server_is_told_all_that_a_run_needs():
 )
 def test_what_vllm_cannot_do_is_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
-        options(**settings).command()
+        options(**settings).command("builtin", 8000)
 
 
 def test_an_environment_is_found_or_asked_for(environment, tmp_path, monkeypatch):
@@ -110,23 +114,25 @@ def test_nothing_was_started_here(tmp_path):
 
 @pytest.mark.long
 def test_a_server_is_started_looked_at_killed_and_stopped(environment, tmp_path):
-    python, folder, chosen = find_environment(environment), tmp_path / "s", options()
-    state = launcher.start(chosen, python, folder, 60)
+    python, folder = find_environment(environment), tmp_path / "s"
+    start = partial(launcher.start, "builtin", free_port(), options(), python)
+    state = start(folder)
     facts = launcher.status(folder)
     assert facts["running"] and facts["answers"] and facts["serves"] == ["base"]
     with pytest.raises(RunError, match="is running"):
-        launcher.start(chosen, python, folder, 60)
+        start(folder)
     with pytest.raises(RunError, match="a server answers there"):
-        launcher.start(chosen, python, tmp_path / "other", 60)
+        start(tmp_path / "other")
     os.killpg(state.pid, signal.SIGKILL)
-    while launcher.health(chosen.url):
+    while launcher.health(state.url):
         pass
-    launcher.start(chosen, python, folder, 60)  # where the last one died
-    assert launcher.stop(folder) and not launcher.health(chosen.url)
+    start(folder)  # where the last one died
+    assert launcher.stop(folder) and not launcher.health(state.url)
 
 
 @pytest.mark.long
 def test_a_server_that_ends_says_why(environment, tmp_path):
     with pytest.raises(ModelError, match="no room for the cache"):
-        launcher.start(options(more=["--fail"]), find_environment(environment), tmp_path, 60)
+        python = find_environment(environment)
+        launcher.start("builtin", free_port(), options(vllm=["--fail"]), python, tmp_path)
     assert not (tmp_path / launcher.STATE).exists()

@@ -13,7 +13,14 @@ from equipoise.component import nearest
 from equipoise.environments.instructions.checkers import check, checker_of, conflicts, describe
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.named_sets.base import AnswerTokens
-from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.item_scores import (
+    Answer,
+    Answers,
+    Item,
+    Items,
+    ItemScores,
+    Judged,
+)
 from equipoise.evaluation.named_sets.published_set import (
     HubData,
     PlacedRow,
@@ -201,12 +208,7 @@ class IFEval(Published):
     def load(self) -> list[Item]:
         return [_item(place) for place in self.rows()]
 
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """A prompt with three instructions weighs three times in accuracy by instruction."""
         return [_scores(item, answer) for item in items for answer in answers[item.id]]
 

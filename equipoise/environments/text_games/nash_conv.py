@@ -19,9 +19,10 @@ from equipoise.evaluation.base import Arena, Evaluation
 from equipoise.evaluation.measures import Estimate, Measures
 from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.evaluation.named_sets.item_scores import (
-    Answer,
+    Answers,
     BenchmarkResult,
     Item,
+    Items,
     ItemScores,
     Judged,
 )
@@ -176,19 +177,14 @@ class NashConvBenchmark(Benchmark):
             items.append(Item(id=str(number), prompt=prompt, choices=tuple(texts), ended=True))
         return items
 
-    def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
+    def faults(self, items: Items, context: JudgeContext) -> Iterator[str]:
         """Faults: a limit, since the whole game is needed, or a judge."""
         if self.limit is not None:
             yield "'nash_conv' needs the whole game; take away limit"
         if self.judge is not None:
             yield "'nash_conv' is computed; take away its judge"
 
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """The mass on illegal moves of each view; the log-probabilities as facts."""
         rows = []
         for item in items:
@@ -200,7 +196,7 @@ class NashConvBenchmark(Benchmark):
             rows.append(ItemScores(item=item.id, values=values, facts={"logprobs": logprobs}))
         return rows
 
-    def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
+    def summary(self, scores: Sequence[ItemScores], items: Items) -> BenchmarkResult:
         """NashConv of the policy, with that of uniform play in the note."""
         tree = self.tree
         reading = Reading.of(tree)

@@ -2,12 +2,12 @@
 written and read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from equipoise.errors import DataError
-from equipoise.evaluation.named_sets.item_scores import Answer, Item
+from equipoise.evaluation.named_sets.item_scores import Answer, Answers, Item, Items
 from equipoise.payoffs.controlled_win_rates import style
 from equipoise.prompts.prompt_files import find, read
 from equipoise.types import record_id
@@ -111,9 +111,7 @@ FORMS: Mapping[str, tuple[str, RowWriter]] = {
 """Kind of benchmark -> (the file's name, what writes a row of it)."""
 
 
-def answer_rows(
-    kind: str, items: Sequence[Item], answers: Mapping[str, Sequence[Answer]], model: str
-) -> list[Row]:
+def answer_rows(kind: str, items: Items, answers: Answers, model: str) -> list[Row]:
     """The rows of an answer file: the first sample of every item that was answered."""
     _, write = FORMS[kind]
     return [

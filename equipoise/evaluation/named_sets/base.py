@@ -12,7 +12,7 @@ is asked twice (`equipoise.runs.named_sets.results`).
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -22,8 +22,10 @@ from equipoise.component import Component, fixed_settings
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.item_scores import (
     Answer,
+    Answers,
     BenchmarkResult,
     Item,
+    Items,
     ItemScores,
     Judged,
     JudgeQuestion,
@@ -111,12 +113,7 @@ class Benchmark(Component):
         """
 
     @abstractmethod
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """The values of every answer by metric, deterministic and pure.
 
         Args: items: what was asked; answers: item id -> `samples` answers in order; judged: what
@@ -134,7 +131,7 @@ class Benchmark(Component):
             raise DataError(f"the set '{self.kind}' has no items")
         return items[: self.limit]
 
-    def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
+    def faults(self, items: Items, context: JudgeContext) -> Iterator[str]:
         """Reasons why the set cannot be measured, one message each; nothing is sampled for it."""
         if self.judge is None:
             if self.needs_judge:
@@ -164,12 +161,7 @@ class Benchmark(Component):
         """The number of questions on each answer to this item."""
         return 0 if self.judge is None else 1
 
-    def questions(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        others: Mapping[str, Sequence[Answer]],
-    ) -> list[JudgeQuestion]:
+    def questions(self, items: Items, answers: Answers, others: Answers) -> list[JudgeQuestion]:
         """The judge's questions: the last answer to each item, and beside it, for a judge that
         compares, the start's (`others`, where `against_start`) or else the item's `reference`.
         """
@@ -185,7 +177,7 @@ class Benchmark(Component):
                 questions.append(question_of(item, answer, len(item.turns), other))
         return questions
 
-    def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
+    def summary(self, scores: Sequence[ItemScores], items: Items) -> BenchmarkResult:
         """Every metric's mean with its interval, items as clusters; who was measured, and by which
         set, the run fills in.
         """

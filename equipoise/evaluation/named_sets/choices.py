@@ -11,7 +11,14 @@ from pydantic import Field
 
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.choice_formats import READERS, ChoiceQuestion
-from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.item_scores import (
+    Answer,
+    Answers,
+    Item,
+    Items,
+    ItemScores,
+    Judged,
+)
 from equipoise.evaluation.named_sets.published_set import HubData, PlacedRow, Published
 from equipoise.judges.multiple_choice import stated_option
 from equipoise.system.effects import READS, ReadPath
@@ -158,12 +165,7 @@ class Choices(Published):
         identity = record_id(self.kind, text, *more)
         return Prompt(identity, (user(text),), facts, str(self.kind))
 
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """Right or wrong, question by question."""
         rows = []
         for item in items:

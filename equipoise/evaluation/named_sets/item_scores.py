@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -95,6 +95,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The reason why there is no answer; "" where there is one."""
         errors = [move.error for move in self.moves if move.finish == "error"]
         return errors[0] if errors else ""
+
+
+Items: TypeAlias = Sequence[Item]
+Answers: TypeAlias = Mapping[str, Sequence[Answer]]
+"""Item's id -> its answers, a sample each."""
 
 
 class JudgeQuestion(msgspec.Struct, frozen=True):

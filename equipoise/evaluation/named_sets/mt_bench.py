@@ -19,7 +19,9 @@ from equipoise.evaluation.named_sets.answer_files import answers_in
 from equipoise.evaluation.named_sets.base import AnswerTokens, question_of
 from equipoise.evaluation.named_sets.item_scores import (
     Answer,
+    Answers,
     Item,
+    Items,
     ItemScores,
     Judged,
     JudgeQuestion,
@@ -107,12 +109,7 @@ class MTBench(Published):
         """Each turn is judged."""
         return 1 + len(item.turns)
 
-    def questions(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        others: Mapping[str, Sequence[Answer]],
-    ) -> list[JudgeQuestion]:
+    def questions(self, items: Items, answers: Answers, others: Answers) -> list[JudgeQuestion]:
         """Each turn of each answer; compared, the second turn comes with the first."""
         questions: list[JudgeQuestion] = []
         for item in items:
@@ -136,12 +133,7 @@ class MTBench(Published):
                 question = replace(question, other=shown)
             yield _with_reference(question, item, turn)
 
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """Each turn's grade, and their mean over the turns that were judged."""
         verdicts: dict[tuple[str, int], list[Judged]] = defaultdict(list)
         for verdict in judged:

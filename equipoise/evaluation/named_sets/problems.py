@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import ClassVar, Literal
 
@@ -10,7 +10,14 @@ from pydantic import Field
 
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.base import AnswerTokens
-from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.item_scores import (
+    Answer,
+    Answers,
+    Item,
+    Items,
+    ItemScores,
+    Judged,
+)
 from equipoise.evaluation.named_sets.published_set import (
     HubData,
     PlacedRow,
@@ -72,12 +79,7 @@ class Problems(Published):
         before = self._examples()
         return [self._item(place, before) for place in self.rows()]
 
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """Right or wrong by math-verify, with what `also` adds."""
         with Checker(SECONDS) as checker:
             return [
@@ -182,12 +184,7 @@ class GSM8K(Problems):
             "flexible_extract": float(_same(flexible_extract(text), right)),
         }
 
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """As for all problems; in lm-eval's form what follows another question is cut."""
         if self.form == "lm_eval":
             answers = {

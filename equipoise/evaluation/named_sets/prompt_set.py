@@ -2,14 +2,14 @@
 --judge …`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from equipoise.errors import DataError
 from equipoise.evaluation.named_sets.base import Benchmark, Conversation
-from equipoise.evaluation.named_sets.item_scores import Answer, Item, ItemScores, Judged
+from equipoise.evaluation.named_sets.item_scores import Answers, Item, Items, ItemScores, Judged
 from equipoise.games.base import Game
 from equipoise.judges.base import JudgeContext
 from equipoise.prompts.base import Prompts
@@ -54,7 +54,7 @@ class PromptSet(Benchmark):
     def game_played(self) -> Game:
         return self.game or Conversation()
 
-    def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
+    def faults(self, items: Items, context: JudgeContext) -> Iterator[str]:
         yield from super().faults(items, context)
         if self.game is None:
             return
@@ -110,12 +110,7 @@ class PromptSet(Benchmark):
             )
         return (answer,)
 
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """Every utility that the judge gave; of a comparison the probability of winning."""
         groups = {item.id: item.group for item in items}
         several = len(set(groups.values())) > 1

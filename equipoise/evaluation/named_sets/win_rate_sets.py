@@ -19,9 +19,10 @@ from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.answer_files import answers_in
 from equipoise.evaluation.named_sets.base import AnswerTokens
 from equipoise.evaluation.named_sets.item_scores import (
-    Answer,
+    Answers,
     BenchmarkResult,
     Item,
+    Items,
     ItemScores,
     Judged,
 )
@@ -88,7 +89,7 @@ class ArenaHard(Published):
         """True if no baseline is given."""
         return self.baseline is None
 
-    def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
+    def faults(self, items: Items, context: JudgeContext) -> Iterator[str]:
         """Also a judge that does not compare."""
         yield from super().faults(items, context)
         yield from why_not_comparing(str(self.kind), self.judge)
@@ -107,19 +108,14 @@ class ArenaHard(Published):
             raise DataError(f"{self.baseline}: no answer to {item.id}")
         return replace(item, reference=others[item.id])
 
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """The probability of winning, with both answers' styles beside it."""
         groups = {item.id: item.group for item in items}
         return [
             verdict.row("win_rate", verdict.score, groups, **_styles(verdict)) for verdict in judged
         ]
 
-    def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
+    def summary(self, scores: Sequence[ItemScores], items: Items) -> BenchmarkResult:
         """Also the style-controlled rate, with an interval over the requests."""
         result = super().summary(scores, items)
         known = [row for row in scores if row.values["win_rate"] is not None]
@@ -208,7 +204,7 @@ class AlpacaEval(Published):
         """True if the player's own start is the reference."""
         return self.against == "start"
 
-    def faults(self, items: Sequence[Item], context: JudgeContext) -> Iterator[str]:
+    def faults(self, items: Items, context: JudgeContext) -> Iterator[str]:
         """Also a judge that does not compare, too few instructions, and a missing package."""
         yield from super().faults(items, context)
         yield from why_not_comparing(str(self.kind), self.judge)
@@ -241,12 +237,7 @@ class AlpacaEval(Published):
             )
         return items
 
-    def score(
-        self,
-        items: Sequence[Item],
-        answers: Mapping[str, Sequence[Answer]],
-        judged: Sequence[Judged],
-    ) -> list[ItemScores]:
+    def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
         """The probability of winning, with both answers' lengths beside it."""
         groups = {item.id: item.group for item in items}
         return [
@@ -260,7 +251,7 @@ class AlpacaEval(Published):
             for verdict in judged
         ]
 
-    def summary(self, scores: Sequence[ItemScores], items: Sequence[Item]) -> BenchmarkResult:
+    def summary(self, scores: Sequence[ItemScores], items: Items) -> BenchmarkResult:
         """Also the length-controlled rate, with an interval over the instructions."""
         result = super().summary(scores, items)
         known = [row for row in scores if row.values["win_rate"] is not None]

@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import Field
+
+from equipoise.component import Settings
 from equipoise.errors import ConfigError, ModelError, RunError
-from equipoise.models.adapters import resolve
 from equipoise.system.files import user_cache
 from equipoise.system.subprocesses import (
     DEVNULL,
@@ -118,30 +120,36 @@ def _run(command: Sequence[str]) -> None:
 # -- its process
 
 
-@dataclass(frozen=True)
-class ServerOptions:
-    """The way vLLM is started.
+class SamplerSettings(Settings):
+    """Settings of `equipoise sampler start`."""
 
-    `adapters` of at most `rank` at once; `rows` side by side; `memory`: the share of an
-    accelerator's, on CPUs (`cpu`) the gigabytes of the cache; `more`: further arguments of `vllm
-    serve`.
-    """
+    host: str = Field("127.0.0.1", description="the address to listen at")
+    max_length: int = Field(2048, ge=2, description="tokens of prompt and answer together")
+    dtype: str = Field("auto", description="of the weights, as vLLM names it")
+    rank: int = Field(16, ge=1, description="largest rank of the adapters")
+    adapters: int = Field(8, ge=1, description="adapters in memory at once")
+    rows: int = Field(256, ge=1, description="answers side by side")
+    memory: float | None = Field(
+        None,
+        description="share of the accelerator's memory, 0.9 unless given; with cpu, gigabytes of "
+        "the cache, 1 unless given",
+    )
+    cpu: bool = Field(False, description="vLLM on CPUs")
+    sleep: bool = Field(False, description="let a run free its memory (sampler.sleep)")
+    vllm: tuple[str, ...] = Field((), description="further arguments of `vllm serve`: a list")
+    patience: float = Field(900.0, description="seconds that it may take until it answers")
+    environment: Path | None = Field(
+        None,
+        description="the folder of vLLM's own environment; unless given $EQUIPOISE_VLLM, or one in "
+        "the user's cache",
+    )
+    python: str = Field("", description="the interpreter that --install makes it with")
+    pip: tuple[str, ...] = Field((), description="more arguments of --install's pip: a list")
 
-    model: str
-    host: str = "127.0.0.1"
-    port: int = 8000
-    max_length: int = 2048
-    dtype: str = "auto"
-    rank: int = 16
-    adapters: int = 8
-    rows: int = 256
-    memory: float = 0.9
-    cpu: bool = False
-    sleep: bool = False
-    more: Sequence[str] = ()
-
-    def command(self) -> list[str]:
+    def command(self, model: str, port: int) -> list[str]:
         """The arguments of `vllm`. Raises ConfigError for an unknown rank, or sleep on CPUs."""
+        from equipoise.models.adapters import resolve
+
         rank = next((rank for rank in RANKS if rank >= self.rank), None)
         if rank is None:
             raise ConfigError(f"rank {self.rank}: vLLM takes at most {RANKS[-1]}")
@@ -149,7 +157,7 @@ class ServerOptions:
             raise ConfigError("sleep: vLLM on CPUs does not sleep")
         settings: dict[str, Any] = {
             "host": self.host,
-            "port": self.port,
+            "port": port,
             "served-model-name": BASE,
             "dtype": self.dtype,
             "max-model-len": self.max_length,
@@ -163,12 +171,12 @@ class ServerOptions:
         if self.cpu:  # with fewer, seeded requests end it
             settings["max-num-batched-tokens"] = 16384
         else:
-            settings["gpu-memory-utilization"] = self.memory
+            settings["gpu-memory-utilization"] = 0.9 if self.memory is None else self.memory
         named = [text for k, v in settings.items() for text in (f"--{k}", str(v))]
         flags = ["--enable-lora", *(["--enable-sleep-mode"] if self.sleep else [])]
-        return ["serve", resolve(self.model), *named, *flags, *self.more]
+        return ["serve", resolve(model), *named, *flags, *self.vllm]
 
-    def environment(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Variables of the process, beside those that are set already."""
         own = {
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
@@ -177,14 +185,13 @@ class ServerOptions:
             "DO_NOT_TRACK": "1",
         }
         if self.cpu:
-            own["VLLM_CPU_KVCACHE_SPACE"] = str(max(1, round(self.memory)))
+            own["VLLM_CPU_KVCACHE_SPACE"] = str(max(1, round(self.memory or 1)))
         return own
 
-    @property
-    def url(self) -> str:
+    def url(self, port: int) -> str:
         """The address where it answers."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"http://{host}:{port}"
 
 
 @dataclass(frozen=True)
@@ -219,28 +226,32 @@ class ServerState:
         return not is_zombie
 
 
-def start(options: ServerOptions, python: Path, folder: Path, patience: float) -> ServerState:
-    """Start vLLM and wait until it answers; its log is in `folder`.
+def start(
+    model: str, port: int, settings: SamplerSettings, python: Path, folder: Path
+) -> ServerState:
+    """Start vLLM, of the environment with this `python`, and wait until it answers; its log is in
+    `folder`.
 
     Raises RunError where one is running from this folder, ModelError with the end of its log where
-    it ends or is not up after `patience` seconds.
+    it ends or is not up after `settings.patience` seconds.
     """
+    url, patience = settings.url(port), settings.patience
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / STATE).is_file() and ServerState.read(folder).is_alive():
         raise RunError(f"{folder}: its server is running; stop it first")
-    if health(options.url):
-        raise RunError(f"{options.url}: a server answers there; choose another --port")
-    command = [str(python.parent / "vllm"), *options.command()]
+    if health(url):
+        raise RunError(f"{url}: a server answers there; choose another --port")
+    command = [str(python.parent / "vllm"), *settings.command(model, port)]
     with (folder / LOG).open("wb") as log:
-        environment = options.environment() | child_environment()
+        environment = settings.variables() | child_environment()
         process = start_process(command, environment, stdin=DEVNULL, stdout=log, stderr=STDOUT)
-    state = ServerState(process.pid, options.url, options.model, command)
+    state = ServerState(process.pid, url, model, command)
     draft = folder / f".{STATE}"
     draft.write_text(json.dumps(asdict(state), indent=2), encoding="utf-8")
     draft.rename(folder / STATE)
     began = time.monotonic()
     try:
-        while not health(options.url):
+        while not health(url):
             if process.poll() is not None:
                 raise ModelError(f"vLLM ended while it started:\n{_tail(folder)}")
             if time.monotonic() - began > patience:

@@ -1,7 +1,7 @@
 """Measure players on named sets: every step is recorded, so that nothing is asked twice."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
 
@@ -12,9 +12,11 @@ from equipoise.errors import ConfigError, NoSignal
 from equipoise.evaluation.named_sets.base import Benchmark, Conversation, asked_prompt
 from equipoise.evaluation.named_sets.item_scores import (
     Answer,
+    Answers,
     BenchmarkResult,
     Continuation,
     Item,
+    Items,
     Judged,
     JudgeQuestion,
     Likelihood,
@@ -43,7 +45,7 @@ OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
 
 
 def measure_set(
-    run: OpenRun, name: str, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
+    run: OpenRun, name: str, benchmark: Benchmark, items: Items, player: PlayerId
 ) -> BenchmarkResult:
     """Score `player` on a set called `name`; recorded, and read where it was measured before.
 
@@ -69,7 +71,7 @@ class SetMeasurement:
     run: OpenRun
     name: str
     benchmark: Benchmark
-    items: Sequence[Item]
+    items: Items
     player: PlayerId
 
     def result(self, stage: str) -> BenchmarkResult:
@@ -101,7 +103,7 @@ class SetMeasurement:
 
     # -- judging
 
-    def _judge_answers(self, judge: Judge, answers: Mapping[str, Sequence[Answer]]) -> list[Judged]:
+    def _judge_answers(self, judge: Judge, answers: Answers) -> list[Judged]:
         """Have the judge score the answers, in the order of `questions`."""
         against_start = self.benchmark.against_start
         start = PlayerId(self.player.name)
@@ -190,7 +192,7 @@ class SetMeasurement:
         seed = self.run.config.seed
         return recorded_matches(self.run.ledger, seed, self.benchmark, self.items, self.player)
 
-    def _ask(self, items: Sequence[Item], player: PlayerId) -> None:
+    def _ask(self, items: Items, player: PlayerId) -> None:
         run, benchmark = self.run, self.benchmark
         conversations = planned_conversations(run.config.seed, benchmark, items, player)
         known = run.ledger.recorded_ids("matches", [plan.id for plan in conversations])
@@ -241,7 +243,7 @@ def _actor(
 
 
 def _likelihoods(
-    run: OpenRun, name: str, items: Sequence[Item], player: PlayerId
+    run: OpenRun, name: str, items: Items, player: PlayerId
 ) -> dict[str, list[Answer]]:
     actor = _actor(run, player)
     if not isinstance(actor, Scorer):

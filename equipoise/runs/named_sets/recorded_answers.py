@@ -1,14 +1,13 @@
 """Plans of benchmarks' conversations, their recorded answers, files for official judges."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise import seeds
 from equipoise.errors import RunError
 from equipoise.evaluation.named_sets.answer_files import FORMS, answer_rows
 from equipoise.evaluation.named_sets.base import Benchmark, Conversation, asked_prompt
-from equipoise.evaluation.named_sets.item_scores import Answer, BenchmarkResult, Item
+from equipoise.evaluation.named_sets.item_scores import Answer, BenchmarkResult, Item, Items
 from equipoise.matches.base import Planned
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
@@ -22,7 +21,7 @@ PART = "benchmark"  # the split of prompts, matches and judgements of benchmarks
 
 
 def planned_conversations(
-    run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
+    run_seed: int, benchmark: Benchmark, items: Items, player: PlayerId
 ) -> list[Planned]:
     """A conversation, or a match of the set's game, for each item and sample, in order."""
     seed = seeds.child(run_seed, PART, benchmark.seed)
@@ -43,7 +42,7 @@ def planned_conversations(
 
 
 def recorded_matches(
-    ledger: Ledger, run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
+    ledger: Ledger, run_seed: int, benchmark: Benchmark, items: Items, player: PlayerId
 ) -> list[tuple[Item, Match]]:
     """Every item with each of its recorded matches. Raises RunError where one is missing."""
     plans = planned_conversations(run_seed, benchmark, items, player)
@@ -59,7 +58,7 @@ def recorded_matches(
 
 
 def recorded_answers(
-    ledger: Ledger, run_seed: int, benchmark: Benchmark, items: Sequence[Item], player: PlayerId
+    ledger: Ledger, run_seed: int, benchmark: Benchmark, items: Items, player: PlayerId
 ) -> dict[str, list[Answer]]:
     """Item id -> a recorded answer for each sample and seat. Raises RunError if one is missing."""
     answers: dict[str, list[Answer]] = {item.id: [] for item in items}

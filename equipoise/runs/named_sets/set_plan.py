@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from equipoise.errors import ConfigError, DataError
 from equipoise.evaluation.named_sets.base import Benchmark
-from equipoise.evaluation.named_sets.item_scores import Item
+from equipoise.evaluation.named_sets.item_scores import Item, Items
 from equipoise.judges.base import JudgeContext
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
@@ -56,7 +56,7 @@ def plan_sets(config: RunConfig, measured: int) -> list[SetPlan]:
 
 
 def _plan(
-    config: RunConfig, name: str, benchmark: Benchmark, items: Sequence[Item], measured: int
+    config: RunConfig, name: str, benchmark: Benchmark, items: Items, measured: int
 ) -> SetPlan:
     answered = [item for item in items if not item.choices]
     answers = benchmark.samples * sum(1 + len(item.turns) for item in answered)
@@ -117,10 +117,10 @@ def _price(player: Player, tokens_in: float, tokens_out: float) -> float:
 
 
 Sets = Mapping[str, Benchmark]
-Items = Mapping[str, Sequence[Item]]
+ItemsBySet = Mapping[str, Items]
 
 
-def check_sets(config: RunConfig, sets: Sets) -> Items:
+def check_sets(config: RunConfig, sets: Sets) -> ItemsBySet:
     """Items by set name. Raises DataError or ConfigError with all faults, one a line."""
     items: dict[str, list[Item]] = {}
     unreadable = []
@@ -136,7 +136,7 @@ def check_sets(config: RunConfig, sets: Sets) -> Items:
     return items
 
 
-def faults_of_sets(config: RunConfig, sets: Sets, items: Items) -> Iterator[str]:
+def faults_of_sets(config: RunConfig, sets: Sets, items: ItemsBySet) -> Iterator[str]:
     """Faults that keep these sets from being measured in such a run."""
     pool = [PlayerId(name) for name in config.players]
     for name, benchmark in sets.items():

@@ -21,8 +21,7 @@ from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.judge_agreement import Calibration, calibrate
 from equipoise.ratings.base import Rating, Ratings
 from equipoise.ratings.bradley_terry import BradleyTerry
-from equipoise.report.people import MOST_REASONS, JudgeRow, ReasonRow, people_section
-from equipoise.report.section import Section
+from equipoise.report.section import Section, Table, Tile, Tiles, number
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.people.journal import (
     BOTH_BAD,
@@ -170,39 +169,79 @@ def _calibration(
     return calibrate(lead_n, preferred_n)
 
 
+# -- the report's section
+
+MOST_REASONS = 12  # of people's, the newest, that are shown
+
+
 def people_sections(run: RunDirectory) -> Iterator[Section]:
     """The report's section on people; nothing where nobody voted."""
     votes = people_votes(run)
     if votes is None:
         return
-    yield people_section(
-        len(votes.votes),
-        sorted(votes.by_voter.items(), key=lambda each: (-each[1], each[0])),
-        votes.ratings,
-        [_judge_row(judge) for judge in votes.judges],
-        votes.among_people and votes.among_people.alpha,
-        votes.left_preferred,
-        votes.both_bad,
-        _reasons(run, votes.votes),
+    alpha = votes.among_people and votes.among_people.alpha
+    tiles = (
+        Tile("votes", number(len(votes.votes))),
+        Tile("people", number(len(votes.by_voter))),
+        Tile(
+            "agreement among people",
+            number(alpha, digits=2),
+            "Krippendorff's alpha: 1 agree, 0 as by chance",
+        ),
+        Tile("left preferred", number(votes.left_preferred, "%"), "half is no bias"),
+        Tile("both bad", number(votes.both_bad, "%"), "of the votes"),
     )
-
-
-def _judge_row(beside: JudgeBesidePeople) -> JudgeRow:
-    agreement, fitted = beside.agreement, beside.calibration
-    same = agreement.same_winner
-    pairs = 0 if same is None else same.n
-    slope = fitted and Interval(fitted.slope, fitted.low, fitted.high, pairs)
-    return JudgeRow(
-        beside.judge,
-        pairs,
-        same and same.interval,
-        agreement.spearman,
-        slope,
-        fitted and fitted.log_loss,
+    blocks: list[Tiles | Table] = [Tiles(tiles)]
+    if votes.ratings:
+        rows = tuple(
+            (r.name, f"{r.value:.0f}", f"{r.low:.0f} to {r.high:.0f}") for r in votes.ratings
+        )
+        columns = ("player", "rating", "95 % interval")
+        blocks.append(Table(columns, rows, "Players, as people rank them"))
+    if votes.judges:
+        blocks.append(_judges_beside(votes.judges))
+    voters = sorted(votes.by_voter.items(), key=lambda each: (-each[1], each[0]))
+    by_name = tuple((name, number(count)) for name, count in voters)
+    blocks.append(Table(("voter", "votes"), by_name, "Who voted"))
+    if reasons := _reasons(run, votes.votes):
+        columns = ("voter", "preferred", "reason")
+        blocks.append(Table(columns, tuple(reasons), "Why, the newest first", True))
+    lead = (
+        "People saw two answers to a prompt without knowing whose they were. Bradley–"
+        "Terry ratings; a tie, and two bad answers, are half a win of each."
     )
+    yield Section("people", "People", tuple(blocks), lead)
 
 
-def _reasons(run: RunDirectory, votes: Sequence[HumanVote]) -> list[ReasonRow]:
+def _judges_beside(judges: Sequence[JudgeBesidePeople]) -> Table:
+    columns = (
+        "judge",
+        "pairs both decided",
+        "same winner as people",
+        "rank correlation",
+        "log odds a point of lead",
+        "log loss (coin: 0.693)",
+    )
+    rows = []
+    for beside in judges:
+        same, fitted = beside.agreement.same_winner, beside.calibration
+        pairs = 0 if same is None else same.n
+        slope = fitted and Interval(fitted.slope, fitted.low, fitted.high, pairs)
+        rows.append(
+            (
+                beside.judge,
+                number(pairs),
+                "–" if same is None else same.interval.percent(),
+                number(beside.agreement.spearman, digits=2),
+                "–" if slope is None else str(slope),
+                number(fitted and fitted.log_loss, digits=3),
+            )
+        )
+    return Table(columns, tuple(rows), "Judges beside people")
+
+
+def _reasons(run: RunDirectory, votes: Sequence[HumanVote]) -> list[tuple[str, str, str]]:
+    """(voter, the players compared, why) of the newest votes with a reason."""
     given = [vote for vote in votes if vote.reason][-MOST_REASONS:]
     refs = {ref.match for vote in given for ref in (vote.left, vote.right)}
     matches = run.ledger.matches_of(refs)
@@ -217,9 +256,11 @@ def _reasons(run: RunDirectory, votes: Sequence[HumanVote]) -> list[ReasonRow]:
                 "tie": f"neither {left} nor {right}: a tie",
                 BOTH_BAD: f"neither {left} nor {right}: both bad",
             }[vote.choice]
-            rows.append(ReasonRow(vote.voter, choice, vote.reason))
+            rows.append((vote.voter, choice, vote.reason))
     return rows
 
+
+# -- training data
 
 FILE = "votes.jsonl"
 
