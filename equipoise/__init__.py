@@ -16,17 +16,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equipoise.runs.api import evaluate, open_run, plan, recipes, run
+    from equipoise.runs.api import evaluate, import_matches, open_run, plan, recipes, run
     from equipoise.runs.handle import Run
     from equipoise.system.addresses import machine
 
-__all__ = ["Run", "evaluate", "machine", "open_run", "plan", "recipes", "run"]
+__all__ = ["Run", "evaluate", "import_matches", "machine", "open_run", "plan", "recipes", "run"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "Run": "equipoise.runs.handle",
     "machine": "equipoise.system.addresses",
-    **dict.fromkeys(("evaluate", "open_run", "plan", "recipes", "run"), "equipoise.runs.api"),
+    **dict.fromkeys(
+        ("evaluate", "import_matches", "open_run", "plan", "recipes", "run"), "equipoise.runs.api"
+    ),
 }
 
 

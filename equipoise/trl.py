@@ -31,7 +31,8 @@ def reward(judge: Any, *, utility: str = "score", seed: int = 0) -> RewardFunc:
     In each call the completions of one prompt are the seats of one match, so judges that compare
     work, too. An unjudged completion gets None, with a warning that says why. Columns of the data
     set are the prompt's facts, and `facts`, as `equipoise export` writes it, holds further ones.
-    The means of all utilities and of a panel's members are logged.
+    The means of all utilities and of a panel's members are logged, and the share of completions
+    that a member left unjudged, of which it also warns once.
 
     Args: judge: a kind, YAML, a mapping, a component or its class, the path of a function or a
     function; utility: the score that is the reward; seed: of what the judge leaves to chance.
@@ -51,9 +52,10 @@ def reward(judge: Any, *, utility: str = "score", seed: int = 0) -> RewardFunc:
         return resources.get(player.model_dump_json(), lambda: player.open(player.start, resources))
 
     placed = built.at(JudgeContext(Answers(samples=2), seed, [], {}, resources, actor))
+    mute: set[str] = set()
 
     def rewards(prompts: Any, completions: Any, **given: Any) -> list[float | None]:
-        return _rewards(placed, utility, seed, prompts, completions, given)
+        return _rewards(placed, utility, seed, mute, prompts, completions, given)
 
     rewards.__name__ = built.name  # by which TRL logs it
     return rewards
@@ -63,11 +65,12 @@ def _rewards(
     judge: Judge,
     utility: str,
     seed: int,
+    mute: set[str],
     prompts: Sequence[Any],
     completions: Sequence[Any],
     given: Mapping[str, Any],
 ) -> list[float | None]:
-    """The reward of each completion, plain or conversational."""
+    """The reward of each completion, plain or conversational; `mute`: voters warned of, so far."""
     columns = {key: held for key, held in given.items() if key not in NO_FACTS}
     by_id: dict[str, Prompt] = {}
     places: dict[str, list[int]] = {}  # of each prompt's completions in the batch
@@ -89,6 +92,12 @@ def _rewards(
                 means.setdefault(name, []).append(value)
         for voter, grades in mean_grades(judgement.votes).items():
             means.setdefault(voter, []).extend(grades.values())
+        for vote in judgement.votes:
+            means.setdefault(f"{vote.by}/unjudged", []).append(float(vote.value is None))
+            if vote.value is None and vote.by not in mute:
+                mute.add(vote.by)
+                why = f"{vote.by} of {judge.name} left completions unjudged: {vote.reason}"
+                warnings.warn(f"{why}; {judge.name}/{vote.by}/unjudged counts them", stacklevel=3)
         if None in (rewards[place] for place in held):
             why = judgement.reason or f"no '{utility}' was given"
             warnings.warn(f"{judge.name} left completions unjudged: {why}", stacklevel=3)

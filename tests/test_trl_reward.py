@@ -97,6 +97,19 @@ def test_a_panel_logs_its_members():
     assert logged[f"{judge.__name__}/brief"] == -2.0
 
 
+def test_a_member_without_a_word_is_named_once_and_counted():
+    """The panel goes on with the others, here by the number of words alone."""
+    logged = {}
+    rules = {"brief": {"kind": "shorter", "unit": "words"}, "right": {"kind": "exact"}}
+    judge = equipoise.trl.reward({"kind": "panel", "judges": rules})
+    with pytest.warns(UserWarning, match=r"right of panel\S+ left .* unjudged: .*'answer'") as said:
+        for _ in range(2):
+            rewards = judge([ASKED] * 2, ["4", "5 it is"], log_metric=logged.__setitem__)
+    assert rewards == [-1.0, -3.0] and len(said) == 1
+    shares = {key.partition("/")[2]: value for key, value in logged.items()}
+    assert shares["right/unjudged"] == 1 and shares["brief/unjudged"] == shares["unjudged"] == 0
+
+
 @pytest.mark.parametrize(
     ("judge", "says"),
     [

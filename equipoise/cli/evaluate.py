@@ -306,7 +306,7 @@ def import_scores(
             "--from",
             metavar="SOURCE",
             help="who wrote the files: lm_eval, evalscope, inspect, alpaca_eval, "
-            "arena_hard or mt_bench",
+            "arena_hard, mt_bench or verifiers",
         ),
     ],
     model: Annotated[

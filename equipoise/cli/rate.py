@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from msgspec import to_builtins
 
-from equipoise.system.command_options import Json, RunFolder, Trust, neighbours, override, say, show
+from equipoise.system.command_options import Json, RunFolder, Trust, override, say, show
+from equipoise.system.wings import neighbours
 
 if TYPE_CHECKING:
     from equipoise.ratings.base import Rating

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from equipoise.errors import ConfigError
-from equipoise.system.command_options import Json, RunFolder, Trust, neighbours, say, show
+from equipoise.system.command_options import Json, RunFolder, Trust, say, show
+from equipoise.system.wings import neighbours
 
 
 def status(folder: RunFolder, trust: Trust = False, json: Json = False) -> None:

@@ -354,8 +354,8 @@ class Run:
         """Record beside the run what a harness or an official judge wrote of a player.
 
         Args: player: `policy@3`, or `policy` (its newest); files: its results; source: lm_eval,
-        evalscope, inspect, alpaca_eval, arena_hard or mt_bench; model: which, where a file holds
-        several; name: of the set, "" for its own.
+        evalscope, inspect, alpaca_eval, arena_hard, mt_bench or verifiers; model: which, where a
+        file holds several; name: of the set, "" for its own.
 
         Raises ConfigError, DataError and RunError before anything is recorded.
         """

@@ -1,14 +1,12 @@
 """Options that verbs of the command share, those of environments among them."""
 
 import json
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from equipoise.errors import ConfigError, clean
+from equipoise.errors import clean
 from equipoise.system.packaged_recipes import recipe_descriptions
 
 
@@ -160,10 +158,3 @@ def say(text: object, err: bool = False, nl: bool = True) -> None:
     All that the command prints goes through here, or through `report.terminal.console`.
     """
     typer.echo(clean(str(text)), err=err, nl=nl)
-
-
-def neighbours(module: str) -> Any:
-    """A module of the package that knows other programs. Raises ConfigError without it."""
-    if find_spec("equipoise_neighbours") is None:
-        raise ConfigError("this needs Equipoise's neighbours: pip install ./neighbours, its source")
-    return import_module(f"equipoise_neighbours.{module}")

@@ -20,8 +20,11 @@ import importlib
 import pkgutil
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+from equipoise.errors import ConfigError
 
 
 @cache
@@ -55,3 +58,10 @@ def plugins() -> dict[str, dict[str, str]]:
             known = kinds.get(each.name, path)
             kinds[each.name] = path if known == path else f"{known} or {path}"
     return tables
+
+
+def neighbours(module: str) -> Any:
+    """A module of the package that knows other programs. Raises ConfigError without it."""
+    if find_spec("equipoise_neighbours") is None:
+        raise ConfigError("this needs Equipoise's neighbours: pip install ./neighbours, its source")
+    return importlib.import_module(f"equipoise_neighbours.{module}")

@@ -166,7 +166,10 @@ def main() -> None:
     os.dup2(2, 1)  # what the environment prints
     try:
         environment = environment_of(json.loads(sys.stdin.readline()))
-        server = Server(environment, output)
+        taskset, server = environment.taskset, Server(environment, output)
+        own = taskset.task_type().toolsets(taskset.config.task)
+        if own or taskset.toolsets(taskset.config):
+            return server.send(fault="its tasks come with tools, and players here call none")
         if environment.taskset.bounded:
             server.tasks = list(server.source)
         from verifiers.v1.configs.agent import agent_config_fields  # pyright: ignore[reportMissingImports]

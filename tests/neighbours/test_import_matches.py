@@ -177,6 +177,15 @@ def test_two_names_that_differ_by_signs_alone_stay_two_players(tmp_path):
 
 
 @pytest.mark.long
+def test_from_python(tmp_path):
+    file = write(tmp_path / "rows.jsonl", [battle("a", "b", "model_b")] * 3)
+    run = equipoise.import_matches(file, "lmarena", tmp_path / "run", limit=2)
+    assert len(run.matches("train")) == 4 and run.rerate().ratings[-1][0].name == "b"
+    with pytest.raises(DataError, match=r"no\.jsonl: there is no such file"):
+        equipoise.import_matches([tmp_path / "no.jsonl"], "lmarena", tmp_path / "other")
+
+
+@pytest.mark.long
 def test_games_that_textarena_played(tmp_path):
     """The library's own loop, kept as docs/evaluate.md says."""
     textarena = pytest.importorskip("textarena")

@@ -2,7 +2,9 @@
 interpreter that EQUIPOISE_VERIFIERS names.
 """
 
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -60,6 +62,23 @@ def test_agents_and_tasks_are_checked(found):
     assert list(sums.faults([Prompt("p", (), {"deal": 39})])) == []
 
 
+@pytest.mark.slow
+@needs_verifiers
+def test_tools_are_refused_in_words(found):
+    with pytest.raises(ConfigError, match=r"'sums-by-tool' cannot .*: its tasks come with tools"):
+        Verifiers(env="sums-by-tool", python=PYTHON).check()
+    quoted = Verifiers(
+        env="sums-by-tool",
+        python=PYTHON,
+        options={"taskset": {"quoted": True, "task": {"tools": False}}},
+    )
+    quoted.check()
+    with pytest.raises(StopIteration) as over:
+        next(quoted.play(Prompt("p", (), {"deal": 0})))
+    assert over.value.value.returns is None
+    assert "this player calls no tools, and the environment needs them" in over.value.value.reason
+
+
 def recipe(env: str, agents: list[str], players: dict, **more) -> dict:
     return {
         "name": env,
@@ -91,23 +110,69 @@ def test_two_agents_are_paid_as_the_environment_says(found, tmp_path):
     assert paid == {("first", 1.0), ("second", -1.0)}  # each bet is folded to
 
 
+def holds(package: str) -> bool:
+    """Whether the interpreter that has verifiers has this package, too."""
+    tried = f"import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)"
+    return bool(PYTHON) and subprocess.run([PYTHON, "-c", tried], check=False).returncode == 0
+
+
+@pytest.fixture
+def kuhn() -> str:
+    """verifiers' own Kuhn poker; its source has it as environments/kuhn_poker, no index."""
+    if not holds("kuhn_poker"):
+        pytest.skip("kuhn-poker is not installed beside verifiers")
+    return "kuhn-poker"
+
+
 @pytest.mark.slow
 @needs_verifiers
-def test_a_league_trains_is_killed_and_goes_on(found, tmp_path):
-    import yaml
+def test_its_own_kuhn_poker_pays_by_its_rules(found, kuhn, tmp_path):
+    players = {
+        "bold": {"kind": "scripted", "text": "[bet] or else [call]"},
+        "shy": {"kind": "scripted", "text": "I take [check], or [fold]"},
+    }
+    roles = {"kind": "roles", "roles": {"player0": "bold", "player1": "shy"}}
+    run = equipoise.run(
+        recipe(kuhn, ["player0", "player1"], players, schedule=roles),
+        out=tmp_path / "run",
+        progress=False,
+    )
+    rows = run.judgements("held_out")
+    assert set(zip(rows["seat"], rows["score"], strict=True)) == {
+        ("player0", 1.0),
+        ("player1", -1.0),
+    }
 
+
+@pytest.mark.slow
+@needs_verifiers
+@pytest.mark.parametrize(
+    ("env", "agents"), [("sums", ["agent"]), ("kuhn-poker", ["player0", "player1"])]
+)
+def test_a_league_trains_is_killed_and_goes_on(found, tmp_path, env, agents, request):
+    """Kuhn poker needs a model that can follow rules, which EQUIPOISE_LIVE_MODEL names."""
     policy = {"kind": "local", "model": "builtin", "learns": True, "max_new_tokens": 4}
+    more = {}
+    if env == "kuhn-poker":
+        request.getfixturevalue("kuhn")
+        if "EQUIPOISE_LIVE_MODEL" not in os.environ:
+            pytest.skip("EQUIPOISE_LIVE_MODEL names no model")
+        model = os.environ["EQUIPOISE_LIVE_MODEL"]
+        policy |= {"model": model, "lora": {}, "max_new_tokens": 12, "max_length": 1024}
+        more = {"schedule": {"kind": "roles", "roles": {agent: agent for agent in agents}}}
     settings = recipe(
-        "sums",
-        ["agent"],
-        {"policy": policy},
+        env,
+        agents,
+        dict.fromkeys(agents, policy),
         generations=2,
         learner={"kind": "policy_gradient", "estimator": "batch"},
+        **more,
     )
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(settings))
+    (tmp_path / "recipe.yaml").write_text(json.dumps(settings))
     process = start("run", "recipe.yaml", "--out", "run", cwd=tmp_path)
     wait_for_record(process, tmp_path / "run", "0/play")
     process.kill()
     process.wait()
+    assert (tmp_path / "run" / "config.yaml").is_file(), process.communicate()
     run = equipoise.open_run(tmp_path / "run", trust=True).resume(progress=False)
     assert is_recorded(run.path, "2/measure") and run.status()["finished"]

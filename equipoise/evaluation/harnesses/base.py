@@ -23,6 +23,7 @@ from equipoise.evaluation.named_sets.item_scores import (
 )
 from equipoise.payoffs.intervals import from_standard_error
 from equipoise.system.effects import passed_on
+from equipoise.system.wings import neighbours
 from equipoise.types import record_id
 
 T = TypeVar("T")
@@ -201,6 +202,7 @@ READERS = {
     "alpaca_eval": "equipoise.evaluation.harnesses.official_judges:alpaca_eval",
     "arena_hard": "equipoise.evaluation.harnesses.official_judges:arena_hard",
     "mt_bench": "equipoise.evaluation.harnesses.official_judges:mt_bench",
+    "verifiers": "equipoise_neighbours.verifiers_scores:read",
 }
 """The program that wrote a file of scores -> its reader: (path, model) -> its scores."""
 
@@ -216,4 +218,6 @@ def read_scores(path: Path, source: str, model: str = "") -> list[Scores]:
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
     module, _, name = READERS[source].partition(":")
-    return getattr(import_module(module), name)(path, model)
+    home, _, last = module.rpartition(".")
+    found = import_module(module) if home.startswith("equipoise.") else neighbours(last)
+    return getattr(found, name)(path, model)

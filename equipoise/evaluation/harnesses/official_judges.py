@@ -56,7 +56,7 @@ def alpaca_eval(path: Path, model: str = "") -> list[Scores]:
     rows = read_json(path, list[_Annotation], "annotations of AlpacaEval")
     if not rows:
         raise DataError(f"{path}: holds no annotations")
-    name = _choose_model({row.generator_2 for row in rows}, model, path)
+    name = choose_model({row.generator_2 for row in rows}, model, path)
     own = [row for row in rows if row.generator_2 == name]
     items = [_alpaca_item(row) for row in own]
     metrics = metric_means(items)
@@ -112,7 +112,7 @@ def _leaderboard(path: Path) -> dict[str, dict[str, Any]]:
 
 def _leaderboard_row(path: Path, model: str) -> tuple[dict[str, Any], str]:
     rows = _leaderboard(path)
-    name = _choose_model(rows, model, path)
+    name = choose_model(rows, model, path)
     return rows[name], name
 
 
@@ -190,7 +190,7 @@ def arena_hard(path: Path, model: str = "") -> list[Scores]:
     that has no verdict count nowhere. Raises DataError.
     """
     rows = read_lines(path, _Battle, "a judgement of Arena-Hard")
-    name = _choose_model({row.model for row in rows}, model, path)
+    name = choose_model({row.model for row in rows}, model, path)
     own = [row for row in rows if row.model == name]
     items = [item for row in own for item in _battle_items(row)]
     several = len({row.category for row in own}) > 1
@@ -266,7 +266,7 @@ def mt_bench(path: Path, model: str = "") -> list[Scores]:
     if "g1_winner" in first:
         return _mt_bench_pairs(path, model)
     rows = read_lines(path, _Single, "a single judgement of MT-Bench")
-    name = _choose_model({row.model for row in rows}, model, path)
+    name = choose_model({row.model for row in rows}, model, path)
     own = [row for row in rows if row.model == name]
     items = [_single_item(row) for row in own]
     return [_mt_bench(items, _name(own[0].judge), name, "score")]
@@ -285,7 +285,7 @@ def _single_item(row: _Single) -> ItemScores:
 def _mt_bench_pairs(path: Path, model: str) -> list[Scores]:
     rows = read_lines(path, _Paired, "a pairwise judgement of MT-Bench")
     models = {name for row in rows for name in (row.model_1, row.model_2)}
-    name = _choose_model(models, model, path)
+    name = choose_model(models, model, path)
     own = [row for row in rows if name in (row.model_1, row.model_2)]
     items = [_pair_item(row, name) for row in own]
     return [_mt_bench(items, _name(own[0].judge), name, "win_rate")]
@@ -330,7 +330,7 @@ def _name(judge: Sequence[str]) -> str:
     return judge[0] if judge else "an unnamed judge"
 
 
-def _choose_model(models: Iterable[str], model: str, path: Path) -> str:
+def choose_model(models: Iterable[str], model: str, path: Path) -> str:
     """The model that is meant: the one that is named, or the only one.
 
     Raises DataError.
