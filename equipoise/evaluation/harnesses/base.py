@@ -219,5 +219,5 @@ def read_scores(path: Path, source: str, model: str = "") -> list[Scores]:
         raise DataError(f"{path}: there is no such file")
     module, _, name = READERS[source].partition(":")
     home, _, last = module.rpartition(".")
-    found = import_module(module) if home.startswith("equipoise.") else neighbours(last)
-    return getattr(found, name)(path, model)
+    reader = import_module(module) if home.startswith("equipoise.") else neighbours(last)
+    return getattr(reader, name)(path, model)
