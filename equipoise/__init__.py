@@ -16,7 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equipoise.runs.api import evaluate, import_matches, open_run, plan, recipes, run
+    from equipoise_neighbours.import_matches import import_matches
+
+    from equipoise.runs.api import evaluate, open_run, plan, recipes, run
     from equipoise.runs.handle import Run
     from equipoise.system.addresses import machine
 
@@ -26,9 +28,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Run": "equipoise.runs.handle",
     "machine": "equipoise.system.addresses",
-    **dict.fromkeys(
-        ("evaluate", "import_matches", "open_run", "plan", "recipes", "run"), "equipoise.runs.api"
-    ),
+    **dict.fromkeys(("evaluate", "open_run", "plan", "recipes", "run"), "equipoise.runs.api"),
 }
 
 
@@ -38,6 +38,9 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOMES[name]), name)
     if name == "trl":
         return import_module("equipoise.trl")
+    if name == "import_matches":
+        wings = import_module("equipoise.system.wings")
+        return wings.neighbours("import_matches").import_matches
     raise AttributeError(f"module 'equipoise' has no attribute '{name}'")
 
 

@@ -19,7 +19,7 @@ from equipoise.errors import DiskFull, EquipoiseError, Stopped, UserError, short
 from equipoise.models.progress import ignore_known_warnings, no_foreign_bars
 from equipoise.system.command_options import machine_options, say
 from equipoise.system.packaged_recipes import recipe_descriptions
-from equipoise.system.wings import wing_table
+from equipoise.system.wings import neighbours, wing_table
 
 TRAINING = ("torch", "transformers", "accelerate", "peft", "datasets", "tokenizers", "safetensors")
 EXTRAS = {  # extra -> the packages that it brings and that a part may find missing
@@ -62,7 +62,6 @@ FILES = {
     "resume": "run",
     "report": "status",
     "import-scores": "evaluate",
-    "import-matches": "rate",
     "judge": "rate",
     "best-response": "run",
     "sft": "new_model",
@@ -122,7 +121,9 @@ class VerbGroup(TyperGroup):
             ctx.fail(f"No such command '{args[0]}'. Did you mean '{meant}'?")
         name, command, rest = super().resolve_command(ctx, args)
         if name in VERBS:
-            module = import_module(f"equipoise.cli.{FILES.get(name, name).replace('-', '_')}")
+            home = f"equipoise.cli.{FILES.get(name, name).replace('-', '_')}"
+            foreign = name == "import-matches"
+            module = neighbours("import_verb") if foreign else import_module(home)
             verb = vars(module)[name.replace("-", "_")]
             command = command_of(name, verb, plays=name in PLAYING)
         return name, command, rest

@@ -1,20 +1,17 @@
 """`equipoise rate RUN --by …`: ratings of a run's players, computed anew from its ledger alone.
 `equipoise judge RUN --with …`: another judge's judgements of its matches, beside its own.
-`equipoise import-matches FILE… --from …`: other programs' matches as a run, to be rated so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from msgspec import to_builtins
 
 from equipoise.system.command_options import Json, RunFolder, Trust, override, say, show
-from equipoise.system.wings import neighbours
 
 if TYPE_CHECKING:
     from equipoise.ratings.base import Rating
@@ -96,40 +93,6 @@ def _print_table(title: str, ratings: Sequence[Rating]) -> None:
         interval = f"{rating.low:.{digits}f} to {rating.high:.{digits}f}"
         table.add_row(rating.name, f"{rating.value:.{digits}f}", "–" if unknown else interval)
     terminal().print(table)
-
-
-def import_matches(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...", help="JSON, JSON Lines, CSV or Parquet; or what `export` wrote"
-        ),
-    ],
-    source: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="SOURCE",
-            help="who wrote the files: lmarena, textarena, verifiers or equipoise",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="the run directory to make")],
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="the first so many matches", show_default="all")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace a run there")] = False,
-    json: Json = False,
-) -> None:
-    """Make a run of matches that other programs played and judged.
-
-    `rate`, `judge` and `report` work on it as on any run; nobody plays or learns.
-    """
-    made = neighbours("import_matches").import_matches(files, source, out, limit, overwrite)
-    if json:
-        show({"run": str(out), **made})
-    else:
-        say("{matches:,} matches of {players:,} players, {judged:,} judged".format(**made))
-        say(f"go deeper: equipoise report {out} --leaderboard")
 
 
 def judge(

@@ -1,4 +1,4 @@
-"""The Python door: play a recipe, open or import a run, plan one, list the recipes."""
+"""The Python door: play a recipe, open a run, plan one, list the recipes."""
 
 import json
 import shlex
@@ -18,7 +18,6 @@ from equipoise.runs.named_sets.sets import Sweep
 from equipoise.runs.planning import run_plan as planning
 from equipoise.runs.planning.checks import check_endpoints
 from equipoise.runs.play_out import play_out
-from equipoise.system.wings import neighbours
 
 
 def run(
@@ -112,25 +111,6 @@ def open_run(path: str | Path, *, trust: bool = False) -> Run:
     be sent, whoever began it. Raises RunError where there is no run.
     """
     return Run(path, trust=trust)
-
-
-def import_matches(
-    files: str | Path | Sequence[str | Path],
-    source: str,
-    out: str | Path,
-    *,
-    limit: int | None = None,
-    overwrite: bool = False,
-) -> Run:
-    """Make a run of matches that other programs played and judged, rated; nobody learns in it.
-
-    Args: source: lmarena, textarena, verifiers or equipoise (a folder that `export` wrote); limit:
-    the first so many matches, None: all. Raises ConfigError, DataError that names the row, and
-    RunError where a run is there already, before anything is written.
-    """
-    paths = [Path(file) for file in ([files] if isinstance(files, str | Path) else files)]
-    neighbours("import_matches").import_matches(paths, source, Path(out), limit, overwrite)
-    return Run(out)
 
 
 def plan(

@@ -17,6 +17,7 @@ from equipoise.prompts.prompt_files import read
 from equipoise.runs import recipe_loader
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.handle import Run
 from equipoise.runs.judge_matches import count_unjudged
 from equipoise.runs.measure_players import measure
 from equipoise.runs.open_run import OpenRun
@@ -49,7 +50,7 @@ Rows = Iterator[tuple[str, Any]]
 """Rows of files, each with its place for messages."""
 
 
-def import_matches(
+def record_matches(
     files: Sequence[Path],
     source: str,
     folder: Path,
@@ -73,6 +74,25 @@ def import_matches(
     with RunDirectory.create(config, folder, overwrite) as run:
         judged = _write(run, records, names, source)
     return {"players": len(names), "matches": len(records), "judged": judged}
+
+
+def import_matches(
+    files: str | Path | Sequence[str | Path],
+    source: str,
+    out: str | Path,
+    *,
+    limit: int | None = None,
+    overwrite: bool = False,
+) -> Run:
+    """Make a run of matches that other programs played and judged, and rate their players.
+
+    Args: source: lmarena, textarena, verifiers or equipoise (a folder that `export` wrote); limit:
+    the first so many matches, None: all. Raises ConfigError, DataError that names the row, and
+    RunError where a run is there already, before anything is written.
+    """
+    paths = [Path(file) for file in ([files] if isinstance(files, str | Path) else files)]
+    record_matches(paths, source, Path(out), limit, overwrite)
+    return Run(out)
 
 
 def _settings(name: str, names: Mapping[str, str], judge: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from equipoise_neighbours.import_matches import import_matches
+from equipoise_neighbours.import_matches import record_matches
 from equipoise_neighbours.leaderboard import write_leaderboard
 
 import equipoise
@@ -85,7 +85,7 @@ def test_every_format_gives_the_same_records(tmp_path, suffix):
     in_parts = suffix == ".parquet"
     row = battle("a", "b", "tie (bothbad)", in_parts=in_parts)
     file = write(tmp_path / f"rows{suffix}", [row, battle("b", "a", "model_a", in_parts=in_parts)])
-    made = import_matches([file], "lmarena", tmp_path / "run")
+    made = record_matches([file], "lmarena", tmp_path / "run")
     assert made == {"players": 2, "matches": 2, "judged": 2}
     with Ledger.open(tmp_path / "run" / "ledger.sqlite", reading=True) as ledger:
         first, second = ledger.matches("train")
@@ -103,7 +103,7 @@ def test_every_format_gives_the_same_records(tmp_path, suffix):
 def test_without_a_vote_a_battle_is_unjudged_and_without_a_chat_it_counts(tmp_path):
     rows = [battle("a", "b", None), {"model_a": "a", "model_b": "b", "winner": "model_b"}]
     file = write(tmp_path / "rows.jsonl", rows)
-    made = import_matches([file], "lmarena", tmp_path / "run")
+    made = record_matches([file], "lmarena", tmp_path / "run")
     assert made["matches"] == 2 and made["judged"] == 1
     rating = equipoise.open_run(tmp_path / "run").rerate().ratings[-1][0]
     assert rating.name == "b"
@@ -151,24 +151,24 @@ def test_what_is_deeply_nested_or_has_too_few_players_is_refused(tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text("[" * 100_000 + "]" * 100_000 + "\n")
     with pytest.raises(DataError, match="nested too deeply"):
-        import_matches([file], "lmarena", tmp_path / "run")
+        record_matches([file], "lmarena", tmp_path / "run")
     write(file, [battle("a", "a", "tie")])
     with pytest.raises(DataError, match="1 players"):
-        import_matches([file], "lmarena", tmp_path / "run")
+        record_matches([file], "lmarena", tmp_path / "run")
 
 
 @pytest.mark.long
 def test_a_run_is_replaced_only_where_the_user_says_so(tmp_path):
     file = write(tmp_path / "rows.jsonl", [battle("a", "b", "tie")] * 2)
-    import_matches([file], "lmarena", tmp_path / "run")
+    record_matches([file], "lmarena", tmp_path / "run")
     with pytest.raises(RunError, match="exists"):
-        import_matches([file], "lmarena", tmp_path / "run")
-    assert import_matches([file], "lmarena", tmp_path / "run", 1, overwrite=True)["matches"] == 1
+        record_matches([file], "lmarena", tmp_path / "run")
+    assert record_matches([file], "lmarena", tmp_path / "run", 1, overwrite=True)["matches"] == 1
 
 
 def test_two_names_that_differ_by_signs_alone_stay_two_players(tmp_path):
     file = write(tmp_path / "rows.jsonl", [battle("a-1", "a.1", "tie")])
-    import_matches([file], "lmarena", tmp_path / "run")
+    record_matches([file], "lmarena", tmp_path / "run")
     players = equipoise.open_run(tmp_path / "run").config.players
     assert {name: player.model for name, player in players.items()} == {
         "a_1": "a-1",
@@ -212,7 +212,7 @@ def test_games_that_textarena_played(tmp_path):
             }
         )
     file = write(tmp_path / "games.jsonl", rows)
-    made = import_matches([file], "textarena", tmp_path / "run")
+    made = record_matches([file], "textarena", tmp_path / "run")
     assert tuple(made.values()) == (2, 4, 4)
     with Ledger.open(tmp_path / "run" / "ledger.sqlite", reading=True) as ledger:
         match = ledger.matches("train")[0]
@@ -226,9 +226,9 @@ def test_games_that_textarena_played(tmp_path):
 @pytest.mark.long
 def test_an_export_comes_back(tmp_path):
     file = write(tmp_path / "rows.jsonl", battles(10))
-    import_matches([file], "lmarena", tmp_path / "first")
+    record_matches([file], "lmarena", tmp_path / "first")
     equipoise.open_run(tmp_path / "first").export(tmp_path / "tables")
-    made = import_matches([tmp_path / "tables"], "equipoise", tmp_path / "again")
+    made = record_matches([tmp_path / "tables"], "equipoise", tmp_path / "again")
     assert tuple(made.values()) == (3, 10, 10)
     with (
         Ledger.open(tmp_path / "first" / "ledger.sqlite", reading=True) as before,
@@ -272,7 +272,7 @@ def test_episodes_of_several_agents_and_of_one(tmp_path):
         episode({"agent": "y"}, {"agent": 1.0}, "v"),
     ]
     file = write(tmp_path / "traces.jsonl", rows)
-    made = import_matches([file], "verifiers", tmp_path / "run")
+    made = record_matches([file], "verifiers", tmp_path / "run")
     assert tuple(made.values()) == (2, 4, 3)
     with Ledger.open(tmp_path / "run" / "ledger.sqlite", reading=True) as ledger:
         matches = ledger.matches("train")

@@ -2,10 +2,13 @@
 interpreter that EQUIPOISE_VERIFIERS names.
 """
 
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from small import is_recorded, start, wait_for_record
 import equipoise
 from equipoise.errors import ConfigError
 from equipoise.system.effects import effects_of
-from equipoise.types import Prompt
+from equipoise.types import Message, Prompt
 
 ENVIRONMENTS = Path(__file__).parent / "environments"
 PYTHON = os.environ.get("EQUIPOISE_VERIFIERS", "")
@@ -144,21 +147,53 @@ def test_its_own_kuhn_poker_pays_by_its_rules(found, kuhn, tmp_path):
     }
 
 
+def views(game: Verifiers, **scripts: str) -> set[tuple[Message, ...]]:
+    """What agents see that answer by these scripts, over a few tasks."""
+    seen = set()
+    for deal in range(6):
+        match = game.play(Prompt("p", (), {"deal": deal}))
+        with suppress(StopIteration):
+            ask = next(match)
+            while True:
+                seen.add(ask.view.messages)
+                ask = match.send(scripts[ask.seat])
+    return seen
+
+
+@pytest.fixture
+def card_player(kuhn, found, command, rows, tmp_path) -> str:
+    """A tiny model that has learned to answer with legal moves of Kuhn poker."""
+    bold, shy = "[bet] or else [call]", "[check] or else [fold]"
+    game = Verifiers(env=kuhn, python=PYTHON, agents=("player0", "player1"))
+    chats = [
+        chat
+        for first, second in itertools.product((bold, shy), repeat=2)
+        for chat in views(game, player0=first, player1=second)
+    ]
+    texts = [
+        {"prompt": [{"role": m.role, "content": m.content} for m in chat], "completion": move}
+        for chat in chats
+        for move in re.findall(r"\[\w+\]", chat[-1].content)[-2:]
+    ]
+    data = rows(texts, "moves.jsonl")
+    sizes = {"vocabulary": 600, "hidden": 32, "layers": 2, "heads": 2, "context": 384}
+    given = [part for name, value in sizes.items() for part in (f"--{name}", value)]
+    assert command("new-model", "--corpus", data, "--out", "new", *given).code == 0
+    line = ("sft", "new", data, "--out", "tiny", "--epochs", 20, "--learning-rate", 1e-2)
+    assert command(*line).code == 0
+    return "tiny"
+
+
 @pytest.mark.slow
 @needs_verifiers
 @pytest.mark.parametrize(
     ("env", "agents"), [("sums", ["agent"]), ("kuhn-poker", ["player0", "player1"])]
 )
 def test_a_league_trains_is_killed_and_goes_on(found, tmp_path, env, agents, request):
-    """Kuhn poker needs a model that can follow rules, which EQUIPOISE_LIVE_MODEL names."""
     policy = {"kind": "local", "model": "builtin", "learns": True, "max_new_tokens": 4}
     more = {}
     if env == "kuhn-poker":
-        request.getfixturevalue("kuhn")
-        if "EQUIPOISE_LIVE_MODEL" not in os.environ:
-            pytest.skip("EQUIPOISE_LIVE_MODEL names no model")
-        model = os.environ["EQUIPOISE_LIVE_MODEL"]
-        policy |= {"model": model, "lora": {}, "max_new_tokens": 12, "max_length": 1024}
+        policy |= {"model": request.getfixturevalue("card_player"), "max_length": 384}
         more = {"schedule": {"kind": "roles", "roles": {agent: agent for agent in agents}}}
     settings = recipe(
         env,

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from equipoise_neighbours.import_matches import import_matches
+from equipoise_neighbours.import_matches import record_matches
 
 from equipoise.errors import DataError
 from equipoise.evaluation.harnesses.base import read_scores
@@ -108,4 +108,4 @@ def test_vf_eval_measures_what_is_served(serving, harness_output, monkeypatch, t
     first, second = ({row.item: row.values for row in items if row.sample == i} for i in (0, 1))
     assert first == second and len(first) == 6  # greedy
     with pytest.raises(DataError, match="the files name 1 players"):
-        import_matches([file], "verifiers", tmp_path / "run")
+        record_matches([file], "verifiers", tmp_path / "run")
