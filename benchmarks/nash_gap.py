@@ -37,7 +37,8 @@ from rich.table import Table
 from benchmarks.running import slope_of_logarithms, write_results
 from equipoise import seeds
 from equipoise.payoffs.intervals import Interval, resampled_bounds
-from equipoise.solvers.gpo import contextual_gaps, gaps, step_sizes
+from equipoise.solvers.exploitability import nash_conv
+from equipoise.solvers.gpo import contextual, contextual_nash_conv, gpo, step_sizes
 
 SIZE = 10
 LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -65,14 +66,15 @@ def measured(seed: int, rounds: int) -> list[RowOfRaw]:
         in_turn = turns == "in turn"
         if game == "contextual":
             assert variant in ("played", "uniform")
-            [gap] = contextual_gaps(
-                payoff_AM, [rounds], rounds=rounds, weights=variant, alternate=in_turn
-            )
+            played = contextual(payoff_AM, rounds=rounds, weights=variant, alternate=in_turn)
+            gap_of = contextual_nash_conv
         else:
             step = step_sizes(payoff_AM, rounds, entropy=variant == "entropy")
-            [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, alternate=in_turn)
+            played = gpo(payoff_AM, rounds=rounds, step=step, alternate=in_turn)
+            gap_of = nash_conv
         names = {"game": game, "variant": variant, "turns": turns}
-        shown = {policies: float(f"{getattr(gap, policies):.6g}") for policies in POLICIES}
+        gaps = {policies: gap_of(payoff_AM, *getattr(played, policies)) for policies in POLICIES}
+        shown = {policies: float(f"{gap:.6g}") for policies, gap in gaps.items()}
         rows.append({**names, "seed": seed, "rounds": rounds, **shown})
     return rows
 

@@ -140,27 +140,6 @@ def centred(value_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def batch_normalised(reward_B: torch.Tensor, *, eps: float = 1e-8) -> torch.Tensor:
-    """REINFORCE++: A_i = (r_i − mean of the batch) / √(variance of the batch + ε), one number an
-    answer.
-
-    The statistics are the whole batch's, so it must not be split before. The learner:
-    * without a KL penalty, gives every token of an answer the answer's advantage;
-    * with a penalty β per token in the reward, normalises over tokens instead:
-      `whiten(reward_to_go(reward_BT − β·kl_BT, mask_BT, 1.0), mask_BT)`;
-    * with several answers a prompt, passes `group_relative(reward_B, group_B, scale=False)`
-      for reward_B ("with baseline"); its KL penalty is then a term of the loss.
-    Source: arXiv 2501.03262.
-
-    >>> batch_normalised(torch.tensor([1.0, 3.0]))
-    tensor([-0.7071,  0.7071])
-    """
-    return whiten(reward_B[:, None], torch.ones_like(reward_B[:, None], dtype=torch.bool), eps=eps)[
-        :, 0
-    ]
-
-
-@torch.no_grad()
 def role_baseline(
     reward_B: torch.Tensor,
     role_B: Sequence[str],

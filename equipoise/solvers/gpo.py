@@ -8,7 +8,7 @@ The averages of the policies played approach equilibrium like 1/sqrt(rounds) in 
 policies do so faster in the contextual game, and circle the equilibrium of the substitute.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -25,7 +25,6 @@ from equipoise.solvers.base import (
     span,
 )
 from equipoise.solvers.dynamics import Dynamic, Step, average, end, path, proximal_step, softmax
-from equipoise.solvers.exploitability import nash_conv
 
 EntropySide = Literal["both", "column"]
 """The side whose entropy counts; as published the column player's, the adversary's, alone."""
@@ -43,14 +42,6 @@ class StepSizes(NamedTuple):
     """η, which holds the column player back: the weight of KL(μ‖μ_t)."""
     entropy: float = 0.0
     """τ, the weight of the players' entropies; 0 is the algorithm without it."""
-
-
-class Gap(NamedTuple):
-    """The Nash gap of the averages and of the last profile after so many rounds."""
-
-    rounds: int
-    average: float
-    last: float
 
 
 def step_sizes(
@@ -142,33 +133,6 @@ def gpo(
     return Iterates(last.following, average(last.sums, rounds))
 
 
-def gaps(
-    payoff_AM: np.ndarray,
-    at: Collection[int],
-    *,
-    rounds: int,
-    step: StepSizes | None = None,
-    alternate: bool = False,
-    start: Profile | None = None,
-    entropy_of: EntropySide = "both",
-) -> list[Gap]:
-    """The Nash gap after each of the rounds `at`, in order, on the path of `gpo`.
-
-    Raises ValueError as `gpo` does, and for a round of `at` outside 1 … rounds.
-
-    >>> [gap.rounds for gap in gaps(np.array([[1.0, -1.0], [-1.0, 1.0]]), at=(10, 100), rounds=100)]
-    [10, 100]
-    """
-    if any(not 1 <= t <= rounds for t in at):
-        raise ValueError(f"at must lie in 1 … {rounds}: {sorted(at)}")
-    steps = _path(payoff_AM, None, rounds, step, alternate, start, entropy_of)
-    return [
-        Gap(t, nash_conv(payoff_AM, *average(sums, t)), nash_conv(payoff_AM, *following))
-        for t, (_, sums, following) in enumerate(steps, 1)
-        if t in at
-    ]
-
-
 def _path(
     payoff_AM: np.ndarray,
     column_payoff_AM: np.ndarray | None,
@@ -239,56 +203,6 @@ def contextual(
     return PromptIterates(
         PromptPolicies(*last.following), PromptPolicies(*average(last.sums, rounds))
     )
-
-
-def contextual_gaps(
-    payoff_AM: np.ndarray,
-    at: Collection[int],
-    *,
-    rounds: int,
-    weights: PromptWeights = "played",
-    step: StepSizes | None = None,
-    alternate: bool = False,
-    entropy_of: EntropySide = "both",
-) -> list[Gap]:
-    """The Nash gap after each of the rounds `at`, in order, on the path of `contextual`.
-
-    Raises ValueError as `contextual` does, and for a round of `at` outside 1 … rounds.
-
-    >>> [gap] = contextual_gaps(np.array([[1.0, -1.0], [-1.0, 1.0]]), at=[100], rounds=100)
-    >>> gap.last < gap.average
-    True
-    """
-    if any(not 1 <= t <= rounds for t in at):
-        raise ValueError(f"at must lie in 1 … {rounds}: {sorted(at)}")
-    steps = _contextual_path(payoff_AM, rounds, weights, step, alternate, entropy_of)
-    return [
-        Gap(
-            t,
-            contextual_nash_conv(payoff_AM, *average(sums, t)),
-            contextual_nash_conv(payoff_AM, *following),
-        )
-        for t, (_, sums, following) in enumerate(steps, 1)
-        if t in at
-    ]
-
-
-def contextual_nash(payoff_AM: np.ndarray) -> tuple[PromptPolicies, float]:
-    """(an equilibrium of the contextual game, its value min over x of max over y of payoff[y, x]).
-
-    The defender gives each prompt its best answer, the adversary writes the prompt whose best
-    answer pays least. Raises ValueError for wrong pay-offs.
-
-    >>> contextual_nash(np.array([[1.0, -1.0], [-1.0, 0.5]]))[1]
-    0.5
-    """
-    payoff_AM = checked_payoff(payoff_AM)
-    answers, prompts = payoff_AM.shape
-    best_M = payoff_AM.max(0)
-    policies = PromptPolicies(
-        np.eye(answers)[payoff_AM.argmax(0)], np.eye(prompts)[best_M.argmin()]
-    )
-    return policies, float(best_M.min())
 
 
 def contextual_nash_conv(

@@ -12,12 +12,9 @@ from equipoise.solvers.exploitability import nash_conv
 from equipoise.solvers.gpo import (
     StepSizes,
     contextual,
-    contextual_gaps,
-    contextual_nash,
     contextual_nash_conv,
     contextual_steps,
     diverse,
-    gaps,
     gpo,
     step_sizes,
 )
@@ -113,11 +110,11 @@ def test_the_entropy_of_the_column_alone():
 def test_the_entropy_of_the_column_alone_keeps_a_smaller_bound(shape, rounds):
     payoff_AM = 7 * random_game(3, *shape) + 100
     beta, eta, tau = step = step_sizes(payoff_AM, rounds, entropy=True)
-    [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, entropy_of="column")
+    average = gpo(payoff_AM, rounds=rounds, step=step, entropy_of="column").average
     log_A, log_M = np.log(shape)
     steps = (beta * log_A + eta * log_M) / rounds
     rest = span(payoff_AM) ** 2 * (1 / beta + 1 / eta) / 8 + tau * log_M
-    assert gap.average <= steps + rest
+    assert nash_conv(payoff_AM, *average) <= steps + rest
 
 
 @pytest.mark.parametrize("alternate", [False, True])
@@ -128,10 +125,10 @@ def test_the_averages_keep_the_bound(shape, rounds, entropy, alternate):
     payoff_AM = 7 * random_game(3, *shape) + 100
     unit, (log_A, log_M) = span(payoff_AM), np.log(shape)
     beta, eta, tau = step = step_sizes(payoff_AM, rounds, entropy=entropy)
-    [gap] = gaps(payoff_AM, [rounds], rounds=rounds, step=step, alternate=alternate)
+    average = gpo(payoff_AM, rounds=rounds, step=step, alternate=alternate).average
     bias = tau * (log_A + log_M)
     bound = (beta * log_A + eta * log_M) / rounds + unit**2 * (1 / beta + 1 / eta) / 8 + bias
-    assert gap.average <= bound + alternate * unit / rounds
+    assert nash_conv(payoff_AM, *average) <= bound + alternate * unit / rounds
     least = unit * np.sqrt(np.log(np.maximum(2, shape)) / (2 * rounds)).sum()
     assert bound - bias <= least * (1 + 1e-9) and bias <= least * (1 + 1e-9)
     assert bool(tau) == entropy
@@ -142,32 +139,21 @@ def test_the_averages_keep_the_bound(shape, rounds, entropy, alternate):
 def test_the_gap_of_the_averages_falls_like_one_over_the_root(side):
     entropy, entropy_of = side != "none", "both" if side == "none" else side
     rounds_R, games = ([2**k for k in range(5, 11)], [random_game(seed) for seed in range(4)])
-    gap_GR = [
-        [
-            gaps(g, [t], rounds=t, step=step_sizes(g, t, entropy=entropy), entropy_of=entropy_of)[
-                0
-            ].average
-            for t in rounds_R
-        ]
-        for g in games
-    ]
+
+    def gap(payoff_AM: np.ndarray, rounds: int) -> float:
+        step = step_sizes(payoff_AM, rounds, entropy=entropy)
+        return nash_conv(
+            payoff_AM, *gpo(payoff_AM, rounds=rounds, step=step, entropy_of=entropy_of).average
+        )
+
+    gap_GR = [[gap(payoff_AM, t) for t in rounds_R] for payoff_AM in games]
     slope = np.polyfit(np.log(rounds_R), np.log(gap_GR).mean(0), 1)[0]
     assert -0.6 < slope < -0.4
 
 
 def test_the_last_profile_circles_and_the_average_does_not():
-    [gap] = gaps(BIASED, [4000], rounds=4000)
-    assert gap.average < 0.06 < 0.4 < gap.last
-
-
-def test_gaps_are_those_of_the_shorter_runs():
-    payoff_AM, step = random_game(5), StepSizes(3.0, 4.0, 0.02)
-    found = gaps(payoff_AM, {20, 5}, rounds=20, step=step, alternate=True)
-    assert [gap.rounds for gap in found] == [5, 20]
-    for gap in found:
-        played = gpo(payoff_AM, rounds=gap.rounds, step=step, alternate=True)
-        assert gap.average == pytest.approx(nash_conv(payoff_AM, *played.average))
-        assert gap.last == pytest.approx(nash_conv(payoff_AM, *played.last))
+    played = gpo(BIASED, rounds=4000)
+    assert nash_conv(BIASED, *played.average) < 0.06 < 0.4 < nash_conv(BIASED, *played.last)
 
 
 def test_diversity_pays_the_adversary_and_leaves_the_defenders_best_replies():
@@ -207,7 +193,6 @@ def test_the_entropy_bonus_of_a_population_spreads_over_equals():
             lambda: gpo(BIASED, rounds=1, step=StepSizes(1.0, 1.0, -0.1)),
             "entropy must be a number above zero",
         ),
-        (lambda: gaps(BIASED, [11], rounds=10), "at must lie in 1 … 10"),
         (lambda: diverse(BIASED, np.zeros(2), 1.0), "diversity_M must be 3 finite numbers"),
         (lambda: diverse(BIASED, np.zeros(3), -1.0), "weight "),
     ],
@@ -231,6 +216,16 @@ def by_linear_programme(payoff_AM):
     objective = np.append(np.zeros(prompts * answers), -1)
     bounds = [(0, 1)] * (prompts * answers) + [(None, None)]
     return -linprog(objective, at_least, np.zeros(prompts), sums, np.ones(prompts), bounds).fun
+
+
+def contextual_nash(payoff_AM):
+    """(an equilibrium, its value): each prompt has its best answer, and the prompt whose best
+    answer pays least is written.
+    """
+    answers, prompts = payoff_AM.shape
+    best_M = payoff_AM.max(0)
+    policies = np.eye(answers)[payoff_AM.argmax(0)], np.eye(prompts)[best_M.argmin()]
+    return policies, best_M.min()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 5), (6, 3)])
@@ -280,17 +275,18 @@ def test_the_contextual_averages_keep_their_bounds(shape, rounds):
         defenders = beta * log_A / rounds + unit**2 * shape[1] / (8 * beta)
         if weights == "played":
             defenders = beta * log_A * (1 + np.log(rounds)) / rounds + unit / rounds
-        [gap] = contextual_gaps(payoff_AM, [rounds], rounds=rounds, weights=weights)
-        assert -1e-9 <= gap.average <= defenders + adversarys
+        average = contextual(payoff_AM, rounds=rounds, weights=weights).average
+        assert -1e-9 <= contextual_nash_conv(payoff_AM, *average) <= defenders + adversarys
 
 
 def test_the_last_contextual_policies_converge_where_those_of_the_substitute_circle():
     payoff_AM = random_game(7, 4, 4)
     for weights in ("played", "uniform"):
-        [gap] = contextual_gaps(payoff_AM, [1000], rounds=1000, weights=weights)
-        assert gap.last < gap.average / 10
-    [substitute] = gaps(payoff_AM, [1000], rounds=1000)
-    assert substitute.last > 2 * substitute.average
+        played = contextual(payoff_AM, rounds=1000, weights=weights)
+        last, average = (contextual_nash_conv(payoff_AM, *each) for each in played)
+        assert last < average / 10
+    last, average = (nash_conv(payoff_AM, *each) for each in gpo(payoff_AM, rounds=1000))
+    assert last > 2 * average
 
 
 def test_prompts_and_answers_are_not_exchanged():
