@@ -39,6 +39,7 @@ pytest_plugins = [
     "fixtures.own_samples",
     "fixtures.servers",
     "fixtures.report_pages",
+    "fixtures.records",
 ]
 
 

@@ -129,6 +129,10 @@ TYPES = {  # a subscript of these is a type
     *("Iterable", "Iterator", "Literal", "Mapping", "Sequence"),
 }
 NOT_CODE = ("description", "title", "help", "examples", "metavar")  # keywords that hold prose
+# `strict` of a zip asserts what the lines before it made so: without it nothing else happens.
+ASSERTING = ("strict",)
+LISTED = "EQUIPOISE_MUTANTS_FIXTURES"  # in the environment: where the fixtures are listed
+DECLARED = "tests/test_declared.py"  # reads all declarations: runs for each line run by imports
 
 
 class Operators(ast.NodeVisitor):
@@ -273,7 +277,8 @@ class Operators(ast.NodeVisitor):
         for argument in node.args:
             self.visit(argument)
         for keyword in node.keywords:
-            if keyword.arg not in NOT_CODE:
+            asserts = name == "zip" and keyword.arg in ASSERTING
+            if keyword.arg not in NOT_CODE and not asserts:
                 self.visit(keyword.value)
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -351,8 +356,31 @@ def measure_coverage(folder: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-p", "no:xdist", "-q"]
     command += ["-m", "not slow and not gpu and not live", "--durations=0", "--durations-min=0"]
     command += ["--cov", f"--cov-config={config}", "--cov-context=test", "--cov-report="]
+    command += ["-p", "mutants"]  # this file, for the hook below
+    here = {"PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")])}
+    here[LISTED] = str(folder / "fixtures.json")
     with (folder / "durations.txt").open("w") as output:
-        subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, check=False)
+        subprocess.run(
+            command,
+            cwd=ROOT,
+            env=os.environ | here,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+
+
+def pytest_collection_finish(session: Any) -> None:
+    """As a plugin of pytest: which of our fixtures of the session each test uses."""
+    used = {
+        item.nodeid: [
+            name
+            for name, found in item._fixtureinfo.name2fixturedefs.items()
+            if found[-1].scope == "session" and found[-1].func.__module__.startswith("fixtures.")
+        ]
+        for item in session.items
+    }
+    Path(os.environ[LISTED]).write_text(json.dumps({k: v for k, v in used.items() if v}))
 
 
 class Coverage:
@@ -373,11 +401,18 @@ class Coverage:
                     for line in _numbers(bits):
                         self._lines[file, line].add(context)
         self._seconds = _durations((folder / "durations.txt").read_text())
+        listed = folder / "fixtures.json"
+        self._fixtures = json.loads(listed.read_text()) if listed.is_file() else {}
+        self._users: dict[str, set[str]] = defaultdict(set)
+        for test, fixtures in self._fixtures.items():
+            for fixture in fixtures:
+                self._users[fixture].add(test)
 
     def tests(self, mutation: Mutation) -> list[str]:
         """Test ids, the quickest first: those that run the line, and where it is run by a fixture
-        that several share, all tests of that file. Where a line is run by imports, those that run
-        any line of its module.
+        that several share, all tests of that file and all that use the session's same fixtures.
+        Where a line is run by imports, those that run any line of its module, after the record of
+        what is declared.
         """
         chosen: set[str] = set()
         last = mutation.line + mutation.old.count("\n")
@@ -388,9 +423,13 @@ class Coverage:
                 if phase == "setup":
                     file = test.partition("::")[0]
                     chosen |= {t for t in self._seconds if t.startswith(f"{file}::")}
+                    for fixture in self._fixtures.get(test, ()):
+                        chosen |= self._users[fixture]
         if _is_at_import(mutation.file, mutation.line):
             chosen |= self._by_file[mutation.file]  # which of them imported it first is chance
-        return sorted(chosen & self._seconds.keys(), key=lambda test: self._seconds[test])
+            chosen |= {t for t in self._seconds if t.startswith(f"{DECLARED}::")}
+        known = chosen & self._seconds.keys()
+        return sorted(known, key=lambda t: (not t.startswith(DECLARED), self._seconds[t]))
 
     def seconds(self, test: str) -> float:
         return self._seconds.get(test, 1.0)

@@ -49,7 +49,10 @@ def test_an_operator_changes_what_it_says(source, operator, changed):
 
 def test_prose_annotations_and_messages_are_left_alone():
     source = 'x: Literal[1] = Field(2, description="3")\nraise E(f"{a < b}", 4)'
-    source += "\n@dataclass(frozen=True)\nclass A(B, slots=True):\n    pass\nRow = dict[str, Any]"
+    source += (
+        "\nx = zip(a, strict=True)\n@dataclass(frozen=True)\nclass A(B, slots=True):\n    pass"
+    )
+    source += "\nRow = dict[str, Any]"
     assert changes(source) == {"off by one": [source.replace("Field(2", "Field(3")]}
 
 
@@ -87,6 +90,11 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, monkeypatch):
         "2.00s call     tests/a.py::slow\n0.10s call     tests/a.py::quick\n"
         "0.50s setup    tests/b.py::shared\n0.20s call     tests/b.py::other\n"
         "0.30s call     tests/c.py::red\nFAILED tests/c.py::red - because\n"
+        "3.00s call     tests/d.py::user\n0.40s call     tests/d.py::no_user\n"
+        f"4.00s call     {mutants.DECLARED}::all\n"
+    )
+    (tmp_path / "fixtures.json").write_text(
+        '{"tests/b.py::shared": ["made"], "tests/d.py::user": ["made"]}'
     )
     coverage = Coverage(tmp_path)
 
@@ -95,8 +103,10 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, monkeypatch):
 
     every = ["tests/a.py::quick", "tests/b.py::shared", "tests/a.py::slow"]
     assert at(5) == ["tests/a.py::quick", "tests/a.py::slow"]
-    assert at(6) == ["tests/b.py::other", "tests/b.py::shared"], "a fixture may be shared"
-    assert at(1) == at(3) == every, "what is run at import shows wherever the module is used"
+    shared = ["tests/b.py::other", "tests/b.py::shared", "tests/d.py::user"]
+    assert at(6) == shared, "a fixture may be shared"
+    declared = [f"{mutants.DECLARED}::all", *every]
+    assert at(1) == at(3) == declared, "what is run at import shows wherever the module is used"
     assert at(7) == []
 
 
