@@ -119,7 +119,8 @@ def _shaped(
 def _values(term: Term, moves: Sequence[MoveMade], prompts: Mapping[str, Prompt]) -> list[float]:
     """The term's addition to each move. Raises EquipoiseError unless it is a finite number each."""
     texts = [move.turn.move.text for move in moves]
-    seeds = [prompts[move.match.prompt].messages[-1].content for move in moves]
+    chats = [prompts[move.match.prompt].messages for move in moves]
+    seeds = [messages[-1].content if messages else "" for messages in chats]
     values = term.values(texts, seeds)
     if len(values) != len(texts):
         raise EquipoiseError(

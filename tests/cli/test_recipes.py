@@ -1,6 +1,7 @@
 """Every packaged recipe is parsed, planned, and run for one generation."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,13 +11,10 @@ from equipoise import open_run
 from equipoise.runs import recipe_loader
 from equipoise.system.packaged_recipes import variants
 
-ROLES = settings(
-    generations=1,
-    prompts__per_generation=6,
-    prompts__held_out=8,
-    evaluate__crossplay=2,
-    learner__batch_size=6,
+TABLE = settings(
+    generations=1, prompts__per_generation=6, prompts__held_out=8, learner__batch_size=6
 )  # a game of roles, likewise
+ROLES = [*TABLE, *settings(evaluate__crossplay=2)]
 OWN = {
     "rock_paper_scissors": settings(generations=1),
     "gpo_matrix": settings(generations=1),
@@ -91,7 +89,17 @@ RED_TEAM_RECIPES = {  # recipes for a game of roles that ask for models, a guard
     "rlhf_attacker": BOTH,
     "self_play": [*settings(players__policy=RED_TEAM), *GUARDED],
     "gpo_psro": BOTH,
+    "anchored_self_play": BOTH,
 }
+TRI_PLAY = settings(
+    **{f"players__{role}": RED_TEAM for role in ("defender", "adversary")},
+    players__evaluator={**RED_TEAM, "max_length": 256},
+    game__text=str(Path(__file__).parents[1] / "fixtures" / "a_or_b.txt"),
+    game__game__text="rewrite_compact",
+    judge__gold__guard="clerk_guard",
+    judge__pays="gold",  # a model that never learned to compare gives no verdicts
+    max_unjudged=1.0,
+)
 OWN["mnpo_attacked"] = [  # prompts whose answers are not all alike to the guard
     *BOTH,
     *settings(
@@ -189,6 +197,8 @@ def arguments(name, rows) -> list[str]:
         ]
     if name.startswith("gtalign_"):
         return [*TALK, *settings(prompts__count=60, players__assistant__max_new_tokens=24)]
+    if name == "tri_play":
+        return [*TABLE, *TRI_PLAY, *settings(prompts__path=rows(REQUESTS))]
     if name in RED_TEAM_RECIPES:
         return [*ROLES, *RED_TEAM_RECIPES[name], *settings(prompts__path=rows(REQUESTS))]
     if name.startswith("instructions"):

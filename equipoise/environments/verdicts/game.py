@@ -18,9 +18,10 @@ from equipoise.judges.quoting import transcript
 from equipoise.judges.transcript import turn_blocks
 from equipoise.system.effects import TemplateText, Text
 from equipoise.template import Template
-from equipoise.types import Match, Message, Move, Prompt, Turn, View, user
+from equipoise.types import Match, Message, Move, Prompt, Turn, View, record_id, user
 
 JUDGE = "judge"
+SILENT = "silent"  # the fact of a prompt on which no debater speaks
 PACKAGE = "equipoise.environments.verdicts"
 
 
@@ -81,6 +82,10 @@ class Judged(QuestionSettings, Game):
 
     def content_warning(self, prompt: Prompt) -> str:
         return self.game.content_warning(prompt)
+
+    def control(self, prompt: Prompt) -> Prompt | None:
+        """The prompt as the inner game's control has it; None where it has none."""
+        return self.game.control(prompt) if isinstance(self.game, Debate) else None
 
     def check(self) -> None:
         """Raises DataError for a template that cannot be used, of the inner game's, too."""
@@ -193,7 +198,19 @@ class Debate(Game):
             )
 
     def moves(self, prompt: Prompt) -> dict[str, int]:
-        return dict.fromkeys(self.seats, self.turns)
+        return dict.fromkeys(self.seats, self._turns(prompt))
+
+    def _turns(self, prompt: Prompt) -> int:
+        return 0 if SILENT in prompt.facts else self.turns
+
+    def control(self, prompt: Prompt) -> Prompt | None:
+        """The prompt on which nobody speaks, for the same answers; None where nobody does anyway.
+
+        Its fact `silent` holds the id of the prompt.
+        """
+        facts = {**prompt.facts, SILENT: prompt.id}
+        identity = record_id(SILENT, prompt.id)
+        return structs.replace(prompt, id=identity, facts=facts) if self._turns(prompt) else None
 
     def stands_for(self, prompt: Prompt) -> Mapping[str, str]:
         gold = prompt.facts.get("answer")
@@ -201,7 +218,7 @@ class Debate(Game):
         wrong = [text for label, text in options.items() if label != str(gold)]
         if not wrong or len(wrong) == len(options):
             return {}
-        dice = seeds.generator(0, "debate", prompt.id)
+        dice = seeds.generator(0, "debate", prompt.facts.get(SILENT, prompt.id))
         sides = [options[str(gold)], wrong[int(dice.integers(len(wrong)))]]
         return dict(zip(self.seats, sides[:: 1 if dice.integers(2) else -1], strict=True))
 
@@ -216,7 +233,7 @@ class Debate(Game):
                 other=sides[other],
             )
             chats[seat] = [user(opening)]
-        for _ in range(self.turns):
+        for _ in range(self._turns(prompt)):
             moves = yield [Ask(seat, View(tuple(chats[seat]))) for seat in self.seats]
             assert isinstance(moves, list)
             if any(move.finish == "error" for move in moves):

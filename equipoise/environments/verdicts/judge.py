@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from equipoise.environments.verdicts.game import Judged
+from equipoise.environments.verdicts.game import JUDGE, Judged
 from equipoise.errors import ConfigError
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.types import Judgement, Match, Prompt, Turn, Vote
@@ -42,8 +42,8 @@ class Verdict(Judge):
                          scores the first above, as or below the second; without `gold`, the mean
                          verdict of the other judges. An unreadable verdict is paid 0.
 
-    Seats that are not compared are not scored. Votes are by the judges. A match with a failed move
-    is unjudged; where `gold` or the other judges say nothing, so is the judge.
+    Seats of other roles get what `gold` gives them, if anything. Votes are by the judges. A match
+    with a failed move is unjudged; where `gold` or the other judges say nothing, so is the judge.
     """
 
     kind: Literal["verdict"] = "verdict"
@@ -89,7 +89,12 @@ class Verdict(Judge):
         return self.judge_context.game
 
     def judged_seats(self, match: Match) -> Collection[str]:
-        return (*self.game.compared, *self.game.judge_seats)
+        return (*self.game.compared, *self.game.judge_seats, *self._others(match))
+
+    def _others(self, match: Match) -> list[str]:
+        """The seats that gold pays: of roles that are neither compared nor a judge's."""
+        roles = {JUDGE, *map(self.game.role, self.game.compared)}
+        return [seat for seat in match.seats if self.gold and self.game.role(seat) not in roles]
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
         inner = list(map(self.game.before_judges, matches))
@@ -118,13 +123,14 @@ class Verdict(Judge):
         paid = [fmean(known), 1 - fmean(known)] if known else []
         reasons = [] if known else ["no judge gave a readable verdict"]
         right: float | None = None
+        golden = gold.by_seat("score") if gold is not None else {}
         if gold is not None:
-            golden = gold.by_seat("score")
             both = [golden[seat] for seat in self.game.compared if seat in golden]
             reasons += [gold.reason] if len(both) < 2 else []
             right = _lead(*both) if len(both) == 2 else None
             paid = paid if self.pays == "verdict" else both if right is not None else []
         scores = dict(zip(self.game.compared, paid, strict=False))
+        scores |= {seat: golden[seat] for seat in self._others(match) if seat in golden}
         for seat, p in wins.items():
             others = [q for name, q in wins.items() if name != seat and q is not None]
             g = fmean(others) if gold is None and others else right

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 KINDS: Mapping[str, Mapping[str, str]] = {
+    "Evaluation": {"at_table": "equipoise.environments.verdicts.at_table:AtTable"},
     "Game": {
         "debate": "equipoise.environments.verdicts.game:Debate",
         "judged": "equipoise.environments.verdicts.game:Judged",

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from at_the_table import GOLD, PROMPT, blocks, played, scores
 from judge_context import TestContext
 from msgspec import structs
 
@@ -10,23 +11,15 @@ from equipoise.environments.verdicts.game import Debate, Judged, LeaderFollower
 from equipoise.errors import ConfigError
 from equipoise.evaluation.judge_report import judge_report
 from equipoise.games.answers import Answers
-from equipoise.judges.base import Judge, JudgeContext
-from equipoise.matches.base import Planned
-from equipoise.matches.match_play import play
+from equipoise.judges.base import Judge
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Move, PlayerId, Prompt, user
 
-PROMPT = Prompt("p", (user("What is 2 + 2?"),), {"answer": "4"})
 CASE = Prompt(
     "case",
     (user("Who opened the box?"),),
     {"answer": "Ann", "choices": ["Ann", "Ben", "Cyd"], "passage": "Ann opened the box."},
 )
-GOLD = {"kind": "verdict", "gold": "exact"}
-
-
-def blocks(view):
-    return re.findall(r"<<(?!end)(.+) \w{10}>>\n((?:.|\n)*?)\n<<end of", view.messages[0].content)
 
 
 def reply(view, label):
@@ -37,28 +30,6 @@ def reply(view, label):
 def says_four(view):
     """The letter of the seat that said 4."""
     return next(label.split()[3] for label, text in blocks(view) if text == "4")
-
-
-def played(game, moves, prompt=PROMPT, id="m"):
-    """A match in which seats move by `moves`: seat -> text, or function of the view."""
-    seats = {seat: PlayerId(seat) for seat in game.seats_for(prompt)}
-
-    def act(player, views, seeds):
-        said = moves.get(player.name, "")
-        return [
-            said if isinstance(said, Move) else Move(said(view) if callable(said) else said)
-            for view in views
-        ]
-
-    (match,) = play([Planned(id, 0, "train", prompt, seats, 0)], game, act)
-    return match
-
-
-def scores(game, moves, judge=GOLD, prompt=PROMPT):
-    match, here = played(game, moves, prompt), TestContext(game)
-    context = JudgeContext(game, 0, here.pool, {}, here.resources, here.actor)
-    (judgement,) = Judge.build(judge).at(context).judge([match], {prompt.id: prompt})
-    return judgement
 
 
 ONE = Judged(game=Answers(samples=2))
