@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -391,3 +394,20 @@ def test_a_mean_between_0_and_1_is_a_share_where_its_error_can_be_one():
     assert estimate_of(0.9, 0.15, 5).high < 1 < estimate_of(0.9, 0.2, 5).high
     assert estimate_of(1.5, 0.1, 5).high > 1.5
     assert estimate_of("n/a", 0.1, 5).mean is None
+
+
+@pytest.mark.long
+def test_without_the_neighbours_a_reader_of_theirs_says_what_to_install(write):
+    path = write("scores.json", {})
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from equipoise.evaluation.harnesses.base import read_scores\n"
+        "read_scores(Path(sys.argv[1]), 'inspect')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, path],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+    )
+    assert "ConfigError: this needs Equipoise's neighbours: pip install ./neighbours" in done.stderr

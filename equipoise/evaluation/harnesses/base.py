@@ -3,7 +3,7 @@
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -102,22 +102,6 @@ def metric_means(items: Sequence[ItemScores]) -> dict[str, Estimate]:
     return {metric: estimate(items, metric) for metric in metrics_of(items)}
 
 
-def misfits(ends: Iterable[str | None]) -> str:
-    """A note on samples that ended at the model's context, of all their ends; "" where none did.
-
-    EvalScope and Inspect take a server's refusal of a prompt that does not fit for the answer, and
-    score its text.
-    """
-    every = list(ends)
-    n = every.count("model_length")
-    if not n:
-        return ""
-    return (
-        f"{n} of {len(every)} prompts left no room in the model's context; the harness "
-        "scored the server's refusal as the answer"
-    )
-
-
 def comparable(*parts: Any) -> str:
     """A key that is equal where two results are comparable item by item."""
     return record_id("scores", *parts)[:12]
@@ -197,11 +181,11 @@ class Harness(Component):
 
 READERS = {
     "lm_eval": "equipoise.evaluation.harnesses.lm_eval_harness:read",
-    "evalscope": "equipoise.evaluation.harnesses.evalscope_report:read",
-    "inspect": "equipoise.evaluation.harnesses.inspect_log:read",
-    "alpaca_eval": "equipoise.evaluation.harnesses.official_judges:alpaca_eval",
-    "arena_hard": "equipoise.evaluation.harnesses.official_judges:arena_hard",
-    "mt_bench": "equipoise.evaluation.harnesses.official_judges:mt_bench",
+    "evalscope": "equipoise_neighbours.evalscope_report:read",
+    "inspect": "equipoise_neighbours.inspect_log:read",
+    "alpaca_eval": "equipoise_neighbours.official_judges:alpaca_eval",
+    "arena_hard": "equipoise_neighbours.official_judges:arena_hard",
+    "mt_bench": "equipoise_neighbours.official_judges:mt_bench",
     "verifiers": "equipoise_neighbours.verifiers_scores:read",
 }
 """The program that wrote a file of scores -> its reader: (path, model) -> its scores."""
@@ -211,7 +195,8 @@ def read_scores(path: Path, source: str, model: str = "") -> list[Scores]:
     """The scores in a file that `source` wrote; `model` names the one meant where a file holds
     several.
 
-    Raises ConfigError for an unknown source, DataError for a file that is no such.
+    Raises ConfigError for an unknown source and where its reader is not installed, DataError for a
+    file that is no such.
     """
     if source not in READERS:
         raise ConfigError(f"--from {source}: {nearest(source, list(READERS))}")

@@ -12,17 +12,11 @@ from typing import Any
 import msgspec
 
 from equipoise.errors import DataError
-from equipoise.evaluation.harnesses.base import (
-    Scores,
-    comparable,
-    misfits,
-    number,
-    read_json,
-    read_lines,
-)
+from equipoise.evaluation.harnesses.base import Scores, comparable, number, read_json, read_lines
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores, estimate
 from equipoise.system.yaml_text import read_yaml
+from equipoise_neighbours.inspect_log import misfits
 
 WHAT = "a report of EvalScope"
 

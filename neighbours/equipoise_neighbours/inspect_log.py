@@ -2,7 +2,7 @@
 `inspect log convert --to json`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from equipoise.evaluation.harnesses.base import (
     comparable,
     estimate_of,
     metric_means,
-    misfits,
     number,
     read_json,
 )
@@ -187,3 +186,19 @@ def _items(results: _Results, reductions: Sequence[_Reduction]) -> list[ItemScor
             of_sample = values.setdefault(str(sample.sample_id), {})
             of_sample[title] = number(sample.value)
     return [ItemScores(item=item, values=scored) for item, scored in values.items()]
+
+
+def misfits(ends: Iterable[str | None]) -> str:
+    """A note on samples that ended at the model's context, of all their ends; "" where none did.
+
+    EvalScope and Inspect take a server's refusal of a prompt that does not fit for the answer, and
+    score its text.
+    """
+    every = list(ends)
+    n = every.count("model_length")
+    if not n:
+        return ""
+    return (
+        f"{n} of {len(every)} prompts left no room in the model's context; the harness "
+        "scored the server's refusal as the answer"
+    )
