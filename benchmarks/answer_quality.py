@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.environments.instructions.checkers import FollowsInstructions
+from equipoise.judges.rules import repetition
 from equipoise.models.embedding import TextEncoder
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
@@ -65,13 +66,6 @@ def judged(
             }
         )
     return rows
-
-
-def repetition(text: str, length: int = 4) -> float:
-    """The share of a text's runs of `length` words that stood in it before."""
-    words = text.lower().split()
-    runs = [tuple(words[i : i + length]) for i in range(len(words) - length + 1)]
-    return 1 - len(set(runs)) / len(runs) if runs else 0.0
 
 
 def _start_logprobs(player: Local, prompts: Sequence[Prompt], texts: Sequence[str]) -> list[float]:

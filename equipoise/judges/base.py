@@ -109,6 +109,7 @@ class Judge(Component):
         "call": "equipoise.judges.rules:Call",
         "choice": "equipoise.judges.multiple_choice:Choice",
         "on_topic": "equipoise.judges.on_topic:OnTopic",
+        "repetition": "equipoise.judges.rules:Repetition",
         "gold": "equipoise.judges.gold:Gold",
         "rubric": "equipoise.judges.grading:Rubric",
         "pairwise": "equipoise.judges.pairwise:Pairwise",

@@ -30,6 +30,9 @@ class Panel(Judge):
                         member k over all answers that are judged together
         majority:       the mean over the other seats of 1 where more members prefer
                         this seat, 0 where fewer do, else ½
+        product, least: the welfare of the members' scores, none of which may be below 0:
+                        ∏ s_k (Nash) or min s_k. All members have to score; the score of
+                        each is a utility by its name
 
     A panel holds either members that compare answers or members that grade them alone. Votes carry
     the members' names: each grade, or each comparison of a comparing member. A panel does not weigh
@@ -37,11 +40,10 @@ class Panel(Judge):
     """
 
     kind: Literal["panel"] = "panel"
-    known_utilities: ClassVar = ("score",)
     judges: dict[Text, Judge] = Field(
         min_length=2, description="the members by name, or a list of them"
     )
-    how: Literal["mean", "median", "majority"] = Field(
+    how: Literal["mean", "median", "majority", "product", "least"] = Field(
         default="mean", description="how the members' verdicts become one"
     )
     standardise: bool = Field(
@@ -81,7 +83,21 @@ class Panel(Judge):
             )
         if self.how == "majority" and self.standardise:
             raise ValueError("standardise: a majority counts preferences, which have no scale")
+        if self._is_welfare:
+            ranges = {name: judge.score_range for name, judge in self.judges.items()}
+            below = [name for name, limits in ranges.items() if limits is None or limits[0] < 0]
+            if below or self.standardise:
+                why = f"{below[0]} may score below 0" if below else "standardised ones are"
+                raise ValueError(f"how: {self.how} needs scores of at least 0; {why}")
         return self
+
+    @property
+    def _is_welfare(self) -> bool:
+        return self.how in ("product", "least")
+
+    @property
+    def known_utilities(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("score", *self.judges) if self._is_welfare else ("score",)
 
     @property
     def compares(self) -> bool:  # type: ignore[override]
@@ -102,6 +118,9 @@ class Panel(Judge):
         known = [limits for limits in ranges if limits is not None]
         if len(known) < len(ranges):
             return None
+        if self._is_welfare:
+            one = math.prod if self.how == "product" else min
+            return one(low for low, _ in known), one(high for _, high in known)
         return min(low for low, _ in known), max(high for _, high in known)
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
@@ -156,6 +175,10 @@ class Panel(Judge):
             for seat in match.seats
             if (value := combine(seat, match, member_scores)) is not None
         }
+        if self._is_welfare:
+            of_member = {name: each.by_seat("score") for name, each in judgements.items()}
+            for seat in scores:
+                scores[seat] = {name: own[seat] for name, own in of_member.items()} | scores[seat]
         reasons: list[str] = []
         if len(scores) < len(self.judged_seats(match)):
             reasons = [
@@ -171,9 +194,10 @@ class Panel(Judge):
 
     def _average(self, seat: str, match: Match, member_scores: Sequence[Scores]) -> float | None:
         values = [scores[seat] for scores in member_scores if seat in scores]
-        if len(values) < self.at_least:
+        if len(values) < (len(self.judges) if self._is_welfare else self.at_least):
             return None
-        return fmean(values) if self.how == "mean" else float(median(values))
+        how = {"mean": fmean, "median": median, "product": math.prod, "least": min}[self.how]
+        return float(how(values))
 
     def _majority(self, seat: str, match: Match, member_scores: Sequence[Scores]) -> float | None:
         """The share of the other seats that more members place below this one."""

@@ -214,6 +214,31 @@ class Shorter(Pointwise):
         return {"score": -float(len(text.split() if self.unit == "words" else text))}
 
 
+class Repetition(Pointwise):
+    """1 where an answer repeats few of its runs of words, falling to 0 where it repeats all.
+
+    The utility `repetition` is the share of runs of `length` words that stood in it before; the
+    score is (1 − share) / (1 − allowed), at most 1.
+    """
+
+    kind: Literal["repetition"] = "repetition"
+    bounds: ClassVar = (0.0, 1.0)
+    known_utilities: ClassVar = ("score", "repetition")
+    length: int = Field(4, ge=1, description="words in a run")
+    allowed: float = Field(0.1, ge=0, lt=1, description="share of runs that costs nothing")
+
+    def score(self, prompt: Prompt, text: str) -> Verdict:
+        share = repetition(text, self.length)
+        return {"score": min(1.0, (1 - share) / (1 - self.allowed)), "repetition": share}
+
+
+def repetition(text: str, length: int = 4) -> float:
+    """The share of a text's runs of `length` words that stood in it before."""
+    words = text.lower().split()
+    runs = [tuple(words[i : i + length]) for i in range(len(words) - length + 1)]
+    return 1 - len(set(runs)) / len(runs) if runs else 0.0
+
+
 class Call(Pointwise):
     """A Python function as a judge.
 

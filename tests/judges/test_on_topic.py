@@ -111,3 +111,16 @@ def test_settings_make_another_judge_and_can_be_written_down():
 def test_it_must_be_seated():
     with pytest.raises(ConfigError, match="has no context"):
         OnTopic().score(BREAD, "text")
+
+
+def test_a_grade_is_the_share_of_the_threshold():
+    letters = {"embedding": Letters(), "graded": True}
+    topic = Prompt("p", (user("c, and c"),), {"question": "a"})
+    of_question = verdicts(["a", "b", "c"], topic, fact="question", threshold=0.8, **letters)
+    assert [verdict["score"] for verdict in of_question] == pytest.approx([1.0, 0.75, 0.0])
+    (of_message,) = verdicts(["b"], topic, threshold=0.8, **letters)
+    assert of_message == pytest.approx({"score": 0.0, "similarity": -0.6})
+    (no_fact,) = verdicts(["c"], topic, fact="elsewhere", threshold=0.8, **letters)
+    assert no_fact["score"] == 1.0
+    with pytest.raises(ValidationError, match="threshold above 0"):
+        OnTopic(graded=True, threshold=0.0)

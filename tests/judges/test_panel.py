@@ -147,3 +147,32 @@ def test_whether_a_panels_scores_compare_follows_its_members_and_its_rule():
 def test_a_panel_that_cannot_be_is_refused(settings, message):
     with pytest.raises(ValidationError, match=message):
         Judge.build({"kind": "panel", **settings})
+
+
+@pytest.mark.parametrize("how", ["product", "least"])
+def test_the_welfare_of_two_members(how):
+    fresh = {"kind": "repetition", "length": 1, "allowed": 0.0}
+    (verdict,) = judge({"fresh": fresh, "right": RIGHT}, match("4", "4 4"), how=how)
+    assert verdict.scores == {
+        "1": {"fresh": 1.0, "right": 1.0, "score": 1.0},
+        "2": {"fresh": 0.5, "right": 0.0, "score": 0.0},
+    }
+    pairs = {"words": fresh, "pairs": {**fresh, "length": 2}}
+    (verdict,) = judge(pairs, match("a b a b a a b b"), how=how)
+    own = {"words": 2 / 8, "pairs": 4 / 7}
+    least_or_product = min(own.values()) if how == "least" else 2 / 8 * 4 / 7
+    assert verdict.scores == {"1": pytest.approx({**own, "score": least_or_product})}
+
+
+def test_a_welfare_needs_every_member_and_no_score_below_0():
+    with pytest.raises(ValidationError, match=r"product needs scores of at least 0; .* below 0"):
+        Judge.build({"kind": "panel", "judges": [BRIEF, RIGHT], "how": "product"})
+    with pytest.raises(ValidationError, match="least needs scores of at least 0; standardised"):
+        two = {"kind": "panel", "judges": [RIGHT, RIGHT], "standardise": True}
+        Judge.build({**two, "how": "least"})
+    mute = RIGHT | {"fact": "nothing"}
+    (verdict,) = judge([RIGHT, mute], match("4"), how="product")
+    assert not verdict.scores and "nothing" in verdict.reason
+    built = Judge.build({"kind": "panel", "judges": [RIGHT, RIGHT], "how": "product"})
+    assert built.known_utilities == ("score", "exact", "exact2")
+    assert built.score_range == (0.0, 1.0) and not built.compares

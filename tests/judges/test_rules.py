@@ -471,3 +471,18 @@ def test_a_refusal_is_looked_for_within_the_window(tmp_path, window, refused):
     (tmp_path / "mine.txt").write_text("no way\n")
     judge = Refusal(path=tmp_path / "mine.txt", window=window)
     assert judge.refuses("So, no way!") is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "share", "score"),
+    [
+        ("a b c d e", 0.0, 1.0),
+        ("a b c d A B c d a", 1 / 6 * 2, (1 - 2 / 6) / 0.9),
+        ("no " * 13, 0.9, 0.1 / 0.9),
+        ("short one", 0.0, 1.0),
+        ("", 0.0, 1.0),
+    ],
+)
+def test_repeated_runs_of_words_cost(text, share, score):
+    verdict = Judge.build("repetition").score(None, text)
+    assert verdict == pytest.approx({"repetition": share, "score": min(1.0, score)})
