@@ -35,6 +35,7 @@ from equipoise.runs.rerate import RatedBy, Rerating, rerate
 from equipoise.system.files import write_text
 from equipoise.system.hugging_face import hub_repository
 from equipoise.system.locks import check_writable
+from equipoise.system.wings import neighbours
 
 
 @dataclass(frozen=True)
@@ -182,11 +183,12 @@ class Run:
         return Exported(rows, address)
 
     def export_answers(self, to: str | Path) -> dict[Path, int]:
-        """Write answers as official judges take them: file -> answers. Reads the sets again."""
-        from equipoise.runs.named_sets.recorded_answers import write_answer_files
+        """Write answers as official judges take them: file -> answers. Reads the sets again.
 
+        Raises ConfigError where Equipoise's neighbours are not installed.
+        """
         with self._read() as run:
-            return write_answer_files(run, Path(to))
+            return neighbours("answer_files").write_answer_files(run, Path(to))
 
     # -- going on, and looking anew
 

@@ -1,16 +1,11 @@
-"""The files in which the official judges of AlpacaEval, Arena-Hard and MT-Bench take answers:
-written and read.
-"""
+"""The files in which the official judges of AlpacaEval, Arena-Hard and MT-Bench take answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from equipoise.errors import DataError
-from equipoise.evaluation.named_sets.item_scores import Answer, Answers, Item, Items
-from equipoise.payoffs.controlled_win_rates import style
 from equipoise.prompts.prompt_files import find, read
-from equipoise.types import record_id
 
 Row = dict[str, Any]
 
@@ -51,69 +46,3 @@ def _content(turn: Any) -> str:
     if isinstance(turn, Mapping):
         return str(turn["answer"] if "answer" in turn else turn["content"])
     return str(turn)
-
-
-def alpaca_eval_row(item: Item, answer: Answer, model: str) -> Row:
-    """An entry of AlpacaEval's `model_outputs.json`, which is one list."""
-    return {
-        "dataset": item.group,
-        "instruction": item.prompt.messages[-1].content,
-        "output": answer.text,
-        "generator": model,
-    }
-
-
-def arena_hard_row(item: Item, answer: Answer, model: str) -> Row:
-    """A line of Arena-Hard's `model_answer/MODEL.jsonl`.
-
-    Its `token_len` counts words and marks, as `payoffs.style_control` does; the official script
-    `add_markdown_info.py` counts anew with the tokenizer of its own.
-    """
-    length, headers, lists, bold = style(answer.text)
-    return {
-        "uid": item.id,
-        "ans_id": record_id("answer", item.id, model, answer.text)[:22],
-        "model": model,
-        "messages": [
-            {"role": "user", "content": item.prompt.messages[-1].content},
-            {"role": "assistant", "content": {"answer": answer.text}},
-        ],
-        "tstamp": 0.0,
-        "metadata": {
-            "token_len": length,
-            "header_count": {"all": headers},
-            "list_count": {"all": lists},
-            "bold_count": {"all": bold},
-        },
-    }
-
-
-def mt_bench_row(item: Item, answer: Answer, model: str) -> Row:
-    """A line of MT-Bench's `model_answer/MODEL.jsonl`."""
-    number = int(item.id) if item.id.isdigit() else item.id
-    turns = [move.text for move in answer.moves]
-    return {
-        "question_id": number,
-        "answer_id": record_id("answer", item.id, model, *turns)[:22],
-        "model_id": model,
-        "choices": [{"index": answer.sample, "turns": turns}],
-        "tstamp": 0.0,
-    }
-
-
-RowWriter = Callable[[Item, Answer, str], Row]
-
-FORMS: Mapping[str, tuple[str, RowWriter]] = {
-    "alpaca_eval": ("model_outputs.json", alpaca_eval_row),
-    "arena_hard": ("{model}.jsonl", arena_hard_row),
-    "mt_bench": ("{model}.jsonl", mt_bench_row),
-}
-"""Kind of benchmark -> (the file's name, what writes a row of it)."""
-
-
-def answer_rows(kind: str, items: Items, answers: Answers, model: str) -> list[Row]:
-    """The rows of an answer file: the first sample of every item that was answered."""
-    _, write = FORMS[kind]
-    return [
-        write(item, answers[item.id][0], model) for item in items if not answers[item.id][0].error
-    ]

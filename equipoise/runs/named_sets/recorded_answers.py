@@ -1,20 +1,13 @@
-"""Plans of benchmarks' conversations, their recorded answers, files for official judges."""
-
-import json
-from pathlib import Path
+"""Plans of benchmarks' conversations, and their recorded answers."""
 
 from equipoise import seeds
 from equipoise.errors import RunError
-from equipoise.evaluation.named_sets.answer_files import FORMS, answer_rows
 from equipoise.evaluation.named_sets.base import Benchmark, Conversation, asked_prompt
 from equipoise.evaluation.named_sets.item_scores import Answer, BenchmarkResult, Item, Items
 from equipoise.matches.base import Planned
 from equipoise.runs.database import to_json
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.named_sets.results import SOURCE, recorded_results
-from equipoise.system.files import write_text
-from equipoise.system.locks import check_writable
 from equipoise.types import Match, PlayerId, record_id
 
 PART = "benchmark"  # the split of prompts, matches and judgements of benchmarks
@@ -85,36 +78,3 @@ def answers_of(
     player = PlayerId.parse(result.player)
     seed = run.config.seed
     return items, recorded_answers(run.ledger, seed, benchmark, items, player)
-
-
-def write_answer_files(run: RunDirectory, folder: Path) -> dict[Path, int]:
-    """Write AlpacaEval, Arena-Hard and MT-Bench answers as the official judges take them.
-
-    To `folder`/SET/PLAYER@GENERATION/; file -> rows. Raises RunError where the run measured none of
-    them, or the folder cannot be written; DataError where the set's data are gone.
-    """
-    results = [
-        recorded.result
-        for recorded in recorded_results(run.ledger)
-        if recorded.result.benchmark in FORMS and recorded.result.source == SOURCE
-    ]
-    if not results:
-        known = ", ".join(FORMS)
-        raise RunError(f"{run.folder}: no answers to {known} are recorded")
-    check_writable(folder)
-    written = {}
-    for result in results:
-        items, answers = answers_of(run, result)
-        model = f"{run.config.name}-{result.player}"
-        rows = answer_rows(result.benchmark, items, answers, model)
-        name = FORMS[result.benchmark][0].format(model=model)
-        path = folder / result.name / result.player / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".json":
-            text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
-        else:
-            lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-            text = "".join(f"{line}\n" for line in lines)
-        write_text(path, text)
-        written[path] = len(rows)
-    return written
