@@ -5,7 +5,8 @@
 
 The recipe kuhn_poker under other schedules: against itself, against its past, against the
 equilibrium of the league of its generations (PSRO-like), and MNPO on pairs of trajectories that
-part at an information state. After every generation the policy is read off at all twelve
+part at an information state; and the recipe kuhn_poker_optimistic: optimistic steps by the mean
+outcome of every legal move, of more matches a generation. After every generation the policy is read off at all twelve
 information states, and OpenSpiel computes what best replies gain in both seats together (NashConv):
 of the last policy, of the average over the generations and of the league's Nash mixture. Beside
 them: uniform play, and OpenSpiel's CFR after as many iterations as there are generations, and after
@@ -44,7 +45,9 @@ ARMS: dict[str, list[str]] = {
         "learner={kind: preference, batch_size: 128, gradient_accumulation: 1,"
         " learning_rate: 1.0e-3, warmup_ratio: 0.0, epochs: 1}",
     ],
+    "optimistic": [],
 }
+RECIPES = {"optimistic": "kuhn_poker_optimistic"}
 KEYS = {
     "last": "exploitability",
     "average": "average_exploitability",
@@ -64,7 +67,8 @@ def run(arm: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
-        equipoise("run", "kuhn_poker", "--out", str(out), *with_settings(settings))
+        recipe = RECIPES.get(arm, "kuhn_poker")
+        equipoise("run", recipe, "--out", str(out), *with_settings(settings))
         with RunDirectory.read(out) as opened:
             measured = recorded(opened, "measure")
     return {

@@ -31,7 +31,9 @@ Chat = tuple[Message, ...]
 
 
 class PairMaker(Component):
-    """Decides which answers of a match are compared."""
+    """Decides which answers of a match are compared. may_tie: a pair's scores may be equal."""
+
+    may_tie: ClassVar[bool] = False
 
     KINDS: ClassVar = {
         "best_worst": "equipoise.data.pairs:BestWorst",

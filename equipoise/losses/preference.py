@@ -490,46 +490,58 @@ class MNPOReleased(ResidualLoss):
 class LookingAhead(EstimatesWins, ResidualLoss):
     """Settings of the members whose last policy comes to rest where preferences cycle."""
 
-    steps: ClassVar[float] = 1.0  # of 1/(2η) nats, in the constant target
+    steps: ClassVar[float] = 1.0  # how often the constant or the reward target is taken
 
-    target: Literal["constant", "probability"] = Field(
-        "constant", description="in nats: 1/(2η), or η × gap of win probabilities"
+    target: Literal["constant", "reward", "probability"] = Field(
+        "constant", description="in nats: 1/(2η), η × reward gap, or η × gap of win probabilities"
     )
     eta: float = Field(
-        default_factory=lambda data: 10.0 if data.get("target") == "probability" else 0.1,
+        default_factory=lambda data: 0.1 if data.get("target") == "constant" else 10.0,
         gt=0,
         description="of the target: divides in the constant one (default 0.1), multiplies in the "
-        "other (10); a sure winner's logit rises by 1/η or η",
+        "others (10); a sure winner's logit rises by 1/η or η",
     )
     ratio: float = Field(0.0, ge=0, le=0.5, description="pull to the start, its share of a step")
+    likelihood: float = Field(
+        0.0,
+        ge=0,
+        description="weight of −log(π(chosen) + π(rejected)) in nats, which keeps the policy on "
+        "the pairs' answers where these are all that may be said, as legal moves are",
+    )
 
     def scored_against(self, pool: OpponentPool) -> Shares:
         return [(pool.current, 1.0)]
 
     def rows(self, batch: PairBatch) -> torch.Tensor:
+        steps = 1.0 if self.target == "probability" else self.steps
         if self.target == "constant":
-            return squared(self.residual_B(batch), self.steps / (2 * self.eta))
-        gap_B = batch.score_chosen_B - batch.score_rejected_B
-        return squared(self.residual_B(batch), self.eta * gap_B)
+            loss_B = squared(self.residual_B(batch), steps / (2 * self.eta))
+        else:
+            gap_B = batch.score_chosen_B - batch.score_rejected_B
+            loss_B = squared(self.residual_B(batch), steps * self.eta * gap_B)
+        if not self.likelihood:
+            return loss_B
+        return loss_B - self.likelihood * batch.policy_chosen_B.logaddexp(batch.policy_rejected_B)
 
 
 class Optimistic(LookingAhead):
     """π_t moved by 2·P(y beats π_t) − P(y beats π_{t−1}). (arXiv 2512.24818)
 
     By the probability target this is η × the gap of that sum, both parts estimated over the
-    players' recorded answers, and π_t (and the reference) the opponent. By the constant one,
-    1/η, the opponents say what π_{t−1} was worth: log π_t − log π_{t−1} = 2·g_{t−1} − g_{t−2} gives
-    g_{t−1} = Σ_k 2^−(k+1) (log π_{t−k} − log π_{t−k−1}), so that they are ½ π_t, ¼ π_{t−1}, …, with
-    g_{−1} = 0; no other judgements, but the weights of `WINDOW` generations.
+    players' recorded answers, and π_t (and the reference) the opponent. By the constant one, 1/η,
+    or that of rewards, 2η × their gap, the opponents say what π_{t−1} was worth: log π_t − log
+    π_{t−1} = 2·g_{t−1} − g_{t−2} gives g_{t−1} = Σ_k 2^−(k+1) (log π_{t−k} − log π_{t−k−1}), so
+    that they are ½ π_t, ¼ π_{t−1}, …, with g_{−1} = 0; no other judgements, but the weights of
+    `WINDOW` generations.
     """
 
     steps: ClassVar[float] = 2.0
 
     kind: Literal["optimistic"] = "optimistic"
-    target: Literal["constant", "probability"] = Field(
+    target: Literal["constant", "reward", "probability"] = Field(
         "probability",
-        description="η × gap of 2·P(answer beats π_t) − P(answer beats π_{t−1}); or 1/η nats "
-        "against opponents ½ π_t, ¼ π_{t−1}, … in place of the second part",
+        description="η × gap of 2·P(answer beats π_t) − P(answer beats π_{t−1}); or 1/η nats, or "
+        "2η × reward gap, against opponents ½ π_t, ¼ π_{t−1}, … in place of the second part",
     )
 
     @model_validator(mode="after")

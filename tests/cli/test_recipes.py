@@ -22,6 +22,9 @@ OWN = {
     "psro_matrix": settings(generations=1),
     "psro_kuhn": settings(generations=1),
     "kuhn_poker": settings(generations=1, prompts__count=40, prompts__per_generation=12),
+    "kuhn_poker_optimistic": settings(
+        generations=1, prompts__count=200, prompts__per_generation=100, learner__epochs=2
+    ),
     "kuhn_poker_smollm2": settings(
         generations=1,
         prompts__count=40,

@@ -155,6 +155,22 @@ def by_formula():
         {"kind": "optimistic", "target": "constant", "eta": 0.5, "ratio": 0.1},
         lambda r: (r.residual({3: 0.4, 2: 0.2, 1: 0.1, 0: 0.9 / 8 + 0.1 * (2 - 1 / 8)}) - 2) ** 2,
     )
+    # g is the reward, and the pair's answers are kept likely
+    yield (
+        {"kind": "optimistic", "target": "reward", "eta": 3.0, "likelihood": 0.5},
+        lambda r: (
+            (
+                r.residual({3: 1 / 2, 2: 1 / 4, 1: 1 / 8, 0: 1 / 8})
+                - 2 * 3 * (r.scores[0] - r.scores[1])
+            )
+            ** 2
+            - 0.5 * log(exp(r.policy[0]) + exp(r.policy[1]))
+        ),
+    )
+    yield (
+        {"kind": "extragradient", "target": "reward", "eta": 3.0},
+        lambda r: (r.residual({2: 1}) - 3 * (r.scores[0] - r.scores[1])) ** 2,
+    )
     # behind the half step π_3
     yield (
         {"kind": "extragradient", "eta": 0.25, "ratio": 0.2},

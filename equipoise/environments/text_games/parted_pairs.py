@@ -1,8 +1,11 @@
-"""Pairs of trajectories: two matches come to the same information state and part there."""
+"""Pairs of moves at one information state, where matches come to it and part there."""
 
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from itertools import combinations
+from statistics import fmean
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -10,6 +13,7 @@ from pydantic import Field
 from equipoise import seeds
 from equipoise.data.pairs import PairMaker, ScoredAnswer, check_utility, pair_of
 from equipoise.environments.text_games.game import TextGame
+from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.games.base import Game
 from equipoise.types import Judgement, Match, Message, Pair, Prompt, Turn, record_id
 
@@ -22,24 +26,12 @@ class Passage(NamedTuple):
     score: float
 
 
-class PartedTrajectories(PairMaker):
-    """Moves at one information state, in two matches, are compared by their seats' final scores.
+class AtStates(PairMaker):
+    """The base of makers that compare the moves of all matches at each information state."""
 
-    The passages through a state are matched up at random, each at most `per_passage` times; a pair
-    comes of two with different moves and outcomes. One comparison is noisy: the preference P(move a
-    ends better than move b) is what many of them tell.
-    """
-
-    kind: Literal["parted_trajectories"] = "parted_trajectories"
-    per_passage: int = Field(1, ge=1, description="pairings of each move with another one")
-
-    def most(self, seats: int) -> int:
-        """A pair for each round of pairing, since nobody knows how often a seat moves."""
-        return self.per_passage * seats
-
-    def faults(self, game: Game) -> Iterator[str]:
-        if not isinstance(game, TextGame):
-            yield f"'{self.kind}' is for the games open_spiel and textarena"
+    @abstractmethod
+    def compare(self, passages: Sequence[Passage]) -> Iterator[Pair | str]:
+        """The pairs of one state's passages, and the reason of each comparison without."""
 
     def make(
         self,
@@ -63,21 +55,82 @@ class PartedTrajectories(PairMaker):
                 passages[turn.view.messages].append(passage)
         pairs: dict[str, Pair] = {}
         for at_state in passages.values():
-            for first, second in self._pairings(at_state):
-                pair = _pair(first, second)
+            for pair in self.compare(at_state):
                 if isinstance(pair, str):
                     dropped[pair] += 1
                 else:
                     pairs[pair.id] = pair
         return list(pairs.values()), dict(dropped)
 
-    def _pairings(self, passages: Sequence[Passage]) -> Iterator[tuple[Passage, Passage]]:
+
+class PartedTrajectories(AtStates):
+    """Moves at one information state, in two matches, are compared by their seats' final scores.
+
+    The passages through a state are matched up at random, each at most `per_passage` times; a pair
+    comes of two with different moves and outcomes. One comparison is noisy: the preference P(move a
+    ends better than move b) is what many of them tell.
+    """
+
+    kind: Literal["parted_trajectories"] = "parted_trajectories"
+    per_passage: int = Field(1, ge=1, description="pairings of each move with another one")
+
+    def most(self, seats: int) -> int:
+        """A pair for each round of pairing, since nobody knows how often a seat moves."""
+        return self.per_passage * seats
+
+    def faults(self, game: Game) -> Iterator[str]:
+        if not isinstance(game, TextGame):
+            yield f"'{self.kind}' is for the games open_spiel and textarena"
+
+    def compare(self, passages: Sequence[Passage]) -> Iterator[Pair | str]:
         """Every two neighbours of a random order, `per_passage` orders."""
         for turn in range(self.per_passage):
             rng = seeds.generator(turn, "parted", *(p.match.id for p in passages))
             order = rng.permutation(len(passages)).tolist()
             for a, b in zip(order[::2], order[1::2], strict=False):
-                yield passages[a], passages[b]
+                yield _pair(passages[a], passages[b])
+
+
+class MeanOutcomes(AtStates):
+    """Every two legal moves at an information state, by the mean final scores of the matches that
+    went on with each.
+
+        score(move) = (Σ its passages' scores + prior · mean of the state) / (passages + prior)
+
+    estimates what a move is worth against the players as they are; one that nobody made is worth
+    what the state is. A pair stands for all passages, so that rare moves and states teach as much
+    as frequent ones, and equal scores make a pair, too: for losses that read the size of scores.
+    Other answers than a whole legal move are left out.
+    """
+
+    kind: Literal["mean_outcomes"] = "mean_outcomes"
+    may_tie: ClassVar = True
+    prior: float = Field(
+        1.0, gt=0, description="passages that the state's mean counts for in the mean of each move"
+    )
+
+    def most(self, seats: int) -> int:
+        return seats
+
+    def faults(self, game: Game) -> Iterator[str]:
+        if not isinstance(game, OpenSpiel) or game.form != "whole":
+            yield f"'{self.kind}' is for the game open_spiel with form: whole"
+
+    def compare(self, passages: Sequence[Passage]) -> Iterator[Pair | str]:
+        legal: dict[str, list[float]] = {move: [] for move in passages[0].turn.view.actions}
+        for passage in passages:
+            legal.get(passage.turn.move.text, []).append(passage.score)
+        made = [score for scores in legal.values() for score in scores]
+        if not made:
+            yield "illegal"
+            return
+        ranked = []
+        for move, scores in legal.items():
+            total = sum(scores) + self.prior * fmean(made)
+            ranked.append(ScoredAnswer(move, total / (len(scores) + self.prior)))
+        ranked.sort(key=lambda answer: -answer.score)
+        for better, worse in combinations(ranked, 2):
+            yield _pair_at(passages[0], better, worse)
 
 
 def _pair(first: Passage, second: Passage) -> Pair | str:
@@ -86,13 +139,14 @@ def _pair(first: Passage, second: Passage) -> Pair | str:
     if first.score == second.score:
         return "tie"
     better, worse = sorted((first, second), key=lambda passage: -passage.score)
-    pair = pair_of(
-        better.match,
-        better.turn.view.messages,
-        ScoredAnswer(better.turn.move.text, better.score),
-        ScoredAnswer(worse.turn.move.text, worse.score),
-    )
+    chosen, rejected = (ScoredAnswer(p.turn.move.text, p.score) for p in (better, worse))
+    return _pair_at(better, chosen, rejected, worse.match.id)
+
+
+def _pair_at(passage: Passage, better: ScoredAnswer, worse: ScoredAnswer, *more: str) -> Pair:
+    """The pair at a passage's state; `more`: what else tells it from others."""
+    pair = pair_of(passage.match, passage.turn.view.messages, better, worse)
     # one match may part from others at several states
-    texts = [message.content for message in better.turn.view.messages]
-    identity = record_id(pair.id, better.turn.seat, worse.match.id, *texts)
+    texts = [message.content for message in passage.turn.view.messages]
+    identity = record_id(pair.id, passage.turn.seat, *more, *texts)
     return msgspec.structs.replace(pair, id=identity)

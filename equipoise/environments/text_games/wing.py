@@ -15,7 +15,8 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     },
     "Judge": {"game_outcome": "equipoise.environments.text_games.game:GameOutcome"},
     "PairMaker": {
-        "parted_trajectories": "equipoise.environments.text_games.parted_pairs:PartedTrajectories"
+        "mean_outcomes": "equipoise.environments.text_games.parted_pairs:MeanOutcomes",
+        "parted_trajectories": "equipoise.environments.text_games.parted_pairs:PartedTrajectories",
     },
     "Prompts": {"deals": "equipoise.environments.text_games.game:Deals"},
 }

@@ -210,6 +210,12 @@ def _faults_of_parts(config: RunConfig) -> Iterator[str]:
             limits = judge.score_range if config.utility == "score" else None
             for fault in config.loss.faults(judge.kind, limits, judge.compares):
                 yield f"loss: {fault}"
+            if config.pairs.may_tie and not config.loss.reads_scores:
+                yield (
+                    f"loss: '{config.loss.kind}' as it is set learns from the order of scores, and "
+                    f"those of pairs: {config.pairs.kind} may be equal; take one of their size, "
+                    "such as {kind: optimistic, target: reward}"
+                )
             if config.loss.reads_scores and not config.pairs.one_scale:
                 yield (
                     f"loss: '{config.loss.kind}' as it is set learns from the size of scores, and "

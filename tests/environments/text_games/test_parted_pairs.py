@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import numpy as np
 import pytest
 from test_open_spiel import DEALS, judged, played
@@ -9,7 +11,7 @@ from test_open_spiel import DEALS, judged, played
 from equipoise.environments.text_games.game import any_legal_move
 from equipoise.environments.text_games.game_tree import Reading, game_tree
 from equipoise.environments.text_games.open_spiel import OpenSpiel
-from equipoise.environments.text_games.parted_pairs import PartedTrajectories
+from equipoise.environments.text_games.parted_pairs import MeanOutcomes, PartedTrajectories
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 
@@ -63,19 +65,57 @@ def test_parted_trajectories_are_pairs_of_moves_at_one_state():
     assert again == (pairs, dropped)
 
 
-def test_passages_of_unjudged_matches_make_no_pair():
+def test_a_move_is_worth_the_mean_of_all_matches_that_went_on_with_it():
     game = OpenSpiel()
     matches = played(game, any_legal_move)
-    pairs, dropped = PartedTrajectories().make(matches, [])
+    judgements = judged(game, matches)
+    outcomes = {judgement.match: judgement for judgement in judgements}
+    scores = {}
+    for match in matches:
+        for turn in match.turns:
+            of_state = scores.setdefault(turn.view.messages, {"pass": [], "bet": []})
+            won = outcomes[match.id].score(turn.seat, "score")
+            of_state[turn.move.text].append(won)
+    pairs, dropped = MeanOutcomes(prior=0.5).make(matches, judgements)
+    assert dropped == {} and len({pair.id for pair in pairs}) == len(pairs) == 12
+    for pair in pairs:
+        moves = scores[pair.messages]
+        mean = fmean(moves["pass"] + moves["bet"])
+        for text, score in ((pair.chosen, pair.chosen_score), (pair.rejected, pair.rejected_score)):
+            assert score == pytest.approx((sum(moves[text]) + mean / 2) / (len(moves[text]) + 0.5))
+        assert pair.chosen_score >= pair.rejected_score
+
+
+def test_a_move_that_nobody_made_is_worth_what_its_state_is():
+    game = OpenSpiel()
+    matches = played(game, lambda view, seed: "pass")
+    [*pairs] = MeanOutcomes().make(matches, judged(game, matches))[0]
+    assert pairs and all({pair.chosen, pair.rejected} == {"pass", "bet"} for pair in pairs)
+    assert all(pair.chosen_score == pytest.approx(pair.rejected_score) for pair in pairs)
+    matches = played(game, lambda view, seed: "fold")
+    illegal = {"illegal": len({match.turns[0].view.messages for match in matches})}
+    assert MeanOutcomes().make(matches, judged(game, matches)) == ([], illegal)
+
+
+@pytest.mark.parametrize("maker", [PartedTrajectories(), MeanOutcomes()])
+def test_passages_of_unjudged_matches_make_no_pair(maker):
+    game = OpenSpiel()
+    matches = played(game, any_legal_move)
+    pairs, dropped = maker.make(matches, [])
     assert pairs == []
     assert dropped == {"unjudged": sum(len(match.turns) for match in matches)}
     assert len(DEALS) == len(matches)
 
 
-def test_parted_trajectories_are_refused_in_other_games():
-    assert list(PartedTrajectories().faults(OpenSpiel())) == []
+def test_games_without_the_states_or_moves_are_refused(command):
+    for maker in (PartedTrajectories(), MeanOutcomes()):
+        assert list(maker.faults(OpenSpiel())) == []
     [fault] = PartedTrajectories().faults(Answers())
     assert "open_spiel and textarena" in fault
+    [fault] = MeanOutcomes().faults(OpenSpiel(form="tagged"))
+    assert "open_spiel with form: whole" in fault
+    done = command("plan", "kuhn_poker_optimistic", "-s", "loss=ipo")
+    assert done.code == 2 and "mean_outcomes may be equal; take one of their size" in done.err
 
 
 def test_the_set_needs_a_whole_small_game():
