@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from equipoise.component import Component, fixed_settings, function_path, import_object
 from equipoise.errors import ConfigError, EquipoiseError, UserError
 from equipoise.games.base import Game
+from equipoise.models.quantization import missing_package
 from equipoise.models.resources import Resources
 from equipoise.players.base import Actor, Player, WordProbabilities, WordReader
 from equipoise.players.together import MoveRequest, act_together
@@ -195,6 +196,8 @@ class Judge(Component):
 
     def at(self, judge_context: JudgeContext) -> Self:
         """A copy of this judge that works in `judge_context`; raises what `prepare` does."""
+        if missing := missing_package(getattr(self, "quantization", None)):
+            raise ConfigError(missing)
         judge = self.model_copy()
         judge._context = judge_context
         judge.prepare()

@@ -15,6 +15,7 @@ from equipoise.judges.pointwise import BatchPointwise, Verdict, safety_utilities
 from equipoise.judges.quoting import block, code_of, harmless, transcript
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_encoding
+from equipoise.models.quantization import Quantization
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import SharedBase, shared_base
 from equipoise.system.effects import NOTHING, Attention, Model, ReadPath, TemplateText, Text
@@ -88,6 +89,7 @@ class Guard(BatchPointwise):
         "auto",
         description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
     )
+    quantization: Quantization = None
     batch_size: int = Field(16, ge=1, description="questions that are read at once")
     max_length: int | None = Field(
         None,
@@ -206,8 +208,8 @@ class Guard(BatchPointwise):
 
     def _base(self, resources: Resources) -> SharedBase:
         """The model, which local players that start from it share. Raises ModelError."""
-        loading = (self.model, self.dtype, self.device, self.attention)
-        return shared_base(resources, *loading)
+        loading = (self.dtype, self.device, self.attention, self.quantization)
+        return shared_base(resources, self.model, *loading)
 
     def _verdict(self, next_token: NextToken, encoding: Encoding) -> Verdict:
         safe, unsafe = self.words

@@ -14,6 +14,7 @@ from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import BatchPointwise, Verdict, tokenise
 from equipoise.models.adapters import resolve
 from equipoise.models.loading import Dtype, load_classifier, load_config, load_encoding
+from equipoise.models.quantization import Quantization
 from equipoise.models.resources import Resources
 from equipoise.system.effects import MODEL_CODE, NOTHING, Attention, Model, ReadPath, Text
 from equipoise.types import Message, Prompt
@@ -46,6 +47,7 @@ class ClassifierSettings(Settings):
         "auto",
         description="kernel: auto, sdpa, eager, flash_attention_2 …, as transformers names it",
     )
+    quantization: Quantization = None
     max_length: int | None = Field(
         None, ge=2, description="tokens of the whole text; null: the model's context, at most 2048"
     )
@@ -62,6 +64,7 @@ class ClassifierSettings(Settings):
             "dtype": self.dtype,
             "device": self.device,
             "attention": self.attention,
+            "quantization": self.quantization,
             "head": self.head,
             "trust_remote_code": self.trust_remote_code,
         }

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from equipoise.learners.answer_trainer import Objective, Row
     from equipoise.models.encoding import Encoding
     from equipoise.models.loading import Dtype
+    from equipoise.models.quantization import Quantization
 
 # Small steps that are sorted by length together: little padding, and an order that is still nearly
 # random.
@@ -118,6 +120,8 @@ class FineTuning(Learner):
     def faults(self, player: Player, game: Game) -> Iterator[str]:
         if not isinstance(player, Local):
             yield f"'{self.kind}' trains players of kind 'local', not '{player.kind}'"
+        elif player.quantization and self.launch is not None and self.launch.divides_weights:
+            yield f"launch: weights in {player.quantization} are not divided; use ddp"
 
     def settle(self, player: Player) -> Self:
         return automatic.settle(self, player)
@@ -339,7 +343,9 @@ def _model_of(settings: FineTuning, player: Local, batch: TrainingBatch) -> Iter
             yield load_adapter(model, player.model, batch.weights, "default", trainable=True).eval()
 
 
-def base_of(settings: FineTuning, player: Player) -> tuple[str, Dtype, str, str] | None:
+def base_of(
+    settings: FineTuning, player: Player
+) -> tuple[str, Dtype, str, str, Quantization] | None:
     """The base of an adapter trained in this process, as in `shared_base`; None: its own."""
     from equipoise.models.device import choose_device
 
@@ -349,24 +355,36 @@ def base_of(settings: FineTuning, player: Player) -> tuple[str, Dtype, str, str]
         return None
     short = settings.settle(player).precision == "bf16"
     dtype: Dtype = "bfloat16" if short else "float32"
-    return player.model, dtype, player.device, player.attention
+    return player.model, dtype, player.device, player.attention, player.quantization
 
 
 def model_to_train(player: Local, weights: Path | None, seed: int, precision: str) -> Any:
-    """The model at `weights`, on the CPU, float32 but for a frozen base with `precision: bf16`."""
+    """The model at `weights`, float32 but for a frozen base with `precision: bf16`.
+
+    On the CPU, from where the Trainer places it on the device of this process; quantised there.
+    """
+    from equipoise.models.device import choose_device
     from equipoise.models.loading import load_model
+    from equipoise.models.quantization import keep_from_sending
 
     seed_adapter(seed)
     frozen_base = player.lora is not None and precision == "bf16"
-    return load_model(
+    device = "cpu"
+    if player.quantization is not None and (kind := choose_device(player.device).type) != "cpu":
+        device = f"{kind}:{os.environ.get('LOCAL_RANK', '0')}"
+    model = load_model(
         player.model,
         weights,
         player.lora,
         dtype="bfloat16" if frozen_base else "float32",
-        device="cpu",  # the Trainer places it on the device of this process
+        device=device,
         attention=player.attention,
+        quantization=player.quantization,
         trainable=True,
     )
+    if player.quantization is not None:
+        keep_from_sending(model)
+    return model
 
 
 def seed_adapter(seed: int) -> None:

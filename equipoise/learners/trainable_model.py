@@ -42,7 +42,7 @@ class TrainableModel:
         """
         self.player, self.name = player, name
         self._start: Any = None
-        loading = (str(device), player.attention)
+        loading = (str(device), player.attention, player.quantization)
         short: Dtype = "bfloat16" if settings.precision == "bf16" else "float32"
         if player.lora is None:
             model = model_to_train(player, player.start, seed, settings.precision)

@@ -28,6 +28,12 @@ from equipoise.models.adapters import (
 from equipoise.models.device import choose_device
 from equipoise.models.encoding import Encoding
 from equipoise.models.progress import quiet
+from equipoise.models.quantization import (
+    Quantization,
+    keep_gradients,
+    loading_options,
+    missing_package,
+)
 from equipoise.system.effects import MODEL_CODE
 from equipoise.system.hugging_face import OnHub, ask_hub
 from equipoise.system.interrupts import time_limit
@@ -76,6 +82,7 @@ class Description:
     kv_numbers: int  # that the cache keeps for each token of a context
     trainable: int  # of the parameters
     short: bool  # its own type has two bytes a number
+    linear: int = 0  # of the parameters, in layers that `quantization` makes short
 
 
 def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
@@ -134,6 +141,7 @@ def load_model(
     dtype: Dtype = "auto",
     device: str = "auto",
     attention: str = "auto",
+    quantization: Quantization = None,
     trainable: bool = False,
 ) -> Any:
     """A causal language model, in evaluation mode.
@@ -144,12 +152,13 @@ def load_model(
     for all its generations; on a CPU float32. Raises ModelError.
     """
     if weights is not None and holds_adapter(weights, lora):
-        base = load_model(model, dtype=dtype, device=device, attention=attention)
+        loading: Any = {"device": device, "attention": attention, "quantization": quantization}
+        base = load_model(model, dtype=dtype, **loading)
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
     target = choose_device(device)
     kind = torch_dtype(model, dtype, target)
     folder = model if weights is None else str(weights)
-    base = _load_whole(folder, kind, target, attention)
+    base = _load_whole(folder, kind, target, attention, quantization=quantization)
     head = base.get_output_embeddings()
     if head is not None:
         head.register_forward_pre_hook(_contiguous)
@@ -170,6 +179,7 @@ def load_classifier(
     dtype: Dtype = "auto",
     device: str = "auto",
     attention: str = "auto",
+    quantization: Quantization = None,
     head: str | None = None,
     trust_remote_code: bool = False,
 ) -> Any:
@@ -181,7 +191,7 @@ def load_classifier(
     config = load_config(model, trust_remote_code)
     reader = "AutoModelForSequenceClassification"
     own_code = reader in (getattr(config, "auto_map", None) or ())
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = {"quantization": quantization}
     if head is not None:
         extra["key_mapping"] = {rf"^{re.escape(head)}\.": "score."}
     target = choose_device(device)
@@ -228,6 +238,9 @@ def describe(model: str, lora: Lora | None = None) -> Description:
     with unreadable(what), time_limit(), torch.device("meta"):
         built = AutoModelForCausalLM.from_config(config)
     parameters = built.num_parameters()
+    layers = (each for each in built.modules() if isinstance(each, torch.nn.Linear))
+    head = built.get_output_embeddings()
+    linear = sum(layer.weight.numel() for layer in layers if layer is not head)
     text = config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
@@ -245,6 +258,7 @@ def describe(model: str, lora: Lora | None = None) -> Description:
         kv_numbers=2 * text.num_hidden_layers * heads * width,
         trainable=trainable,
         short=config.dtype in (torch.bfloat16, torch.float16),
+        linear=linear,
     )
 
 
@@ -256,6 +270,7 @@ def _load_whole(
     reader: str = "AutoModelForCausalLM",
     trust_remote_code: bool = False,
     unneeded: tuple[str, ...] = (),
+    quantization: Quantization = None,
     **extra: Any,
 ) -> Any:
     """The model on `device` by transformers' class `reader`, but `unneeded`. Raises ModelError."""
@@ -263,6 +278,11 @@ def _load_whole(
 
     if attention != "auto":
         extra["attn_implementation"] = attention
+    if missing := missing_package(quantization):
+        raise ModelError(missing)
+    if quantization is not None:
+        with quiet(all_bars=True):
+            extra |= loading_options(quantization, dtype, device)
     from_pretrained = getattr(transformers, reader).from_pretrained
     read = partial(from_pretrained, dtype=dtype, output_loading_info=True, **extra)
     load_config(model, trust_remote_code)  # its faults have clearer messages
@@ -283,7 +303,10 @@ def _load_whole(
             f"model '{model}', read as a {READERS[reader]}, lacks {len(missing)} of its "
             f"weights, the first of them {missing[0]}{note}"
         )
-    return built.to(device).eval()
+    if quantization is None:
+        return built.to(device).eval()
+    keep_gradients(built)
+    return built.eval()
 
 
 def torch_dtype(model: str, dtype: Dtype, device: Any, trust_remote_code: bool = False) -> Any:

@@ -127,15 +127,14 @@ def tuned_layers(model: Any) -> list[Any]:
 
 
 def can_mix(model: Any) -> bool:
-    """True if all adapters of a model are plain LoRA on linear layers."""
-    from peft.tuners.lora.layer import Linear
+    """True if all adapters of a model are plain LoRA on linear layers, quantised or not."""
     from peft.utils.other import AuxiliaryTrainingWrapper
 
     if any(isinstance(m, AuxiliaryTrainingWrapper) for m in model.modules()):
         return False
     layers = tuned_layers(model)
     return bool(layers) and all(
-        type(layer) is Linear
+        type(layer).__name__ in ("Linear", "Linear4bit", "TorchaoLoraLinear")
         and not layer.lora_variant
         and not layer.merged
         and not any(layer.lora_bias.values())

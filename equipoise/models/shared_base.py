@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from equipoise.models.adapters import Lora, add_adapter, load_adapter, resolve
 from equipoise.models.device import choose_device
 from equipoise.models.loading import Dtype, load_model, torch_dtype
+from equipoise.models.quantization import Quantization
 from equipoise.models.resources import Resources
 
 if TYPE_CHECKING:
@@ -186,23 +187,30 @@ class LazyModel:
         return self._model.lend()
 
 
-def base_key(model: str, dtype: Dtype, device: str, attention: str) -> Key:
+def base_key(
+    model: str, dtype: Dtype, device: str, attention: str, quantization: Quantization = None
+) -> Key:
     """The key of a base among the resources: equal for equal weights on a device."""
     target = choose_device(device)
     number = torch_dtype(model, dtype, target)
-    return ("base", resolve(model), str(number), str(target), attention)
+    return ("base", resolve(model), str(number), str(target), attention, str(quantization))
 
 
 def shared_base(
-    resources: Resources, model: str, dtype: Dtype, device: str, attention: str
+    resources: Resources,
+    model: str,
+    dtype: Dtype,
+    device: str,
+    attention: str,
+    quantization: Quantization = None,
 ) -> SharedBase:
     """The base of everybody with this model, loaded at its first use. Raises ModelError."""
 
     def load() -> SharedBase:
-        loaded = load_model(model, dtype=dtype, device=device, attention=attention)
-        return SharedBase(model, loaded)
+        loading: Any = {"dtype": dtype, "device": device, "attention": attention}
+        return SharedBase(model, load_model(model, quantization=quantization, **loading))
 
-    return resources.get(base_key(model, dtype, device, attention), load)
+    return resources.get(base_key(model, dtype, device, attention, quantization), load)
 
 
 def _take_out_adapters(model: Any) -> list[tuple[Any, str, Any]]:

@@ -13,6 +13,7 @@ from equipoise.models.adapters import Lora, resolve_adapter
 from equipoise.models.device import DeviceName, choose_device
 from equipoise.models.loading import Dtype, describe, load_encoding
 from equipoise.models.progress import quiet
+from equipoise.models.quantization import Quantization, missing_package
 from equipoise.models.samplers.base import Sampler
 from equipoise.models.samplers.remote_engine import sampler_faults
 from equipoise.players.base import Player, Precision
@@ -55,6 +56,7 @@ class LocalSettings(Player):
     attention: Attention = Field(
         "auto", description="kernel, as transformers names it: auto, sdpa, eager …"
     )
+    quantization: Quantization = None
     max_length: int | None = Field(
         None,
         ge=2,
@@ -127,9 +129,23 @@ class LocalSettings(Player):
         return self
 
     @model_validator(mode="after")
+    def _short_weights_are_frozen(self) -> Self:
+        if self.quantization is not None and self.learns and self.lora is None:
+            raise ValueError(
+                f"quantization: {self.quantization} is for weights that are not trained, and this "
+                "player learns whole weights; set lora: true, which trains an adapter on them"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _sampler_has_the_weights(self) -> Self:
         if not self.sampler.is_remote:
             return self
+        if self.quantization is not None:
+            raise ValueError(
+                f"quantization: {self.quantization} is of weights in this process, and sampler "
+                f"{self.sampler.kind} has weights of its own; set null, or sampler: local"
+            )
         if self.repetition_penalty != 1:
             raise ValueError(
                 f"repetition_penalty: sampler {self.sampler.kind} counts the prompt's tokens, too; "
@@ -174,6 +190,8 @@ class LocalSettings(Player):
                 choose_device(self.device)
             self.encoding()
             _ = self.start
+            if missing := missing_package(self.quantization):
+                yield missing
             if self.learns and self.lora is not None:
                 describe(self.model, self.lora)  # builds the adapter, without weights
         except UserError as error:

@@ -12,7 +12,7 @@ from equipoise.models.progress import quiet
 from equipoise.players.local import Local
 from equipoise.report.terminal import show_notes
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.model_card import model_card, write_card
+from equipoise.runs.model_card import merged_note, model_card, write_card
 from equipoise.system.files import write_folder
 from equipoise.system.locks import check_writable
 from equipoise.types import PlayerId
@@ -63,6 +63,8 @@ def merge(
         assert isinstance(settings, Local), "it alone has adapters"
         model = base or _base(run, settings.model)
         card = model_card(run, player, merged=True)
+    if note := merged_note(settings.quantization):
+        show_notes([f"{player}: {note[0].lower()}{note[1:]}"])
     with quiet():
         merged = load_model(
             model, generation, settings.lora, dtype="float32", device="cpu"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.evaluation.measures import History, Measures
 from equipoise.models.adapters import PublishedName, published_name
+from equipoise.models.quantization import PACKAGES
 from equipoise.players.population import home
 from equipoise.report.section import Headline
 from equipoise.runs.directory import RunDirectory
@@ -121,6 +122,20 @@ def _base(run: RunDirectory, player: PlayerId) -> PublishedName | None:
     return None if model is None else published_name(model, folder)
 
 
+def _quantization(run: RunDirectory, player: PlayerId) -> str | None:
+    return getattr(run.config.players[player.name], "quantization", None)
+
+
+def merged_note(quantization: str | None) -> str:
+    """What merging leaves behind where an adapter was trained on a quantised base; "" elsewhere."""
+    if quantization is None:
+        return ""
+    return (
+        f"It was trained and measured on the base in {quantization}, and is merged into the base "
+        "as it was before: it answers a little differently."
+    )
+
+
 def _is_adapter(run: RunDirectory, player: PlayerId) -> bool:
     folder = home(run.folder / "players", player)
     return (folder / "adapter_config.json").is_file()
@@ -209,7 +224,8 @@ def _body(
         f"trained by {maker}: language models aligned by playing games."
     )
     if merged:
-        yield "The adapter of this generation is merged into the base model."
+        note = merged_note(_quantization(run, player))
+        yield f"The adapter of this generation is merged into the base model. {note}".strip()
     yield _table(("what", "which"), _facts(run, player, base, adapter))
     yield "## Scores"
     if measured is None:
@@ -232,6 +248,9 @@ def _facts(
         packaged = ", packaged with Equipoise" if base.packaged else ""
         yield "base model", f"`{base.name}`{packaged}"
         yield ("weights", "a PEFT adapter on the base model" if adapter else "a whole model")
+        if quantization := _quantization(run, player):
+            packages = f"{quantization}, by {PACKAGES[quantization]}"
+            yield "base as it was trained, played and measured", packages
     for birth in run.ledger.players():
         if birth.player == player:
             yield "trained from", f"{birth.parent} by the learner `{birth.learner}`"

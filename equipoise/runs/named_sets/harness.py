@@ -125,6 +125,12 @@ def _local(population: Population, player: PlayerId) -> Local:
             f"{settings.kind}; for an endpoint give the harness its address "
             "(docs/evaluate.md)"
         )
+    if settings.quantization is not None:
+        raise ConfigError(
+            f"{player}: plays on its base in {settings.quantization}, and a harness would load all "
+            "of it; measure it here (`equipoise evaluate`), or give the harness what `equipoise "
+            "merge` writes"
+        )
     return settings
 
 

@@ -23,6 +23,7 @@ from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.models.device import Hardware, machine_memory, program_memory
 from equipoise.models.encoding import NoRoom
 from equipoise.models.loading import ACTIVATIONS, LONGEST, Description, describe
+from equipoise.models.quantization import BYTES
 from equipoise.models.samplers.base import RemoteSampler
 from equipoise.players.endpoint import Endpoint
 from equipoise.players.local import Local
@@ -312,7 +313,20 @@ def sampling_bytes(player: Local, size: Description, tokens: float, device: str)
     width = number_width(player, size, device)
     cache = player.batch_size * tokens * size.kv_numbers * width
     logits = 4 * 4 * player.batch_size * size.vocabulary
-    return size.parameters * width + cache + logits
+    return base_bytes(player, size, width) + cache + logits
+
+
+def base_bytes(player: Local, size: Description, width: float) -> float:
+    """Bytes of the base, of `width` a number where `quantization` leaves it."""
+    short = BYTES.get(player.quantization or "", width)
+    return (size.parameters - size.linear) * width + size.linear * short
+
+
+def frozen_bytes(player: Local, size: Description, width: float) -> float:
+    """Bytes of the weights that are not trained."""
+    if player.lora is None:
+        return 0.0
+    return base_bytes(player, size, width) - size.trainable * width
 
 
 def number_width(player: Local, size: Description, device: str) -> int:
@@ -334,8 +348,7 @@ def training_bytes(
 ) -> float:
     """Bytes of weights, gradients, AdamW's moments, activations, logits and extras."""
     bf16 = getattr(trainer, "precision", "fp32") == "bf16"
-    frozen = size.parameters - size.trainable if player.lora is not None else 0
-    weights = frozen * (2.0 if bf16 else 4.0) + 16.0 * size.trainable
+    weights = frozen_bytes(player, size, 2.0 if bf16 else 4.0) + 16.0 * size.trainable
     kept = trainer.extra_bytes(size.parameters, player.lora is not None)
     by_token, by_layer = _kept(size, trial)
     if getattr(trainer, "gradient_checkpointing", False):
@@ -393,6 +406,8 @@ def advice(player: Local, trainer: Learner, training: bool) -> str:
             settings.append("learner.critic=head")
         if player.lora is None:
             settings.append("player_defaults.lora={r: 16}")
+        elif player.quantization is None:
+            settings.append("player_defaults.quantization=4bit")
         elif getattr(trainer, "precision", "bf16") == "fp32":
             settings.append("learner.precision=bf16")
     return ", ".join(settings) or "a smaller model"

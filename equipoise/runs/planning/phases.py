@@ -32,6 +32,7 @@ from equipoise.runs.planning.cost import (
     advice,
     bytes_per_process,
     engine_count,
+    frozen_bytes,
     limit_new_tokens,
     rows_at_once,
     sampling_bytes,
@@ -151,11 +152,11 @@ class _Estimate:
             size = self._size(player)
             tokens = self._prompt + player.max_new_tokens
             kind = self._kind(device)
-            bare = replace(size, parameters=0)
+            bare = replace(size, parameters=0, linear=0)
             batch = sampling_bytes(player, bare, tokens, kind)
             weights = sampling_bytes(player, size, tokens, kind) - batch
             own = name if player.lora is None and player.learns else ""
-            bases[device, f"{player.model} {player.dtype}", own] = weights
+            bases[device, f"{player.model} {player.dtype} {player.quantization}", own] = weights
             reading = float(MOST_READ * READING * size.hidden)
             batches[device] = max(batches.get(device, 0.0), batch + reading)
             added = self._standing(name, player)
@@ -197,8 +198,7 @@ class _Estimate:
         """Bytes of a policy's weights as its trainer holds them."""
         size = self._size(player)
         short = trainer.carried_precision() == "bf16" and player.lora is not None
-        frozen = size.parameters - size.trainable if player.lora is not None else 0
-        return frozen * (2.0 if short else 4.0) + 4.0 * size.trainable
+        return frozen_bytes(player, size, 2.0 if short else 4.0) + 4.0 * size.trainable
 
     def _trainer(self, name: str, player: Local) -> Learner:
         trainer = self._config.learner_of(name)

@@ -1,0 +1,233 @@
+"""Bases of 4 or 8 bits: what is short, that gradients and other rows' numbers stay right, and that
+a run plays, learns, is killed, goes on and is merged on one. What is asked for in vain is refused.
+"""
+
+import shutil
+from dataclasses import replace
+from importlib.util import find_spec
+
+import pytest
+import torch
+from pydantic import ValidationError
+from safetensors.torch import load_file
+from small import SMALL, settings
+
+import equipoise
+from equipoise.errors import ConfigError, ModelError
+from equipoise.judges.base import Judge
+from equipoise.learners.policy_gradient_learner import PolicyGradient
+from equipoise.learners.policy_trainer import PolicyTrainer
+from equipoise.models import quantization
+from equipoise.models.adapters import Lora
+from equipoise.models.loading import describe, load_classifier, load_model
+from equipoise.models.resources import Resources
+from equipoise.models.shared_base import shared_base
+from equipoise.players.base import Player
+from equipoise.runs import recipe_loader
+from equipoise.runs.ledger import Ledger
+from equipoise.runs.planning.phases import phases
+from equipoise.types import Episode, Turn, View, user
+
+BUILTIN = {"kind": "local", "model": "builtin", "device": "cpu"}
+KINDS = [
+    pytest.param(
+        kind,
+        marks=pytest.mark.skipif(find_spec(package) is None, reason=f"{package} is not installed"),
+    )
+    for kind, package in quantization.PACKAGES.items()
+]
+QUANTISED = pytest.mark.parametrize("kind", KINDS)
+IDS = torch.arange(2, 26).view(2, 12)
+
+
+# -- refused, and planned
+
+
+def test_what_is_trained_or_served_elsewhere_is_not_quantised():
+    with pytest.raises(
+        ValidationError, match=r"4bit is for weights that are not trained.*lora: true"
+    ):
+        Player.build({**BUILTIN, "quantization": "4bit", "learns": True})
+    with pytest.raises(ValidationError, match="sampler vllm has weights of its own"):
+        sampler = {"kind": "vllm", "base_url": "http://127.0.0.1:1"}
+        Player.build({**BUILTIN, "quantization": "8bit", "sampler": sampler})
+    with pytest.raises(ValidationError, match="'4bit' or '8bit'"):
+        Player.build({**BUILTIN, "quantization": "3bit"})
+
+
+@pytest.mark.long
+def test_a_plan_names_the_package_that_is_missing(command, monkeypatch):
+    monkeypatch.setitem(quantization.PACKAGES, "4bit", "no_such_package")
+    plan = ["plan", "quickstart", "-s", "policy.quantization=4bit"]
+    done = command(*plan, "-s", "policy.lora=true")
+    assert done.code == 2 and done.err.count("error:") == 1
+    assert "no_such_package, which is not installed; pip install 'equipoise[quantiz" in done.err
+    guard = Judge.build({"kind": "guard", "model": "builtin", "quantization": "4bit"})
+    with pytest.raises(ConfigError, match="no_such_package"):
+        guard.at(None)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="no_such_package"):
+        load_model("builtin", quantization="4bit", device="cpu")
+    launch = "learner.launch={config: fsdp2, num_processes: 2}"
+    done = command(*plan, "-s", "policy.lora=true", "-s", launch)
+    assert "weights in 4bit are not divided; use ddp" in done.err
+
+
+def test_a_plan_counts_the_shorter_base():
+    size = replace(describe("builtin", Lora()), linear=600_000)
+    taken = {}
+    for kind in (None, "8bit", "4bit"):
+        config = recipe_loader.load(
+            "mnpo", ["policy.model=builtin", "policy.lora=true", "prompts.path=none.jsonl"]
+        )
+        policy = config.players["policy"].model_copy(update={"quantization": kind})
+        config = config.model_copy(update={"players": {"policy": policy}})
+        parts = phases(config, 64, accelerator=False, sizes=lambda model, lora: size)
+        taken[kind] = {part.phase: part.bytes for part in parts}
+    for phase in ("play", "learn"):
+        assert taken[None][phase] - taken["8bit"][phase] == pytest.approx(600_000 * 3)
+        assert taken["8bit"][phase] - taken["4bit"][phase] == pytest.approx(600_000 * 0.48)
+
+
+# -- the model
+
+
+@QUANTISED
+def test_linear_layers_are_short_and_everything_else_is_as_it_was(kind):
+    plain = load_model("builtin", device="cpu")
+    short = load_model("builtin", device="cpu", quantization=kind)
+    rest = [
+        name
+        for name, own in short.named_parameters()
+        if type(own) is torch.nn.Parameter
+        and own.dtype == torch.float32
+        and torch.equal(own, plain.get_parameter(name))
+    ]
+    size = describe("builtin")
+    kept = sum(plain.get_parameter(name).numel() for name in rest)
+    assert 0 < size.linear == size.parameters - kept
+    with torch.no_grad():
+        gap = (short(IDS).logits - plain(IDS).logits).abs().mean()
+    assert 0.001 < gap < 0.5
+
+
+@QUANTISED
+def test_gradients_and_rows_are_those_of_the_rounded_weights(kind):
+    """Also after the model has played, which makes bitsandbytes pack its weights on CPUs."""
+    torch.manual_seed(0)
+    short = load_model("builtin", None, Lora(r=2), quantization=kind, device="cpu", trainable=True)
+    rounded = load_model("builtin", None, Lora(r=2), device="cpu", trainable=True)
+    for name, layer in short.named_modules():
+        weight = getattr(layer, "weight", None)
+        if hasattr(layer, "lora_A") and kind == "4bit":
+            from bitsandbytes.functional import dequantize_4bit
+
+            weight = dequantize_4bit(weight.data, weight.quant_state)
+        elif hasattr(layer, "lora_A"):
+            weight = weight.dequantize()
+        else:
+            continue
+        rounded.get_submodule(name).weight.data = weight
+    with torch.no_grad():
+        for name, own in short.named_parameters():
+            if "lora_" in name:
+                rounded.get_parameter(name).copy_(own.normal_(0, 0.1))
+        alone = short(IDS[:1]).logits
+        assert torch.allclose(alone, short(IDS).logits[:1], atol=1e-5)
+    gradients = []
+    for model in (short, rounded):
+        logits = model(IDS).logits
+        logits.square().mean().backward()
+        moved = [each.grad.flatten() for each in model.parameters() if each.requires_grad]
+        gradients.append(torch.cat(moved))
+    assert gradients[1].norm() > 0
+    assert torch.allclose(*gradients, rtol=1e-3, atol=1e-5 * float(gradients[1].abs().max()))
+
+
+@QUANTISED
+def test_one_quantised_base_is_shared_and_mixes_adapters(kind, adapter_folder, model_folder):
+    resources, folder = Resources(), str(model_folder("llama"))
+    loading = (resources, folder, "float32", "cpu", "auto")
+    base = shared_base(*loading, kind)
+    assert shared_base(*loading, kind) is base is not shared_base(*loading)
+    adapters = [base.adapter(adapter_folder("llama", n)[1]) for n in (1, 2)]
+    assert base.mixes(adapters)
+
+
+@QUANTISED
+def test_a_judges_model_is_quantised(kind, reward_folder):
+    folder = str(reward_folder("llama", 1))
+    whole, short = (load_classifier(folder, device="cpu", quantization=q) for q in (None, kind))
+    assert torch.equal(whole.score.weight, short.score.weight)
+    with torch.no_grad():
+        gap = (whole(IDS[:1]).logits - short(IDS[:1]).logits).abs().max()
+    assert 0 < gap < 10
+
+
+@pytest.mark.long
+@QUANTISED
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_policy_gradient_learns_on_it_and_what_plays_is_what_learned(kind, precision, tmp_path):
+    def trainer():
+        given = {**BUILTIN, "learns": True, "lora": {"r": 2}, "quantization": kind}
+        chosen = {"learning_rate": 1e-3, "warmup_steps": 0, "precision": precision}
+        settings = PolicyGradient.model_validate({"estimator": "group_relative", **chosen})
+        return PolicyTrainer(settings, Player.build({**given, "max_new_tokens": 5}), "policy", 3)
+
+    def taught(policy):
+        moves = policy.actor.act([View((user("How much is 3 + 4?"),))] * 6, list(range(6)))
+        turns = [Turn("first", View((user("How much is 3 + 4?"),)), move) for move in moves]
+        paid = [Episode(str(n), 0, f"m{n}", 0, "first", "0", float(n % 2)) for n in range(6)]
+        return paid, turns
+
+    policy = trainer()
+    before = {k: v.detach().clone() for k, v in policy.policy.trained_parameters().items()}
+    policy.learn(*taught(policy), 5, lambda line: None)
+    policy.assert_agreement(policy.actor)
+    after = policy.policy.trained_parameters()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    policy.save_state(tmp_path)
+    again = trainer()
+    again.load(tmp_path, 1)
+    for each in (policy, again):
+        each.learn(*taught(each), 6, lambda line: None)
+    for name, weight in policy.policy.trained_parameters().items():
+        assert torch.equal(weight, again.policy.trained_parameters()[name])
+
+
+# -- a run
+
+
+@QUANTISED
+@pytest.mark.slow
+def test_a_run_plays_learns_goes_on_after_a_kill_and_is_merged(
+    kind, command, tmp_path, monkeypatch
+):
+    short = settings(policy__lora="{r: 2}", policy__quantization=kind, generations=2)
+    run = ["run", "quickstart", *SMALL, *short]
+    assert command(*run, "--out", "whole").code == 0
+    finish = Ledger.finish
+
+    def killed(ledger, key, *values):
+        if key == "1/learn/policy":
+            raise SystemExit(9)
+        finish(ledger, key, *values)
+
+    monkeypatch.setattr(Ledger, "finish", killed)
+    assert command(*run, "--out", "killed").code == 9
+    monkeypatch.setattr(Ledger, "finish", finish)
+    shutil.rmtree("killed/players/policy/2")
+    equipoise.open_run("killed").resume(progress=False)
+    whole, again = (
+        load_file(f"{name}/players/policy/2/adapter_model.safetensors")
+        for name in ("whole", "killed")
+    )
+    assert whole.keys() == again.keys()
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+    package = quantization.PACKAGES[kind]
+    assert f"{kind}, by {package}" in (tmp_path / "whole/players/policy/2/README.md").read_text()
+    merged = command("merge", "whole/players/policy/2", "--to", "merged")
+    assert merged.code == 0 and f"measured on the base in {kind}, and is merged" in merged.err
+    own = load_model("builtin/beginner", tmp_path / "whole/players/policy/2", Lora(r=2))
+    with torch.no_grad():
+        gap = (load_model("merged", device="cpu")(IDS).logits - own(IDS).logits).abs().max()
+    assert gap < 1e-4  # on the base as it is
