@@ -46,9 +46,7 @@ def loading_options(quantization: Quantization, dtype: Any, device: Any) -> dict
             bnb_4bit_compute_dtype=dtype,
         )
     else:
-        from torchao.quantization import (  # pyright: ignore[reportMissingImports]
-            Int8WeightOnlyConfig,
-        )
+        from torchao.quantization import Int8WeightOnlyConfig  # pyright: ignore[reportMissingImports]
 
         config = TorchAoConfig(Int8WeightOnlyConfig())
     return {"quantization_config": config, "device_map": {"": device}}
