@@ -9,8 +9,12 @@ on an accelerator     bf16 and gradient checkpointing from a billion parameters 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
-from typing import Literal, Protocol, TypeVar
+from importlib.util import find_spec
+from typing import Annotated, Any, Literal, Protocol, TypeVar
+
+from pydantic import Field
 
 from equipoise.players.base import Player
 from equipoise.players.local_settings import LocalSettings
@@ -21,6 +25,18 @@ NOTABLE = 100_000_000
 """Parameters from which on a CPU's time goes into products, so that bf16 may save it."""
 TIGHT, CLOSE, WIDE = 1e-3, 0.02, 0.25
 """Nats a token by which player and learner may differ: in fp32, in TF32, with rounding."""
+OPTIMIZERS = {  # here -> in transformers
+    "adamw_fused": "adamw_torch_fused",
+    "adamw": "adamw_torch",
+    "adamw_8bit": "adamw_bnb_8bit",
+}
+Optimizer = Annotated[
+    Literal["adamw_fused", "adamw", "adamw_8bit"],
+    Field(
+        description="AdamW in one kernel or in torch's plain steps; adamw_8bit: its moments in 8 "
+        "bits by bitsandbytes (arXiv 2110.02861), 10 bytes a trained weight for 16"
+    ),
+]
 
 
 class HasAutomatic(Protocol):
@@ -83,6 +99,22 @@ def decide(settings: S, large: bool, tf32: bool = False, short: bool = False) ->
         "max_disagreement": most,
     }
     return settings.model_copy(update=chosen)  # pyright: ignore[reportReturnType]
+
+
+def faults_of_weights(optimizer: Optimizer, launch: Any, player: Player) -> Iterator[str]:
+    """Faults of an optimizer and of a quantised base, with processes that divide weights or not."""
+    divides = launch is not None and launch.divides_weights
+    if divides and getattr(player, "quantization", None):
+        yield "launch: a base of 4 or 8 bits is not divided among processes; use ddp"
+    if optimizer != "adamw_8bit":
+        return
+    if divides:
+        yield "optimizer: adamw_8bit keeps whole moments; with fsdp2, use adamw_fused"
+    if find_spec("bitsandbytes") is None:
+        yield (
+            "optimizer: adamw_8bit is by bitsandbytes, which is not installed; "
+            "pip install 'equipoise[quantization]'"
+        )
 
 
 @cache

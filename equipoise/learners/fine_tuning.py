@@ -62,6 +62,7 @@ class FineTuning(Learner):
     gradient_accumulation: int = Field(
         1, ge=1, description="forward passes that make one optimizer step"
     )
+    optimizer: automatic.Optimizer = "adamw_fused"
     learning_rate: float = Field(1e-6, gt=0, description="peak learning rate of AdamW")
     scheduler: Literal["cosine", "linear", "constant_with_warmup"] = Field(
         "cosine", description="how the learning rate goes on after the warm-up"
@@ -120,8 +121,7 @@ class FineTuning(Learner):
     def faults(self, player: Player, game: Game) -> Iterator[str]:
         if not isinstance(player, Local):
             yield f"'{self.kind}' trains players of kind 'local', not '{player.kind}'"
-        elif player.quantization and self.launch is not None and self.launch.divides_weights:
-            yield f"launch: weights in {player.quantization} are not divided; use ddp"
+        yield from automatic.faults_of_weights(self.optimizer, self.launch, player)
 
     def settle(self, player: Player) -> Self:
         return automatic.settle(self, player)
@@ -269,6 +269,7 @@ def _trainer_arguments(
         num_train_epochs=1,
         per_device_train_batch_size=settings.batch_size,
         gradient_accumulation_steps=settings.gradient_accumulation,
+        optim=automatic.OPTIMIZERS[settings.optimizer],
         learning_rate=settings.learning_rate,
         lr_scheduler_type=settings.scheduler,
         warmup_steps=settings.warmup_ratio,  # a number below 1 is a share of the steps

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import model_validator
 
 from equipoise.games.base import Game
+from equipoise.learners import automatic
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.players.base import Player, Precision
@@ -62,6 +63,8 @@ class PolicyGradient(PolicyGradientSettings, Learner):
         divides = self.launch is not None and self.launch.divides_weights
         if divides and isinstance(player, LocalSettings) and player.lora is not None:
             yield "launch: fsdp2 divides whole weights; with lora, use ddp"
+            return
+        yield from automatic.faults_of_weights(self.optimizer, self.launch, player)
 
     def notes(self) -> tuple[str, ...]:
         if not self.whiten_advantages or not self.whiten_floor:
@@ -83,8 +86,9 @@ class PolicyGradient(PolicyGradientSettings, Learner):
     def extra_bytes(self, parameters: int, adapter: bool) -> int:
         width = 2 if self.precision == "bf16" else 4
         reference = width * parameters if self.kl and not adapter else 0
-        # weights, gradients and AdamW's two moments, in float32
-        critic = 16 * parameters if self.critic == "model" else 0
+        # weights, gradients (float32) and AdamW's two moments
+        each = 10 if self.optimizer == "adamw_8bit" else 16
+        critic = each * parameters if self.critic == "model" else 0
         return reference + critic
 
     def learn(self, batch: TrainingBatch) -> dict[str, float]:

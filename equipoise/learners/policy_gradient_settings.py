@@ -45,6 +45,7 @@ class PolicyGradientSettings(Settings):
     critic_model: Model | None = Field(
         None, description="a model that the critic starts from; null: the player's own"
     )
+    optimizer: automatic.Optimizer = "adamw_fused"
     learning_rate: float = Field(5e-7, gt=0, description="of the policy, by AdamW")
     critic_learning_rate: float | None = Field(
         default_factory=lambda data: None if data.get("critic") is None else 1.5e-6,

@@ -351,9 +351,14 @@ class PolicyOptimizer:
             groups.append({"params": list(critic.parameters())})
         for group, rate in zip(groups, self.rates, strict=True):
             group["lr"] = rate
-        self.adamw = torch.optim.AdamW(
-            groups, betas=settings.betas, weight_decay=settings.weight_decay
-        )
+        options: dict[str, Any] = {"betas": settings.betas, "weight_decay": settings.weight_decay}
+        if settings.optimizer == "adamw_8bit":
+            from bitsandbytes.optim import AdamW8bit  # pyright: ignore[reportMissingImports]
+
+            self.adamw = AdamW8bit(groups, **options)
+        else:
+            fused = settings.optimizer == "adamw_fused"
+            self.adamw = torch.optim.AdamW(groups, **options, fused=fused)
         self.steps = 0
 
     def add_up(self, sums: dict[str, torch.Tensor]) -> dict[str, float]:

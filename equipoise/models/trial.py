@@ -303,7 +303,7 @@ def _update_seconds(built: Any) -> float:
             weights.append(weight)
     for weight in weights:
         weight.grad = torch.zeros_like(weight)
-    adamw = torch.optim.AdamW(weights, lr=1e-6)
+    adamw = torch.optim.AdamW(weights, lr=1e-6, fused=True)
 
     def update() -> None:
         torch.nn.utils.clip_grad_norm_(weights, 1.0)

@@ -770,5 +770,6 @@ def test_adamw_is_as_it_is_set(make):
     policy, critic = learner.optimizer.adamw.param_groups
     assert policy["betas"] == critic["betas"] == (0.9, 0.95)
     assert (policy["eps"], critic["eps"]) == (1e-6, 1e-8)
+    assert policy["fused"] and not make(optimizer="adamw").optimizer.adamw.defaults["fused"]
     with pytest.raises(ValidationError, match=r"betas: must lie in \[0, 1\)"):
         PolicyGradientSettings(betas=(0.9, 1.0))

@@ -3,6 +3,7 @@
 import errno
 import shutil
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,9 @@ from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.types import Pair, PlayerId, user
 
+BITSANDBYTES = pytest.mark.skipif(
+    find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed"
+)
 QUICK = {
     "epochs": 3,
     "batch_size": 4,
@@ -272,18 +276,20 @@ class Killed(BaseException):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("lora", "torn"),
+    ("lora", "torn", "optimizer"),
     [
-        pytest.param(None, False, marks=pytest.mark.slow),
-        ({"r": 4, "dropout": 0.2}, False),
-        pytest.param(None, True, marks=pytest.mark.slow),
+        pytest.param(None, False, "adamw_fused", marks=pytest.mark.slow),
+        ({"r": 4, "dropout": 0.2}, False, "adamw_fused"),
+        pytest.param(None, True, "adamw", marks=pytest.mark.slow),
+        pytest.param(None, False, "adamw_8bit", marks=BITSANDBYTES),
     ],
-    ids=["full", "lora", "with a checkpoint cut short"],
+    ids=["full", "lora", "with a checkpoint cut short", "adamw_8bit"],
 )
 def test_a_training_that_was_killed_goes_on_as_if_nothing_had_been(
-    training_batch, tmp_path, lora, torn
+    training_batch, tmp_path, lora, torn, optimizer
 ):
     settings = {
+        "optimizer": optimizer,
         "epochs": 4,
         "gradient_accumulation": 2,
         "batch_size": 2,

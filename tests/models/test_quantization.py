@@ -15,8 +15,10 @@ from small import SMALL, settings
 import equipoise
 from equipoise.errors import ConfigError, ModelError
 from equipoise.judges.base import Judge
+from equipoise.learners import automatic
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_trainer import PolicyTrainer
+from equipoise.learners.preference_learner import Preference
 from equipoise.models import quantization
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import describe, load_classifier, load_model
@@ -69,7 +71,16 @@ def test_a_plan_names_the_package_that_is_missing(command, monkeypatch):
         load_model("builtin", quantization="4bit", device="cpu")
     launch = "learner.launch={config: fsdp2, num_processes: 2}"
     done = command(*plan, "-s", "policy.lora=true", "-s", launch)
-    assert "weights in 4bit are not divided; use ddp" in done.err
+    assert "a base of 4 or 8 bits is not divided among processes; use ddp" in done.err
+
+
+def test_an_optimizer_that_cannot_work_is_refused(monkeypatch):
+    learner = Preference.model_validate(
+        {"optimizer": "adamw_8bit", "launch": {"config": "fsdp2", "num_processes": 2}}
+    )
+    monkeypatch.setattr(automatic, "find_spec", lambda name: None)
+    divided, missing = learner.faults(Player.build(BUILTIN), None)  # type: ignore[arg-type]
+    assert "with fsdp2, use adamw_fused" in divided and "pip install" in missing
 
 
 def test_a_plan_counts_the_shorter_base():
@@ -163,35 +174,53 @@ def test_a_judges_model_is_quantised(kind, reward_folder):
     assert 0 < gap < 10
 
 
+def policy_trainer(player, **settings):
+    given = {**BUILTIN, "learns": True, "max_new_tokens": 5, **player}
+    chosen = {"estimator": "group_relative", "learning_rate": 1e-3, "warmup_steps": 0}
+    trainer = PolicyGradient.model_validate({**chosen, **settings})
+    return PolicyTrainer(trainer, Player.build(given), "policy", 3)
+
+
+def learn(policy, seed):
+    view = View((user("How much is 3 + 4?"),))
+    turns = [Turn("first", view, move) for move in policy.actor.act([view] * 6, list(range(6)))]
+    paid = [Episode(str(n), 0, f"m{n}", 0, "first", "0", float(n % 2)) for n in range(6)]
+    policy.learn(paid, turns, seed, lambda line: None)
+    policy.assert_agreement(policy.actor)
+
+
+def weights(policy):
+    return [each.detach().clone() for each in policy.policy.trained_parameters().values()]
+
+
+def assert_it_learns_and_goes_on(folder, player, **settings):
+    """The trainer, after an update, its state on disk, and one more update with and without it."""
+    policy, again = (policy_trainer(player, **settings) for _ in range(2))
+    before = weights(policy)
+    learn(policy, 5)
+    assert any(not torch.equal(*pair) for pair in zip(before, weights(policy), strict=True))
+    policy.save_state(folder)
+    again.load(folder, 1)
+    for each in (policy, again):
+        learn(each, 6)
+    assert all(torch.equal(*pair) for pair in zip(weights(policy), weights(again), strict=True))
+    return policy
+
+
 @pytest.mark.long
 @QUANTISED
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_policy_gradient_learns_on_it_and_what_plays_is_what_learned(kind, precision, tmp_path):
-    def trainer():
-        given = {**BUILTIN, "learns": True, "lora": {"r": 2}, "quantization": kind}
-        chosen = {"learning_rate": 1e-3, "warmup_steps": 0, "precision": precision}
-        settings = PolicyGradient.model_validate({"estimator": "group_relative", **chosen})
-        return PolicyTrainer(settings, Player.build({**given, "max_new_tokens": 5}), "policy", 3)
+    player = {"lora": {"r": 2}, "quantization": kind}
+    assert_it_learns_and_goes_on(tmp_path, player, precision=precision)
 
-    def taught(policy):
-        moves = policy.actor.act([View((user("How much is 3 + 4?"),))] * 6, list(range(6)))
-        turns = [Turn("first", View((user("How much is 3 + 4?"),)), move) for move in moves]
-        paid = [Episode(str(n), 0, f"m{n}", 0, "first", "0", float(n % 2)) for n in range(6)]
-        return paid, turns
 
-    policy = trainer()
-    before = {k: v.detach().clone() for k, v in policy.policy.trained_parameters().items()}
-    policy.learn(*taught(policy), 5, lambda line: None)
-    policy.assert_agreement(policy.actor)
-    after = policy.policy.trained_parameters()
-    assert any(not torch.equal(before[name], after[name]) for name in before)
-    policy.save_state(tmp_path)
-    again = trainer()
-    again.load(tmp_path, 1)
-    for each in (policy, again):
-        each.learn(*taught(each), 6, lambda line: None)
-    for name, weight in policy.policy.trained_parameters().items():
-        assert torch.equal(weight, again.policy.trained_parameters()[name])
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")
+def test_moments_of_8_bits_learn_and_go_on(tmp_path):
+    policy = assert_it_learns_and_goes_on(tmp_path, {}, optimizer="adamw_8bit")
+    kept = policy.optimizer.adamw.state.values()
+    assert {each["state1"].dtype for each in kept} == {torch.uint8, torch.float32}
 
 
 # -- a run

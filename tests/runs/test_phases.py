@@ -86,6 +86,15 @@ def test_players_of_one_base_hold_it_once():
     assert 0 < added < 1e9
 
 
+def test_moments_of_8_bits_are_counted():
+    whole = replace(SEVEN, trainable=SEVEN.parameters)
+    of_32, of_8 = (
+        memory("mnpo", [POLICY[0], POLICY[2], *more], whole)[-1].bytes
+        for more in ([], ["learner.optimizer=adamw_8bit"])
+    )
+    assert of_32 - of_8 == 6 * SEVEN.parameters
+
+
 GRPO = ["learner={kind: policy_gradient, estimator: group_relative}", "loss=null"]
 
 

@@ -329,6 +329,11 @@ def frozen_bytes(player: Local, size: Description, width: float) -> float:
     return base_bytes(player, size, width) - size.trainable * width
 
 
+def moment_bytes(trainer: Learner) -> float:
+    """Bytes that AdamW keeps for a weight between two steps."""
+    return 2.0 if getattr(trainer, "optimizer", "") == "adamw_8bit" else 8.0
+
+
 def number_width(player: Local, size: Description, device: str) -> int:
     """Bytes of a number of the weights that play."""
     if engine_count(player):
@@ -348,7 +353,8 @@ def training_bytes(
 ) -> float:
     """Bytes of weights, gradients, AdamW's moments, activations, logits and extras."""
     bf16 = getattr(trainer, "precision", "fp32") == "bf16"
-    weights = frozen_bytes(player, size, 2.0 if bf16 else 4.0) + 16.0 * size.trainable
+    weights = frozen_bytes(player, size, 2.0 if bf16 else 4.0)
+    weights += (8.0 + moment_bytes(trainer)) * size.trainable
     kept = trainer.extra_bytes(size.parameters, player.lora is not None)
     by_token, by_layer = _kept(size, trial)
     if getattr(trainer, "gradient_checkpointing", False):
@@ -408,6 +414,8 @@ def advice(player: Local, trainer: Learner, training: bool) -> str:
             settings.append("player_defaults.lora={r: 16}")
         elif player.quantization is None:
             settings.append("player_defaults.quantization=4bit")
+        if player.lora is None and moment_bytes(trainer) > 2:
+            settings.append("learner.optimizer=adamw_8bit")
         elif getattr(trainer, "precision", "bf16") == "fp32":
             settings.append("learner.precision=bf16")
     return ", ".join(settings) or "a smaller model"

@@ -34,6 +34,7 @@ from equipoise.runs.planning.cost import (
     engine_count,
     frozen_bytes,
     limit_new_tokens,
+    moment_bytes,
     rows_at_once,
     sampling_bytes,
     training_bytes,
@@ -189,7 +190,7 @@ class _Estimate:
             return 0.0
         size, trainer = self._size(player), self._trainer(name, player)
         kept = trainer.extra_bytes(size.parameters, player.lora is not None)
-        kept += 12.0 * size.trainable
+        kept += (4.0 + moment_bytes(trainer)) * size.trainable
         if _stands_apart(trainer):
             kept += self._policy(player, trainer)
         return bytes_per_process(trainer, kept)
