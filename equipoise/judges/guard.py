@@ -14,7 +14,7 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.judges.pointwise import BatchPointwise, Verdict, safety_utilities, tokenise
 from equipoise.judges.quoting import block, code_of, harmless, transcript
 from equipoise.models.adapters import resolve
-from equipoise.models.loading import Dtype, load_encoding
+from equipoise.models.loading import Dtype, Loading, load_encoding
 from equipoise.models.quantization import Quantization
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import SharedBase, shared_base
@@ -208,8 +208,8 @@ class Guard(BatchPointwise):
 
     def _base(self, resources: Resources) -> SharedBase:
         """The model, which local players that start from it share. Raises ModelError."""
-        loading = (self.dtype, self.device, self.attention, self.quantization)
-        return shared_base(resources, self.model, *loading)
+        loading = Loading(self.dtype, self.device, self.attention, self.quantization)
+        return shared_base(resources, self.model, loading)
 
     def _verdict(self, next_token: NextToken, encoding: Encoding) -> Verdict:
         safe, unsafe = self.words

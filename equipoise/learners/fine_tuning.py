@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
     from equipoise.learners.answer_trainer import Objective, Row
     from equipoise.models.encoding import Encoding
-    from equipoise.models.loading import Dtype
-    from equipoise.models.quantization import Quantization
+    from equipoise.models.loading import Loading
 
 # Small steps that are sorted by length together: little padding, and an order that is still nearly
 # random.
@@ -344,9 +343,7 @@ def _model_of(settings: FineTuning, player: Local, batch: TrainingBatch) -> Iter
             yield load_adapter(model, player.model, batch.weights, "default", trainable=True).eval()
 
 
-def base_of(
-    settings: FineTuning, player: Player
-) -> tuple[str, Dtype, str, str, Quantization] | None:
+def base_of(settings: FineTuning, player: Player) -> tuple[str, Loading] | None:
     """The base of an adapter trained in this process, as in `shared_base`; None: its own."""
     from equipoise.models.device import choose_device
 
@@ -355,8 +352,7 @@ def base_of(
     if choose_device(player.device).index:  # the Trainer takes the first device
         return None
     short = settings.settle(player).precision == "bf16"
-    dtype: Dtype = "bfloat16" if short else "float32"
-    return player.model, dtype, player.device, player.attention, player.quantization
+    return player.model, player.loading._replace(dtype="bfloat16" if short else "float32")
 
 
 def model_to_train(player: Local, weights: Path | None, seed: int, precision: str) -> Any:
@@ -373,16 +369,9 @@ def model_to_train(player: Local, weights: Path | None, seed: int, precision: st
     device = "cpu"
     if player.quantization is not None and (kind := choose_device(player.device).type) != "cpu":
         device = f"{kind}:{os.environ.get('LOCAL_RANK', '0')}"
-    model = load_model(
-        player.model,
-        weights,
-        player.lora,
-        dtype="bfloat16" if frozen_base else "float32",
-        device=device,
-        attention=player.attention,
-        quantization=player.quantization,
-        trainable=True,
-    )
+    dtype = "bfloat16" if frozen_base else "float32"
+    loading: Any = player.loading._replace(dtype=dtype, device=device)._asdict()
+    model = load_model(player.model, weights, player.lora, **loading, trainable=True)
     if player.quantization is not None:
         keep_from_sending(model)
     return model

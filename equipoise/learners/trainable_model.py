@@ -42,22 +42,18 @@ class TrainableModel:
         """
         self.player, self.name = player, name
         self._start: Any = None
-        loading = (str(device), player.attention, player.quantization)
         short: Dtype = "bfloat16" if settings.precision == "bf16" else "float32"
+        loading = player.loading._replace(dtype=short, device=str(device))
         if player.lora is None:
             model = model_to_train(player, player.start, seed, settings.precision)
             self._base = SharedBase(player.model, place_model(sharding, model, device))
             if settings.kl and trained:
-                start = load_model(
-                    player.model,
-                    player.start,
-                    dtype=short,
-                    device=str(device) if sharding is None else "cpu",
-                    attention=player.attention,
-                )
+                place = str(device) if sharding is None else "cpu"
+                placed = loading._replace(device=place)
+                start = load_model(player.model, player.start, **placed._asdict())
                 self._start = place_model(sharding, start, device)
         else:
-            self._base = shared_base(resources, player.model, short, *loading)
+            self._base = shared_base(resources, player.model, loading)
             seed_adapter(seed)
             self._base.add(name, player.lora, player.start)
             self._base.drop(_start_adapter(name))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from pydantic import Field
@@ -85,6 +85,15 @@ class Description:
     linear: int = 0  # of the parameters, in layers that `quantization` makes short
 
 
+class Loading(NamedTuple):
+    """The way in which a model is loaded, as in `load_model`."""
+
+    dtype: Dtype = "auto"
+    device: str = "auto"
+    attention: str = "auto"
+    quantization: Quantization = None
+
+
 def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
     """The tokenizer of a model folder or hub id. Raises ModelError."""
     from transformers import AutoTokenizer
@@ -152,8 +161,7 @@ def load_model(
     for all its generations; on a CPU float32. Raises ModelError.
     """
     if weights is not None and holds_adapter(weights, lora):
-        loading: Any = {"device": device, "attention": attention, "quantization": quantization}
-        base = load_model(model, dtype=dtype, **loading)
+        base = load_model(model, **Loading(dtype, device, attention, quantization)._asdict())
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
     target = choose_device(device)
     kind = torch_dtype(model, dtype, target)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.models.adapters import Lora, add_adapter, load_adapter, resolve
 from equipoise.models.device import choose_device
-from equipoise.models.loading import Dtype, load_model, torch_dtype
-from equipoise.models.quantization import Quantization
+from equipoise.models.loading import Loading, load_model, torch_dtype
 from equipoise.models.resources import Resources
 
 if TYPE_CHECKING:
@@ -187,30 +186,21 @@ class LazyModel:
         return self._model.lend()
 
 
-def base_key(
-    model: str, dtype: Dtype, device: str, attention: str, quantization: Quantization = None
-) -> Key:
+def base_key(model: str, loading: Loading) -> Key:
     """The key of a base among the resources: equal for equal weights on a device."""
+    dtype, device, *others = loading
     target = choose_device(device)
     number = torch_dtype(model, dtype, target)
-    return ("base", resolve(model), str(number), str(target), attention, str(quantization))
+    return ("base", resolve(model), str(number), str(target), *map(str, others))
 
 
-def shared_base(
-    resources: Resources,
-    model: str,
-    dtype: Dtype,
-    device: str,
-    attention: str,
-    quantization: Quantization = None,
-) -> SharedBase:
+def shared_base(resources: Resources, model: str, loading: Loading) -> SharedBase:
     """The base of everybody with this model, loaded at its first use. Raises ModelError."""
 
     def load() -> SharedBase:
-        loading: Any = {"dtype": dtype, "device": device, "attention": attention}
-        return SharedBase(model, load_model(model, quantization=quantization, **loading))
+        return SharedBase(model, load_model(model, **loading._asdict()))
 
-    return resources.get(base_key(model, dtype, device, attention, quantization), load)
+    return resources.get(base_key(model, loading), load)
 
 
 def _take_out_adapters(model: Any) -> list[tuple[Any, str, Any]]:

@@ -66,22 +66,13 @@ class Local(LocalSettings):
 
     def base(self, weights: Path | None, resources: Resources) -> tuple[SharedBase, Path | None]:
         """The shared model of `weights`, and the adapter's folder or None. Raises ModelError."""
-        loading = (self.dtype, self.device, self.attention, self.quantization)
         if weights is None or holds_adapter(weights, self.lora):
-            return shared_base(resources, self.model, *loading), weights
-        _, _, *typed = base_key(self.model, *loading)
+            return shared_base(resources, self.model, self.loading), weights
+        _, _, *typed = base_key(self.model, self.loading)
         whole = resources.get(
             ("whole", str(weights.resolve()), *typed),
-            lambda: SharedBase(str(weights), self._load(weights)),
+            lambda: SharedBase(
+                str(weights), load_model(self.model, weights, **self.loading._asdict())
+            ),
         )
         return whole, None
-
-    def _load(self, weights: Path) -> Any:
-        return load_model(
-            self.model,
-            weights,
-            dtype=self.dtype,
-            device=self.device,
-            attention=self.attention,
-            quantization=self.quantization,
-        )

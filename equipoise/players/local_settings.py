@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from equipoise.errors import DataError, UserError
 from equipoise.models.adapters import Lora, resolve_adapter
 from equipoise.models.device import DeviceName, choose_device
-from equipoise.models.loading import Dtype, describe, load_encoding
+from equipoise.models.loading import Dtype, Loading, describe, load_encoding
 from equipoise.models.progress import quiet
 from equipoise.models.quantization import Quantization, missing_package
 from equipoise.models.samplers.base import Sampler
@@ -173,6 +173,11 @@ class LocalSettings(Player):
     def penalties(self) -> tuple[float, float, float]:
         """The penalties of repetition, presence and frequency."""
         return self.repetition_penalty, self.presence_penalty, self.frequency_penalty
+
+    @property
+    def loading(self) -> Loading:
+        """The way in which its weights are loaded."""
+        return Loading(self.dtype, self.device, self.attention, self.quantization)
 
     @property
     def base_model(self) -> str:

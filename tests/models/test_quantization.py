@@ -21,7 +21,7 @@ from equipoise.learners.policy_trainer import PolicyTrainer
 from equipoise.learners.preference_learner import Preference
 from equipoise.models import quantization
 from equipoise.models.adapters import Lora
-from equipoise.models.loading import describe, load_classifier, load_model
+from equipoise.models.loading import Loading, describe, load_classifier, load_model
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import shared_base
 from equipoise.players.base import Player
@@ -157,9 +157,10 @@ def test_gradients_and_rows_are_those_of_the_rounded_weights(kind):
 @QUANTISED
 def test_one_quantised_base_is_shared_and_mixes_adapters(kind, adapter_folder, model_folder):
     resources, folder = Resources(), str(model_folder("llama"))
-    loading = (resources, folder, "float32", "cpu", "auto")
-    base = shared_base(*loading, kind)
-    assert shared_base(*loading, kind) is base is not shared_base(*loading)
+    loading = Loading("float32", "cpu", quantization=kind)
+    base = shared_base(resources, folder, loading)
+    assert shared_base(resources, folder, loading) is base
+    assert shared_base(resources, folder, loading._replace(quantization=None)) is not base
     adapters = [base.adapter(adapter_folder("llama", n)[1]) for n in (1, 2)]
     assert base.mixes(adapters)
 

@@ -63,12 +63,11 @@ class RemoteActor:
     def batch_key(self) -> Hashable:
         """Equal for players whose answers can grow in one batch."""
         player = self.player
-        loading = (player.model, player.dtype, player.device, player.attention)
-        short = player.quantization
         cuts = (player.temperature, player.top_k, player.top_p, player.min_p, *player.penalties)
         whole = self._weights is not None and not holds_adapter(self._weights, player.lora)
         own = self._weights if whole else None
-        return own, self.encoding, *loading, short, *cuts, player.batch_size, player.precision
+        loading = (player.model, *player.loading)
+        return own, self.encoding, *loading, *cuts, player.batch_size, player.precision
 
     def act(self, views: Sequence[View], seeds: Sequence[int]) -> list[Move]:
         """One move per view."""
