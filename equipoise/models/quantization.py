@@ -25,7 +25,7 @@ BYTES = {"4bit": 0.52, "8bit": 1.0}  # of a weight with its part of the scales
 
 
 def missing_package(quantization: Quantization) -> str:
-    """What to install before models are loaded so; "" where all is here."""
+    """A message about the package that models are loaded by; "" where it is here."""
     if quantization is None or find_spec(PACKAGES[quantization]) is not None:
         return ""
     return (

@@ -127,7 +127,7 @@ def _quantization(run: RunDirectory, player: PlayerId) -> str | None:
 
 
 def merged_note(quantization: str | None) -> str:
-    """What merging leaves behind where an adapter was trained on a quantised base; "" elsewhere."""
+    """A note on the base of a merged adapter that was trained on a quantised one, else ""."""
     if quantization is None:
         return ""
     return (
