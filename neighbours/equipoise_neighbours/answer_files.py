@@ -20,7 +20,7 @@ from equipoise.types import record_id
 Row = dict[str, Any]
 
 
-def _alpaca_eval_row(item: Item, answer: Answer, model: str) -> Row:
+def alpaca_eval_row(item: Item, answer: Answer, model: str) -> Row:
     """An entry of AlpacaEval's `model_outputs.json`, which is one list."""
     return {
         "dataset": item.group,
@@ -30,7 +30,7 @@ def _alpaca_eval_row(item: Item, answer: Answer, model: str) -> Row:
     }
 
 
-def _arena_hard_row(item: Item, answer: Answer, model: str) -> Row:
+def arena_hard_row(item: Item, answer: Answer, model: str) -> Row:
     """A line of Arena-Hard's `model_answer/MODEL.jsonl`.
 
     Its `token_len` counts words and marks, as `payoffs.style_control` does; the official script
@@ -55,7 +55,7 @@ def _arena_hard_row(item: Item, answer: Answer, model: str) -> Row:
     }
 
 
-def _mt_bench_row(item: Item, answer: Answer, model: str) -> Row:
+def mt_bench_row(item: Item, answer: Answer, model: str) -> Row:
     """A line of MT-Bench's `model_answer/MODEL.jsonl`."""
     number = int(item.id) if item.id.isdigit() else item.id
     turns = [move.text for move in answer.moves]
@@ -71,14 +71,14 @@ def _mt_bench_row(item: Item, answer: Answer, model: str) -> Row:
 RowWriter = Callable[[Item, Answer, str], Row]
 
 FORMS: Mapping[str, tuple[str, RowWriter]] = {
-    "alpaca_eval": ("model_outputs.json", _alpaca_eval_row),
-    "arena_hard": ("{model}.jsonl", _arena_hard_row),
-    "mt_bench": ("{model}.jsonl", _mt_bench_row),
+    "alpaca_eval": ("model_outputs.json", alpaca_eval_row),
+    "arena_hard": ("{model}.jsonl", arena_hard_row),
+    "mt_bench": ("{model}.jsonl", mt_bench_row),
 }
 """Kind of benchmark -> (the file's name, what writes a row of it)."""
 
 
-def _answer_rows(kind: str, items: Items, answers: Answers, model: str) -> list[Row]:
+def answer_rows(kind: str, items: Items, answers: Answers, model: str) -> list[Row]:
     """The rows of an answer file: the first sample of every item that was answered."""
     _, write = FORMS[kind]
     return [
@@ -105,7 +105,7 @@ def write_answer_files(run: RunDirectory, folder: Path) -> dict[Path, int]:
     for result in results:
         items, answers = answers_of(run, result)
         model = f"{run.config.name}-{result.player}"
-        rows = _answer_rows(result.benchmark, items, answers, model)
+        rows = answer_rows(result.benchmark, items, answers, model)
         name = FORMS[result.benchmark][0].format(model=model)
         path = folder / result.name / result.player / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,15 +7,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from equipoise_neighbours.answer_files import alpaca_eval_row, arena_hard_row, mt_bench_row
 
 from benchmarks.published import figures, table
 from equipoise.errors import ConfigError, DataError
-from equipoise.evaluation.named_sets.answer_files import (
-    alpaca_eval_row,
-    answers_in,
-    arena_hard_row,
-    mt_bench_row,
-)
+from equipoise.evaluation.named_sets.answer_files import answers_in
 from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.judges.pairwise import Comparison, combine_orders
 from equipoise.runs import recipe_loader
