@@ -111,7 +111,10 @@ class RunConfig(Settings):
         "all", description="generations whose weights stay: all, or the newest n"
     )
     commit_every: int = Field(
-        256, ge=1, description="matches played and recorded together; also the unit of resuming"
+        256,
+        ge=1,
+        description="matches played and recorded together, as many answers where a match has fewer "
+        "seats; also the unit of resuming",
     )
     ledger: Annotated[str | None, WRITES] = Field(
         None,

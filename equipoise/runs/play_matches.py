@@ -86,12 +86,23 @@ def _plan(
 
 
 def unplayed_chunks(run: OpenRun, planned: Sequence[Planned]) -> Iterator[Sequence[Planned]]:
-    """The whole chunks of matches in which one is not recorded yet, in order."""
+    """The whole chunks of matches in which one is not recorded yet, in order.
+
+    Matches of fewer seats than the game has, as in evaluations, are more to a chunk: as many
+    answers grow together.
+    """
     known = run.ledger.recorded_ids("matches", [plan.id for plan in planned])
-    for chunk in chunks(planned, run.config.commit_every):
+    seats = max((len(plan.seats) for plan in planned), default=1)
+    size = max(run.config.commit_every, answers_at_once(run) // max(1, seats))
+    for chunk in chunks(planned, size):
         if not all(plan.id in known for plan in chunk):
             yield chunk
         run.monitor.advance(len(chunk))
+
+
+def answers_at_once(run: OpenRun) -> int:
+    """The answers of `commit_every` matches in which all seats are taken."""
+    return run.config.commit_every * len(run.config.game.seats)
 
 
 def moves_of(game: Game, planned: Sequence[Planned]) -> int:

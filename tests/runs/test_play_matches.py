@@ -7,6 +7,7 @@ moment, also within a transaction.
 
 import shutil
 import tempfile
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -28,11 +29,12 @@ from equipoise.errors import NoSignal
 from equipoise.games.answers import Answers
 from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import Pointwise
+from equipoise.matches.base import Planned
 from equipoise.models.resources import Resources
 from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.play_matches import record_matches
+from equipoise.runs.play_matches import record_matches, unplayed_chunks
 from equipoise.types import Judgement, Move, PlayerId, Prompt, user
 
 CHUNK, PROMPTS, GENERATIONS = 2, 5, 2
@@ -404,3 +406,17 @@ def test_a_stage_that_fails_is_not_finished(ledger):
     with run.stage("play", "0/play", 0):
         pass
     assert ledger.stages()[0].within is None, "the failed one is not around it"
+
+
+@pytest.mark.parametrize(("samples", "matches"), [(1, [2, 2, 1]), (2, [4, 1]), (3, [5])])
+def test_as_many_answers_grow_together_where_a_match_has_one_seat(ledger, samples, matches):
+    run = opened(ledger, game=Answers(samples=samples))
+    seats = {"1": PlayerId("policy")}
+    planned = [
+        Planned(prompt.id, 0, "benchmark", prompt, seats, 0) for prompt in prompts("held_out", 0)
+    ]
+    assert [len(chunk) for chunk in unplayed_chunks(run, planned)] == matches
+    all_seats = [
+        replace(plan, seats=dict.fromkeys(Answers(samples=samples).seats)) for plan in planned
+    ]
+    assert [len(chunk) for chunk in unplayed_chunks(run, all_seats)] == [2, 2, 1]

@@ -38,7 +38,7 @@ from equipoise.runs.named_sets.recorded_answers import (
 )
 from equipoise.runs.named_sets.results import SOURCE, STAGE, log, stage_key
 from equipoise.runs.open_run import OpenRun
-from equipoise.runs.play_matches import chunks, moves_of, unplayed_chunks
+from equipoise.runs.play_matches import answers_at_once, chunks, moves_of, unplayed_chunks
 from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, record_id
 
 OTHER = PlayerId("reference")  # who gave the answers that a set's data bring
@@ -257,7 +257,7 @@ def _likelihoods(
     run.monitor.stage(f"{name}: {player} scores", len(rows), player.generation)
     keys = [row.key for row in rows]
     known = run.ledger.logprobs(player, actor.encoding, keys)
-    for chunk in chunks(rows, run.config.commit_every):
+    for chunk in chunks(rows, answers_at_once(run)):
         missing = {row.key: row for row in chunk if row.key not in known}
         for plain in (False, True):
             part = {key: row for key, row in missing.items() if row.plain == plain}
