@@ -54,6 +54,7 @@ SHORT: dict[str, list[str]] = {
     "best_response": ["--seeds", "0", "--generations", "4", "--updates", "2"],
     "kuhn": ["--seeds", "0", "--arms", "history", "--generations", "4"],
     "text_games": ["--deals", "2"],
+    "table_games": ["debate", "--seeds", "0", "--generations", "1"],
     "permuted_games": [],
     "steering": [],
     "plan_accuracy": [],

@@ -817,6 +817,61 @@ DESIGNED = {
     "trial_gpo": TRIAL_GPO,
     "trial_gtalign": TRIAL_GTALIGN,
 }
+WORLD = "tiny models of the built-in world"
+
+
+def _table(
+    name: str, text: str, first: str, second: str, column: str, dose: Dose, less: bool = False
+) -> Trial:
+    claimed: Claimed = "less" if less else "more"
+    file = f"table_{name}"
+    claim = Claim(f"table.{name}", text, WORLD, file, first, second, column, claimed, (dose,))
+    return Trial((claim,), seeds=(0, 1, 2))
+
+
+TABLE_GAMES = {
+    "table_challenge": _table(
+        "challenge",
+        "a proposer that is paid 1 − 2|p − ½| writes questions worth more than its start's",
+        "learns",
+        "start",
+        "worth",
+        _moved("learns", "right", "start"),
+    ),
+    "table_prover_verifier": _table(
+        "prover_verifier",
+        "a verifier that meets a sneaky prover is deceived less by one than a verifier that never does",
+        "both provers",
+        "no deceiver",
+        "deceived",
+        _moved("both provers", "right", "start"),
+        less=True,
+    ),
+    "table_debate": _table(
+        "debate",
+        "a judge learns to be right more often after a debate than without one",
+        "debate",
+        "silent",
+        "accuracy",
+        _moved("debate", "accuracy", "start"),
+    ),
+    "table_leader_follower": _table(
+        "leader_follower",
+        "a follower is right more often than who learned to answer alone",
+        "follower",
+        "alone",
+        "right",
+        _moved("follower", "right", "follower at the start"),
+    ),
+    "table_anchored": _table(
+        "anchored",
+        "attacks of an adapter of their own stay more diverse than those of one for both roles",
+        "an adapter each",
+        "one for both",
+        "diversity",
+        _moved("an adapter each", "attack success", "start"),
+    ),
+}
 METHODS = ("mnpo", "sparta", "gpo", "gtalign")
 CLAIMS = {
     claim.name: claim

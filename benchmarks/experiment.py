@@ -24,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.claims import DESIGNED, TRIALS, Trial
+from benchmarks.claims import DESIGNED, TABLE_GAMES, TRIALS, Trial
 from benchmarks.running import equipoise, with_settings, write_results
 from benchmarks.verdicts import GREEDY, Item, Scores, read_items, verdict, write_items
 from equipoise.runs.directory import RunDirectory
@@ -84,7 +84,7 @@ class Experiment:
     @property
     def trial(self) -> Trial | None:
         """What is claimed of this experiment, where something is."""
-        return (TRIALS | DESIGNED).get(self.name)
+        return (TRIALS | DESIGNED | TABLE_GAMES).get(self.name)
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Play, measure and write what is asked for, and print tables and verdicts."""

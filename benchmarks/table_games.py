@@ -3,10 +3,10 @@
     python -m benchmarks.table_games {challenge,prover_verifier,debate,leader_follower,anchored}
         [--seeds …] [--jobs 2] [--out DIR] --json benchmarks/results/table_NAME.json
 
-    challenge        a proposer is paid where half of a clerk's answers are right; the control's
-                     proposer does not learn. worth: 1 − 2|p − ½| of a new question, 0 of a vetoed one
+    challenge        a proposer is paid where half of a clerk's answers are right; the control is its
+                     start. worth: 1 − 2|p − ½| of a new question, 0 of a vetoed one
     prover_verifier  a verifier that meets a helpful and a sneaky prover; the control's meets the
-                     helpful alone. deceived: the sneaky prover's pay-off with it; right: 1 − |v − g|
+                     helpful one in both seats. deceived: the sneaky prover's pay-off with it; right: 1 − |v − g|
     debate           a judge learns after one turn of two scripted debaters, of whom the wrong one
                      makes up half of its quotes, so that the best judge is right in three of four;
                      the control's debaters are silent
@@ -119,15 +119,16 @@ def begin_debate(place: Path, o: Options) -> None:
     every = cases(3000)
     rows = [{"prompt": case.messages[0].content, **case.facts} for case in every]
     (place / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    game = Judged.build({"kind": "judged", "game": "debate", "text": str(HOME / "a_or_b.txt")})
+    game = Game.build({"kind": "judged", "game": "debate", "text": str(HOME / "a_or_b.txt")})
+    assert isinstance(game, Judged)
     dice, rows = seeds.generator(0, "verdicts"), []
-    for case in cases(TAUGHT):
+    for case in cases(300):
         said = [f"Please add {case.facts['answer']}.", "How can I find it?"]
         silent = game.control(case)
         assert silent is not None
         for shown in (last_view(game, case, said), last_view(game, silent, [])):
             rows.append((shown.messages, "AB"[int(dice.integers(2))]))
-    taught("judge", "builtin/assistant_beginner", place, rows[:TAUGHT])
+    taught("judge", "builtin/assistant_beginner", place, rows)
 
 
 # -- what is measured
@@ -179,15 +180,12 @@ def measure_verifiers(seed: int, place: Path, o: Options) -> Iterator[Item]:
 
 
 def measure_followers(seed: int, place: Path, o: Options) -> Iterator[Item]:
-    """What the follower gets, what the leader, and what who answers alone."""
-    names = {"leader_follower": ("follower", "leader"), "alone": ("answer",)}
+    """How often the follower is right, the leader, and who answers alone, at the start and now."""
     for arm in o.arms:
         for which, ending in ((0, " at the start"), (-1, "")):
-            row = measured(place / name_of(arm, seed), which)
-            for role in names[arm]:
-                named = "alone" if role == "answer" else role
-                value = {"right": row["roles"][role]["mean"]}
-                yield from of_rows({named + ending: value}, seed, o.generations)
+            for player, score in measured(place / name_of(arm, seed), which)["scores"].items():
+                name = player.split("@")[0].replace("policy", "alone")
+                yield from of_rows({name + ending: {"right": score["mean"]}}, seed, o.generations)
 
 
 COLLAPSE = ("worst", "over-refusal", "helpfulness", "refused attacks", "diversity")
@@ -222,15 +220,16 @@ def options(**settings: str) -> Any:
 LORA = "lora={r: 16, alpha: 32}"
 TOGETHER = ["turns=everyone", "learner.kl=0.05", "learner.estimator=role_baseline"]
 TOGETHER += ["learner.critic=null", "learner.critic_learning_rate=null", "evaluate.every=1000"]
-ALONE = ["players={leader: null, follower: null, policy: {}}", "game={kind: answers, samples: 2}"]
-ALONE += ["schedule={kind: roles, roles: {answer: policy}}", "learners={follower: null}"]
+ALONE = ["players={leader: null, follower: null, policy: {}}", "learners={follower: null}"]
+ALONE += ["game={kind: answers, samples: 2}", "schedule=self_play", "learner.learning_rate=3.0e-4"]
+ALONE += ["evaluate={kind: held_out, samples: 1, judge: clerk, every: 1000}"]
 EXPERIMENTS = {
     "challenge": Experiment(
         name="table_challenge",
         doc=__doc__,
-        arms={"learns": [], "does not": ["learner.learning_rate=1.0e-12"]},
+        arms={"learns": []},
         seeds=(0, 1, 2),
-        generations=20,
+        generations=16,
         recipe=str(HOME / "challenge.yaml"),
         begin=begin_challenge,
         common=options(players__proposer__model="asker"),
@@ -242,14 +241,10 @@ EXPERIMENTS = {
         doc=__doc__,
         arms={
             "both provers": [],
-            "helpful alone": [
-                "game.provers=[helpful]",
-                "schedule.roles.sneaky=null",
-                "players.deceiver=null",
-            ],
+            "no deceiver": ["schedule={shared: true, roles: {sneaky: helper}}"],
         },
         seeds=(0, 1, 2),
-        generations=40,
+        generations=16,
         recipe=str(HOME / "prover_verifier.yaml"),
         begin=begin_provers,
         common=options(players__verifier__model="verifier", players__deceiver__model="deceiver"),
@@ -261,7 +256,7 @@ EXPERIMENTS = {
         doc=__doc__,
         arms={"debate": [], "silent": ["game.game.turns=0"]},
         seeds=(0, 1, 2),
-        generations=40,
+        generations=16,
         recipe=str(HOME / "debate.yaml"),
         begin=begin_debate,
         common=options(players__judge__model="judge", prompts__path="cases.jsonl"),
@@ -273,7 +268,7 @@ EXPERIMENTS = {
         doc=__doc__,
         arms={"leader_follower": [], "alone": ALONE},
         seeds=(0, 1, 2),
-        generations=40,
+        generations=16,
         recipe=str(HOME / "leader_follower.yaml"),
         measure=measure_followers,
         columns=("right",),
@@ -286,7 +281,7 @@ EXPERIMENTS = {
             "one for both": [*red_team.ARMS["self play"], f"players.policy.{LORA}"],
         },
         seeds=(0, 1, 2),
-        generations=40,
+        generations=16,
         recipe="gpo_clerks",
         common=lambda place, o: TOGETHER,
         measure=measure_collapse,

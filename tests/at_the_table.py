@@ -25,11 +25,9 @@ def played(game, moves, prompt=PROMPT, id="m"):
     seats = {seat: PlayerId(seat) for seat in game.seats_for(prompt)}
 
     def act(player, views, seeds):
-        said = moves.get(player.name, "")
-        return [
-            said if isinstance(said, Move) else Move(said(view) if callable(said) else said)
-            for view in views
-        ]
+        given = moves.get(player.name, "")
+        answers = [given(view) if callable(given) else given for view in views]
+        return [answer if isinstance(answer, Move) else Move(answer) for answer in answers]
 
     (match,) = play([Planned(id, 0, "train", prompt, seats, 0)], game, act)
     return match

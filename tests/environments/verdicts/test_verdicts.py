@@ -12,6 +12,8 @@ from equipoise.errors import ConfigError
 from equipoise.evaluation.judge_report import judge_report
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge
+from equipoise.models.resources import Resources
+from equipoise.players.base import Player
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Move, PlayerId, Prompt, user
 
@@ -298,3 +300,39 @@ def test_a_judge_s_moves_are_episodes_and_its_generations_players(command, tmp_p
         assert roles == {"judge"}
     assert {p for found in done.facts["measured"] for p in found["scores"]} >= {"arbiter@1"}
     assert (tmp_path / "run" / "players" / "arbiter" / "1" / "config.json").exists()
+
+
+# -- behind an endpoint
+
+
+def test_judges_behind_an_endpoint_read_matches_in_both_orders_and_count_their_cost(openai_server):
+    def judge(body):
+        text = body["messages"][0]["content"]
+        code = re.search(r"code (\w{10})", text)[1]
+        better = re.search(r"turn \d by ([AB]) \(follower\)", text)[1]
+        return f'{{"reason": "?", "verdict": "{better}", "code": "{code}"}}'
+
+    openai_server.script(judge, judge)
+    prices = {"input": 1.0, "output": 2.0}
+    model = {"kind": "endpoint", "base_url": openai_server.url, "model": "m", "prices": prices}
+    judgement = scores(
+        LeaderFollower(), {"leader": "4", "follower": "5"}, {"kind": "transcript", "model": model}
+    )
+    assert judgement.by_seat("score") == {"leader": 0, "follower": 1}
+    assert [vote.tokens for vote in judgement.votes] == [15, 15]
+    assert all(vote.cost > 0 for vote in judgement.votes)
+    formats = [body["response_format"]["type"] for body in openai_server.bodies()]
+    assert formats == ["json_schema", "json_schema"]
+
+
+def test_a_seat_behind_an_endpoint_judges_at_the_table(openai_server):
+    def judge(body):
+        text = body["messages"][0]["content"]
+        code = re.search(r"code (\w{10})", text)[1]
+        return f'{{"reason": "?", "verdict": "A", "code": "{code}"}}'
+
+    openai_server.script(judge)
+    player = Player.build({"kind": "endpoint", "base_url": openai_server.url, "model": "m"})
+    actor = player.open(player.start, Resources())
+    judgement = scores(ONE, {"1": "4", "2": "5", "judge": lambda view: actor.act([view], [0])[0]})
+    assert judgement.score("judge", "score") in (0, 1)
