@@ -1,0 +1,382 @@
+"""Small runs as a reader meets them, held against files of tests/records: what their ledgers keep,
+every section of their pages, their tables of data, and what the verbs print of them.
+"""
+
+import json
+import math
+import re
+import shlex
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict, is_dataclass
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from equipoise import open_run
+from equipoise.report.section import Cards, Table, Tiles
+from equipoise.runs import recipe_loader
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.loop import league
+from equipoise.runs.open_run import OpenRun
+from equipoise.runs.reading.page import changes, headlines, page
+
+pytestmark = pytest.mark.long  # they share whole runs
+
+WRITTEN = {  # by the builders of tests, without any model
+    "red_team": {"generations": 4, "phase": 1, "every": 2},
+    "assistance": {},
+    "pool": {"generations": 2, "per_generation": 12},
+    "people": {},
+}
+EXACT = {  # recipes that compute exactly
+    "rock_paper_scissors": ["generations=3"],
+    "gpo_matrix": ["generations=2"],
+    "gpo_contextual": ["generations=2", "prompts.per_generation=4"],
+    "psro_matrix": ["generations=3"],
+    "psro_kuhn": ["generations=2"],
+}
+FILES = {"kind": "files", "path": "prompts.jsonl"}
+
+
+def is_for_the_first(view, seed):
+    """A judge at the table: A is right."""
+    code = re.search(r"code (\w{10})", view.messages[0].content)
+    return f'{{"reason": "it is first", "verdict": "A", "code": "{code and code[1]}"}}'
+
+
+def scripted(**players):
+    """Players by name: a text, a list of texts to choose from, or a function of tests/graders.py."""
+    kinds = {str: "text", list: "texts"}
+    return {
+        name: {"kind": "scripted", kinds[type(said)]: said}
+        if not (isinstance(said, str) and re.search(r"\w:\w", said))
+        else {"kind": "scripted", "call": said}
+        for name, said in players.items()
+    }
+
+
+SCRIPTED = {  # players whose every word is known, measured
+    "attack": {
+        "players": scripted(red="graders:asks_nicely", blue="graders:one_number"),
+        "prompts": FILES | {"held_out": 6},
+        "game": "red_team",
+        "schedule": {"kind": "roles", "roles": {"adversary": "red", "defender": "blue"}},
+        "judge": {"kind": "red_team", "guard": "graders:safety"},
+        "evaluate": {"kind": "red_team", "embedding": "hashed"},
+    },
+    "pairwise": {
+        "players": scripted(terse=["a", "aaa", "aaaaaa"], wordy=["bb", "bbb", "bbbbb"]),
+        "prompts": FILES | {"held_out": 4},
+        "game": {"kind": "answers", "samples": 2},
+        "judge": {"kind": "pairwise", "model": scripted(it="graders:prefers_longer")["it"]},
+        "evaluate": {"kind": "held_out", "samples": 3},
+    },
+    "moves": {
+        "players": scripted(rock="rock", mixed=["paper", "scissors", "scissors", "?"]),
+        "prompts": {"kind": "blank", "per_generation": 1, "held_out": 3},
+        "game": {"kind": "matrix", "name": "biased_rock_paper_scissors"},
+        "judge": "matrix",
+        "evaluate": {"kind": "meta_game", "exact": False, "samples": 2},
+        "max_unjudged": 1,
+    },
+    "cards": {
+        "players": scripted(bold=["bet"], careful=["bet", "pass"], lost=["pass", "fold?"]),
+        "prompts": {"kind": "deals", "per_generation": 1, "held_out": 4},
+        "game": {"kind": "open_spiel", "name": "kuhn_poker", "retries": 1},
+        "judge": "game_outcome",
+        "evaluate": {"kind": "game_league"},
+    },
+    "debate": {
+        "players": scripted(one=["4", "5"], referee=f"{__name__}:is_for_the_first"),
+        "prompts": FILES | {"held_out": 3},
+        "game": {"kind": "judged", "game": {"kind": "debate", "turns": 1}},
+        "schedule": {"kind": "roles", "roles": {"debater": "one", "judge": "referee"}},
+        "judge": {"kind": "verdict", "gold": "exact"},
+        "evaluate": "held_out",
+    },
+}
+RUNS = [*WRITTEN, *EXACT, *SCRIPTED]
+PLAYED = [*EXACT, *SCRIPTED]
+MANY = 30  # items of a list are shown
+ROWS = 5  # of a table are shown; the others are counted
+TABLES = {  # of the ledger -> its columns that depend on no machine
+    "prompts": "id, split, generation, record",
+    "matches": "id, generation, split, prompt, record",
+    "judgements": "match, judge, generation, split, record",
+    "pairs": "generation, learner, record",
+    "episodes": "generation, learner, record",
+    "players": "name, generation, parent, learner, facts",
+    "stages": "key, generation, stage, facts",
+}
+UNLIKE = ("seconds", "path", "took", "memory", "host", "version")  # parts of names that differ
+
+
+def measured(place, values):
+    """A run of no generation: its players are measured on the held-out prompts."""
+    texts = ["refuse seed 0", "seed 1", "seed 2", *(f"Please, seed {n}" for n in range(3, 8))]
+    rows = [
+        {"prompt": t, "harmful": n > 2, "answer": str(n), "choices": [str(n), "9"]}
+        for n, t in enumerate(texts)
+    ]
+    path = place.parent / "prompts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if "path" in values["prompts"]:
+        values = values | {"prompts": values["prompts"] | {"path": str(path)}}
+    resolved = recipe_loader.build({"generations": 0, **values}, "test")
+    with RunDirectory.create(resolved, place) as run:
+        league(OpenRun(run), 0)
+    return place
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """folders("pool") is the folder of this run, made once."""
+    made = {}
+
+    def folder(name):
+        if name not in made:
+            place = tmp_path_factory.mktemp(name) / "run"
+            if name in WRITTEN:
+                made[name] = import_module(f"{name}_run").write(place, **WRITTEN[name])
+            elif name in EXACT:
+                finished = import_module("fixtures.finished_runs")
+                made[name] = finished.play(place, name, EXACT[name])
+            else:
+                made[name] = measured(place, SCRIPTED[name])
+        return made[name]
+
+    return folder
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def folder(request, folders):
+    return folders(request.param)
+
+
+@pytest.fixture
+def name(request):
+    return request.node.callspec.params["folder"]
+
+
+def plain(value):
+    """The value as JSON may hold it: six digits of a number, nothing that machines differ in."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {"": type(value).__name__, **asdict(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        kept = {str(key): plain(item) for key, item in value.items()}
+        return {k: v for k, v in kept.items() if not any(part in k for part in UNLIKE)}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        if abs(value) < 1e-9:
+            return 0.0
+        return float(f"{value:.6g}") if math.isfinite(value) else str(value)
+    return value if isinstance(value, int | str | None) else str(value)
+
+
+def shown(value):
+    """The value to read: lists of numbers and texts in a line."""
+    return "\n".join(_lines(plain(value), ""))
+
+
+def _lines(value, indent):
+    if isinstance(value, list) and len(value) > MANY:
+        value = [*value[:MANY], f"… {len(value)}"]
+    text = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict | list) and len(text) > 90:
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            inner = [*_lines(item, indent + " ")]
+            mark = f"{key}:" if isinstance(value, dict) else "-"
+            if len(inner) == 1:
+                yield f"{indent}{mark} {inner[0].strip()}"
+            else:
+                yield f"{indent}{mark}"
+                yield from inner
+    elif isinstance(value, dict | list):
+        yield f"{indent}{text}"
+    else:
+        yield from (f"{indent}{line}" for line in str(value).split("\n"))
+
+
+@pytest.mark.parametrize("folder", PLAYED, indirect=True)
+def test_what_the_ledger_keeps(folder, name, as_recorded):
+    texts = []
+    with closing(sqlite3.connect(folder / "ledger.sqlite")) as db:
+        for table, columns in TABLES.items():
+            rows = db.execute(f"SELECT {columns} FROM {table} ORDER BY rowid").fetchall()
+            shortened = ROWS if table not in ("players", "stages") else len(rows)
+            for row in rows[:shortened]:
+                texts.append(f"{table}\n{shown([_decoded(each) for each in row])}")
+            texts.append(f"{len(rows)} {table}")
+    as_recorded(f"ledger/{name}.txt", "\n".join(texts))
+
+
+def _decoded(value):
+    if isinstance(value, bytes):
+        value = value.decode()
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        return json.loads(value)
+    return value
+
+
+def test_every_section_of_the_page(folder, name, as_recorded):
+    with RunDirectory.read(folder) as run:
+        told = [*headlines(run), *changes(run)]
+        sections = [each for each in page(run).sections if each.name != "configuration"]
+        for block in (block for section in sections for block in section.blocks):
+            if isinstance(block, Cards):
+                object.__setattr__(block, "rows", block.rows[:ROWS])
+            elif name in PLAYED and isinstance(block, Table) and block.title == "Time":
+                object.__setattr__(block, "rows", [row[0] for row in block.rows])
+            elif name in PLAYED and isinstance(block, Tiles):
+                tiles = [tile for tile in block.tiles if tile.label != "seconds"]
+                object.__setattr__(block, "tiles", tiles)
+    as_recorded(f"page/{name}.txt", "\n\n".join(shown(each) for each in [*told, *sections]))
+
+
+def test_the_tables_of_data(folder, name, as_recorded):
+    run = open_run(folder)
+    texts = []
+    for table in ("matches", "judgements", "pairs", "ratings", "measures", "benchmarks"):
+        found = getattr(run, table)()
+        rows = found.head(ROWS) if table in ("matches", "judgements") else found
+        texts.append(f"{len(found)} {table}\n{shown(rows.to_dict('records'))}")
+    as_recorded(f"frames/{name}.txt", "\n\n".join(texts))
+
+
+def printed(command, *lines):
+    """What each of the lines prints, as structured facts too where it can."""
+    texts = []
+    for line in lines:
+        done = command(*shlex.split(line))
+        out = shown(json.loads(done.out)) if "--json" in line and not done.code else done.out
+        texts += [f"$ equipoise {line}", out, done.err, f"exit code {done.code}", ""]
+    return "\n".join(texts)
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """A terminal in which no path is broken."""
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+def test_the_status_of_each(folder, name, command, as_recorded, tmp_path, wide):
+    shutil.copytree(folder, tmp_path / "run")
+    lines = ["status run", "status run --json", "check run", "check run --json"]
+    text = re.sub(r"^time: .*$", "time: …", printed(command, *lines), flags=re.MULTILINE)
+    as_recorded(f"status/{name}.txt", text)
+
+
+VERBS = {  # name of the record -> (runs that are there, lines)
+    "people": (
+        ["people"],
+        [
+            "judge run --with shorter",
+            "judge run --with longer",
+            "judge run --with shorter --part held_out --json",
+            "rate run --of votes",
+            "export run --to tables",
+            "export run --to tables --json",
+            "export run --to answers --answers",
+            "export run --to votes --votes",
+            "report run",
+            "report run --leaderboard",
+        ],
+    ),
+    "pool": (
+        ["pool"],
+        [
+            "rate run",
+            "rate run --json",
+            "rate run --by '{kind: elo, k: 8}'",
+            "rate run --by bradley_terry --of league",
+            "rate run --by openskill -s k=1",
+            "report run --leaderboard",
+            "export run --to tables",
+        ],
+    ),
+    "league": (
+        ["psro_matrix"],
+        [
+            "rate run",
+            "rate run --of league --by nash_average",
+            "report run --leaderboard",
+            "best-response run@policy@1 --json",
+            "best-response run@policy@1",
+            "evaluate run --on gsm8k",
+            "status run",
+            "resume run",
+        ],
+    ),
+    "attack": (
+        ["attack"],
+        [
+            "red-team crossplay run --prompts 2",
+            "red-team crossplay run --prompts 2 --json",
+            "red-team export-attacks run --to all.jsonl",
+            "red-team export-attacks run --to all.jsonl --part train",
+            "assistance welfare run run",
+        ],
+    ),
+    "welfare": (
+        ["assistance"],
+        [
+            "assistance welfare run@2 run@1",
+            "assistance welfare run@2 run@1 --json",
+            "assistance welfare run run@0 --eps .1 --alpha .25 --reference -1 -1",
+            "report run --beside run@1",
+            "red-team crossplay run",
+        ],
+    ),
+    "runs": (
+        [],
+        [
+            "run rock_paper_scissors --out r -s generations=1",
+            "run rock_paper_scissors --out r",
+            "run rock_paper_scissors --out r -s generations=2 --overwrite --json",
+            "resume r -s generations=3",
+            "resume r -s learner.eta=3",
+            "run gpo_contextual --out g -s generations=1 -s prompts.per_generation=4",
+            "run rok_paper",
+            "run rock_paper_scissors -s learner.eat=3",
+            "resume nothing",
+        ],
+    ),
+    "recipes": ([], ["recipes", "recipes gpo", "recipes mnpo --json", "recipes mnop"]),
+    "plans": (
+        [],
+        [
+            "plan rock_paper_scissors",
+            "plan gpo_contextual",
+            "plan psro_kuhn --json",
+            "plan gpo_matrix --full",
+            "plan psro_matrix -s generations=0",
+            "plan nothing",
+        ],
+    ),
+    "traces": (
+        [],
+        [
+            "assistance traces gtalign_clerks --teacher clerk --count 3 --candidates 2 --out t",
+            "assistance traces gtalign_clerks --teacher clerk --count 3 --candidates 2 --out t --json",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("verbs", VERBS)
+def test_what_the_verbs_print(verbs, folders, command, as_recorded, tmp_path, wide):
+    runs, lines = VERBS[verbs]
+    for run in runs:
+        shutil.copytree(folders(run), tmp_path / "run")
+    text = printed(command, *lines)
+    for path in sorted(tmp_path.glob("*/*.jsonl")) + sorted(tmp_path.glob("*.jsonl")):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        text += f"\n{path.name}\n{shown(rows[:ROWS])}"
+    as_recorded(f"verbs/{verbs}.txt", text)
