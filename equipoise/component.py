@@ -113,6 +113,7 @@ FREE = frozenset(
         "concurrency",
         "executor",
         "patience",
+        "python",
         "replicas",
         "retries",
         "timeout",

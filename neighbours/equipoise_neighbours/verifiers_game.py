@@ -1,8 +1,6 @@
 """Environments of verifiers as games: each agent is a seat, and its rewards are what it is paid."""
 
-import json
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -11,12 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from equipoise.environments.text_games.game import Play, PlayedGame, Result
-from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.errors import ConfigError
 from equipoise.games.base import Ask
 from equipoise.system.effects import COMMAND, Does, Text, passed_on
-from equipoise.system.subprocesses import PIPE, start_process
 from equipoise.types import Match, Message, Prompt, View
 from equipoise_neighbours import verifiers_worker
+from equipoise_neighbours.interpreter import Interpreter
 
 
 class Verifiers(PlayedGame):
@@ -101,29 +99,24 @@ class Verifiers(PlayedGame):
         return known or super().replay(match, prompt)
 
 
-class Worker:
-    """An environment in a process of its own, which ends with this one; see `verifiers_worker`."""
+class Worker(Interpreter):
+    """An environment in a process of its own; see `verifiers_worker`."""
 
     def __init__(self, python: str, env: str, settings: dict[str, Any]) -> None:
         """Raises ConfigError where the interpreter, verifiers or the environment is missing."""
+        super().__init__(
+            python, verifiers_worker.__file__, f"the environment '{env}'", "game.python"
+        )
         self.results: dict[tuple[str, tuple[str, ...]], Result] = {}
-        self._env, self._log = env, tempfile.TemporaryFile("w+")  # noqa: SIM115  while it runs
-        command = [python, verifiers_worker.__file__]
-        try:
-            self._process = start_process(
-                command, stdin=PIPE, stdout=PIPE, stderr=self._log, text=True
-            )
-        except OSError as error:
-            raise ConfigError(f"game.python: {python} cannot be run ({error.strerror})") from error
-        self.facts = self._exchange(env=env, settings=settings)
+        self.facts = self.exchange(env=env, settings=settings)
         if fault := self.facts.get("fault"):
             raise ConfigError(f"game: '{env}' cannot be loaded in {python}: {fault}")
 
     def ask(self, episode: str, **order: Any) -> Ask | Result:
         """The next request of an episode, or its result, after an order to it."""
-        reply = self._exchange(episode=episode, **order)
+        reply = self.exchange(episode=episode, **order)
         while reply["episode"] != episode:  # the end of one that was given up
-            reply = self._read()
+            reply = self.read()
         if "messages" in reply:
             chat = (Message(each["role"], _text(each)) for each in reply["messages"])
             return Ask(reply["agent"], View(tuple(chat)))
@@ -133,31 +126,7 @@ class Worker:
 
     def give_up(self, episode: str) -> None:
         """End an episode that nobody waits for, if it goes on."""
-        self._write(episode=episode)
-
-    def _exchange(self, **order: Any) -> dict[str, Any]:
-        self._write(**order)
-        return self._read()
-
-    def _write(self, **order: Any) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(order) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise self._ended() from None
-
-    def _read(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise self._ended()
-        return json.loads(line)
-
-    def _ended(self) -> EquipoiseError:
-        self._log.seek(0)
-        lines = [line.strip() for line in self._log if line.strip()] or ["it printed nothing"]
-        return EquipoiseError(f"the environment '{self._env}' ended by itself: {lines[-1]}")
+        self.write(episode=episode)
 
 
 def _text(message: dict[str, Any]) -> str:

@@ -178,9 +178,11 @@ def card_player(kuhn, found, command, rows, tmp_path) -> str:
     data = rows(texts, "moves.jsonl")
     sizes = {"vocabulary": 600, "hidden": 32, "layers": 2, "heads": 2, "context": 384}
     given = [part for name, value in sizes.items() for part in (f"--{name}", value)]
-    assert command("new-model", "--corpus", data, "--out", "new", *given).code == 0
-    line = ("sft", "new", data, "--out", "tiny", "--epochs", 20, "--learning-rate", 1e-2)
-    assert command(*line).code == 0
+    made = command("new-model", "--corpus", data, "--shrink", "--out", "new", *given)
+    assert made.code == 0, made.err
+    line = ("sft", "new", data, "--out", "tiny", "--epochs", 8, "--learning-rate", 1e-2)
+    taught = command(*line)
+    assert taught.code == 0, taught.err
     return "tiny"
 
 

@@ -1,0 +1,134 @@
+"""The solver, by which rivals answer what the model was asked, and the scorer, which lets a judge
+of Equipoise say who did better.
+"""
+
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import anyio
+from inspect_ai import Task, task, task_with
+from inspect_ai._util.error import PrerequisiteError
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
+from inspect_ai.scorer import Score, Scorer, Target, scorer
+from inspect_ai.solver import Generate, Solver, TaskState, chain, solver
+from inspect_ai.util import collect
+
+from equipoise import trl
+from inspect_equipoise.metrics import league, rating, results, win_rate
+
+RIVALS = "inspect_equipoise:rivals"
+"""The key of the sample's store below which the rivals' answers lie."""
+
+
+def model_names(models: str | Sequence[str]) -> list[str]:
+    """Names of models, separated by commas on a command line."""
+    return models.split(",") if isinstance(models, str) else list(models)
+
+
+@solver
+def pairwise(rivals: str | Sequence[str]) -> Solver:
+    """Have each of the `rivals`, models by Inspect's names, answer the last question, too.
+
+    It stands behind a task's own solver; without one the model is asked as it is.
+    """
+    names = model_names(rivals)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        if str(state.model) in {str(get_model(name)) for name in names}:
+            raise PrerequisiteError(f"pairwise: {state.model} is evaluated and is a rival, too")
+        if not any(isinstance(each, ChatMessageAssistant) for each in state.messages):
+            state = await generate(state)
+        chat = asked(state.messages)
+        outputs = await collect(*(get_model(name).generate(chat) for name in names))
+        answers = {
+            str(get_model(name)): output.completion
+            for name, output in zip(names, outputs, strict=True)
+        }
+        state.store.set(RIVALS, answers)
+        return state
+
+    return solve
+
+
+def asked(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """The chat before its last answer."""
+    last = max(i for i, each in enumerate(messages) if isinstance(each, ChatMessageAssistant))
+    return list(messages[:last])
+
+
+@scorer(metrics=[win_rate(), rating(), league()])
+def preference(
+    judge: str | dict[str, Any], utility: str = "score", target: str = "answer", seed: int = 0
+) -> Scorer:
+    """The share of the rivals that the model beats by a judge, a tie counting as half.
+
+    `judge`: of Equipoise, by its kind, YAML or settings; the answers are the seats of one match,
+    the sample's metadata the prompt's facts, and its target the fact `target`. A sample on which
+    the judge says nothing of the model is unscored, with the reason.
+    """
+    rewards = trl.reward(judge, utility=utility, seed=seed)
+
+    async def score(state: TaskState, goal: Target) -> Score:
+        answers = {str(state.model): state.output.completion, **state.store.get(RIVALS, {})}
+        if len(answers) < 2:
+            raise PrerequisiteError("preference: no rival has answered; add the solver pairwise")
+        chat = [{"role": each.role, "content": each.text} for each in asked(state.messages)]
+        facts = {**state.metadata, target: goal.text}
+        columns = {key: [value] * len(answers) for key, value in facts.items()}
+
+        def judged() -> tuple[list[float | None], list[str]]:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                values = rewards([chat] * len(answers), list(answers.values()), **columns)
+            return values, [str(each.message) for each in said]
+
+        values, why = await anyio.to_thread.run_sync(judged)
+        scores = dict(zip(answers, values, strict=True))
+        won = [result for _, result in results(scores, str(state.model))]
+        facts = {"model": str(state.model), "scores": scores, "answers": answers}
+        if not won:
+            reason = "; ".join(why) or "the judge gave no score"
+            return Score.unscored(
+                reason="scoring_failed",
+                explanation=reason,
+                answer=state.output.completion,
+                metadata=facts,
+            )
+        return Score(
+            value=sum(won) / len(won),
+            answer=state.output.completion,
+            explanation="\n".join(f"{name}: {value}" for name, value in scores.items()),
+            metadata=facts,
+        )
+
+    return score
+
+
+@task
+def versus(
+    task: str,
+    rivals: str | Sequence[str],
+    judge: str | dict[str, Any],
+    options: dict[str, Any] | None = None,
+    utility: str = "score",
+    target: str = "answer",
+) -> Task:
+    """Another task's samples and solver, with `pairwise` behind it and `preference` as scorer.
+
+    Args: task: module:function that makes it; options: its arguments; the others as of the two.
+    """
+    module, _, name = task.partition(":")
+    try:
+        given = getattr(import_module(module), name)(**options or {})
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PrerequisiteError(f"versus: task={task} cannot be made: {error}") from error
+    return task_with(
+        given,
+        solver=chain(given.solver, pairwise(rivals)),
+        scorer=preference(judge, utility, target),
+        metrics=None,
+        epochs=1,
+        name=f"{name}_versus",
+    )
