@@ -4,6 +4,7 @@ and, for tasks of others, inspect_evals.
 """
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -96,7 +97,7 @@ def test_win_rates_ratings_and_the_equilibrium_stand_in_the_log(evaluate):
 @pytest.mark.slow
 def test_what_the_judge_cannot_score_is_unscored_with_the_reason(evaluate):
     log = evaluate("words:words", "{kind: exact, fact: solution}")
-    assert metrics(log) == {}
+    assert all(map(math.isnan, metrics(log).values()))
     [score] = log["results"]["scores"]
     assert (score["scored_samples"], score["unscored_samples"]) == (0, 6)
     [said] = {each["scores"]["preference"]["explanation"] for each in log["samples"]}
@@ -105,12 +106,19 @@ def test_what_the_judge_cannot_score_is_unscored_with_the_reason(evaluate):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["persistbench_sycophancy", "persistbench_beneficial_memory"])
-def test_a_task_of_inspect_evals_without_a_network(evaluate, inspect_command, name):
+def test_a_task_of_inspect_evals_without_a_network(evaluate, inspect_command, name, tmp_path):
     """Its samples lie within the package, and no grader of its own is asked."""
     python = Path(inspect_command).with_name("python")
     if subprocess.run([python, "-c", "import inspect_evals"], check=False).returncode:
         pytest.skip("inspect_evals is not installed beside Inspect")
-    log = evaluate(f"inspect_evals.persistbench:{name}", "{kind: shorter, unit: characters}")
+    (tmp_path / "brief.txt").write_text(
+        "You know this of the user: {memories}"
+    )  # it fits the model
+    log = evaluate(
+        f"inspect_evals.persistbench:{name}",
+        "{kind: shorter, unit: characters}",
+        options='{"prompt_template": "brief.txt"}',
+    )
     values = metrics(log)
     assert values["win_rate"] == 1 and log["eval"]["task"] == f"{name}_versus"
     answers = log["samples"][0]["scores"]["preference"]["metadata"]["answers"]

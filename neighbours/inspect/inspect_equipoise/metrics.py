@@ -1,5 +1,7 @@
 """Metrics of pairwise scores: the win rate, ratings and the equilibrium, with 95 % intervals."""
 
+# pyright: reportMissingImports=false
+
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import isfinite
@@ -77,8 +79,11 @@ def rating(by: str = "bradley_terry") -> Metric:
     """
 
     def value(scores: list[SampleScore]) -> Value:
-        judged = [each for each in meetings(scores) if each.value is not None]
-        outcomes = [Outcome(each.first, each.second, (1 + each.value) / 2) for each in judged]
+        outcomes = [
+            Outcome(each.first, each.second, (1 + each.value) / 2)
+            for each in meetings(scores)
+            if each.value is not None
+        ]
         numbers: dict[str, float] = {}
         for each in Ratings.build(by).rate(outcomes) if outcomes else ():
             name = f"rating {each.name}"

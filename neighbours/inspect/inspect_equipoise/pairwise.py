@@ -2,6 +2,8 @@
 of Equipoise say who did better.
 """
 
+# pyright: reportMissingImports=false
+
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
