@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"
 EXTRAS = PROJECT["optional-dependencies"].values()
 OWN = {"equipoise", "benchmarks", "examples", "equipoise_neighbours"}
 # Large, or run by hand: tests that need them are skipped where they are absent.
-SKIPPED = {"wandb", "mlflow", "alpaca_eval", "verifiers", "textarena"}
+SKIPPED = {"wandb", "mlflow", "alpaca_eval", "verifiers", "inspect_ai", "textarena"}
 
 
 def canonical(name: str) -> str:

@@ -87,10 +87,12 @@ def metrics(log: dict) -> dict[str, float]:
 @pytest.mark.slow
 def test_win_rates_ratings_and_the_equilibrium_stand_in_the_log(evaluate):
     values = metrics(evaluate("words:words", "{kind: shorter, unit: characters}"))
-    assert values["win_rate"] == values["win_rate high"] == 1 > values["win_rate low"] > 0.5
+    assert values["win_rate low"] < values["win_rate"] <= values["win_rate high"] <= 1
+    assert values["win_rate"] > 0.5
     assert values[f"rating {BRIEF}"] > 1000 > values[f"rating {LONG}"]
     assert values[f"rating {BRIEF} low"] < values[f"rating {BRIEF}"]
-    assert values[f"nash_mass {BRIEF}"] == values[f"exploitability {LONG}"] == 1
+    assert values[f"nash_mass {BRIEF}"] == 1
+    assert values[f"exploitability {LONG}"] == pytest.approx(2 * values["win_rate"] - 1)
     assert values[f"exploitability {BRIEF}"] == 0
 
 
@@ -101,7 +103,7 @@ def test_what_the_judge_cannot_score_is_unscored_with_the_reason(evaluate):
     [score] = log["results"]["scores"]
     assert (score["scored_samples"], score["unscored_samples"]) == (0, 6)
     [said] = {each["scores"]["preference"]["explanation"] for each in log["samples"]}
-    assert "no fact 'solution'" in said or "solution" in said
+    assert "solution" in said
 
 
 @pytest.mark.slow
@@ -120,6 +122,6 @@ def test_a_task_of_inspect_evals_without_a_network(evaluate, inspect_command, na
         options='{"prompt_template": "brief.txt"}',
     )
     values = metrics(log)
-    assert values["win_rate"] == 1 and log["eval"]["task"] == f"{name}_versus"
+    assert values["win_rate"] > 0.5 and log["eval"]["task"] == f"{name}_versus"
     answers = log["samples"][0]["scores"]["preference"]["metadata"]["answers"]
     assert answers.keys() == {BRIEF, LONG} and all(answers.values())
