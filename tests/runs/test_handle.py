@@ -137,6 +137,7 @@ def test_the_run_says_what_it_is(run):
 def test_the_frames_agree_with_each_other_and_with_what_was_measured(run):
     pytest.importorskip("pandas")
     measures, judgements = run.measures(), run.judgements("held_out")
+    judgements = judgements[judgements.judge == "clerk"]  # another test has it judged anew
     assert list(measures.player) == ["policy@0", "policy@1"]
     assert (measures.score_low <= measures.score).all()
     assert (measures.score <= measures.score_high).all()
