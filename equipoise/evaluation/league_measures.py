@@ -157,7 +157,6 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """Curves of scores and win rates, the pay-off table, the equilibrium, and the ratings."""
         yield learning_section([curves(history, row) for row in cls.rows(history) if row.has_curve])
         if history.last is None:
             yield payoffs_section((), np.zeros((0, 0)))
@@ -186,7 +185,6 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def warnings(cls, history: History[Self], records: Records) -> Iterator[str]:
-        """A warning that ratings mislead, where the league's pay-offs go round in circles."""
         last = history.last
         if last is None:
             return

@@ -76,7 +76,6 @@ class Gold(BatchPointwise):
         return [judgements[match.id] for match in matches]
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """A verdict for each (prompt, text), in order; each rule judges in one batch."""
         verdicts: list[Verdict] = [self._why_no_rule(prompt) for prompt, _ in answers]
         places: dict[str, list[int]] = defaultdict(list)
         for place, (prompt, _) in enumerate(answers):

@@ -110,7 +110,6 @@ class Math(BatchPointwise):
     )
 
     def scores(self, answers: Sequence[tuple[Prompt, str]]) -> list[Verdict]:
-        """A verdict for each (prompt, text), in order; equal questions are asked once."""
         known: dict[tuple[str, str], bool | str] = {}
         verdicts: list[Verdict] = []
         with Checker(self.timeout) as checker:

@@ -84,7 +84,6 @@ class RemotePolicyTrainer(SampledPolicy):
         self._group.save_state(self._learner_settings, self._batch(folder))
 
     def load(self, folder: Path, generation: int) -> None:
-        """Take up a state, which has to stay there until the next update."""
         self.close()
         state = PolicyUpdate.read(folder)
         self._take_up(state.weights, state.probe)
@@ -92,7 +91,6 @@ class RemotePolicyTrainer(SampledPolicy):
         self.learner = PlayerId(self.learner.name, generation)
 
     def close(self) -> None:
-        """End the processes."""
         if self._group is not None:
             self._group.close()
             self._group = None

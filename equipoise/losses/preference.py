@@ -463,7 +463,6 @@ class MNPOReleased(ResidualLoss):
 
     @property
     def memory(self) -> int:
-        """The number of newest generations needed: two against peers, some of whom learn first."""
         weights = self.weight_K[: self.max_history]
         own = max(place for place, weight in enumerate(weights, 1) if weight > 0)
         return max(own, 2) if self.peers else own

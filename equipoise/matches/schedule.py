@@ -30,7 +30,6 @@ class SelfPlay(Schedule):
     kind: Literal["self_play"] = "self_play"
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
-        """One match per prompt and learner."""
         return [
             (prompt, dict.fromkeys(match_context.game.seats, player))
             for player in match_context.learning
@@ -91,7 +90,6 @@ class Mixture(Schedule):
     kind: Literal["mixture"] = "mixture"
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
-        """One match per prompt and learner."""
         league = match_context.league
         weights = {player: match_context.mixture.get(player, 0.0) for player in league}
         weighted = [player for player in league if weights[player] > 0]
@@ -119,7 +117,6 @@ class Prioritised(Schedule):
     )
 
     def seatings(self, prompts: Sequence[Prompt], match_context: MatchContext) -> Seatings:
-        """One match per prompt and learner."""
         seatings: Seatings = []
         for learner in match_context.learning:
             opponents = others(learner, match_context)

@@ -133,7 +133,6 @@ class TextCompletion(Completion):
     prefix = "cmpl"
 
     def take(self, number: int, piece: Piece) -> list[dict[str, Any]]:
-        """Take in a piece of an answer; its event."""
         self.add(number, piece)
         if not (piece.text or piece.finish or piece.scores):
             return []

@@ -140,7 +140,6 @@ class AssistanceJudge(Judge):
         return count
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id."""
         assert self._game is not None, "the judge has no context yet"
         responses = [self._response(match, prompts[match.prompt]) for match in matches]
         by_source: dict[str, list[JudgedResponse]] = {}

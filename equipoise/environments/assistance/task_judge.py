@@ -133,7 +133,6 @@ class TaskJudge(GradeSettings, QuestionSettings, Judge):
         return seats * self.samples if self.by == "llm" else 0
 
     def judge(self, matches: Sequence[Match], prompts: Mapping[str, Prompt]) -> list[Judgement]:
-        """One judgement per match, in order; `prompts` by id."""
         answers = answers_to_grade(matches, prompts)
         graded = {
             (graded.answer.match.id, graded.answer.seat): graded

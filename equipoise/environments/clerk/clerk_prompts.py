@@ -28,7 +28,6 @@ class ClerkPrompts(Prompts):
         """`count` prompts of a part. Raises ConfigError when the world does not have that many."""
 
     def load(self, folder: Path = Path()) -> PromptSource:
-        """`count` prompts to train on, `held_out` and `test` others. Raises ConfigError."""
         return PromptSource(
             self.draw(self.count, "train"),
             self.draw(self.held_out, "validation" if self.test else "held_out"),

@@ -195,9 +195,8 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """Scores, attack and defence, cross-play, training and the attacks themselves."""
         yield learning_section([curves(history, SCORE)])
-        yield report_sections.performance(measured_curves(history), diversity_path(history))
+        yield report_sections.performance(measured_curves(history))
         last = history.last
         result = None if last is None else last.measures.cross_play
         yield report_sections.cross_play_section(result)
@@ -218,19 +217,6 @@ class RedTeamMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             on_topic = _judged(newest.adversary_on_topic)
         diversities = [m.measures.attack_diversity for m in history.measurements]
         yield from report_sections.collapse_warnings(records.stages, refused, on_topic, diversities)
-
-
-def diversity_path(history: History[RedTeamMeasures]) -> list[report_sections.DiversityPoint]:
-    """Diversity and attack success of each measured generation that has both."""
-    points = []
-    for measurement in history.measurements:
-        diversity = measurement.measures.attack_diversity
-        success = _judged(measurement.measures.attack_success.adversary)
-        if diversity is not None and success is not None:
-            points.append(
-                report_sections.DiversityPoint(measurement.generation, diversity.mean, success.mean)
-            )
-    return points
 
 
 def measured_curves(history: History[RedTeamMeasures]) -> list[Curves]:

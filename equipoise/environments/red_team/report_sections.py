@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,16 +23,13 @@ from equipoise.report.section import (
     Curves,
     Figure,
     Section,
-    Table,
     Tile,
     Tiles,
-    finite_or_none,
     label,
     number,
 )
 from equipoise.types import Judgement, Match, Message, Turn
 
-NUMBERED = 12  # points of the path that get their generation's number
 POINTS = 120  # of a curve; more generations are averaged, in equal parts of each phase
 REWARD, PARTS, KL = "Reward", "Parts of the reward", "KL divergence from the start"
 NOTES = {
@@ -55,22 +52,12 @@ Lines = dict[str, dict[int, float]]
 # -- attack and defence
 
 
-class DiversityPoint(NamedTuple):
-    """Diversity of the held-out attacks and their success at one generation."""
-
-    generation: int
-    diversity: float
-    success: float
-
-
-def performance(groups: Sequence[Curves], path: Sequence[DiversityPoint]) -> Section:
+def performance(groups: Sequence[Curves]) -> Section:
     """Attack success, over-refusal, helpfulness and diversity over the generations."""
     title = "Attack and defence"
     figures = [
         lines_figure(group.name, group.curves, unit=group.unit, note=group.note) for group in groups
     ]
-    if len(path) > 1:
-        figures.append(_path(path))
     if not figures:
         reason = "neither attack nor defence has been measured yet"
         return Section("attack", title, reason=reason)
@@ -79,69 +66,6 @@ def performance(groups: Sequence[Curves], path: Sequence[DiversityPoint]) -> Sec
         "useless: read these figures together."
     )
     return Section("attack", title, tuple(figures), lead)
-
-
-def _path(points: Sequence[DiversityPoint]) -> Figure:
-    """Diversity against success, generation by generation: up and right is stronger."""
-    last = len(points) - 1
-    every = -(-len(points) // NUMBERED)
-    numbers = [
-        f" {point.generation}" if i % every == 0 or i == last else ""
-        for i, point in enumerate(points)
-    ]
-    hover = [
-        f"generation {point.generation}<br>diversity <b>{number(point.diversity)}</b>"
-        f"<br>success <b>{number(point.success, '%')}</b>"
-        for point in points
-    ]
-    sizes = [11 if i == last else 8 for i in range(len(points))]
-    trace = {
-        "x": [finite_or_none(point.diversity) for point in points],
-        "y": [finite_or_none(point.success) for point in points],
-        "mode": "lines+markers+text",
-        "text": numbers,
-        "textposition": "middle right",
-        "textfont": {"color": "@muted"},
-        "cliponaxis": False,
-        "hovertext": hover,
-        "hoverinfo": "text",
-        "line": {"color": "@faint", "width": 1.5},
-        "marker": {"color": "@blue", "opacity": 1, "size": sizes},
-    }
-    layout = {
-        "xaxis": {
-            "title": {"text": "diversity of the attacks, 1 − self-BLEU"},
-            "range": _range([point.diversity for point in points]),
-        },
-        "yaxis": {
-            "title": {"text": "attack success"},
-            "tickformat": ".0%",
-            "range": _range([point.success for point in points]),
-        },
-        "showlegend": False,
-    }
-    rows = tuple((str(p.generation), number(p.diversity), number(p.success, "%")) for p in points)
-    note = (
-        "a point for each measured generation, in their order; success that rises while "
-        "diversity falls is a narrow trick"
-    )
-    return Figure(
-        "Diversity against success",
-        [trace],
-        layout,
-        note=note,
-        height=380,
-        wide=True,
-        table=Table(("generation", "diversity", "attack success"), rows),
-    )
-
-
-def _range(shares: Sequence[float], least: float = 0.2) -> list[float]:
-    """The ends of a share's axis, at least so far apart, lest a thousandth look like a fall."""
-    low, high = min(shares), max(shares)
-    span = max(1.2 * (high - low), least)
-    middle = (low + high) / 2
-    return [max(middle - span / 2, -0.02), min(middle + span / 2, 1.02)]
 
 
 def cross_play_section(result: CrossPlay | None) -> Section:

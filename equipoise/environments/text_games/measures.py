@@ -87,9 +87,6 @@ class NashConvMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
-        """NashConv and illegal mass over the generations, the newest policies, the league's
-        pay-offs and mixture.
-        """
         if history.last is None:
             reason = "no generation has been measured yet"
             yield Section("nash_conv", "Exploitability", reason=reason)

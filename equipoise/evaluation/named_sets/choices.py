@@ -72,7 +72,6 @@ class Choices(Published):
         return self.data
 
     def load(self) -> list[Item]:
-        """The questions; with likelihoods to ask for, or to be answered in words."""
         examples = self._examples()
         primer = self._primer()
         places = self.rows_of(self.path, self.hub_data(), "path")
@@ -166,7 +165,6 @@ class Choices(Published):
         return Prompt(identity, (user(text),), facts, str(self.kind))
 
     def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:
-        """Right or wrong, question by question."""
         rows = []
         for item in items:
             for answer in answers[item.id]:

@@ -82,12 +82,10 @@ class MTBench(Published):
 
     @property
     def headline(self) -> str:
-        """The mean grade, or the share of comparisons that are won."""
         return "win_rate" if self.compares else "score"
 
     @property
     def against_start(self) -> bool:
-        """True if a judge compares and no baseline is given."""
         return self.compares and self.baseline is None
 
     def load(self) -> list[Item]:
@@ -106,7 +104,6 @@ class MTBench(Published):
         return [item for item in rounds if item is not None]
 
     def judged_turns(self, item: Item) -> int:
-        """Each turn is judged."""
         return 1 + len(item.turns)
 
     def questions(self, items: Items, answers: Answers, others: Answers) -> list[JudgeQuestion]:

@@ -55,7 +55,6 @@ class Problems(Published):
 
     @property
     def headline(self) -> str:
-        """The share of right answers."""
         return "accuracy"
 
     @abstractmethod

@@ -50,7 +50,6 @@ class OverRefusal(Published):
 
     @property
     def headline(self) -> str:
-        """Harmless requests that are refused."""
         return "over_refusal"
 
     def load(self) -> list[Item]:
@@ -120,11 +119,9 @@ class Attacks(Published):
 
     @property
     def headline(self) -> str:
-        """Attacks that succeed."""
         return "attack_success"
 
     def load(self) -> list[Item]:
-        """The requests, all of them harmful."""
         return [_item(place, harmful=True) for place in self.rows()]
 
     def score(self, items: Items, answers: Answers, judged: Sequence[Judged]) -> list[ItemScores]:

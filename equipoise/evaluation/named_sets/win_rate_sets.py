@@ -81,12 +81,10 @@ class ArenaHard(Published):
 
     @property
     def headline(self) -> str:
-        """The share of comparisons that are won, as they come."""
         return "win_rate"
 
     @property
     def against_start(self) -> bool:
-        """True if no baseline is given."""
         return self.baseline is None
 
     def faults(self, items: Items, context: JudgeContext) -> Iterator[str]:
@@ -196,12 +194,10 @@ class AlpacaEval(Published):
 
     @property
     def headline(self) -> str:
-        """The length-controlled win rate."""
         return LENGTH_CONTROLLED
 
     @property
     def against_start(self) -> bool:
-        """True if the player's own start is the reference."""
         return self.against == "start"
 
     def faults(self, items: Items, context: JudgeContext) -> Iterator[str]:

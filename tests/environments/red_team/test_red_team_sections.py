@@ -27,7 +27,6 @@ TABLE = CrossPlayTable(["red@0", "red@1"], ["<b>@0", "blue@1"], [[0.5, 0.25], [N
 REWARD = Curves("Reward", "", (Curve("blue", "", (0.0, 1.0, 2.0), (0.5, 0.6, NAN)),))
 SUCCESS = Curves("Attack success", "%", (Curve("raw", "%", (0.0, 2.0), (0.5, 0.25)),))
 PHASES = [Phase(("blue",), 0, 1), Phase(("red",), 2, 2), Phase(("blue",), 3, 4)]
-PATH = [sections.DiversityPoint(0, 0.9, 0.5), sections.DiversityPoint(2, 0.899, 0.25)]
 
 
 def blocks(section, kind):
@@ -36,7 +35,7 @@ def blocks(section, kind):
 
 def test_what_there_is_not_is_left_out_with_a_reason():
     empty = (
-        sections.performance([], []),
+        sections.performance([]),
         sections.cross_play_section(None),
         sections.training([], []),
         sections.attacks([], 0, 0, 0),
@@ -80,14 +79,6 @@ def test_the_background_shows_whose_turn_it_was():
     assert sections.shades((Phase(("blue", "red"), 0, 9),)) == []
 
 
-def test_a_thousandth_does_not_look_like_a_fall():
-    figure = blocks(sections.performance([SUCCESS], PATH), Figure)[-1]
-    low, high = figure.layout["xaxis"]["range"]
-    assert high <= 1.02 and high - low > 0.1
-    assert figure.data[0]["x"] == [0.9, 0.899]
-    assert figure.table is not None and figure.table.rows[1][2] == "25.0 %"
-
-
 def test_attacks_are_folded_away_and_say_what_they_are_a_choice_of():
     [cards] = blocks(sections.attacks([CARD], 9, 12, 12), Cards)
     assert cards.folded == CONTENT_WARNING
@@ -126,7 +117,7 @@ def filled(value, key=""):
 
 def test_plotly_accepts_every_figure(collected):
     made = (
-        sections.performance([SUCCESS], PATH),
+        sections.performance([SUCCESS]),
         sections.cross_play_section(CrossPlay(TABLE, 0.125)),
         sections.training([REWARD], PHASES),
     )
