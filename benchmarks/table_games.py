@@ -93,7 +93,7 @@ def begin_provers(place: Path, o: Options) -> None:
     asked = [p for p in world.prompts(1, TAUGHT, KINDS) if "verb" in p.facts]
     taught("deceiver", "builtin/beginner", place, [(p.messages, wrong(p, 0)) for p in asked])
     form = {"provers": ["helpful"], "text": str(HOME / "zero_or_one.txt"), "low": 0, "high": 1}
-    game = Game.build({"kind": "prover_verifier:ProverVerifier", **form})
+    game = Game.build({"kind": "prover_verifier", **form})
     rows, dice = [], seeds.generator(0, "verdicts")
     for prompt in asked:
         solution = right_answer(prompt) if dice.random() < 0.5 else wrong(prompt, 1)

@@ -1,9 +1,6 @@
 """Matches of scripted seats, and what a judge at the table or beside it makes of them."""
 
 import re
-import sys
-from importlib import import_module
-from pathlib import Path
 
 from judge_context import TestContext
 
@@ -44,11 +41,3 @@ def scores(game, moves, judge=GOLD, prompt=PROMPT):
     """The judgement of the match in which seats move by `moves`."""
     match = played(game, moves, prompt)
     return placed(game, judge).judge([match], {prompt.id: prompt})[0]
-
-
-def table_games(name):
-    """The module of this name in examples/table_games."""
-    folder = str(Path(__file__).parents[1] / "examples" / "table_games")
-    if folder not in sys.path:
-        sys.path.append(folder)
-    return import_module(name)

@@ -4,18 +4,18 @@ import json
 import re
 
 import pytest
-from at_the_table import PROMPT, placed, played, scores, table_games
+from at_the_table import PROMPT, placed, played, scores
 
+from equipoise.environments.verdicts.challenge import Challenge
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Move, Prompt
 
-Challenge = table_games("challenge").Challenge
 BLANK = Prompt("b", (), {"number": 7, "answer": "4"}, "blank")
 GAME = Challenge()
-RULE = {"kind": "challenge:ChallengeJudge", "answers": "exact"}
-MAJORITY = {"kind": "challenge:ChallengeJudge"}
+RULE = {"kind": "challenge", "answers": "exact"}
+MAJORITY = {"kind": "challenge"}
 
 
 def answers(*texts):
@@ -128,9 +128,9 @@ players:
   proposer: {kind: local, model: builtin, learns: true, max_new_tokens: 8, max_length: 128}
   solver: {kind: local, model: builtin, learns: true, max_new_tokens: 4, max_length: 128}
 prompts: {kind: blank, per_generation: 6, held_out: 2}
-game: {kind: "challenge:Challenge"}
+game: {kind: "challenge"}
 schedule: {kind: roles, roles: {proposer: proposer, answer: solver}, replay: 0.5}
-judge: {kind: "challenge:ChallengeJudge"}
+judge: {kind: "challenge"}
 shaping: [{kind: self_bleu, weight: 0.1}]
 learner: {kind: policy_gradient, batch_size: 2, warmup_steps: 0}
 evaluate: at_table

@@ -4,15 +4,15 @@ import json
 import re
 
 import pytest
-from at_the_table import PROMPT, blocks, placed, played, scores, table_games
+from at_the_table import PROMPT, blocks, placed, played, scores
 
+from equipoise.environments.verdicts.prover_verifier import ProverVerifier
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.types import Move, Prompt
 
-ProverVerifier = table_games("prover_verifier").ProverVerifier
 GAME = ProverVerifier()
-JUDGE = {"kind": "prover_verifier:ProverVerifierJudge", "gold": "exact"}
+JUDGE = {"kind": "prover_verifier", "gold": "exact"}
 
 
 def grades(right, wrong):
@@ -96,10 +96,10 @@ players:
   checker: {kind: local, model: builtin/pool, adapter: builtin/sums, learns: true,
             max_new_tokens: 4, max_length: 256}
 prompts: {kind: clerk_questions, count: 12, per_generation: 4, held_out: 2}
-game: {kind: "prover_verifier:ProverVerifier", text: rubric_compact, helpful: "", sneaky: Wrongly.}
+game: {kind: "prover_verifier", text: rubric_compact, helpful: "", sneaky: Wrongly.}
 schedule:
   {kind: roles, roles: {helpful: prover, sneaky: prover, verifier: checker}, shared: true}
-judge: {kind: "prover_verifier:ProverVerifierJudge", gold: clerk}
+judge: {kind: "prover_verifier", gold: clerk}
 learner: {kind: policy_gradient, estimator: role_baseline, batch_size: 2, warmup_steps: 0}
 evaluate: at_table
 max_unjudged: 1.0

@@ -11,9 +11,9 @@ from statistics import fmean
 from typing import ClassVar, Literal, Self
 
 from msgspec import structs
-from prover_verifier import Graded
 from pydantic import Field
 
+from equipoise.environments.verdicts.prover_verifier import Graded
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.games.base import Ask, Game, Referee
@@ -83,12 +83,12 @@ class Challenge(Graded, Game):
 
     def successful_texts(self, match: Match, judgements: Sequence[Judgement]) -> list[str]:
         paid = any((judgement.score(PROPOSER, "score") or 0) > 0 for judgement in judgements)
-        asked = [turn for turn in match.turns if turn.seat == PROPOSER]
-        return [turn.move.text.strip() for turn in asked if paid]
+        proposed = [turn for turn in match.turns if turn.seat == PROPOSER]
+        return [turn.move.text.strip() for turn in proposed if paid]
 
     def referee(self, prompt: Prompt) -> Referee:
-        asked = prompt.messages
-        if not asked:
+        messages = prompt.messages
+        if not messages:
             number = str(prompt.facts.get("number", ""))
             request = user(self.opening.replace("{number}", number))
             proposed = yield Ask(PROPOSER, View((request,)))
@@ -96,13 +96,13 @@ class Challenge(Graded, Game):
             text = proposed.text.strip()
             if proposed.finish == "error" or not text:
                 return
-            asked = (user(text),)
+            messages = (user(text),)
             if self.guide:
-                said = yield Ask(GUIDE, self.grading_view((request,), text))
-                assert isinstance(said, Move)
-                if self.vetoes(self.grade((request,), text, said)):
+                reply = yield Ask(GUIDE, self.grading_view((request,), text))
+                assert isinstance(reply, Move)
+                if self.vetoes(self.grade((request,), text, reply)):
                     return
-        yield [Ask(seat, View(asked)) for seat in self.answer_seats]
+        yield [Ask(seat, View(messages)) for seat in self.answer_seats]
 
     def vetoes(self, grade: Reading) -> bool:
         """True for a readable grade below `least`."""
@@ -153,8 +153,8 @@ class ChallengeJudge(Judge):
         if self.answers is None:
             golds = [self.judgement(part, _by_majority(part)) for part, _ in parts]
         else:
-            asked = {prompt.id: prompt for _, prompt in parts}
-            golds = self.answers.checked_judgements([part for part, _ in parts], asked)
+            by_id = {prompt.id: prompt for _, prompt in parts}
+            golds = self.answers.checked_judgements([part for part, _ in parts], by_id)
         return list(map(self._judge, matches, golds))
 
     def _judge(self, match: Match, gold: Judgement) -> Judgement:
@@ -170,8 +170,8 @@ class ChallengeJudge(Judge):
         vetoed = False
         if GUIDE in turns:
             proposal = turns[PROPOSER]
-            asked, text = proposal.view.messages, proposal.move.text.strip()
-            grade = game.grade(asked, text, turns[GUIDE].move)
+            messages, text = proposal.view.messages, proposal.move.text.strip()
+            grade = game.grade(messages, text, turns[GUIDE].move)
             votes.append(grade.vote(str(match.seats[GUIDE]), PROPOSER))
             vetoed = game.vetoes(grade)
         if PROPOSER in turns:
@@ -190,11 +190,11 @@ class ChallengeJudge(Judge):
 def _answers_of(match: Match, prompt: Prompt) -> tuple[Match, Prompt]:
     """The answers as a match of their own, and the question that they were given."""
     turns = tuple(turn for turn in match.turns if turn.seat.startswith(ANSWER))
-    asked = turns[0].view.messages if turns else ()
+    messages = turns[0].view.messages if turns else ()
     identity = record_id("question", match.id)
     seats = {turn.seat: match.seats[turn.seat] for turn in turns}
     part = structs.replace(match, game="answers", prompt=identity, seats=seats, turns=turns)
-    return part, Prompt(identity, asked, prompt.facts, prompt.source)
+    return part, Prompt(identity, messages, prompt.facts, prompt.source)
 
 
 def _by_majority(part: Match) -> dict[str, dict[str, float]]:

@@ -58,24 +58,24 @@ class Graded(QuestionSettings):
         """The grade in [0, 1]."""
         return (grade - self.low) / (self.high - self.low)
 
-    def grading_view(self, asked: Sequence[Message], text: str) -> View:
+    def grading_view(self, messages: Sequence[Message], text: str) -> View:
         """The question how good a text is as an answer to these messages."""
-        quotes = {"question": ("request", transcript(asked)), "answer": ("answer", text)}
-        return self.question.view(quotes, _seed(asked, text))
+        quotes = {"question": ("request", transcript(messages)), "answer": ("answer", text)}
+        return self.question.view(quotes, _seed(messages, text))
 
-    def grade(self, asked: Sequence[Message], text: str, said: Move) -> Reading:
+    def grade(self, messages: Sequence[Message], text: str, reply: Move) -> Reading:
         """The grade that a grader gave to this text, in [0, 1], or why none."""
 
-        def read(reply: str, code: str) -> float | Unread:
-            return read_score(reply, self.low, self.high, code, alone=not code)
+        def read(text: str, code: str) -> float | Unread:
+            return read_score(text, self.low, self.high, code, alone=not code)
 
-        reading = read_move(said, read, self.question.code(_seed(asked, text)))
+        reading = read_move(reply, read, self.question.code(_seed(messages, text)))
         value = reading.value
         return reading if value is None else replace(reading, value=self.share_of(value))
 
 
-def _seed(asked: Sequence[Message], text: str) -> int:
-    return seeds.child(0, "grade", transcript(asked), text)
+def _seed(messages: Sequence[Message], text: str) -> int:
+    return seeds.child(0, "grade", transcript(messages), text)
 
 
 class ProverVerifier(Graded, Game):
@@ -120,11 +120,11 @@ class ProverVerifier(Graded, Game):
             yield "game 'prover_verifier' takes prompts with a text, and these say nothing"
 
     def referee(self, prompt: Prompt) -> Referee:
-        told = {"helpful": self.helpful, "sneaky": self.sneaky}
+        requests = {"helpful": self.helpful, "sneaky": self.sneaky}
         *before, last = prompt.messages
         asks = []
         for prover in self.provers:
-            text = "\n\n".join(filter(None, [last.content, told[prover]]))
+            text = "\n\n".join(filter(None, [last.content, requests[prover]]))
             asks.append(Ask(prover, View((*before, user(text)))))
         solutions = yield asks
         assert isinstance(solutions, list)
@@ -195,13 +195,13 @@ class ProverVerifierJudge(Judge):
         for prover, verifier in game.verifier_of.items():
             if verifier not in turns:
                 continue
-            solution, said = turns[prover].move.text, turns[verifier].move
-            grade = game.grade(prompt.messages, solution, said)
+            solution, reply = turns[prover].move.text, turns[verifier].move
+            grade = game.grade(prompt.messages, solution, reply)
             votes.append(grade.vote(str(match.seats[verifier]), prover))
             v, g = grade.value, right.get(prover)
             if g is not None and not 0 <= g <= 1:
                 raise ConfigError("judge.gold: its scores must lie between 0 and 1, as shares do")
-            if said.finish == "error":
+            if reply.finish == "error":
                 reasons.append(grade.reason)
             elif v is None:
                 scores[verifier] = {"score": 0.0}
