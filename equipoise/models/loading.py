@@ -49,6 +49,7 @@ READERS = {
     "AutoModel": "text encoder",
 }
 OWN_CODE = "Its folder holds Python code, which runs here only with trust_remote_code: true"
+MASKED = ("auto", "sdpa", "flex_attention", "eager")  # attention with which answers share prompts
 # Tokens of prompt and answer where the configuration does not give them, or the model's context if
 # shorter.
 LONGEST = 2048
@@ -92,6 +93,7 @@ class Loading(NamedTuple):
     device: str = "auto"
     attention: str = "auto"
     quantization: Quantization = None
+    liger: bool = False
 
 
 def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
@@ -151,6 +153,7 @@ def load_model(
     device: str = "auto",
     attention: str = "auto",
     quantization: Quantization = None,
+    liger: bool = False,
     trainable: bool = False,
 ) -> Any:
     """A causal language model, in evaluation mode.
@@ -161,12 +164,21 @@ def load_model(
     for all its generations; on a CPU float32. Raises ModelError.
     """
     if weights is not None and holds_adapter(weights, lora):
-        base = load_model(model, **Loading(dtype, device, attention, quantization)._asdict())
+        loading = Loading(dtype, device, attention, quantization, liger)
+        base = load_model(model, **loading._asdict())
         return load_adapter(base, model, weights, "default", trainable=trainable).eval()
     target = choose_device(device)
     kind = torch_dtype(model, dtype, target)
     folder = model if weights is None else str(weights)
     base = _load_whole(folder, kind, target, attention, quantization=quantization)
+    if liger:
+        from liger_kernel.transformers import monkey_patch  # pyright: ignore[reportMissingImports]
+
+        if (kind := base.config.model_type) not in monkey_patch.MODEL_TYPE_TO_APPLY_LIGER_FN:
+            raise ModelError(f"liger: has no kernels for models of type '{kind}'; set false")
+        options = {"cross_entropy": False, "fused_linear_cross_entropy": False}
+        # The output head's numbers are taken by `output_head`.
+        monkey_patch._apply_liger_kernel_to_instance(base, **options)
     head = base.get_output_embeddings()
     if head is not None:
         head.register_forward_pre_hook(_contiguous)

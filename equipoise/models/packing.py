@@ -18,8 +18,10 @@ from typing import Any
 import torch
 from accelerate.utils import extract_model_from_parallel
 from torch import nn
+from torch.nn.attention.flex_attention import create_block_mask
 from torch.nn.utils.rnn import pad_sequence
 
+from equipoise.models.loading import MASKED
 from equipoise.models.output_head import AnswerHead
 
 # Tokens in a shared row; beyond it the wasted half of a masked [T, T] attention costs more than it
@@ -155,10 +157,20 @@ def _branches(batch: Sequence[PromptAnswers], width: int) -> dict[str, torch.Ten
     return {"position_ids": position_BT, "attention_mask": mask_BTT[:, None]}
 
 
-def _mask_for(model: nn.Module, mask: torch.Tensor) -> torch.Tensor:
-    """The mask as the attention takes it: boolean for `sdpa`, numbers to add for eager."""
+def _mask_for(model: nn.Module, mask: torch.Tensor) -> Any:
+    """The mask as the attention takes it: boolean for `sdpa`, blocks for `flex_attention`, numbers
+    to add for eager.
+    """
     inner: Any = extract_model_from_parallel(model)
-    if inner.config.get_text_config()._attn_implementation != "eager":
+    attention = inner.config.get_text_config()._attn_implementation
+    if attention == "flex_attention":
+
+        def sees(row: Any, head: Any, query: Any, key: Any) -> torch.Tensor:
+            return mask[row, 0, query, key]
+
+        rows, _, queries, keys = mask.shape
+        return create_block_mask(sees, rows, None, queries, keys, device=str(mask.device))
+    if attention != "eager":
         return mask
     dtype = inner.dtype
     open_mask = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
@@ -197,7 +209,7 @@ def _can_mask(base: Any, longest: int) -> bool:
     """True if attention takes position ids and a mask of our own, and spans `longest` tokens."""
     config = base.config.get_text_config()
     settings = config.to_dict()
-    if config._attn_implementation not in ("sdpa", "eager") or base._is_stateful:
+    if config._attn_implementation not in MASKED or base._is_stateful:
         return False
     if set(settings.get("layer_types") or ()) - KINDS_OF_ATTENTION:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -57,6 +58,10 @@ class LocalSettings(Player):
         "auto", description="kernel, as transformers names it: auto, sdpa, eager …"
     )
     quantization: Quantization = None
+    liger: bool = Field(
+        False,
+        description="Liger's Triton kernels in the layers (pip install liger-kernel), on GPUs",
+    )
     max_length: int | None = Field(
         None,
         ge=2,
@@ -177,7 +182,7 @@ class LocalSettings(Player):
     @property
     def loading(self) -> Loading:
         """The way in which its weights are loaded."""
-        return Loading(self.dtype, self.device, self.attention, self.quantization)
+        return Loading(self.dtype, self.device, self.attention, self.quantization, self.liger)
 
     @property
     def base_model(self) -> str:
@@ -197,6 +202,10 @@ class LocalSettings(Player):
             _ = self.start
             if missing := missing_package(self.quantization):
                 yield missing
+            if self.liger and find_spec("liger_kernel") is None:
+                yield "liger: is not installed; pip install liger-kernel, or set false"
+            elif self.liger and choose_device(self.device).type not in ("cuda", "xpu"):
+                yield f"liger: its kernels are for GPUs, and device is {self.device}; set false"
             if self.learns and self.lora is not None:
                 describe(self.model, self.lora)  # builds the adapter, without weights
         except UserError as error:

@@ -4,7 +4,9 @@ import peft
 import pytest
 import torch
 import transformers
+from torch.nn.attention import flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers.integrations.flex_attention import WrappedFlexAttention
 
 from equipoise.errors import ModelError
 from equipoise.models.logprobs import answer_logprobs, token_logprobs
@@ -313,3 +315,21 @@ def test_bfloat16_on_a_gpu_is_near(frozen: bool):
         if weight.requires_grad and weight.ndim > 1:
             got, told = weight.grad.float().cpu().flatten(), wanted[name].flatten()
             assert torch.cosine_similarity(got, told, dim=0) > 0.98
+
+
+@pytest.mark.parametrize("name", sorted(set(ARCHITECTURES) - UNSHARED))
+def test_prompts_are_shared_under_flex_attention(name, monkeypatch):
+    """Without its compiler, whose kernels have no backward pass on CPUs."""
+    monkeypatch.setattr(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    monkeypatch.setattr(WrappedFlexAttention, "_is_flex_compiled", False)
+    model, batch = make(name), some_answers()
+    with torch.no_grad():
+        expected = pack(batch, 0, shared=False).sums(AnswerHead(model), model)
+        model.set_attn_implementation("flex_attention")
+        head = AnswerHead(model)
+        assert shares_prompts(head, model, batch[0], longest=20)
+        packed = pack(batch, 0, shared=True)
+        assert type(packed.inputs(model)["attention_mask"]) is flex_attention.BlockMask
+        assert torch.allclose(packed.sums(head, model), expected, rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(WrappedFlexAttention, "_is_flex_compiled", False)

@@ -3,8 +3,10 @@ a run plays, learns, is killed, goes on and is merged on one. What is asked for 
 """
 
 import shutil
+import sys
 from dataclasses import replace
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,6 +26,7 @@ from equipoise.models.adapters import Lora
 from equipoise.models.loading import Loading, describe, load_classifier, load_model
 from equipoise.models.resources import Resources
 from equipoise.models.shared_base import shared_base
+from equipoise.players import local_settings
 from equipoise.players.base import Player
 from equipoise.runs import recipe_loader
 from equipoise.runs.ledger import Ledger
@@ -81,6 +84,37 @@ def test_an_optimizer_that_cannot_work_is_refused(monkeypatch):
     monkeypatch.setattr(automatic, "find_spec", lambda name: None)
     divided, missing = learner.faults(Player.build(BUILTIN), None)  # type: ignore[arg-type]
     assert "with fsdp2, use adamw_fused" in divided and "pip install" in missing
+
+
+@pytest.mark.long
+def test_ligers_kernels_are_refused_without_them_and_on_a_cpu(command, monkeypatch):
+    plan = ["plan", "quickstart", "-s", "policy.liger=true", "-s", "policy.device=cpu"]
+    for found, said in ((None, "pip install liger-kernel"), (object(), "are for GPUs, and device")):
+        monkeypatch.setattr(local_settings, "find_spec", lambda name, found=found: found)
+        done = command(*plan)
+        assert done.code == 2 and done.err.count("error:") == 1 and said in done.err
+    assert command(*plan[:-2], "--on", "1xH100-80GB").code == 0
+
+
+def test_liger_leaves_the_head_alone(monkeypatch):
+    """Its entry point stands here for kernels that need a GPU."""
+    given = {}
+    entry = SimpleNamespace(
+        _apply_liger_kernel_to_instance=lambda model, **which: given.update(which, model=model)
+    )
+    monkeypatch.setitem(sys.modules, "liger_kernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", entry)
+    model = load_model("builtin", device="cpu", liger=True)
+    assert given.pop("model") is model
+    assert given == {"cross_entropy": False, "fused_linear_cross_entropy": False}
+
+
+@pytest.mark.long
+def test_attention_that_shares_no_prompt_is_named_once(command):
+    plan = ["plan", "quickstart", "-s", "policy.attention={}"]
+    for attention, count in (("flash_attention_2", 1), ("sdpa", 0), ("flex_attention", 0)):
+        done = command(*plan[:-1], plan[-1].format(attention))
+        assert (done.out + done.err).count("computed once for each answer") == count
 
 
 def test_a_plan_counts_the_shorter_base():

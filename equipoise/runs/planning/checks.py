@@ -27,6 +27,7 @@ from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import MatchContext
 from equipoise.matches.schedule import SelfPlay
+from equipoise.models.loading import MASKED
 from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
@@ -72,8 +73,20 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
     learners = (config.learner_of(name) for name in config.learning)
     of_learners = dict.fromkeys(chain.from_iterable(learner.notes() for learner in learners))
-    noted = (*dropped, *notes, *few, *unjudged, *stand_ins, *of_learners)
+    noted = (*dropped, *notes, *few, *unjudged, *stand_ins, *of_learners, *_unshared(config))
     return CheckedRun(config, split, noted)
+
+
+def _unshared(config: RunConfig) -> Iterator[str]:
+    """A note for each learner whose attention keeps answers from sharing their prompt's row."""
+    for name in config.learning:
+        attention = getattr(config.players[name], "attention", MASKED[0])
+        if attention not in MASKED and config.learner_of(name).needs in ("pairs", "episodes"):
+            yield (
+                f"players.{name}: attention: {attention} takes no mask of ours, so a prompt is "
+                "computed once for each answer in training; "
+                f"{', '.join(MASKED[1:])} compute it once for all"
+            )
 
 
 def wanted_accelerators(config: RunConfig) -> int:

@@ -227,6 +227,8 @@ def _without_places(part: P) -> P:
         value = getattr(part, name)
         if name == "device" and value not in ("auto", "cpu"):
             changed[name] = "auto"
+        elif name == "liger":
+            changed[name] = False
         elif isinstance(value, RemoteSampler):
             changed[name] = InProcess()
         elif isinstance(value, BaseModel):
