@@ -317,6 +317,7 @@ def test_bfloat16_on_a_gpu_is_near(frozen: bool):
             assert torch.cosine_similarity(got, told, dim=0) > 0.98
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(set(ARCHITECTURES) - UNSHARED))
 def test_prompts_are_shared_under_flex_attention(name, monkeypatch):
     """Without its compiler, whose kernels have no backward pass on CPUs."""

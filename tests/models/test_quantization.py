@@ -99,20 +99,25 @@ def test_ligers_kernels_are_refused_without_them_and_on_a_cpu(command, monkeypat
 def test_liger_leaves_the_head_alone(monkeypatch):
     """Its entry point stands here for kernels that need a GPU."""
     given = {}
-    entry = SimpleNamespace(
-        _apply_liger_kernel_to_instance=lambda model, **which: given.update(which, model=model)
+    patches = SimpleNamespace(
+        _apply_liger_kernel_to_instance=lambda model, **which: given.update(which, model=model),
+        MODEL_TYPE_TO_APPLY_LIGER_FN={"llama": None},
     )
     monkeypatch.setitem(sys.modules, "liger_kernel", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", entry)
+    kernels = SimpleNamespace(monkey_patch=patches)
+    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", kernels)
     model = load_model("builtin", device="cpu", liger=True)
     assert given.pop("model") is model
     assert given == {"cross_entropy": False, "fused_linear_cross_entropy": False}
+    patches.MODEL_TYPE_TO_APPLY_LIGER_FN.clear()
+    with pytest.raises(ModelError, match="no kernels for models of type 'llama'"):
+        load_model("builtin", device="cpu", liger=True)
 
 
 @pytest.mark.long
 def test_attention_that_shares_no_prompt_is_named_once(command):
     plan = ["plan", "quickstart", "-s", "policy.attention={}"]
-    for attention, count in (("flash_attention_2", 1), ("sdpa", 0), ("flex_attention", 0)):
+    for attention, count in (("flash_attention_2", 1), ("flex_attention", 0)):
         done = command(*plan[:-1], plan[-1].format(attention))
         assert (done.out + done.err).count("computed once for each answer") == count
 
