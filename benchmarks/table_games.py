@@ -12,7 +12,7 @@
                      the control's debaters are silent
     leader_follower  who sees the leader's answer, beside who answers alone after equal updates
     anchored         attack and defence with an adapter each on one frozen base, beside one adapter
-                     for both roles: what collapses
+                     for both roles. worst: the success of the best attacker so far
 
 All start from packaged models; `challenge`, `prover_verifier` and `debate` first teach some of them
 the form of their moves, not whom to believe.
@@ -206,7 +206,7 @@ def measure_collapse(seed: int, place: Path, o: Options) -> Iterator[Item]:
                 "distinct": row["diversity"]["distinct"],
             }
             if which == -1 and cells:
-                values["worst"] = max(line[-1]["mean"] for line in cells)
+                values["worst"] = max(line[-1] for line in cells)
             yield from of_rows({"start" if which == 0 else arm: values}, seed, o.generations)
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+import pyarrow.parquet as pq
 import pytest
 from at_the_table import GOLD, PROMPT, blocks, played, scores
 from judge_context import TestContext
@@ -288,7 +289,9 @@ max_unjudged: 1.0
 
 
 @pytest.mark.long
-def test_a_judge_s_moves_are_episodes_and_its_generations_players(command, tmp_path):
+def test_a_judge_s_moves_are_episodes_and_its_generations_players_to_resume_and_export(
+    command, tmp_path
+):
     (tmp_path / "table.yaml").write_text(RECIPE)
     planned = command("plan", "table.yaml", "--json")
     assert planned.code == 0, planned.err
@@ -300,6 +303,14 @@ def test_a_judge_s_moves_are_episodes_and_its_generations_players(command, tmp_p
         assert roles == {"judge"}
     assert {p for found in done.facts["measured"] for p in found["scores"]} >= {"arbiter@1"}
     assert (tmp_path / "run" / "players" / "arbiter" / "1" / "config.json").exists()
+    assert command("resume", "run", "-s", "generations=2").code == 0
+    with RunDirectory.open(tmp_path / "run") as run:
+        seated = {match.seats["judge"] for match in run.ledger.matches("train", 1)}
+        assert seated == {PlayerId("arbiter", 1)}  # the generation that learned judges
+    exported = command("export", "run", "--to", "out", "--json")
+    assert exported.code == 0, exported.err
+    players = pq.read_table(tmp_path / "out" / "players.parquet").to_pylist()
+    assert "arbiter" in str(players)
 
 
 # -- behind an endpoint
