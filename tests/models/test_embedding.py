@@ -1,17 +1,14 @@
-"""Embeddings: hashed, by a tiny encoder made on the spot, and by sentence-transformers where it is
-(or is not).
-"""
+"""Embeddings: hashed, and by a tiny encoder made on the spot."""
 
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from equipoise.errors import ConfigError, ModelError
+from equipoise.errors import ModelError
 from equipoise.models.embedding import Embedding
 from equipoise.models.resources import Resources
 from equipoise.payoffs.diversity import hash_vectors
@@ -169,49 +166,6 @@ def test_a_tokenizer_of_another_model_is_refused(bert, model_folder, tmp_path):
     shutil.copy(model_folder("llama") / "tokenizer.json", place)
     with pytest.raises(ModelError, match=r"knows \d+ tokens, but its tokenizer has"):
         opened(kind="encoder", model=str(place))
-
-
-def test_a_missing_library_is_named(monkeypatch, bert):
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(ConfigError, match="pip install sentence-transformers"):
-        opened(kind="sentence_transformer", model=str(bert))
-
-
-def test_sentence_transformers_are_asked_for_unit_vectors(monkeypatch, bert):
-    class Model:
-        def __init__(self, place, device, trust_remote_code):
-            assert (place, device, trust_remote_code) == (str(bert), "cpu", False)
-
-        def encode(
-            self, texts, batch_size, normalize_embeddings, convert_to_numpy, show_progress_bar
-        ):
-            assert (batch_size, normalize_embeddings, convert_to_numpy, show_progress_bar) == (
-                3,
-                True,
-                True,
-                False,
-            )
-            return np.array([[len(text) % 2, 1 - len(text) % 2] for text in texts], np.float32)
-
-    monkeypatch.setitem(
-        sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=Model)
-    )
-    embed = opened(kind="sentence_transformer", model=str(bert), batch_size=3)
-    assert embed(["a", "bb"]).tolist() == [[1, 0], [0, 1]]
-    assert embed([]).shape == (0, 2)
-
-
-def test_a_model_that_sentence_transformers_cannot_read_is_named(monkeypatch, bert):
-    def refuse(place, **_):
-        raise OSError("no modules.json")
-
-    monkeypatch.setitem(
-        sys.modules, "sentence_transformers", SimpleNamespace(SentenceTransformer=refuse)
-    )
-    with pytest.raises(
-        ModelError, match=r"cannot be loaded by sentence-transformers: no modules\.json"
-    ):
-        opened(kind="sentence_transformer", model=str(bert))
 
 
 @pytest.mark.long
