@@ -645,17 +645,12 @@ def _trial_claim(
     return Claim(f"{trial}.{name}", text, "", f"trial_{trial}", first, second, column, **more)
 
 
-MOVES = tuple(
-    Dose(
-        f"how much more {arm} moves than the luck of the draw",
-        "found",
-        arm,
-        "moved",
-        0.05,
-        "uniform",
-    )
-    for arm in ("one", "two")
-)
+def _moves(arm: str) -> Dose:
+    """An arm that stands still is exploited as little as its start."""
+    what = f"how much more {arm} moves than the luck of the draw"
+    return Dose(what, "found", arm, "moved", 0.05, "uniform")
+
+
 TRIAL_CLERKS = Trial(
     claims=tuple(
         _trial_claim(
@@ -666,7 +661,7 @@ TRIAL_CLERKS = Trial(
             other,
             "last",
             claimed="less",
-            doses=(SWEPT, MEASURES, *MOVES),
+            doses=(SWEPT, MEASURES, _moves(name), _moves(other)),
             share=False,
         )
         for name, text, other in (

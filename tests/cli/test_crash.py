@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small import FINITE, settings, start, wait_for_record
+from small import FINITE, SMALL, settings, start, wait_for_record
 
 IDS = {
     "prompts": "id, split, generation",
@@ -158,3 +158,39 @@ def test_an_attack_and_its_defence_killed_ten_times_in_either_phase(tmp_path):
         evaluate__crossplay=8,
     )
     check(tmp_path, ["gpo_clerks", *small], 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("loss", "stages"),
+    [
+        ("extragradient", ("0/pair/policy", "1/play", "1/pair/policy")),
+        ({"kind": "optimistic", "eta": 4.0}, ("1/opponents/policy/policy@0/play", "1/pair/policy")),
+    ],
+    ids=str,
+)
+def test_looking_ahead_killed_where_it_learns(loss, stages, tmp_path):
+    """While the half step learns, while its answers are judged, while they teach the whole step; or
+    while π_{t−1} is asked anew and while the step learns.
+    """
+    small = settings(
+        generations=2,
+        prompts__reuse=False,
+        game__samples=3,
+        players__policy__max_new_tokens=6,
+        pairs="all_pairs",
+        loss=loss,
+        learner__learning_rate=1e-3,
+    )
+    recipe = ["quickstart", *SMALL, *small]
+    measured = finish(start("run", *recipe, "--out", "calm", "--json", cwd=tmp_path))
+    verb = ["run", *recipe, "--out", "killed"]
+    for stage in stages:
+        process = start(*verb, cwd=tmp_path)
+        wait_for_record(process, tmp_path / "killed", stage)
+        process.kill()
+        process.communicate()
+        assert process.returncode == -9, "it ended before"
+        verb = ["resume", "killed"]
+    assert finish(start(*verb, "--json", cwd=tmp_path)) == measured
+    compare(tmp_path / "calm", tmp_path / "killed")
