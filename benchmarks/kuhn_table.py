@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,19 @@ TITLES = {
     "history": "against its past",
     "mixture": "against the league's mixture",
     "mnpo": "MNPO on parted trajectories",
+    "optimistic": "optimistic, by mean outcomes of 2,048 matches",
 }
+LATER = "kuhn_optimistic.json"  # an arm of other seeds, measured apart
 MEASURES = ("last", "average", "mixture")
 COLUMNS = ("who is met", "seeds", *MEASURES, "average − last", "illegal moves")
+
+
+def with_later_arm(results: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The results, and the runs of the arm that was measured apart, in the same folder."""
+    later = json.loads((folder / LATER).read_text())
+    assert later["generations"] == results["generations"], "of as many generations"
+    runs = [*results["runs"], *later["runs"]]
+    return {**results, "runs": runs, "date": max(results["date"], later["date"])}
 
 
 def kuhn_rows(results: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks import nash_gap as nash_gaps
 from benchmarks.comparing import bounded, paired
-from benchmarks.kuhn_table import kuhn_claim
+from benchmarks.kuhn_table import kuhn_claim, with_later_arm
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -336,7 +336,39 @@ def nash_gap(results: Results) -> Row:
 
 def kuhn(results: Results) -> Row:
     """NashConv of the last policies and of the averages, by whom they met."""
-    return Row(*kuhn_claim(results), "python -m benchmarks.kuhn", results["date"])
+    both = with_later_arm(results, RESULTS)
+    return Row(*kuhn_claim(both), "python -m benchmarks.kuhn", both["date"])
+
+
+def optimism(results: Results) -> Row:
+    """The members that look ahead in the cyclic games, beside MNPO and uniform play."""
+    gaps: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in results["figures"]["rows"]:
+        family, size, _, method, last, average = row.split(",")
+        if family == "cyclic":
+            gaps.setdefault((size, method), []).append((float(last), float(average)))
+
+    sizes = list(dict.fromkeys(size for size, _ in gaps))
+
+    def text(method: str) -> str:
+        """The last policies with their interval, and the averages, size by size."""
+        last, average = [], []
+        for size in sizes:
+            of_last, of_average = zip(*gaps[size, method], strict=True)
+            mean = bounded(of_last)
+            last.append(f"{mean.mean:.3f} ({mean.low:.3f} to {mean.high:.3f})")
+            average.append(f"{np.mean(of_average):.3f}")
+        return f"{method.replace(';', ',')} {', '.join(last)}, averages {', '.join(average)}"
+
+    arguments = results["arguments"]
+    return Row(
+        f"P(win) − ½ against the last policy in cyclic games of {', '.join(sizes)} actions, "
+        f"{arguments['games']} a size, {arguments['evaluations']} exact evaluations",
+        f"{text('optimistic')}; {text('extragradient')}",
+        f"{text('MNPO; two past')}; {text('uniform')}",
+        "python -m benchmarks.optimism --json benchmarks/results/optimism.json",
+        results["date"],
+    )
 
 
 def seeds_text(results: Results) -> str:

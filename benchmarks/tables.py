@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import origins, table_rows, table_speeds, verdicts
-from benchmarks.kuhn_table import COLUMNS, kuhn_rows
+from benchmarks.kuhn_table import COLUMNS, kuhn_rows, with_later_arm
 from benchmarks.table_rows import RESULTS, ROOT, Results, Row
 
 CLAIMS = ROOT / "docs" / "claims"
@@ -41,6 +41,7 @@ MADE: dict[str, Callable[[Results], Row]] = {
     "assistance": table_rows.assistance,
     "gtalign_oracle": table_speeds.gtalign_oracle,
     "cyclic_preferences": table_rows.cyclic_preferences,
+    "optimism": table_rows.optimism,
     "kuhn": table_rows.kuhn,
     "nash_gap": table_rows.nash_gap,
     "steering": table_speeds.steering,
@@ -72,7 +73,7 @@ def pages() -> dict[Path, str]:
     rows = all_rows()
     columns = ("what", "figure", "what could refute it", "measured", "command")
     short = [row.headline() for row in rows if row.short]
-    poker = json.loads((RESULTS / "kuhn.json").read_text())
+    poker = with_later_arm(json.loads((RESULTS / "kuhn.json").read_text()), RESULTS)
     tables = {
         ROOT / "docs" / "results.md": markdown(columns, [row.cells() for row in rows]),
         ROOT / "README.md": markdown(("what", "figure", "command"), short),
