@@ -3,6 +3,7 @@ of other libraries' progress bars, load reports and warnings that nobody can act
 """
 
 import io
+import logging
 import os
 import threading
 import time
@@ -91,3 +92,5 @@ def ignore_known_warnings() -> None:
     """Leave out the warnings that nobody who runs a recipe can act on."""
     # PEFT asks transformers in a way that transformers will drop.
     warnings.filterwarnings("ignore", ".*is_gradient_checkpointing.*", FutureWarning)
+    for library in ("bitsandbytes", "torchao", "torch.utils._pytree"):  # of kernels for GPUs
+        logging.getLogger(library).setLevel(logging.ERROR)
