@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from benchmarks import verdicts
 from benchmarks.claims import TABLE_GAMES
 from benchmarks.running import with_settings
 from benchmarks.table_games import EXPERIMENTS, HOME, cases, last_view, wrong
@@ -56,3 +57,11 @@ def test_wrong_answers_are_wrong_and_cases_have_two_options():
     case = cases(1)[0]
     assert case.facts["passage"] == f"Please add {case.facts['answer']}."
     assert "stand for" in last_view(game, case, []).messages[0].content
+
+
+@pytest.mark.parametrize("name", TABLE_GAMES)
+def test_the_page_says_the_word_that_the_raw_result_earns(name):
+    page = (HOME.parents[1] / "docs" / "which_game.md").read_text()
+    [claim] = TABLE_GAMES[name].claims
+    [row] = [line for line in page.splitlines() if f"(`{name}`" in line]
+    assert f"**{verdicts.found(claim).word}**" in row
