@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from equipoise_neighbours.inspect_judge import Inspect
 from judge_context import TestContext
 
 from equipoise.judges.base import Judge
 from equipoise.judges.guard import Guard
+from equipoise.judges.on_topic import OnTopic
+from equipoise.judges.panel import Panel
 from equipoise.judges.quoting import block
 from equipoise.judges.reward_model import ClassifierSettings
 from equipoise.players.base import Player
@@ -21,11 +24,21 @@ def snippets(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
+def is_here(judge: Judge) -> bool:
+    """Whether it needs no model of a hub and no other interpreter."""
+    members = judge.judges.values() if isinstance(judge, Panel) else ()
+    asked_elsewhere = ClassifierSettings | Guard | OnTopic | Inspect
+    return not isinstance(judge, asked_elsewhere) and all(map(is_here, members))
+
+
 @pytest.mark.parametrize("snippet", snippets("yaml"))
 def test_every_recipe_of_a_judge_can_be_seated(snippet):
-    judge = Judge.build(yaml.safe_load(snippet)["judge"])
+    settings = yaml.safe_load(snippet)["judge"]
+    if settings["kind"] == "inspect":  # the entry point's name, where ./neighbours is installed
+        settings["kind"] = f"{Inspect.__module__}:{Inspect.__name__}"
+    judge = Judge.build(settings)
     names = ("first", "second", "third")
-    if not isinstance(judge, ClassifierSettings | Guard):  # whose models, named there, are not here
+    if is_here(judge):
         judge.at(
             TestContext(
                 players={name: Player.build({"kind": "scripted", "text": "7"}) for name in names}
