@@ -180,4 +180,4 @@ def test_what_is_declared_is_what_is_recorded(as_recorded):
     for module in modules():
         if found := [*declared(module)]:
             lines += ["", module.__name__.removeprefix("equipoise."), *found]
-    as_recorded("declared.txt", "\n".join(lines))
+    as_recorded("declared.txt", "\n".join(lines), exact=True)
