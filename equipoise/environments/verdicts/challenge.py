@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, Self
 from msgspec import structs
 from pydantic import Field
 
-from equipoise.environments.verdicts.prover_verifier import Graded
+from equipoise.environments.verdicts.prover_verifier import GradedSettings
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.games.base import Ask, Game, Referee
@@ -26,7 +26,7 @@ from equipoise.types import Judgement, Match, Move, Prompt, View, record_id, use
 PROPOSER, GUIDE, ANSWER = "proposer", "guide", "answer"
 
 
-class Challenge(Graded, Game):
+class Challenge(GradedSettings, Game):
     """The proposer writes a question from a blank prompt, and `answers` seats answer it.
 
     A prompt with a text is a question already. A blank question is answered by nobody, nor is one

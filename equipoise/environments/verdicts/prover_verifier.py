@@ -25,7 +25,7 @@ Role = Literal["helpful", "sneaky"]
 VERIFIER = "verifier"
 
 
-class Graded(QuestionSettings):
+class GradedSettings(QuestionSettings):
     """Settings of games in which a seat grades what another wrote."""
 
     part: ClassVar = "game"
@@ -78,7 +78,7 @@ def _seed(messages: Sequence[Message], text: str) -> int:
     return seeds.child(0, "grade", transcript(messages), text)
 
 
-class ProverVerifier(Graded, Game):
+class ProverVerifier(GradedSettings, Game):
     """Each of `provers` writes a solution, and a verifier of its own, who sees nothing else of it,
     grades how likely it is to be right.
 
