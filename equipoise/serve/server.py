@@ -94,6 +94,7 @@ def server_config(app: Starlette, limits: Limits, grace: int) -> uvicorn.Config:
         app,
         http=connection,
         ws="none",
+        log_config=None,  # uvicorn's own closes every handler that the process has
         log_level="warning",
         access_log=False,
         server_header=False,

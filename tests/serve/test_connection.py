@@ -44,16 +44,26 @@ def errors(caplog):
 
     @contextmanager
     def none_logged() -> Iterator[None]:
-        logger = logging.getLogger("uvicorn")  # it hands nothing on
-        logger.addHandler(caplog.handler)
-        try:
-            yield
-        finally:
-            logger.removeHandler(caplog.handler)
+        yield
         raised = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
         assert not raised
 
     return none_logged
+
+
+class Kept(logging.Handler):
+    closed = False
+
+    def close(self):
+        self.closed = True
+        super().close()
+
+
+def test_a_server_leaves_the_log_of_its_process_open(serving, fake_engine, fake_catalogue):
+    handler = Kept()
+    with serving(fake_catalogue({"talker": fake_engine()})):
+        assert not handler.closed
+    assert logging.getLogger("uvicorn.error").getEffectiveLevel() == logging.WARNING
 
 
 def test_headers_must_come_in_time(serving, fake_engine, fake_catalogue, errors):
