@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import equipoise
 from benchmarks import cycling, permuted_games, pool, trials, withheld
 from benchmarks.claims import DESIGNED
 from benchmarks.verdicts import Scores
@@ -88,6 +89,15 @@ def test_every_arm_of_the_clerks_trial_takes_each_swept_step(label):
         loss = recipe_loader.load(READY / "cycling_clerks.yaml", settings).loss
         step = float(label.removeprefix("η "))
         assert (loss.beta / 4 if arm == "dpo" else loss.eta) == pytest.approx(step)
+
+
+@pytest.mark.long
+def test_the_clerks_trial_has_prompts_for_all_its_generations(monkeypatch):
+    made = trials.EXPERIMENTS["clerks"]
+    o = made.parser().parse_args([])
+    settings = [f"generations={o.generations}", *made.common(Path(), o), *made.settings("two", {})]
+    monkeypatch.syspath_prepend(READY)
+    assert equipoise.plan(READY / "cycling_clerks.yaml", settings)
 
 
 @pytest.mark.parametrize("arm", trials.GPO_ARMS)
