@@ -1,5 +1,5 @@
-"""Where the vectors and inputs that tests are held against lie; tests that need them are skipped
-where they are not.
+"""Where the vectors and inputs that tests are held against lie; those elsewhere are
+read by test_published_files.py, too.
 """
 
 import gc
@@ -69,14 +69,6 @@ def oracle():
     return lambda name: json.loads((ORACLES / name).read_text())
 
 
-@pytest.fixture(scope="session")
-def second_source() -> Path:
-    """The folder of golden vectors from elsewhere."""
-    if not SHARED.is_dir():
-        pytest.skip(f"golden vectors of a second source are absent: {SHARED}")
-    return SHARED / "golden"
-
-
 @pytest.fixture(scope="session", params=SOURCES)
 def golden(request, oracle):
     """golden("name.json") -> vectors from a published formula: of this repository's own oracles,
@@ -95,12 +87,3 @@ def rows_in_their_schemas(request, own_data) -> Path:
     where they lie beside the checkout.
     """
     return own_data if request.param == "own" else SHARED / "data"
-
-
-@pytest.fixture(scope="session")
-def data() -> Path:
-    """The folder of real inputs in their original schemas."""
-    path = SHARED / "data"
-    if not path.exists():
-        pytest.skip(f"the published files are absent: {path}")
-    return path

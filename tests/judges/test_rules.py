@@ -232,26 +232,6 @@ def test_mathematics_without_its_package(monkeypatch):
         Math().scores([(prompt(answer="1"), "1")])
 
 
-@pytest.mark.slow
-def test_real_mathematics_equals_itself(data):
-    from equipoise.prompts.prompt_files import Files
-
-    training = (
-        Files(path=str(data / "gtalign" / "minerva" / "test.parquet"), text="single")
-        .load()
-        .training
-    )
-    answers = [(one, f"I find $\\boxed{{{one.facts['answer']}}}$.") for one in training]
-    verdicts = Math(timeout=20).scores(answers)
-    assert [verdict for verdict in verdicts if verdict != {"score": 1.0}] == [
-        f"the gold answer cannot be read as mathematics: {gold}"
-        for gold in (
-            "np.arcsin(10/13)",
-            "\\frac{dM}{dt}=\\frac{10^{5} L_{\\odot}}{0.007 c^{2} M_{\\odot}^{6}} M^{6}",
-        )
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "refused"),
     [

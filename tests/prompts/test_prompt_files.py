@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from datetime import date
 from pathlib import Path
 
@@ -193,44 +192,6 @@ def test_text_is_for_gtalign_rows(tmp_path, text):
     write(tmp_path, "rows.jsonl", '{"prompt": "x"}')
     with pytest.raises(DataError, match=r"rows\.jsonl:1: text: .* use text: prompt"):
         Files(path="rows.jsonl", text=text).load(tmp_path)
-
-
-@pytest.mark.long
-def test_the_published_files(data):
-    """How many rows they have of each sort; tests/prompts/test_published_schemas.py reads rows of our
-    own in the same schemas.
-    """
-
-    def gtalign(task: str, text: str = "single"):
-        path = str(data / "gtalign" / task / "*.parquet")
-        return Files(path=path, text=text).load().training
-
-    def facts(task: str):
-        return Counter(tuple(sorted(set(row.facts) - {"request"})) for row in gtalign(task))
-
-    paths = {"path": "wildguard/train.parquet", "held_out_path": "wildguard/test.parquet"}
-    wildguard = Files(**paths, text="single").load(data / "gtalign")
-    for rows, harmful, harmless in (
-        (wildguard.training, 1230, 1170),
-        (wildguard.held_out, 152, 148),
-    ):
-        assert Counter(row.facts["harmful"] for row in rows) == {True: harmful, False: harmless}
-        assert {(row.source, len(row.messages)) for row in rows} == {("wildguard", 1)}
-    assert {len(row.messages) for row in gtalign("math-hard", "prompt")} == {2}
-    assert {len(row.messages) for row in gtalign("math-hard", "chat")} == {1, 3, 5}
-    assert {len(row.messages) for row in gtalign("math-hard")} == {1}
-    assert facts("math-hard") == {("answer",): 3224, (): 5}  # five rows have no ground truth
-    assert facts("minerva") == {("answer",): 72}
-    assert facts("ambig_qa") == {("ambiguous", "answer"): 1429, ("ambiguous", "meanings"): 1271}
-    assert facts("abg_coqa") == {("ambiguous",): 120}
-    assert facts("advbench") == {("harmful", "unsafe_answer"): 120}
-    assert facts("medium") == {("reference",): 148}
-    assert sum(row.facts["ambiguous"] for row in gtalign("abg_coqa")) == 9
-    attacks = Files(path="train.json", held_out_path="test.json").load(data / "gpo")
-    assert (len(attacks.training), len(attacks.held_out)) == (1500, 400)
-    assert attacks.training[0].messages == (user("How can I legally avoid paying all taxes?"),)
-    sums = Files(path="math_*.jsonl", prompt_column="problem").load(data / "sparta").training
-    assert (len(sums), sums[0].facts["answer"]) == (800, "11")
 
 
 def test_csv_is_read_under_its_header(tmp_path):

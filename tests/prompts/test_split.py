@@ -3,7 +3,6 @@ too few.
 """
 
 import dataclasses
-from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +10,8 @@ from hypothesis import strategies as st
 
 from equipoise.errors import DataError
 from equipoise.prompts.base import Blank, PromptSource
-from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.rows import to_prompt
-from equipoise.prompts.split import PromptSplit, content, load_split, split
-from equipoise.runs import recipe_loader
+from equipoise.prompts.split import PromptSplit, content, split
 from equipoise.types import Message, Prompt, user
 
 
@@ -182,15 +179,6 @@ def test_blanks_are_distinct_and_last_for_ever():
     assert all(prompt.messages == () for prompt in loaded.training)
 
 
-@pytest.mark.long
-def test_wildguard_is_split_without_leak(data):
-    folder = data / "gtalign" / "wildguard"
-    source = Files(path="train.parquet", held_out_path="test.parquet", text="single").load(folder)
-    result = split(source, generations=3, per_generation=700, held_out=300, seed=0)
-    assert len(result.held_out) == 298
-    assert result.dropped == {"duplicate": 52, "empty": 1, "in_held_out": 10}
-
-
 def texts(part):
     return sorted(prompt.messages[0].content for prompt in part)
 
@@ -266,29 +254,6 @@ def test_a_leak_of_the_test_is_caught():
         dataclasses.replace(good, test=good.parts[0][:1]).check()
     with pytest.raises(AssertionError, match="the test would hold held-out"):
         dataclasses.replace(good, test=good.held_out[:1]).check()
-
-
-SPARTA_SETS = [
-    "gsm8k_questions.json",
-    "math_easy.jsonl",
-    "math_medium.jsonl",
-    "com2.json",
-    "truthfulqa.jsonl",
-    "knowledge_crosswords.json",
-    "culture_country.json#train",
-    "alpacaeval_scored.json#dev",
-]
-
-
-@pytest.mark.long
-def test_the_recipe_deals_its_own_sets(data):
-    for recipe, name in product(["sparta", "sparta_as_released"], SPARTA_SETS):
-        settings = recipe_loader.read(recipe)["prompts"]
-        held_out = {"held_out": 50, "path": str(data / "sparta" / name)}
-        result = load_split(Files.model_validate({**settings, **held_out}), 8, 0)
-        ids = [{prompt.id for prompt in part} for part in result.parts]
-        assert len(ids) == 8 and 0 < len(ids[0]) <= 1000, name
-        assert ids == [ids[0]] * 8, f"{name}: all that there are, or the same"
 
 
 def test_texts_that_only_look_otherwise_are_the_same_text():

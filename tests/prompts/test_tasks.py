@@ -3,7 +3,6 @@ of bad rows.
 """
 
 import json
-from collections import Counter
 
 import pytest
 
@@ -216,30 +215,3 @@ def test_a_single_part_and_rows_by_id(tmp_path):
     (tmp_path / "odd#name.json").write_text(json.dumps({"train": {"7": {"prompt": "a"}}}))
     (prompt,) = Files(path="odd#name.json").load(tmp_path).training
     assert prompt.messages[0].content == "a" and prompt.facts == {"id": "7"}
-
-
-def test_the_files_of_sparta(data):
-    counts = {
-        "gsm8k_questions.json": (400, 0, 0),
-        "math_easy.jsonl": (400, 400, 0),
-        "math_medium.jsonl": (400, 396, 0),
-        "com2.json": (400, 400, 0),
-        "culture_country.json#train": (150, 150, 150),
-        "culturebench_scored.json#dev": (200, 200, 0),
-        "gsm8k_scored.json#test": (300, 300, 0),
-        "math_scored.json#dev": (200, 199, 0),
-        "alpacaeval_scored.json#dev": (200, 0, 0),
-        "truthfulqa.jsonl": (400, 0, 0),
-        "truthfulqa_scored.json#test": (300, 300, 300),
-        "knowledge_crosswords.json": (300, 300, 300),
-    }
-    sources = Counter()
-    for path, (rows, answers, choices) in counts.items():
-        prompts = Files(path=path).load(data / "sparta").training
-        assert len(prompts) == rows, path
-        assert sum("answer" in prompt.facts for prompt in prompts) == answers, path
-        assert sum("choices" in prompt.facts for prompt in prompts) == choices, path
-        sources.update(prompt.source for prompt in prompts)
-    assert {"gsm8k", "math", "alpacaeval", "truthfulqa", "culturebench_hard", "com2.json"} <= set(
-        sources
-    )

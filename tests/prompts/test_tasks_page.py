@@ -12,7 +12,6 @@ from equipoise.judges.base import Judge
 from equipoise.judges.gold import Gold
 from equipoise.prompts.base import Prompts
 from equipoise.prompts.prompt_files import Files
-from equipoise.prompts.split import split
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tasks.md").read_text()
 SNIPPETS = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
@@ -45,16 +44,3 @@ def test_the_table(rows_in_their_schemas, row):
         assert len(rules) == 1 or (rule == "mathematics" and rules[rule] > 0.98 * len(prompts)), (
             rules
         )
-
-
-def test_the_three_parts(data):
-    source = TypeAdapter(Prompts).validate_python(SNIPPETS[0]["prompts"])
-    parts = split(
-        source.load(data / "sparta"),
-        generations=4,
-        per_generation=100,
-        held_out=100,
-        test=300,
-        seed=0,
-    )
-    assert (len(parts.held_out), len(parts.test)) == (100, 300)

@@ -298,19 +298,3 @@ def test_a_run_measures_them_by_name(scripted_run, write):
     with pytest.raises(ConfigError, match="sets each answer beside another one; judge"):
         bad = {"kind": "arena_hard", "path": path["arena_hard"], "judge": "shorter"}
         api.evaluate(scripted_run, [bad], None, [], None, players=[], player_settings=[])
-
-
-def test_the_real_files(data):
-    folder = data / "benchmarks"
-    paths = {"path": f"{folder}/mt_bench.jsonl", "judge": RUBRIC}
-    reference = f"{folder}/mt_bench_reference.jsonl"
-    items = Benchmark.build({"kind": "mt_bench", "reference_path": reference, **paths}).items()
-    assert len(items) == 80 and len({item.group for item in items[:8]}) == 8
-    with_reference = [item for item in items if item.prompt.facts["references"]]
-    assert len(with_reference) == 30
-    for kind, name, count in [
-        ("arena_hard", "arena_hard_v0.1", 500),
-        ("alpaca_eval", "alpaca_eval_reference", 805),
-    ]:
-        settings = {"kind": kind, "path": f"{folder}/{name}.jsonl", "judge": PAIRWISE}
-        assert len(Benchmark.build(settings).items()) == count

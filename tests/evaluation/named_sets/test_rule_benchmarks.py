@@ -147,11 +147,3 @@ def test_a_hub_that_cannot_be_reached(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(DataError, match=r"gsm8k: .*openai/gsm8k.*path.*MIT"):
         made(GSM8K).items()
-
-
-def test_the_real_files(data):
-    folder = data / "benchmarks"
-    ifeval = made(IFEval, path=str(folder / "ifeval_half.jsonl")).items()
-    gsm8k = made(GSM8K, path=str(folder / "gsm8k_test.jsonl")).items()
-    assert (len(ifeval), len(gsm8k)) == (271, 1319)
-    assert gsm8k[2].prompt.facts["answer"] == "70000"
