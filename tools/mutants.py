@@ -9,7 +9,7 @@ first, then the long ones, until one fails. Which test runs through which line i
 the state of the checkout (`--coverage` measures it anew).
 
 The raw results, one row a bug, go to `benchmarks/results/mutants_SEED.json`: a run that was stopped
-goes on from there. A bug that lives and changes nothing that is promised is argued for in
+goes on from there; what it tried is a fair sample. A bug that lives and changes nothing that is promised is argued for in
 `tests/equivalent_mutants.yaml`, by its digest.
 """
 
@@ -692,6 +692,7 @@ def main() -> int:
         "python": platform.python_version(),
     }
     left = [each for each in drawn if each.digest not in outcomes]
+    random.Random(options.seed).shuffle(left)  # so that those of a run that is stopped are a sample
     for mutation, outcome in attempt(left, Coverage(STATE), options.jobs, options.most):
         if outcome.verdict != "killed" and mutation.digest in equivalent:
             outcome = Outcome("equivalent", equivalent[mutation.digest], outcome.seconds)
