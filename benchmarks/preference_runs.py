@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,17 @@ SHAPES = {
         "num_hidden_layers": 30,
         "num_attention_heads": 9,
         "num_key_value_heads": 3,
+        "head_dim": 64,
+        "tie_word_embeddings": True,
+    },
+    "qwen2.5-0.5b": {
+        "family": "Qwen2",
+        "vocab_size": 151_936,
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
         "head_dim": 64,
         "tie_word_embeddings": True,
     },
@@ -356,7 +368,6 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
         for pair in now.pairs
         for text in (pair.chosen, pair.rejected)
     ]
-    rows.sort(key=len)
     model = (
         transformers.AutoModelForCausalLM.from_pretrained(o.folder, dtype="float32")
         .to(o.device)
@@ -364,10 +375,8 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
     )
 
     @torch.no_grad()
-    def plain() -> None:
-        for start in range(0, len(rows), 2 * o.batch):
-            batch = [torch.tensor(row) for row in rows[start : start + 2 * o.batch]]
-            ids = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True).to(o.device)
+    def inference() -> None:
+        for ids in padded(rows, 2 * o.batch, o.device):
             mixed = o.dtype == "bfloat16"
             with torch.autocast(o.device, torch.bfloat16, enabled=mixed):
                 output = model(input_ids=ids, attention_mask=(ids > 0).long(), use_cache=False)
@@ -375,7 +384,7 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
             logprob.gather(-1, ids[:, 1:, None]).sum().item()
 
     scores = reference_pass(o, now)
-    plain_seconds = min(timed(plain) for _ in range(2))
+    plain_seconds = min(timed(inference) for _ in range(2))
     seconds = min(timed(lambda: reference_pass(o, now)) for _ in range(2))
     repeats = 2 if o.device == "cpu" else 1
 
@@ -390,6 +399,93 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
         "share": seconds / plain_seconds,
         "training_ratio": training_seconds(4) / training_seconds(1),
     }
+
+
+def padded(rows: Sequence[Sequence[int]], size: int, device: str) -> list[Any]:
+    """Batches [B, T] of so many rows of like lengths, padded with 0."""
+    import torch
+
+    tensors = [torch.tensor(row) for row in sorted(rows, key=len)]
+    return [
+        torch.nn.utils.rnn.pad_sequence(tensors[i : i + size], batch_first=True).to(device)
+        for i in range(0, len(tensors), size)
+    ]
+
+
+def plain(o: argparse.Namespace) -> dict[str, float]:
+    """transformers' model forward and backward over the same rows, without an optimizer: tokens a
+    second.
+    """
+    import torch
+    import transformers
+
+    now = training_batch(o)
+    encoding = now.player.encoding()
+    rows = [
+        encoding.join(pair.messages, text)[0]
+        for pair in now.pairs
+        for text in (pair.chosen, pair.rejected)
+    ]
+    model = transformers.AutoModelForCausalLM.from_pretrained(o.folder, dtype="float32").train()
+
+    def step() -> None:
+        for ids in padded(rows, 2 * o.batch, o.device):
+            with torch.autocast(o.device, torch.bfloat16, enabled=o.dtype == "bfloat16"):
+                output = model(
+                    input_ids=ids,
+                    attention_mask=(ids > 0).long(),
+                    labels=ids.masked_fill(ids == 0, -100),
+                    use_cache=False,
+                )
+            output.loss.backward()
+            model.zero_grad()
+
+    step()
+    seconds = min(timed(step) for _ in range(o.repeats))
+    return {"seconds": seconds, "tokens_per_second": sum(map(len, rows)) / seconds}
+
+
+def products(o: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """GFLOP/s of the matrix products of a layer and the head, for so many tokens at once: the
+    weights as they lie in the model, nothing between them.
+    """
+    import torch
+
+    s, rates = SHAPES[o.shape], {}
+    heads, width = s["head_dim"], s["hidden_size"]
+    q, kv = heads * s["num_attention_heads"], heads * s["num_key_value_heads"]
+    inner = s["intermediate_size"]
+    shapes = [(width, q), (width, kv), (width, kv), (q, width)]
+    shapes += [(width, inner), (width, inner), (inner, width), (width, s["vocab_size"])]
+    times = [*[s["num_hidden_layers"]] * 7, 1]
+    for dtype in ("float32", "bfloat16"):
+        kind = getattr(torch, dtype)
+        weights = [torch.randn(b, a).to(kind) for a, b in shapes]  # as Linear's
+        rates[dtype] = {}
+        for tokens in (1, 16, 64, 1024):
+            seconds = 0.0
+            for (a, _), weight, count in zip(shapes, weights, times, strict=True):
+                x = torch.randn(tokens, a).to(kind)
+                best = min(timed(partial(torch.mm, x, weight.t())) for _ in range(8))
+                seconds += count * best
+            flops = sum(2 * tokens * a * b * n for (a, b), n in zip(shapes, times, strict=True))
+            rates[dtype][str(tokens)] = flops / seconds / 1e9
+    return rates
+
+
+def profile(o: argparse.Namespace) -> dict[str, float]:
+    """The shares of our training's processor time by what is computed, at least 1 % each."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as profiled
+
+    now = training_batch(o)
+    scores = reference_pass(o, now)
+    with profiled(activities=[ProfilerActivity.CPU]) as found:
+        train(o, now, scores)
+    spent = {event.key: event.self_cpu_time_total for event in found.key_averages()}
+    whole = sum(spent.values())
+    shares = {name: value / whole for name, value in spent.items() if value > whole / 100}
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
 def timed(work: Any) -> float:
@@ -439,7 +535,10 @@ def trl_imports(o: argparse.Namespace) -> dict[str, Any]:
     return {"peak_mib": peak_mib("cpu")}
 
 
-PARTS = (make, ours, trl, ours_imports, trl_imports, opponents, has_gpu, peak)
+PARTS = (
+    *(make, ours, trl, ours_imports, trl_imports, opponents, has_gpu, peak),
+    *(plain, products, profile),
+)
 
 if __name__ == "__main__":
     part = {part.__name__: part for part in PARTS}[sys.argv[1]]
