@@ -24,6 +24,7 @@ SHORT: dict[str, list[str]] = {
     "engines": [],
     "league": ["--shapes", "tiny", "--rounds", "2"],
     "preference_training": [],
+    "limit": ["--shapes", "small", "--pairs", "2", "--repeats", "1", "--rows", "1"],
     "wildguard": ["--seeds", "0", "--arms", "mnpo", "--scale", "0.03"],
     "pool": ["--seeds", "0", "--arms", "sparta", "--scale", "0.05"],
     "cycling": ["--seeds", "0", "--arms", "dpo", "--generations", "2"],
