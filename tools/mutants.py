@@ -9,8 +9,8 @@ first, then the long ones, until one fails. Which test runs through which line i
 the state of the checkout (`--coverage` measures it anew).
 
 The raw results, one row a bug, go to `benchmarks/results/mutants_SEED.json`: a run that was stopped
-goes on from there; what it tried is a fair sample. A bug that lives and changes nothing that is promised is argued for in
-`tests/equivalent_mutants.yaml`, by its digest.
+goes on from there, and what it tried is a fair sample. A bug that lives and changes nothing that is
+promised is argued for in `tests/equivalent_mutants.yaml`, by its digest.
 """
 
 from __future__ import annotations
