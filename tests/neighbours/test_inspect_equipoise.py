@@ -25,8 +25,8 @@ from inspect_ai.solver import generate, prompt_template
 
 
 @task
-def words(samples: int = 6):
-    data = [Sample(id=i, input=f"Say {i}.", target=str(i)) for i in range(samples)]
+def words(samples: int = 6, times: int = 1):
+    data = [Sample(id=i, input=f"Say {i}." * times, target=str(i)) for i in range(samples)]
     return Task(dataset=data, solver=[prompt_template("{prompt} Please."), generate()])
 """
 
@@ -50,7 +50,7 @@ def site(inspect_command, tmp_path_factory):
 @pytest.fixture
 def evaluate(site, inspect_command, harness_output, serving, model_folder, monkeypatch, tmp_path):
     """evaluate(task, judge, **options): the log; two tiny models are served, one of which may answer
-    with two tokens, the other with twenty.
+    with two tokens, the other with twenty; `room`: for the former's prompt and answer.
     """
     model = shutil.copytree(model_folder("qwen3"), tmp_path / "tiny")
     shape = json.loads((model / "config.json").read_text())
@@ -58,12 +58,12 @@ def evaluate(site, inspect_command, harness_output, serving, model_folder, monke
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (site, HOME, tmp_path))))
     (tmp_path / "words.py").write_text(TASK)
 
-    def player(tokens: int) -> Catalogue:
-        settings = {"model": str(model), "max_new_tokens": tokens, "max_length": 8192}
+    def player(tokens: int, room: int = 8192) -> Catalogue:
+        settings = {"model": str(model), "max_new_tokens": tokens, "max_length": room}
         return Catalogue.of_player("policy", Local.model_validate(settings))
 
-    def run(task: str, judge: object, rivals: str = LONG, **options: object) -> dict:
-        with serving(player(2)) as brief, serving(player(20)) as long:
+    def run(task: str, judge: object, rivals: str = LONG, room: int = 8192, **options: object):
+        with serving(player(2, room)) as brief, serving(player(20)) as long:
             for name, served in (("BRIEF", brief), ("LONG", long)):
                 monkeypatch.setenv(f"{name}_BASE_URL", served.url)
                 monkeypatch.setenv(f"{name}_API_KEY", served.token)
@@ -104,6 +104,15 @@ def test_what_the_judge_cannot_score_is_unscored_with_the_reason(evaluate):
     assert (score["scored_samples"], score["unscored_samples"]) == (0, 6)
     [said] = {each["scores"]["preference"]["explanation"] for each in log["samples"]}
     assert "solution" in said
+
+
+@pytest.mark.slow
+def test_a_refused_prompt_is_no_answer(evaluate):
+    """Inspect takes the server's message for one."""
+    log = evaluate("words:words", "shorter", room=64, options='{"times": 100}')
+    assert all(map(math.isnan, metrics(log).values()))
+    [said] = {each["scores"]["preference"]["explanation"] for each in log["samples"]}
+    assert said == f"{BRIEF} got no answer to this prompt"
 
 
 @pytest.mark.slow

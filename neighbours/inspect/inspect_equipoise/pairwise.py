@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 from inspect_ai import Task, task, task_with
 from inspect_ai._util.error import PrerequisiteError
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ModelOutput, get_model
 from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, chain, solver
 from inspect_ai.util import collect
@@ -45,13 +45,21 @@ def pairwise(rivals: str | Sequence[str]) -> Solver:
         chat = asked(state.messages)
         outputs = await collect(*(get_model(name).generate(chat) for name in names))
         answers = {
-            str(get_model(name)): output.completion
+            str(get_model(name)): answer_of(output)
             for name, output in zip(names, outputs, strict=True)
         }
         state.store.set(RIVALS, answers)
         return state
 
     return solve
+
+
+def answer_of(output: ModelOutput) -> str | None:
+    """What a model answered; None where its server refused a prompt that does not fit, which
+    Inspect takes for the answer.
+    """
+    refused = output.stop_reason == "model_length" and output.usage is None
+    return None if refused or output.error else output.completion
 
 
 def asked(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -67,27 +75,32 @@ def preference(
     """The share of the rivals that the model beats by a judge, a tie counting as half.
 
     `judge`: of Equipoise, by its kind, YAML or settings; the answers are the seats of one match,
-    the sample's metadata the prompt's facts, and its target the fact `target`. A sample on which
-    the judge says nothing of the model is unscored, with the reason.
+    the sample's metadata the prompt's facts, and its target the fact `target`. A sample that the
+    model or every rival did not answer, or on which the judge says nothing, is unscored, with the
+    reason.
     """
     rewards = trl.reward(judge, utility=utility, seed=seed)
 
     async def score(state: TaskState, goal: Target) -> Score:
-        answers = {str(state.model): state.output.completion, **state.store.get(RIVALS, {})}
+        answers = {str(state.model): answer_of(state.output), **state.store.get(RIVALS, {})}
         if len(answers) < 2:
             raise PrerequisiteError("preference: no rival has answered; add the solver pairwise")
         chat = [{"role": each.role, "content": each.text} for each in asked(state.messages)]
         facts = {**state.metadata, target: goal.text}
-        columns = {key: [value] * len(answers) for key, value in facts.items()}
+        texts = {name: text for name, text in answers.items() if text is not None}
+        columns = {key: [value] * len(texts) for key, value in facts.items()}
 
         def judged() -> tuple[list[float | None], list[str]]:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                values = rewards([chat] * len(answers), list(answers.values()), **columns)
+                values = rewards([chat] * len(texts), list(texts.values()), **columns)
             return values, [str(each.message) for each in said]
 
-        values, why = await anyio.to_thread.run_sync(judged)
-        scores = dict(zip(answers, values, strict=True))
+        why = [f"{name} got no answer to this prompt" for name in answers if name not in texts]
+        scores: dict[str, float | None] = dict.fromkeys(answers)
+        if len(texts) > 1 and str(state.model) in texts:
+            values, said = await anyio.to_thread.run_sync(judged)
+            scores, why = scores | dict(zip(texts, values, strict=True)), [*why, *said]
         won = [result for _, result in results(scores, str(state.model))]
         facts = {"model": str(state.model), "scores": scores, "answers": answers}
         if not won:
