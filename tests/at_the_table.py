@@ -41,3 +41,8 @@ def scores(game, moves, judge=GOLD, prompt=PROMPT):
     """The judgement of the match in which seats move by `moves`."""
     match = played(game, moves, prompt)
     return placed(game, judge).judge([match], {prompt.id: prompt})[0]
+
+
+def ten(prompt, text):
+    """A judge whose scores are no shares."""
+    return 10

@@ -66,6 +66,13 @@ class Game(Component):
         """The seats that may move in a match on `prompt`."""
         return self.seats
 
+    @property
+    def asks_alike(self) -> bool:
+        """False if no two seats ever answer the same chat, so that their answers have no common
+        question by which they could be compared.
+        """
+        return True
+
     def content_warning(self, prompt: Prompt) -> str:
         """A warning to readers before a match on `prompt` is shown; "" where none is needed."""
         return ""
@@ -115,6 +122,9 @@ class Game(Component):
         identity = record_id("given", prompt.id, text)
         messages = (*prompt.messages[:-1], user(text))
         return Prompt(identity, messages, prompt.facts, prompt.source)
+
+    def check_raw(self) -> None:
+        """Raises ConfigError where a prompt cannot be asked as it is."""
 
     def check_replay(self) -> None:
         """Raises ConfigError where a text of an earlier match cannot be given again."""

@@ -10,7 +10,8 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from equipoise import seeds
-from equipoise.judges.base import Judge, last_answers, reasons_without_answer
+from equipoise.errors import ConfigError
+from equipoise.judges.base import Judge, JudgeContext, last_answers, reasons_without_answer
 from equipoise.judges.question import (
     PLACEHOLDERS,
     Question,
@@ -157,6 +158,15 @@ class Comparing(Judge):
         if self.rounds != ROUNDS and self.compare != "swiss":
             raise ValueError(f"rounds: compare: {self.compare} has none; set compare: swiss")
         return self
+
+    def at(self, judge_context: JudgeContext) -> Self:
+        game = judge_context.game
+        if self.compares and not game.asks_alike:
+            raise ConfigError(
+                f"judge: '{self.kind}' compares answers to one chat, and no two seats of game "
+                f"'{game.kind}' are asked alike; set judge.kind: transcript"
+            )
+        return super().at(judge_context)
 
     def comparisons(self, seats: int) -> int:
         """The most questions about a group of so many seats."""

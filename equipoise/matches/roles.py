@@ -109,6 +109,8 @@ class Roles(Schedule):
                 "schedule: raw and replay need a game in which one role writes what "
                 f"another answers, and '{game.kind}' is none"
             )
+        if self.raw:
+            game.check_raw()
         if self.replay:
             game.check_replay()
 

@@ -11,9 +11,9 @@ from statistics import fmean
 from typing import ClassVar, Literal, Self
 
 from msgspec import structs
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from equipoise.environments.verdicts.prover_verifier import GradedSettings
+from equipoise.environments.verdicts.prover_verifier import GradedSettings, check_shares
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.games.base import Ask, Game, Referee
@@ -53,6 +53,15 @@ class Challenge(GradedSettings, Game):
         description="what counts for the guide, in words",
     )
 
+    @model_validator(mode="after")
+    def _some_pass(self) -> Self:
+        if self.guide and not self.low < self.least <= self.high:
+            raise ValueError(
+                f"least: {self.least:g} vetoes every question or none, since the guide grades from "
+                f"low = {self.low:g} to high = {self.high:g}"
+            )
+        return self
+
     @property
     def answer_seats(self) -> tuple[str, ...]:
         """`answer 1`, `answer 2`, …"""
@@ -75,11 +84,9 @@ class Challenge(GradedSettings, Game):
     def rewritable(self, prompt: Prompt) -> bool:
         return not prompt.messages
 
-    def give_text(self, prompt: Prompt, text: str | None = None) -> Prompt:
-        """The blank with this question. Raises ConfigError where there is none."""
-        if text is None:
-            raise ConfigError("schedule.raw: a blank cannot be asked as it is; set raw: 0")
-        return super().give_text(prompt, text)
+    def check_raw(self) -> None:
+        """Raises ConfigError: a blank asks nothing."""
+        raise ConfigError("schedule.raw: a blank cannot be asked as it is; set raw: 0")
 
     def successful_texts(self, match: Match, judgements: Sequence[Judgement]) -> list[str]:
         paid = any((judgement.score(PROPOSER, "score") or 0) > 0 for judgement in judgements)
@@ -132,6 +139,7 @@ class ChallengeJudge(Judge):
             raise ConfigError(f"judge: 'challenge' judges the game challenge; this is {game.kind}")
         inner = replace(judge_context, game=Answers(samples=game.answers))
         answers = self.answers and self.answers.at(inner)
+        check_shares("answers", answers)
         return super().at(judge_context).model_copy(update={"answers": answers})
 
     def inner_judges(self) -> Sequence[Judge]:

@@ -80,6 +80,10 @@ class Judged(QuestionSettings, Game):
     def seats_for(self, prompt: Prompt) -> tuple[str, ...]:
         return (*self.game.seats_for(prompt), *self.judge_seats)
 
+    @property
+    def asks_alike(self) -> bool:
+        return self.game.asks_alike
+
     def content_warning(self, prompt: Prompt) -> str:
         return self.game.content_warning(prompt)
 
@@ -179,6 +183,10 @@ class Debate(Game):
     def role(self, seat: str) -> str:
         return "debater"
 
+    @property
+    def asks_alike(self) -> bool:
+        return False
+
     @cached_property
     def template(self) -> Template:
         """The debaters' first message. Raises DataError."""
@@ -257,6 +265,10 @@ class LeaderFollower(Game):
     @property
     def seats(self) -> tuple[str, ...]:
         return ("leader", "follower")
+
+    @property
+    def asks_alike(self) -> bool:
+        return False
 
     def referee(self, prompt: Prompt) -> Referee:
         led = yield Ask("leader", View(prompt.messages))

@@ -40,14 +40,15 @@ class Verdict(Judge):
                          `pays: gold` what `gold` gives them
         a judge:         1 − |v − g|: v its verdict, in {0, ½, 1}; g = 1, ½ or 0 where `gold`
                          scores the first above, as or below the second; without `gold`, the mean
-                         verdict of the other judges. An unreadable verdict is paid 0.
+                         verdict of the other judges. An unreadable verdict is paid 0;
+                         the utility `readable` says how many were not.
 
     Seats of other roles get what `gold` gives them, if anything. Votes are by the judges. A match
     with a failed move is unjudged; where `gold` or the other judges say nothing, so is the judge.
     """
 
     kind: Literal["verdict"] = "verdict"
-    known_utilities: ClassVar = ("score",)
+    known_utilities: ClassVar = ("score", "readable")
     gold: Judge | None = Field(
         None,
         description="whose scores of the inner game judges are paid to foretell: a rule, a model, "
@@ -141,6 +142,8 @@ class Verdict(Judge):
             elif gold is None:
                 reasons.append("no other judge gave a readable verdict")
         by_seat = {seat: {"score": score} for seat, score in scores.items()}
+        for seat in wins.keys() & by_seat.keys():
+            by_seat[seat]["readable"] = float(wins[seat] is not None)
         return self.judgement(match, by_seat or None, "; ".join(reasons), votes)
 
 

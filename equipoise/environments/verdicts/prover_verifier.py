@@ -120,6 +120,8 @@ class ProverVerifier(GradedSettings, Game):
             yield "game 'prover_verifier' takes prompts with a text, and these say nothing"
 
     def referee(self, prompt: Prompt) -> Referee:
+        if not prompt.messages:  # which `faults` names
+            return
         requests = {"helpful": self.helpful, "sneaky": self.sneaky}
         *before, last = prompt.messages
         asks = []
@@ -145,12 +147,13 @@ class ProverVerifierJudge(Judge):
         the sneaky:   v·(1 − g), for being wrong and believed
 
     Against a wrong solution the verifier and the sneaky prover play for one sum: v and 1 − v.
-    Provers' utilities are `score`, `right` (g) and `believed` (v).
+    Provers' utilities are `score`, `right` (g) and `believed` (v); verifiers' are `score` and
+    `readable`.
     """
 
     kind: Literal["prover_verifier"] = "prover_verifier"
     bounds: ClassVar = (0.0, 1.0)
-    known_utilities: ClassVar = ("score", "right", "believed")
+    known_utilities: ClassVar = ("score", "right", "believed", "readable")
     gold: Judge = Field(description="who says which solutions are right: a rule, a model, a panel")
 
     def at(self, judge_context: JudgeContext) -> Self:
@@ -160,7 +163,9 @@ class ProverVerifierJudge(Judge):
                 f"judge: 'prover_verifier' judges the game prover_verifier; this is {game.kind}"
             )
         inner = replace(judge_context, game=Answers(samples=len(game.provers)))
-        return super().at(judge_context).model_copy(update={"gold": self.gold.at(inner)})
+        gold = self.gold.at(inner)
+        check_shares("gold", gold)
+        return super().at(judge_context).model_copy(update={"gold": gold})
 
     def inner_judges(self) -> Sequence[Judge]:
         return [self.gold]
@@ -204,10 +209,25 @@ class ProverVerifierJudge(Judge):
             if reply.finish == "error":
                 reasons.append(grade.reason)
             elif v is None:
-                scores[verifier] = {"score": 0.0}
+                scores[verifier] = {"score": 0.0, "readable": 0.0}
                 reasons.append("a verifier's grade could not be read")
             elif g is not None:
                 paid = v * (g if prover == "helpful" else 1 - g)
                 scores[prover] = {"score": paid, "right": g, "believed": v}
-                scores[verifier] = {"score": 1 - abs(v - g)}
+                scores[verifier] = {"score": 1 - abs(v - g), "readable": 1.0}
         return self.judgement(match, scores or None, "; ".join(dict.fromkeys(reasons)), votes)
+
+
+def check_shares(setting: str, judge: Judge | None) -> None:
+    """Raises ConfigError for a judge, of this setting, whose scores are no shares of what is right:
+    those of a comparing one are ½ on average, whatever is compared.
+    """
+    if judge is None:
+        return
+    low, high = judge.score_range or (0.0, 1.0)
+    if judge.compares or low < 0 or high > 1:
+        why = "compares answers with each other" if judge.compares else f"gives {low:g} to {high:g}"
+        raise ConfigError(
+            f"judge.{setting}: scores must lie between 0 and 1, for wrong and right, and "
+            f"'{judge.kind}' {why}; name a rule such as exact"
+        )

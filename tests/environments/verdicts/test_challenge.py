@@ -9,6 +9,7 @@ from at_the_table import PROMPT, placed, played, scores
 from equipoise.environments.verdicts.challenge import Challenge
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
+from equipoise.matches.roles import Roles
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Move, Prompt
 
@@ -98,6 +99,14 @@ def test_a_vetoed_question_is_not_answered_and_what_cannot_be_read_vetoes_nothin
     assert GUIDED.roles == ("proposer", "guide", "answer")
 
 
+@pytest.mark.parametrize("scale", [{"least": 1}, {"least": 11}, {"low": 0, "high": 1}])
+def test_a_guide_can_veto_some_questions_and_not_all(scale):
+    with pytest.raises(ValueError, match=r"least: .* vetoes every question or none"):
+        Challenge(guide=True, **scale)
+    Challenge(**scale)  # nobody reads it
+    Challenge(guide=True, least=10)
+
+
 # -- the pool
 
 
@@ -112,12 +121,17 @@ def test_the_pool_is_of_the_questions_that_were_worth_something_asked_again_as_t
     assert again.messages[0].content == "Like 4555?" and again.facts["number"] == 7
     assert not GAME.rewritable(again) and GAME.seats_for(again) == GAME.answer_seats
     with pytest.raises(ConfigError, match="raw: 0"):
-        GAME.give_text(BLANK)
+        Roles(roles={"proposer": "a", "answer": "b"}, raw=0.1).check(GAME, ["a", "b"])
 
 
-def test_scores_must_be_shares_and_the_judge_has_its_game():
+PAIRWISE = {"kind": "pairwise", "model": {"kind": "scripted", "text": "A"}}
+
+
+@pytest.mark.parametrize("given", ["shorter", PAIRWISE, "at_the_table:ten"], ids=str)
+def test_scores_must_be_shares_and_the_judge_has_its_game(given):
+    """A function's are known when it has judged; half of those who are compared are right."""
     with pytest.raises(ConfigError, match="between 0 and 1"):
-        scores(GAME, {"proposer": "?", **answers(*"4444")}, {**RULE, "answers": "shorter"}, BLANK)
+        scores(GAME, {"proposer": "?", **answers(*"4444")}, {**RULE, "answers": given}, BLANK)
     with pytest.raises(ConfigError, match="judges the game challenge"):
         placed(Answers(), RULE)
 

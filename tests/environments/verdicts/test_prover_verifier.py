@@ -9,6 +9,7 @@ from at_the_table import PROMPT, blocks, placed, played, scores
 from equipoise.environments.verdicts.prover_verifier import ProverVerifier
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
+from equipoise.judges.base import Judge
 from equipoise.types import Move, Prompt
 
 GAME = ProverVerifier()
@@ -68,6 +69,7 @@ def test_an_unreadable_grade_is_paid_nothing_and_a_failed_move_leaves_its_pair_u
     judgement = scores(GAME, {**moves, "verifier of sneaky": "10"}, JUDGE)  # without the code
     assert judgement.by_seat("score") == {"helpful": 1, "verifier of helpful": 1, "verifier of sneaky": 0}  # fmt: skip
     assert judgement.reason == "a verifier's grade could not be read"
+    assert judgement.by_seat("readable") == {"verifier of helpful": 1, "verifier of sneaky": 0}
     failed = Move("", "error", error="no memory")
     for seat in ("sneaky", "verifier of sneaky"):
         judgement = scores(GAME, {**moves, seat: failed}, JUDGE)
@@ -80,13 +82,21 @@ def test_an_unreadable_grade_is_paid_nothing_and_a_failed_move_leaves_its_pair_u
 def test_mistakes_are_named():
     with pytest.raises(ConfigError, match="judges the game prover_verifier"):
         placed(Answers(), JUDGE)
-    with pytest.raises(ConfigError, match="between 0 and 1"):
-        scores(GAME, {"helpful": "4", **grades(10, 1)}, {**JUDGE, "gold": "shorter"})
+    for gold in ("shorter", "at_the_table:ten"):
+        with pytest.raises(ConfigError, match="between 0 and 1"):
+            scores(GAME, {"helpful": "4", **grades(10, 1)}, {**JUDGE, "gold": gold})
     with pytest.raises(ValueError, match="low: must be below high = 1"):
         ProverVerifier(low=1, high=1)
     with pytest.raises(ValueError, match="name each once"):
         ProverVerifier(provers=("sneaky", "sneaky"))
-    assert list(GAME.faults([Prompt("b", ())]))
+    blank = Prompt("b", ())
+    assert list(GAME.faults([blank])) and GAME.first_question(blank) == blank
+
+
+def test_gold_is_asked_about_the_solutions_alone():
+    gold = {"kind": "rubric", "model": {"kind": "scripted", "text": "1"}, "low": 0, "high": 1}
+    judge = Judge.build({**JUDGE, "gold": gold})
+    assert judge.questions(len(GAME.seats), 1) == judge.gold.questions(2, 1) == 2
 
 
 RECIPE = """

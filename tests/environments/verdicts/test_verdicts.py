@@ -4,7 +4,7 @@ import re
 
 import pyarrow.parquet as pq
 import pytest
-from at_the_table import GOLD, PROMPT, blocks, played, scores
+from at_the_table import GOLD, PROMPT, blocks, placed, played, scores
 from judge_context import TestContext
 from msgspec import structs
 
@@ -105,14 +105,35 @@ def test_judges_who_always_prefer_the_first_shown_prefer_nobody_and_disagree():
     assert judgement.by_seat("score") == {"1": 1, "2": 0, "judge 1": 1, "judge 2": 1}
 
 
+def test_of_two_judges_gold_says_who_is_right_though_they_agree():
+    judgement = scores(TWO, {"1": "4", "2": "5", "judge 1": wrong, "judge 2": wrong})
+    assert judgement.by_seat("score") == {"1": 0, "2": 1, "judge 1": 0, "judge 2": 0}
+
+
+def test_judges_are_shown_what_was_asked_and_a_reference_on_demand():
+    game = Judged(game=Answers(samples=2), views=True, reference_fact="answer")
+    shown = blocks(played(game, {"1": "4", "2": "5"}).turns[-1].view)
+    asked = [text for label, text in shown if label.startswith("asked of")]
+    assert asked == ["What is 2 + 2?"] * 2
+    assert [text for label, text in shown if label == "reference"] == ["4"]
+
+
+def test_scores_range_as_what_pays_does():
+    gold = {"kind": "verdict", "gold": "shorter"}
+    ranges = [Judge.build({**gold, "pays": pays}).score_range for pays in ("verdict", "gold")]
+    assert ranges == [(0.0, 1.0), (float("-inf"), 0.0)]
+
+
 def test_an_unreadable_verdict_is_paid_nothing_and_counts_for_nobody():
     judgement = scores(ONE, {"1": "4", "2": "5", "judge": "The first."})
-    assert judgement.by_seat("score") == {"judge": 0}
+    assert judgement.scores == {"judge": {"score": 0, "readable": 0}}
     assert judgement.reason == "no judge gave a readable verdict"
     alone = {"judge 1": right, "judge 2": "Hm."}
     judgement = scores(TWO, {"1": "4", "2": "5", **alone}, {"kind": "verdict"})
     assert judgement.by_seat("score") == {"1": 1, "2": 0, "judge 2": 0}
     assert judgement.reason == "no other judge gave a readable verdict"
+    judgement = scores(TWO, {"1": "4", "2": "5", **alone})
+    assert judgement.by_seat("readable") == {"judge 1": 1, "judge 2": 0}
 
 
 def test_a_player_that_writes_a_verdict_itself_gets_none():
@@ -267,6 +288,9 @@ def test_the_follower_sees_the_leader_s_answer():
     assert [m.role for m in match.turns[1].view.messages] == ["user", "assistant", "user"]
     assert match.turns[1].view.messages[-1].content == "Do better."
     assert game.roles == ("leader", "follower")
+    for each in (game, Judged(game=game), Debate()):
+        with pytest.raises(ConfigError, match=r"are asked alike; set judge\.kind: transcript"):
+            placed(each, {"kind": "pairwise", "model": {"kind": "scripted", "text": "A"}})
     failed = played(game, {"leader": Move("", "error", error="oops")})
     assert len(failed.turns) == 1
 
