@@ -84,3 +84,6 @@ def clumsy_clerk(view: View, seed: int) -> str:
         return "19"
     faults = assistance_players.Faults(misjudged=0.2, misplayed=0.3, careless=0.3, rambling=0.3)
     return assistance_players.trace(view.messages, seeds.generator(seed), faults)
+
+
+customer = assistance_players.customer

@@ -98,6 +98,74 @@ SCRIPTED = {  # players whose every word is known, measured
         "evaluate": "held_out",
     },
 }
+CLERK = {
+    "prompts": {"kind": "clerk_questions", "count": 60, "per_generation": 8, "held_out": 40},
+    "schedule": {"kind": "roles", "roles": {"assistant": "assistant"}},
+    "judge": {
+        "kind": "assistance",
+        "tasks": {"clerk": "clerk_assistance"},
+        "terms": {
+            "response_words": [1, 20],
+            "output_words": [12, 40],
+            "steepness": 0.3,
+            "wait": 500,
+        },
+    },
+    "evaluate": "assistance",
+}
+SCRIPTED |= {
+    "clerk": {
+        **CLERK,
+        "players": scripted(assistant="graders:clumsy_clerk"),
+        "game": {"kind": "assistance", "text": "none"},
+    },
+    "desk": {
+        **CLERK,
+        "players": scripted(assistant="graders:clumsy_clerk", user="graders:customer"),
+        "schedule": {"kind": "roles", "roles": {"assistant": "assistant", "user": "user"}},
+        "game": {"kind": "assistance", "text": "none", "simulated": True},
+    },
+    "challenge": {
+        "players": scripted(
+            asker=[
+                "",
+                "Which number is even?",
+                "Which is the larger of two numbers, and why is it?",
+            ],
+            solver=["4", "4.", "5"],
+            guide="graders:by_length",
+        ),
+        "prompts": {"kind": "blank", "per_generation": 1, "held_out": 6},
+        "game": {"kind": "challenge", "answers": 3, "guide": True},
+        "schedule": {
+            "kind": "roles",
+            "roles": {"proposer": "asker", "answer": "solver", "guide": "guide"},
+        },
+        "judge": "challenge",
+        "evaluate": "at_table",
+    },
+    "provers": {
+        "players": scripted(
+            honest=["4", "It is 4."], liar=["5", "4"], verifier="graders:by_length"
+        ),
+        "prompts": FILES | {"held_out": 4},
+        "game": "prover_verifier",
+        "schedule": {
+            "kind": "roles",
+            "roles": {"helpful": "honest", "sneaky": "liar", "verifier": "verifier"},
+        },
+        "judge": {"kind": "prover_verifier", "gold": "exact"},
+        "evaluate": "at_table",
+    },
+    "stackelberg": {
+        "players": scripted(first=["3", "4"], second=["4", "5"]),
+        "prompts": FILES | {"held_out": 4},
+        "game": "leader_follower",
+        "schedule": {"kind": "roles", "roles": {"leader": "first", "follower": "second"}},
+        "judge": "exact",
+        "evaluate": "at_table",
+    },
+}
 RUNS = [*WRITTEN, *EXACT, *SCRIPTED]
 PLAYED = [*EXACT, *SCRIPTED]
 MANY = 30  # items of a list are shown
@@ -322,6 +390,17 @@ VERBS = {  # name of the record -> (runs that are there, lines)
             "red-team export-attacks run --to all.jsonl",
             "red-team export-attacks run --to all.jsonl --part train",
             "assistance welfare run run",
+        ],
+    ),
+    "clerk": (
+        ["clerk"],
+        [
+            "assistance welfare run run",
+            "assistance welfare run run --json",
+            "export run --to tables",
+            "export run --to answers --answers",
+            "judge run --with shorter",
+            "report run --leaderboard",
         ],
     ),
     "welfare": (

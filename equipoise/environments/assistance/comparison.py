@@ -139,7 +139,8 @@ def measured_run(run: RunDirectory, name: str, generation: int | None = None) ->
             "prompts that could be judged"
         )
     roles = config.schedule.roles if isinstance(config.schedule, Roles) else {}
-    judge = config.evaluate.judge or config.judge_of(roles.get(ASSISTANT, config.learning[0]))
+    assistant = roles.get(ASSISTANT) or [*config.learning, *config.players][0]
+    judge = config.evaluate.judge or config.judge_of(assistant)
     settings = judge.model_dump(mode="json", exclude={"welfare"})
     return MeasuredRun(name, t, AssistanceMeasures.read(facts_of[t]), settings)
 
