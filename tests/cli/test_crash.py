@@ -194,3 +194,39 @@ def test_looking_ahead_killed_where_it_learns(loss, stages, tmp_path):
         verb = ["resume", "killed"]
     assert finish(start(*verb, "--json", cwd=tmp_path)) == measured
     compare(tmp_path / "calm", tmp_path / "killed")
+
+
+JUDGED = """
+generations: 3
+player_defaults: {kind: local, model: builtin/assistant_beginner, learns: true, max_length: 384}
+players: {debater: {max_new_tokens: 8}, arbiter: {max_new_tokens: 2}}
+prompts: {kind: files, path: cases.jsonl, per_generation: 4, held_out: 4}
+game: {kind: judged, game: {kind: debate, turns: 1}, text: transcript_compact, judges: 2}
+schedule: {kind: roles, roles: {debater: debater, judge: arbiter}}
+judge: {kind: verdict, gold: stands_for_answer, pays: gold}
+learner: {kind: policy_gradient, estimator: role_baseline, batch_size: 4, warmup_steps: 0}
+evaluate: at_table
+max_unjudged: 1.0
+"""
+CHALLENGE = """
+generations: 3
+player_defaults: {kind: local, model: builtin, learns: true, max_new_tokens: 4, max_length: 128}
+players: {proposer: {}, solver: {}}
+prompts: {kind: blank, per_generation: 6, held_out: 2}
+game: challenge
+schedule: {kind: roles, roles: {proposer: proposer, answer: solver}, replay: 0.5}
+judge: challenge
+learner: {kind: policy_gradient, estimator: role_baseline, batch_size: 2, warmup_steps: 0}
+evaluate: at_table
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [JUDGED, CHALLENGE], ids=["judged", "challenge"])
+def test_games_at_the_table_killed_four_times(recipe, tmp_path):
+    """Judges who learn, and questions that are asked again from the ledger."""
+    (tmp_path / "table.yaml").write_text(recipe)
+    names = ("Ann", "Ben")
+    cases = [{"prompt": f"Box {n}?", "answer": names[n % 2], "choices": names} for n in range(16)]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
+    check(tmp_path, ["table.yaml"], 4)
