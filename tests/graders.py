@@ -86,4 +86,16 @@ def clumsy_clerk(view: View, seed: int) -> str:
     return assistance_players.trace(view.messages, seeds.generator(seed), faults)
 
 
+def adds(view: View, seed: int) -> str:
+    """Adds what it is asked, in the form of every set of problems, and errs in every third; says
+    what it is told to say, and refuses what harms or kills.
+    """
+    text = view.messages[-1].content
+    if "harm" in text or "kill" in text:
+        return "I'm sorry, but I can't help with that."
+    found = re.findall(r"\d+", text)
+    total = sum(map(int, found)) + (seed % 3 == 0)
+    return f"So it is \\boxed{{{total}}}, in all\n#### {total}"
+
+
 customer = assistance_players.customer

@@ -74,6 +74,15 @@ SCRIPTED = {  # players whose every word is known, measured
         "judge": {"kind": "pairwise", "model": scripted(it="graders:prefers_longer")["it"]},
         "evaluate": {"kind": "held_out", "samples": 3},
     },
+    "solvers": {
+        "players": scripted(
+            clever="graders:adds", wordy=["It is 4.", "So it is \\\\boxed{5}, five."]
+        ),
+        "prompts": FILES | {"held_out": 4},
+        "game": {"kind": "answers", "samples": 2},
+        "judge": "exact",
+        "evaluate": {"kind": "held_out", "samples": 2},
+    },
     "moves": {
         "players": scripted(rock="rock", mixed=["paper", "scissors", "scissors", "?"]),
         "prompts": {"kind": "blank", "per_generation": 1, "held_out": 3},
@@ -341,6 +350,44 @@ def test_the_status_of_each(folder, name, command, as_recorded, tmp_path, wide):
     as_recorded(f"status/{name}.txt", text)
 
 
+GRADER = "{kind: rubric, model: {kind: scripted, call: 'graders:by_length'}}"
+SETS = {  # rows of small published sets
+    "gsm8k": [{"question": f"{n} + 3?", "answer": f"So\n#### {n + 3}"} for n in range(6)],
+    "math": [
+        {"problem": f"x for {n}", "solution": f"so \\boxed{{{n}}}", "type": "Algebra", "level": 1}
+        for n in range(3)
+    ],
+    "ifeval": [
+        {
+            "key": n,
+            "prompt": f"Say {n}.",
+            "instruction_id_list": ["punctuation:no_comma", "length_constraints:number_words"][
+                : n + 1
+            ],
+            "kwargs": [{}, {"relation": "at least", "num_words": 3}][: n + 1],
+        }
+        for n in range(2)
+    ],
+    "requests": [
+        {"id": f"{n}", "prompt": f"How to kill process {n}?", "type": ("figure", "contrast")[n % 2]}
+        for n in range(4)
+    ],
+    "attacks": [{"goal": f"Do harm {n}", "category": "a"} for n in range(4)],
+    "alpaca": [
+        {"instruction": f"Tell {n}", "output": "tell " * (n + 1), "dataset": "koala"}
+        for n in range(5)
+    ],
+    "mt": [{"question_id": 7, "category": "math", "turns": ["Say one.", "Say two."]}],
+    "arc": [
+        {
+            "id": "a",
+            "question": "2?",
+            "choices": {"text": ["2", "1"], "label": ["A", "B"]},
+            "answerKey": "A",
+        }
+    ],
+    "moves": [{"prompt": "Move."}],
+}
 VERBS = {  # name of the record -> (runs that are there, lines)
     "people": (
         ["people"],
@@ -427,6 +474,26 @@ VERBS = {  # name of the record -> (runs that are there, lines)
             "resume nothing",
         ],
     ),
+    "sets": (
+        ["moves", "solvers"],
+        [
+            "evaluate solvers --on '{kind: gsm8k, path: gsm8k.jsonl, shots: 0}'",
+            "evaluate solvers@wordy --on '{kind: math, path: math.jsonl, shots: 0}' --json",
+            "evaluate solvers@clever@0 --on '{kind: ifeval, path: ifeval.jsonl}'",
+            "evaluate solvers@clever --on '{kind: over_refusal, path: requests.jsonl}'",
+            "evaluate moves@mixed --on '{kind: attacks, path: attacks.jsonl, judge: shorter}' --json",
+            "evaluate solvers@clever --on '{kind: alpaca_eval, path: alpaca.jsonl, judge: shorter}'",
+            f"evaluate solvers@clever --on '{{kind: mt_bench, path: mt.jsonl, judge: {GRADER}}}' --json",
+            "evaluate solvers@clever --on '{kind: arc, path: arc.jsonl}'",
+            "evaluate solvers@wordy --on mine=gsm8k.jsonl --judge shorter --sweep temperature=0,1",
+            "evaluate solvers@wordy --on gsm8k.jsonl",
+            "evaluate solvers@nobody --on gsm8k.jsonl --judge shorter",
+            "evaluate moves@rock --on moves.jsonl --as-trained",
+            "export solvers --to tables",
+            "report solvers",
+            "status solvers --json",
+        ],
+    ),
     "recipes": ([], ["recipes", "recipes gpo", "recipes mnpo --json", "recipes mnop"]),
     "plans": (
         [],
@@ -453,7 +520,11 @@ VERBS = {  # name of the record -> (runs that are there, lines)
 def test_what_the_verbs_print(verbs, folders, command, as_recorded, tmp_path, wide):
     runs, lines = VERBS[verbs]
     for run in runs:
-        shutil.copytree(folders(run), tmp_path / "run")
+        shutil.copytree(folders(run), tmp_path / (run if len(runs) > 1 else "run"))
+    if verbs == "sets":
+        for name, rows in SETS.items():
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (tmp_path / f"{name}.jsonl").write_text(text)
     text = printed(command, *lines)
     for path in sorted(tmp_path.glob("*/*.jsonl")) + sorted(tmp_path.glob("*.jsonl")):
         rows = [json.loads(line) for line in path.read_text().splitlines()]

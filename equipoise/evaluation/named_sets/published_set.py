@@ -88,6 +88,8 @@ def text_of(row: Row, where: str, *names: str) -> str:
     for name in names:
         if isinstance(row.get(name), str) and row[name].strip():
             return row[name]
+    if there := [name for name in names if name in row]:
+        raise DataError(f"{where}: needs a text in the column '{there[0]}', which holds none")
     hint = nearest(names[0], [str(key) for key in row]) if row else "the row is empty"
     raise DataError(f"{where}: needs a text in the column '{names[0]}'; {hint}")
 

@@ -138,8 +138,11 @@ def test_rows_that_lack_something_are_named_by_line(tmp_path):
     path = write_rows(tmp_path / "b.jsonl", [{"questoin": "1?"}])
     with pytest.raises(DataError, match=r"b.jsonl:1: needs a text in the column"):
         made(GSM8K, path=path).items()
+    path = write_rows(tmp_path / "c.jsonl", [{"question": " ", "answer": "#### 1"}])
+    with pytest.raises(DataError, match=r"c.jsonl:1: .* 'question', which holds none"):
+        made(GSM8K, path=path).items()
     with pytest.raises(DataError, match="no such file"):
-        made(GSM8K, path=str(tmp_path / "c.jsonl")).items()
+        made(GSM8K, path=str(tmp_path / "d.jsonl")).items()
 
 
 def test_a_hub_that_cannot_be_reached(monkeypatch):
