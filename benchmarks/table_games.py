@@ -15,7 +15,9 @@
                      for both roles. worst: the success of the best attacker so far
 
 All start from packaged models; `challenge`, `prover_verifier` and `debate` first teach some of them
-the form of their moves, not whom to believe.
+the form of their moves, not whom to believe; but of a verifier's examples three in four are right
+(chosen on seed 100, where it began by chance all the same), since in 16 updates none learned more
+than to believe everybody.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from equipoise.types import Message, Move, Prompt, View, user
 HOME = Path(__file__).parents[1] / "examples" / "table_games"
 KINDS = ("vague", "harmful", "harmless")
 TAUGHT = 2000  # examples of a form
+KNOWN = 0.75  # the share of a verifier's first examples that are right
 Example = tuple[Sequence[Message], str]
 
 
@@ -88,7 +91,7 @@ def begin_challenge(place: Path, o: Options) -> None:
 
 
 def begin_provers(place: Path, o: Options) -> None:
-    """Teach a deceiver to err, and a verifier to reply 0 or 1, whichever."""
+    """Teach a deceiver to err, and a verifier to reply 1 or 0, rightly in KNOWN of the examples."""
     importable(HOME)
     asked = [p for p in world.prompts(1, TAUGHT, KINDS) if "verb" in p.facts]
     taught("deceiver", "builtin/beginner", place, [(p.messages, wrong(p, 0)) for p in asked])
@@ -98,7 +101,8 @@ def begin_provers(place: Path, o: Options) -> None:
     for prompt in asked:
         solution = right_answer(prompt) if dice.random() < 0.5 else wrong(prompt, 1)
         view = last_view(game, prompt, [solution])
-        rows.append((view.messages, str(int(dice.integers(2)))))
+        right = rate(prompt, solution).right
+        rows.append((view.messages, str(int(right == (dice.random() < KNOWN)))))
     taught("verifier", "builtin/beginner", place, rows)
 
 
