@@ -412,7 +412,8 @@ class Coverage:
         """Test ids, the quickest first: those that run the line, and where it is run by a fixture
         that several share, all tests of that file and all that use the session's same fixtures.
         Where a line is run by imports, those that run any line of its module, after the record of
-        what is declared.
+        what is declared. Where none runs it, others may in processes of their own: those that run
+        any line of the module, and the files of tests that name it.
         """
         chosen: set[str] = set()
         last = mutation.line + mutation.old.count("\n")
@@ -428,8 +429,18 @@ class Coverage:
         if _is_at_import(mutation.file, mutation.line):
             chosen |= self._by_file[mutation.file]  # which of them imported it first is chance
             chosen |= {t for t in self._seconds if t.startswith(f"{DECLARED}::")}
+        if not chosen:
+            chosen = self._by_file[mutation.file] | self._naming(mutation.file)
         known = chosen & self._seconds.keys()
         return sorted(known, key=lambda t: (not t.startswith(DECLARED), self._seconds[t]))
+
+    def _naming(self, file: str) -> set[str]:
+        """Tests of the files that name a module of the package."""
+        name = Path(file).with_suffix("").as_posix().replace("/", ".").removesuffix(".__main__")
+        dotted = f"equipoise.{name}" if name != "__main__" else '"-m", "equipoise"'
+        files = {test.partition("::")[0] for test in self._seconds}
+        naming = {each for each in files if dotted in (ROOT / each).read_text()}
+        return {test for test in self._seconds if test.partition("::")[0] in naming}
 
     def seconds(self, test: str) -> float:
         return self._seconds.get(test, 1.0)

@@ -73,6 +73,11 @@ def test_a_seed_draws_two_bugs_in_every_module():
 
 def test_the_tests_of_a_line_come_quickest_first(tmp_path, monkeypatch):
     monkeypatch.setattr(mutants, "PACKAGE", tmp_path)
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (tmp_path / "tests").mkdir()
+    for name in "abcd":
+        (tmp_path / "tests" / f"{name}.py").write_text("import equipoise.room.file" * (name == "d"))
+    (tmp_path / mutants.DECLARED).write_text("")
     with sqlite3.connect(tmp_path / "coverage") as db:
         db.execute("CREATE TABLE file (id INTEGER, path TEXT)")
         db.execute("CREATE TABLE context (id INTEGER, context TEXT)")
@@ -86,6 +91,7 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, monkeypatch):
     (tmp_path / "room").mkdir()
     source = "LEAST = 2\ndef first(\n    a=1,\n):\n    a += 1\n    a += 2\n    return a\n"
     (tmp_path / "room" / "file.py").write_text(source)
+    (tmp_path / "room" / "other.py").write_text(source)
     (tmp_path / "durations.txt").write_text(
         "2.00s call     tests/a.py::slow\n0.10s call     tests/a.py::quick\n"
         "0.50s setup    tests/b.py::shared\n0.20s call     tests/b.py::other\n"
@@ -107,7 +113,10 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, monkeypatch):
     assert at(6) == shared, "a fixture may be shared"
     declared = [f"{mutants.DECLARED}::all", *every]
     assert at(1) == at(3) == declared, "what is run at import shows wherever the module is used"
-    assert at(7) == []
+    naming = ["tests/d.py::no_user", "tests/d.py::user"]
+    of_module = sorted({*every, *naming}, key=coverage.seconds)
+    assert at(7) == of_module, "a process of its own may run the line"
+    assert coverage.tests(Mutation("room/other.py", "", 7, 0, 0, "", "")) == []
 
 
 def test_a_bug_that_no_test_runs_counts_as_unnoticed():
