@@ -339,5 +339,7 @@ def import_scores(
         say(f"{result.name} of {result.player}, by {result.source}")
         for metric, value in result.rows():
             say(f"  {metric}  {value}")
+        for reason, count in result.reasons.items():
+            say(f"  unscored  {count:,} of {result.answers:,}: {reason}")
         if result.note:
             say(f"  note: {result.note}")

@@ -110,6 +110,11 @@ def _duels(run: RunDirectory, judge: str) -> list[list[Duel]]:
     by_generation = [duels(run.ledger, name, t, run.config.utility, grades_of) for t in played]
     if not any(by_generation):
         raise RunError(f"{run.folder}: no two different players met in training; try --of league")
+    if not any(duel.scores for part in by_generation for duel in part):
+        raise RunError(
+            f"{run.folder}: '{name}' scored no match of two players; `equipoise status` says why, "
+            "`equipoise judge` asks another judge"
+        )
     return by_generation
 
 

@@ -277,18 +277,28 @@ def _verifiers(rows: Iterable[Any]) -> Iterator[Record]:
         if len(set(names)) < len(names):
             raise ValueError("an agent has several traces; one a seat is read")
         if len(traces) > 1:
-            yield _episode(game, dict(zip(names, traces, strict=True)), row["ok"])
+            yield _episode(game, dict(zip(names, traces, strict=True)), _fault_of(row))
         for trace in traces if len(traces) == 1 else ():
             of_task = alone.setdefault((game, row["task"]["hash"]), {})
             model = trace["agent"]["config"]["model"]
-            of_task.setdefault(model, []).append({**trace, "ok": row["ok"]})
+            of_task.setdefault(model, []).append({**trace, "fault": _fault_of(row)})
     for (game, _), by_model in alone.items():
         for each in zip_longest(*by_model.values()):
             seated = {str(i): trace for i, trace in enumerate(filter(None, each), 1)}
-            yield _episode(game, seated, all(trace["ok"] for trace in seated.values()))
+            faults = (trace["fault"] for trace in seated.values())
+            yield _episode(game, seated, next(filter(None, faults), ""))
 
 
-def _episode(game: str, traces: Mapping[str, Any], ok: bool) -> Record:
+def _fault_of(row: Mapping[str, Any]) -> str:
+    """Why an episode failed, "" where it did not."""
+    rows = (row, *row["traces"])
+    errors = [
+        f"{each['type']}: {each['message']}" for one in rows for each in one.get("errors", ())
+    ]
+    return "" if row["ok"] else ": ".join(["the episode failed", *errors[:1]])
+
+
+def _episode(game: str, traces: Mapping[str, Any], fault: str) -> Record:
     """One match of the traces, by seat; the reward is the weighted sum, as in verifiers."""
     turns, scores = [], {}
     for seat, trace in traces.items():
@@ -303,11 +313,12 @@ def _episode(game: str, traces: Mapping[str, Any], ok: bool) -> Record:
                 move = Move(_message(node["message"]).content)
                 turns.append(Turn(seat, View(tuple(chat[::-1])), move))
         rewards = [each for each in trace["rewards"].values() if each is not None]
-        if ok and rewards:
+        if rewards and not fault:
             scores[seat] = sum(each["score"] * each.get("weight", 1.0) for each in rewards)
     players = {seat: trace["agent"]["config"]["model"] for seat, trace in traces.items()}
-    reason = "no reward is recorded" if ok else "the episode failed"
-    return Record(game, players, turns, {"verifiers": _scores(scores, reason)})
+    return Record(
+        game, players, turns, {"verifiers": _scores(scores, fault or "no reward is recorded")}
+    )
 
 
 def _exported(folder: Path) -> Rows:

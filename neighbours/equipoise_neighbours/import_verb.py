@@ -40,4 +40,5 @@ def import_matches(
         show({"run": str(out), **made})
     else:
         say("{matches:,} matches of {players:,} players, {judged:,} judged".format(**made))
-        say(f"go deeper: equipoise report {out} --leaderboard")
+        deeper = f"report {out} --leaderboard" if made["judged"] else f"status {out}"
+        say(f"go deeper: equipoise {deeper}")

@@ -263,6 +263,23 @@ def episode(models: dict[str, str], rewards: dict[str, float], task: str = "t", 
     return {"env": {"id": "kuhn"}, "task": {"hash": task}, "ok": ok, "traces": traces}
 
 
+@pytest.mark.long
+def test_matches_of_which_none_is_judged_have_no_leaderboard(command, tmp_path):
+    row = episode({"first": "x", "second": "y"}, {"first": 2, "second": -2}, ok=False)
+    row["traces"][0]["errors"] = [{"type": "ProviderError", "message": "no answer"}]
+    write(tmp_path / "traces.jsonl", [row])
+    done = command("import-matches", "traces.jsonl", "--from", "verifiers", "--out", "run")
+    assert done.code == 0 and "0 judged" in done.out
+    for verb in (("report", "run", "--leaderboard"), ("rate", "run")):
+        done = command(*verb)
+        assert done.code == 2 and "'verifiers' scored no match of two players" in done.err
+    assert not (tmp_path / "run" / "leaderboard.html").exists()
+    said = " ".join(command("status", "run").out.split())
+    assert "the episode failed: ProviderError: no answer" in said
+    assert command("judge", "run", "--with", "shorter", "--part", "train").code == 0
+    assert command("report", "run", "--leaderboard", "--judge", "shorter").code == 0
+
+
 def test_episodes_of_several_agents_and_of_one(tmp_path):
     rows = [
         episode({"first": "x", "second": "y"}, {"first": 2, "second": -2}),

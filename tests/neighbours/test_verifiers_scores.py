@@ -4,6 +4,7 @@ interpreter EQUIPOISE_VERIFIERS names, about a model that `equipoise serve` serv
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,21 @@ def test_agents_and_models_are_told_apart(tmp_path):
     }
     [(result, _)] = read_scores(file, "verifiers", "n")
     assert result.name == "poker/second"
+
+
+@pytest.mark.long
+def test_what_is_unscored_is_said_and_scores_of_nothing_are_refused(
+    command, recorded_folder, tmp_path
+):
+    shutil.copytree(recorded_folder("people"), tmp_path / "run")
+    failed = episode("a", trace(None, errors=["no answer"]), ok=False)
+    file = write(tmp_path, failed)
+    done = command("import-scores", "run@poet", file, "--from", "verifiers")
+    assert done.code == 2 and "sums: no answer is scored; the episode failed: Provider" in done.err
+    write(tmp_path, failed, episode("b", trace(1.0)))
+    done = command("import-scores", "run@poet", file, "--from", "verifiers")
+    assert done.code == 0, done.err
+    assert "unscored  1 of 2: the episode failed: ProviderError: no answer" in done.out
 
 
 def test_what_is_no_episode_is_said(tmp_path):

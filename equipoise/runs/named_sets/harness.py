@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from equipoise.component import nearest
-from equipoise.errors import ConfigError, RunError
+from equipoise.errors import ConfigError, DataError, RunError
 from equipoise.evaluation.harnesses.base import Harness, HarnessModel, Prepared, read_scores
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult
 from equipoise.models.adapters import holds_adapter, resolve
@@ -86,6 +86,9 @@ def import_scores(
     read = [scores for file in files for scores in read_scores(file, source, model)]
     if name and len(read) > 1:
         raise ConfigError(f"--name: there are {len(read)} results; import them one by one")
+    for result in (scores.result for scores in read):
+        if 0 < result.answers == result.unscored:
+            raise DataError(f"{result.name}: no answer is scored; {next(iter(result.reasons), '')}")
     results = []
     for scores in read:
         result = scores.result
