@@ -35,10 +35,10 @@ SHORT: dict[str, list[str]] = {
     "guard": [],
     "red_team": ["--seeds", "0", "--arms", "rlhf", "gpo", "--generations", "4", "--answers", "2"],
     "withheld": ["--seeds", "0", "--arms", "gpo", "--generations", "4", "--updates", "2"],
-    "red_team_questions": ["--seeds", "1", "--generations", "8", "--probe", "0", "--no-rlhf"],
-    "assistance_questions": ["--tasks", "ambig_qa", "--seeds", "0", "--generations", "2"],
+    "red_team_questions": ["--seeds", "0", "--arms", "gpo", "--generations", "8", "--probe", "0"],
+    "assistance_questions": ["--arms", "ambig_qa", "--seeds", "0", "--generations", "2"],
     "assistance": ["--seeds", "0", "--arms", "cobb_douglas", "--generations", "4"],
-    "as_published": ["--methods", "gtalign", "--seeds", "0", "--scale", "0.1"],
+    "as_published": ["--arms", "gtalign", "--seeds", "0", "--generations", "3"],
     "blocks": ["--outputs", "2000", "--mangled", "5000"],
     "policy_gradient": [
         "bandit",

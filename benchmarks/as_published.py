@@ -4,50 +4,43 @@ Each recipe `…_as_released` and the recipe that it extends play the same world
 models, rates and numbers of prompts, which its world below sets; what is left between them is what
 `equipoise recipes NAME` lists.
 
-    python -m benchmarks.as_published [--methods gtalign …] [--seeds 0 1 2] [--scale 1]
-        [--out benchmarks/results/as_published.json]
+    python -m benchmarks.as_published [--arms gtalign gtalign_as_released …] [--seeds 0 1 2]
+        [--generations 24] [--json benchmarks/results/as_published.json]
 
-The world has no model that can judge an answer well, so what `gtalign_as_released` asks a model is
-asked of the world's rules; it keeps the second reward, the z-scores and its optimizer. Measured is
-the last generation on the same held-out prompts by the same judge. The result is written after each
-run, and runs in it are not run again.
+--generations are GPO's; the other methods have their share of them. The world has no model that can
+judge an answer well, so what `gtalign_as_released` asks a model is asked of the world's rules; it
+keeps the second reward, the z-scores and its optimizer. Measured are start and last generation on
+the same held-out prompts by the same judge, and greedily.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import tempfile
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-
-from equipoise.payoffs.intervals import over_seeds
+from benchmarks.assistance import items as of_welfare
+from benchmarks.controls import decoded
+from benchmarks.experiment import Experiment, Options, name_of, of_rows, of_run, played, written
+from benchmarks.running import recorded
+from benchmarks.verdicts import GREEDY, Item
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.play_out import play_out
 
 Settings = dict[str, Any]
-OUT = Path("benchmarks/results/as_published.json")
-ARMS = ("default", "as released")
+RELEASED = "_as_released"
+LONGEST = 24  # generations of the longest method by default
 
 
 class World(NamedTuple):
     """How a method is played here: the packaged recipe whose keys it takes, what is changed in
-    them, settings that each arm keeps of its own, and what is measured, under that name in a
-    measurement's facts.
+    them, and settings that each arm keeps of its own.
     """
 
     recipe: str
     keys: tuple[str, ...]
     changed: Settings
     kept: tuple[tuple[str, str], ...]
-    measured: str
-    what: str
 
 
 RULES = {"by": "rule", "grader": None, "tasks": {"clerk": "clerk_assistance"}}
@@ -59,8 +52,6 @@ WORLDS = {
         ("players", "prompts", "judge", "learner"),
         {"generations": 3, "prompts": {"count": 1200, "per_generation": 300, "held_out": 200}},
         (),
-        "score",
-        "held-out score",
     ),
     "sparta": World(
         "sparta_clerks",
@@ -72,8 +63,6 @@ WORLDS = {
             "schedule": {"k": 3},
         },
         (("prompts", "reuse"), ("learner", "weight_decay")),
-        "score",
-        "held-out score, mean of the pool",
     ),
     "gpo": World(
         "gpo_clerks",
@@ -91,8 +80,6 @@ WORLDS = {
             "evaluate": {"every": 24},
         },
         (("prompts", "per_generation"),),
-        "score",
-        "the defender's mean pay-off",
     ),
     "gtalign": World(
         "gtalign_clerks",
@@ -111,14 +98,13 @@ WORLDS = {
             "evaluate": {"every": 16, "judge": {"kind": "assistance", **RULES, "terms": WINDOWS}},
         },
         (),
-        "score",
-        "welfare √(user · llm)",
     ),
 }
 
 
-def settings_of(recipe: str, world: World, seed: int, scale: float) -> Settings:
-    """The recipe in its world."""
+def settings_of(recipe: str, seed: int, generations: int) -> Settings:
+    """The recipe in its world; `generations` are those of the longest method."""
+    world = WORLDS[recipe.removesuffix(RELEASED)]
     own = recipe_loader.read(recipe)
     place = recipe_loader.read(world.recipe)
     over = {key: place[key] for key in world.keys}
@@ -128,117 +114,72 @@ def settings_of(recipe: str, world: World, seed: int, scale: float) -> Settings:
             values[room] = {**values[room], name: own[room][name]}
     if recipe == "gtalign_as_released":
         values["judge"] = {**values["judge"], "terms": {**WINDOWS, **SECOND}}
-    values["generations"] = max(1, round(values["generations"] * scale))
+    values["generations"] = max(1, round(values["generations"] * generations / LONGEST))
     return {**values, "seed": seed, "name": recipe}
 
 
-def played(recipe: str, world: World, seed: int, scale: float) -> Settings:
-    """One run: what was measured at its start and its end."""
-    started = time.perf_counter()
-    config = recipe_loader.build(settings_of(recipe, world, seed, scale), recipe)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        RunDirectory.create(config, Path(folder) / "run") as run,
-    ):
-        done = play_out(run)
-    first, *_, last = done.measured
-    return {
-        "start": first[world.measured],
-        "end": last[world.measured],
-        "generations": config.generations,
-        "records": dict(done.records),
-        "seconds": round(time.perf_counter() - started, 1),
-    }
+def play(seed: int, place: Path, o: Options) -> None:
+    """Every arm of a seed, where it has not been played yet."""
+    for arm in o.arms:
+        values = settings_of(arm, seed, o.generations)
+        file = written(values, place / f"{name_of(arm, seed)}.yaml")
+        played(file, place / name_of(arm, seed), seed, [f"generations={values['generations']}"])
 
 
-def pairs_of(method: str) -> dict[str, str]:
-    """Arm -> its recipe."""
-    return dict(zip(ARMS, (method, f"{method}_as_released"), strict=True))
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every arm of a seed at its start and its end, sampled and greedily."""
+    for arm in o.arms:
+        folder = place / name_of(arm, seed)
+        start, end = (
+            decoded(folder, which, place / f"{which}-{folder.name}", players=greedy(arm))
+            for which in ("start", "end")
+        )
+        for run, which, column in (
+            (folder, 0, "start"),
+            (folder, -1, "end"),
+            (start, 0, f"start{GREEDY}"),
+            (end, 0, f"end{GREEDY}"),
+        ):
+            yield from scores_of(run, which, arm, seed, column)
 
 
-def main() -> None:
-    """Run what the file has not yet, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    known = [
-        name for name in WORLDS if f"{name}_as_released" in recipe_loader.recipe_descriptions()
-    ]
-    parser.add_argument("--methods", nargs="+", default=known, choices=known)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--scale", type=float, default=1.0, help="of the generations")
-    parser.add_argument("--out", type=Path, default=OUT)
-    options = parser.parse_args()
-    runs = json.loads(options.out.read_text())["runs"] if options.out.exists() else []
-    done = {(run["recipe"], run["seed"], run["scale"]) for run in runs}
-    for seed in options.seeds:
-        for method in options.methods:
-            for arm, recipe in pairs_of(method).items():
-                if (recipe, seed, options.scale) in done:
-                    continue
-                facts = played(recipe, WORLDS[method], seed, options.scale)
-                key = {"method": method, "arm": arm, "recipe": recipe, "seed": seed}
-                runs.append({**key, "scale": options.scale, **facts})
-                write(options.out, runs)
-    Console().print(table(runs))
+def greedy(arm: str) -> list[str] | None:
+    """Who is decoded greedily: whoever learns, of attack and defence the defender alone."""
+    return ["defender"] if arm.startswith("gpo") else None
 
 
-def write(path: Path, runs: list[Settings]) -> None:
-    """All runs so far, with what they come to."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    facts = {"runs": runs, "summary": [row._asdict() for row in summary(runs)]}
-    path.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
-
-
-class Row(NamedTuple):
-    """A method's line: both arms' means over the seeds that both ran, and the paired difference,
-    released less default, with Student's interval.
+def scores_of(folder: Path, which: int, arm: str, seed: int, column: str) -> Iterator[Item]:
+    """The held-out scores of a run's start (0) or end (-1), prompt by prompt: those of answers, of
+    the assistant its welfare; of GPO the defender's mean pay-off, which is of the whole run.
     """
-
-    method: str
-    what: str
-    seeds: int
-    start: float
-    default: float
-    as_released: float
-    difference: tuple[float, float | None, float | None]
-
-
-def summary(runs: list[Settings]) -> list[Row]:
-    """A row a method that has a seed with both arms."""
-    rows = []
-    for method, world in WORLDS.items():
-        ends: dict[str, Mapping[int, Settings]] = {
-            arm: {run["seed"]: run for run in runs if (run["method"], run["arm"]) == (method, arm)}
-            for arm in ARMS
-        }
-        default, released = (ends[arm] for arm in ARMS)
-        seeds = sorted(default.keys() & released.keys())
-        if not seeds:
-            continue
-        gaps = [released[seed]["end"] - default[seed]["end"] for seed in seeds]
-        interval = over_seeds(gaps)
-        means = [
-            sum(run[seed][key] for seed in seeds) / len(seeds)
-            for run, key in ((default, "start"), (default, "end"), (released, "end"))
-        ]
-        known = len(seeds) > 1
-        low, high = (interval.low, interval.high) if known else (None, None)
-        difference = (interval.mean, low, high)
-        rows.append(Row(method, world.what, len(seeds), *means, difference))
-    return rows
+    with RunDirectory.read(folder) as run:
+        facts: dict[str, Any] = recorded(run, "measure")[which]
+        generation = run.config.generations if which else 0
+        players = list(run.config.players)
+    if arm.startswith("gpo"):
+        yield from of_rows({arm: {column: facts["score"]}}, seed, generation)
+    elif arm.startswith("gtalign"):
+        for item in of_welfare(folder, which, arm, seed):
+            if item.column == "welfare":
+                yield item._replace(column=column, generation=generation)
+    else:
+        yield from of_run(folder, arm, seed, {which: column}, players)
 
 
-def table(runs: list[Settings]) -> Table:
-    """The rows as a table."""
-    shown = Table(title="as published, against our defaults", box=None)
-    for column in ("method", "measure", "seeds", "start", *ARMS, "difference"):
-        shown.add_column(column)
-    for row in summary(runs):
-        mean, low, high = row.difference
-        interval = "" if low is None else f" ({low:+.3f} to {high:+.3f})"
-        numbers = (f"{x:.3f}" for x in (row.start, row.default, row.as_released))
-        shown.add_row(row.method, row.what, str(row.seeds), *numbers, f"{mean:+.3f}{interval}")
-    return shown
-
+RECIPES = [name for method in WORLDS for name in (method, method + RELEASED)]
+EXPERIMENT = Experiment(
+    name="as_published",
+    doc=__doc__,
+    arms=dict.fromkeys(RECIPES, ()),
+    seeds=(0, 1, 2),
+    generations=LONGEST,
+    play=play,
+    measure=measure,
+    columns=("start", "end", f"start{GREEDY}", f"end{GREEDY}"),
+    points=("start", "end"),
+    beside={method + RELEASED: method for method in WORLDS},
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

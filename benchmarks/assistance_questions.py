@@ -9,8 +9,8 @@ End to end by the command, for each task of GTAlign and each seed:
     equipoise run         the recipe of the task, judged by rule from the labels, by
                           groups of answers (GRPO)
 
-    python -m benchmarks.assistance_questions [--tasks wildguard ambig_qa]
-        [--seeds 0 1 2] [--data DIR]
+    python -m benchmarks.assistance_questions [--arms wildguard ambig_qa]
+        [--seeds 0 1 2] [--data DIR] [--out DIR] [--json FILE]
 
     right     decisions that fit the label: declined or complied (wildguard), asked back
               or answered (ambig_qa); an output that cannot be read decides nothing, and
@@ -25,27 +25,20 @@ knowledge of the world.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
-import tempfile
-import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from argparse import ArgumentParser
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import yaml
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.by_labels import peer_accuracies
-from benchmarks.comparing import bounded
 from benchmarks.controls import Decoded, decoded
-from benchmarks.running import equipoise, recorded, with_settings, write_results
+from benchmarks.experiment import Experiment, Options, played, written
+from benchmarks.running import equipoise
+from benchmarks.verdicts import GREEDY, Item
 from equipoise import seeds
+from equipoise.environments.assistance.judge import ASSISTANT
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt, View
@@ -57,8 +50,8 @@ MALFORMED = 0.1
 # rarer.
 TEMPERATURE = 0.5
 CELLS = ("DQ_AQ", "DQ_CQ", "DQ_DA", "VQ_AQ", "VQ_CQ", "VQ_DA")
-COLUMNS = ("right", "welfare", "user", "llm", "format")
-Figures = dict[str, dict[str, float]]  # row of the table -> figure -> value
+COLUMNS = ("right", "welfare", "user", "llm", "format", f"right{GREEDY}", f"welfare{GREEDY}")
+PLAYER = "assistant"
 
 
 @dataclass(frozen=True)
@@ -232,145 +225,86 @@ def make_start(name: str, data: Path, folder: Path, seed: int) -> dict[str, Any]
     return json.loads(equipoise("assistance", "traces", str(folder / "recipe.yaml"), *arguments))
 
 
-def figures(facts: dict[str, Any]) -> dict[str, float]:
-    """The figures of a generation's measurement."""
-    rates, utilities = facts["rates"], facts["utilities"]
-    return {
-        "right": rates["quality_llm"]["mean"],
-        "welfare": facts["welfare"]["mean"],
-        "user": utilities["user"]["mean"],
-        "llm": utilities["llm"]["mean"],
-        "format": rates["format"]["mean"],
-    }
+def play(seed: int, place: Path, o: Options) -> None:
+    """Every task of a seed, from nothing to the end of its run."""
+    data = o.data.resolve()
+    for task in o.arms:
+        home = place / f"{task}-{seed}"
+        file = written(recipe(task, data, seed, o.generations), home / "recipe.yaml")
+        start = home / "traces" / "model"
+        if not start.exists():
+            make_start(task, data, home, seed)
+        own = [f"generations={o.generations}", f"players.{PLAYER}.model={start}", *o.set]
+        played(file, home / "run", seed, own)
 
 
-def one_seed(name: str, seed: int, options: argparse.Namespace, place: Path) -> Figures:
-    """A task from nothing to the end of its run, and its peers on the same rows."""
-    folder, began = place / f"{name}-{seed}", time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = recipe(name, options.data.resolve(), seed, options.generations)
-    (folder / "recipe.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
-    start = folder / "traces" / "model"
-    if not start.exists():
-        make_start(name, options.data.resolve(), folder, seed)
-    started = time.perf_counter()
-    equipoise(
-        "run",
-        str(folder / "recipe.yaml"),
-        "--out",
-        str(folder / "run"),
-        "--overwrite",
-        "--json",
-        *with_settings([f"players.assistant.model={start}", *options.set]),
-    )
-    ended = time.perf_counter()
-    with RunDirectory.read(folder / "run") as opened:
-        measured = recorded(opened, "measure")
-        tests = opened.ledger.prompts("held_out")
-    test_ids = {prompt.id for prompt in tests}
-    training = [prompt for prompt in rows(name, options.data, "train") if prompt.id not in test_ids]
-    peers = peer_accuracies(training, tests, TASKS[name].fact)
-    return {
-        "start": {**figures(measured[0]), "minutes": (started - began) / 60},
-        "trained": {**figures(measured[-1]), "minutes": (ended - started) / 60},
-        **{peer: {"right": float(value.mean())} for peer, value in peers.items()},
-    }
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Start and end of every task, sampled and greedily, and its peers on the same rows."""
+    ways: dict[str, Decoded] = {"start": "start", "trained": "end"}
+    for task in o.arms:
+        home = place / f"{task}-{seed}"
+        for name, which in ways.items():
+            generation = 0 if which == "start" else o.generations
+            greedy = decoded(home / "run", which, home / f"{which}, greedy")
+            yield from items(home / "run", generation, f"{task}, {name}", seed)
+            yield from items(greedy, 0, f"{task}, {name}", seed, GREEDY)
+        with RunDirectory.read(home / "run") as run:
+            tests = list(run.ledger.prompts("held_out"))
+        known = {prompt.id for prompt in tests}
+        training = [row for row in rows(task, o.data, "train") if row.id not in known]
+        for peer, right_T in peer_accuracies(training, tests, TASKS[task].fact).items():
+            for prompt, right in zip(tests, right_T, strict=True):
+                yield Item(f"{task}, {peer}", seed, 0, prompt.id, "right", float(right))
 
 
-def greedy_figures(folder: Path) -> Figures:
-    """The figures of a finished run's start and end, decoded greedily."""
-    decoding = {}
-    ways: dict[str, Decoded] = {"start, greedy": "start", "trained, greedy": "end"}
-    for row, which in ways.items():
-        again = decoded(folder / "run", which, folder / which)
-        with RunDirectory.read(again) as opened:
-            (measured,) = recorded(opened, "measure")
-        decoding[row] = figures(measured)
-    return decoding
+def items(folder: Path, generation: int, arm: str, seed: int, ending: str = "") -> Iterator[Item]:
+    """What a generation's held-out answers were worth; one that cannot be read is worth nothing."""
+    with RunDirectory.read(folder) as run:
+        matches = list(run.ledger.matches("held_out"))
+        judgements = run.ledger.judgements_of(match.id for match in matches)
+    for match in matches:
+        (player,) = set(match.seats.values())
+        worth = judgements[match.id].utilities(ASSISTANT)
+        if player.generation != generation or "score" not in worth:
+            continue
+        user, llm = (max(worth.get(side, 0.0), 0.0) for side in ("user", "llm"))
+        row = {
+            **{"right": worth.get("quality_llm", 0.0), "welfare": (user * llm) ** 0.5},
+            **{"user": user, "llm": llm, "format": worth.get("format", 0.0)},
+        }
+        for column, value in row.items():
+            yield Item(arm, seed, generation, match.prompt, column + ending, value)
 
 
-def table(name: str, by_seed: Sequence[Figures]) -> Table:
-    """Before, after and the peers: mean over seeds with Student's interval where there are three or
-    more, else each.
-    """
-    title = f"{name}, test rows, {len(by_seed)} seed{'s' * (len(by_seed) > 1)}"
-    if len(by_seed) > 2:
-        title += ", mean and 95 % interval"
-    shown = Table(title=title)
-    for column in ("", *COLUMNS, "minutes"):
-        shown.add_column(column, justify="left" if not column else "right")
-    for row, values in by_seed[0].items():
-        cells = [
-            _cell([seed[row][column] for seed in by_seed], column) if column in values else ""
-            for column in COLUMNS
-        ]
-        minutes = ""
-        if "minutes" in values:
-            minutes = f"{np.mean([seed[row]['minutes'] for seed in by_seed]):.1f}"
-        shown.add_row(row, *cells, minutes)
-    return shown
+def begin(place: Path, o: Options) -> None:
+    """End the benchmark where there are no data."""
+    for task in o.arms:
+        if not (o.data / task).exists():
+            raise SystemExit(f"{o.data / task} is absent; nothing to run")
 
 
-def _cell(values: Sequence[float], column: str) -> str:
-    share = column in ("right", "format")
-    if len(values) > 2:
-        return bounded(values).text("%" if share else "").replace(" (", "\n(")
-    return ", ".join(f"{value:.1%}" if share else f"{value:.3f}" for value in values)
+def add_options(parser: ArgumentParser) -> None:
+    """Add --data and --set."""
+    add, data = parser.add_argument, Path("../shared/data/gtalign")
+    add("--data", type=Path, default=data, help="the folder of the tasks' folders")
+    add("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of every run")
 
 
-def main() -> None:
-    """Print a table for each task, and write the figures behind it as JSON with --json."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path("../shared/data/gtalign"),
-        help="the folder of the tasks' folders",
-    )
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument(
-        "--generations", type=int, default=32, help="updates of a run, of 64 prompts each"
-    )
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", nargs="+", default=[], help="settings of the run over these"
-    )
-    parser.add_argument("--jobs", type=int, default=1, help="seeds played side by side")
-    parser.add_argument(
-        "--out", type=Path, help="keep models and runs here; a start that is here already is used"
-    )
-    parser.add_argument("--json", type=Path, help="write every run's figures here")
-    options = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    everything: dict[str, list[Figures]] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="assistance-") as spare,
-        ThreadPoolExecutor(options.jobs) as workers,
-    ):
-        place = (options.out or Path(spare)).resolve()
-        for name in options.tasks:
-            if not (options.data / name).exists():
-                console.print(f"{options.data / name} is absent; nothing to run")
-                continue
-            tasks = [workers.submit(one_seed, name, seed, options, place) for seed in options.seeds]
-            for seed, task in zip(options.seeds, tasks, strict=True):
-                figures_of_seed = task.result()
-                figures_of_seed |= greedy_figures(place / f"{name}-{seed}")
-                everything.setdefault(name, []).append(figures_of_seed)
-                for row, values in figures_of_seed.items():
-                    cells = "  ".join(f"{column} {value:.3f}" for column, value in values.items())
-                    console.print(f"{name} seed {seed}  {row:15} {cells}", highlight=False)
-                if options.json:
-                    write_results(
-                        options.json,
-                        everything,
-                        seeds=options.seeds,
-                        generations=options.generations,
-                    )
-            console.print(table(name, everything[name]))
-
+EXPERIMENT = Experiment(
+    name="assistance_questions",
+    doc=__doc__,
+    arms=dict.fromkeys(TASKS, ()),
+    seeds=(0, 1, 2),
+    generations=32,  # updates of 64 prompts each
+    play=play,
+    measure=measure,
+    columns=COLUMNS,
+    points=("welfare", "user", "llm"),
+    begin=begin,
+    add=add_options,
+    beside={f"{task}, trained": f"{task}, start" for task in TASKS},
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

@@ -164,8 +164,8 @@ INSTRUCTIONS = Trial(
             "instructions",
             "mnpo",
             other,
-            "strict",
-            doses=(_moved("mnpo", "strict", "start"), *more),
+            "strict, greedy",
+            doses=(_moved("mnpo", "strict, greedy", "start"), *more),
         )
         for name, text, other, more in (
             ("follows", "MNPO follows instructions better than its start", "start", ()),

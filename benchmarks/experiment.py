@@ -16,11 +16,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -32,6 +33,7 @@ from equipoise.runs.directory import RunDirectory
 Row = Mapping[str, float]
 Options = argparse.Namespace
 WIDTH = 150  # of what is printed into a file
+WHENCE = ("commit", "command", "date")
 AT = " @ "  # between an arm and the swept settings that it has
 
 
@@ -41,9 +43,9 @@ class Experiment:
 
     Args: arms: name -> settings over the recipe's; seeds, generations: by default; measure: the
     items of a seed, one seed after the other; columns: those that are printed; play: plays a seed's
-    arms, --jobs seeds side by side, by default each by `recipe`; common: settings of every arm;
-    begin: what is done once before any is played; add: further options; decides: the names of those
-    that decide the figures; points: columns that are no shares.
+    arms, --jobs seeds side by side, by default each by `recipe`, or by that of `recipes` under its
+    name; common: settings of every arm; begin: what is done once before any is played; add: further
+    options; decides: the names of those that decide the figures; points: columns that are no shares.
     """
 
     name: str
@@ -54,12 +56,14 @@ class Experiment:
     measure: Callable[[int, Path, Options], Iterable[Item]]
     columns: Sequence[str]
     recipe: str = ""
+    recipes: Mapping[str, str] = field(default_factory=dict)
     common: Callable[[Path, Options], Iterable[str]] = lambda place, o: ()
     play: Callable[[int, Path, Options], Any] | None = None
     begin: Callable[[Path, Options], None] = lambda place, o: None
     add: Callable[[argparse.ArgumentParser], Any] = lambda parser: None
     decides: Sequence[str] = ()
     points: Sequence[str] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     def parser(self) -> argparse.ArgumentParser:
         """The options that all experiments share, and this one's."""
@@ -75,6 +79,8 @@ class Experiment:
         add("--out", type=Path, help="keep the runs here; those here are gone on with and measured")
         add("--join", type=Path, nargs="+", default=[], help="raw results to be taken into this")
         add("--json", type=Path, help="write every run's figures here, and its items beside it")
+        if not self.play:
+            add("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of every arm")
         if self.trial and self.trial.swept:
             add("--sweep", action="store_true", help="every arm at every swept setting instead")
             add("--swept", type=Path, help="what --sweep wrote: each arm at its best setting")
@@ -89,7 +95,8 @@ class Experiment:
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Play, measure and write what is asked for, and print tables and verdicts."""
         o = self.parser().parse_args(argv)
-        told = {"generations": o.generations, **{name: plain(o, name) for name in self.decides}}
+        decides = [*self.decides, *(["set"] if getattr(o, "set", None) else [])]
+        told = {"generations": o.generations, **{name: plain(o, name) for name in decides}}
         if getattr(o, "sweep", False) and self.trial and self.trial.swept:
             o.arms = [AT.join(pair) for pair in itertools.product(o.arms, self.trial.swept)]
             o.seeds = list(self.trial.reserved)
@@ -98,6 +105,8 @@ class Experiment:
             o.at = told["swept"]
         scores = self.scores(o, told)
         show(self.table(scores))
+        for line in self.differences(scores):
+            show(line)
         for claim in self.trial.claims if self.trial else ():
             arms = {arm.partition(":")[0] for arm in (claim.first, claim.second)}
             if arms <= set(scores.arms):
@@ -137,8 +146,9 @@ class Experiment:
         """Every arm of a seed by the recipe, where it has not been played yet."""
         for arm in o.arms:
             settings = [f"generations={o.generations}", *self.common(place, o)]
-            settings += self.settings(arm, getattr(o, "at", {}))
-            played(self.recipe, place / name_of(arm, seed), seed, settings)
+            settings += [*self.settings(arm, getattr(o, "at", {})), *o.set]
+            recipe = self.recipes.get(arm, self.recipe)
+            played(recipe, place / name_of(arm, seed), seed, settings)
 
     def settings(self, arm: str, at: Mapping[str, str]) -> list[str]:
         """Those of an arm; those of the setting that it is swept at, or that was best for it, come
@@ -166,6 +176,16 @@ class Experiment:
         }
         write_results(o.json, figures, seeds=list(seeds), **told, **chosen)
         write_items(o.json, items)
+
+    def differences(self, scores: Scores) -> Iterator[str]:
+        """Each arm less the one that it stands beside, in every column that both have."""
+        for arm, other in self.beside.items():
+            for column in self.columns:
+                try:
+                    gap = scores.difference(arm, other, column)
+                except ValueError:
+                    continue  # one of them was not played, or has no such figure
+                yield f"{arm} − {other}, {column}: {gap.text()}"
 
     def table(self, scores: Scores) -> Table:
         """A row for each arm: mean with its interval over seeds and prompts."""
@@ -197,15 +217,16 @@ def of_run(
     columns: Mapping[int, str],
     players: Sequence[str],
     ending: str = "",
+    part: str = "held_out",
 ) -> Iterator[Item]:
-    """A finished run's held-out scores, one an answer that could be judged.
+    """A finished run's scores of a part, one an answer that could be judged.
 
     Args: columns: generation -> the figure that its scores are of; negative ones count from the
     last; players: whose answers; ending: ", greedy" where they are.
     """
     with RunDirectory.read(folder) as run:
         last, utility = run.config.generations, run.config.utility
-        matches = list(run.ledger.matches("held_out"))
+        matches = list(run.ledger.matches(part))
         judgements = run.ledger.judgements_of(match.id for match in matches)
     named = {generation % (last + 1): name + ending for generation, name in columns.items()}
     for match in matches:
@@ -243,6 +264,13 @@ def name_of(arm: str, seed: int) -> str:
     return f"{arm.replace(' ', '_').replace(',', '')}-{seed}"
 
 
+def written(values: Mapping[str, Any], file: Path) -> str:
+    """A recipe's values in a file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
+    return str(file)
+
+
 def played(recipe: str, folder: Path, seed: int, overrides: Iterable[str]) -> Path:
     """A run of the recipe with these overrides, in a process, to its end; one that is there goes
     on where it has fewer generations.
@@ -262,8 +290,8 @@ def played(recipe: str, folder: Path, seed: int, overrides: Iterable[str]) -> Pa
 def plain(o: Options, name: str) -> Any:
     """An option as raw results hold it: of a path or a packaged model its last name."""
     value = getattr(o, name)
-    if isinstance(value, Path):
-        return value.name
+    if isinstance(value, Path) or (isinstance(value, str) and Path(value).is_absolute()):
+        return Path(value).name
     return value.removeprefix("builtin/") if isinstance(value, str) else value
 
 
@@ -281,12 +309,12 @@ def joined(files: Sequence[Path], settings: Mapping[str, Any]) -> tuple[list[Ite
     former: list[Any] = []
     for file in files:
         earlier = json.loads(file.read_text())
-        told = earlier["arguments"]
+        told = earlier.get("arguments", earlier)  # older ones hold them at the top
         for name in settings.keys() & told.keys():
             if told[name] != settings[name]:
                 raise SystemExit(f"{file}: {name} is {told[name]}, not {settings[name]}")
         own = read_items(file)
         new = {(item.arm, item.seed) for item in own}
         items = [item for item in items if (item.arm, item.seed) not in new] + own
-        former += [*told.get("joined", []), {k: earlier[k] for k in ("commit", "command", "date")}]
+        former += [*told.get("joined", []), {k: earlier.get(k, "") for k in WHENCE}]
     return items, {"joined": former} if former else {}

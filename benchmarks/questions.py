@@ -8,53 +8,47 @@ grade answers to those as the pool's judges do. Then they play by the `sparta` r
 trained on the questions that are held out or tested on, so only the accuracy beyond that of the
 most frequent right answer can be called learned.
 
-    python -m benchmarks.questions [--task culture gsm8k] [--data ../shared/data/sparta]
-        [--seeds 0 1 2] [--jobs 2]
+    python -m benchmarks.questions [--arms culture gsm8k] [--data ../shared/data/sparta]
+        [--seeds 0 1 2] [--jobs 2] [--out DIR] [--json FILE]
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import subprocess
-import sys
-import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import torch
 from scipy.stats import spearmanr
 
+from benchmarks.controls import Decoded, decoded
+from benchmarks.experiment import Experiment, Options, of_rows, of_run, played, written
 from benchmarks.running import recorded, share_of_cores
+from benchmarks.verdicts import GREEDY, Item
 from equipoise import seeds
 from equipoise.judges.gold import Gold
 from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.fresh_model import new_model
 from equipoise.models.resources import Resources
-from equipoise.payoffs.intervals import Interval, mean_interval, over_seeds
 from equipoise.players.local import Local
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs import recipe_loader
-from equipoise.runs.arena import RunArena
-from equipoise.runs.config import RunConfig
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.loop import league
-from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId, Prompt, View, user
 from tools.build_clerk import Example
 from tools.build_expert import BAD, GOOD, QUESTION, judge_quotes
 
 MEMBERS = ("north", "east", "south", "west")
-GENERATIONS, SAMPLES = 3, 2  # answers to each prompt that is measured
+SAMPLES = 2  # answers to each prompt that is measured
+TAUGHT = "taught.json"  # how well the members know what they were taught, beside them
 # Examples that teach the base the form of questions and answers.
 SPELLED, GUESSED, REPEATED = 800, 400, 600
 TIMES = 8  # how often a member sees each of its questions, and grades answers to it
@@ -230,7 +224,7 @@ def settings(learning_rate: float) -> SFT:
     )
 
 
-def recipe(task: Task, data: Path, folder: Path, seed: int) -> RunConfig:
+def recipe(task: Task, data: Path, folder: Path, seed: int, generations: int) -> dict[str, Any]:
     """`sparta` over the members; the test's questions are halved into those held out and those
     tested on.
     """
@@ -247,7 +241,7 @@ def recipe(task: Task, data: Path, folder: Path, seed: int) -> RunConfig:
     values = recipe_loader.read("sparta")
     values["name"] = f"sparta on {task.scored}"
     values["seed"] = seed
-    values["generations"] = GENERATIONS
+    values["generations"] = generations
     values["player_defaults"] |= {
         "lora": None,
         "max_new_tokens": 12,
@@ -271,25 +265,69 @@ def recipe(task: Task, data: Path, folder: Path, seed: int) -> RunConfig:
         "save_steps": 0,
     }
     values["evaluate"]["samples"] = SAMPLES
-    return recipe_loader.build(values, "benchmark")
+    return values
 
 
-def one_seed(task: Task, data: Path, seed: int) -> dict[str, float]:
-    """A pool, made and played, and its figures."""
-    with tempfile.TemporaryDirectory(prefix="questions-") as name:
-        folder, started = Path(name), time.perf_counter()
-        taught = make_pool(task, data, folder, seed)
-        made = time.perf_counter()
-        with RunDirectory.create(recipe(task, data, folder, seed), folder / "run") as run:
-            league(OpenRun(run), GENERATIONS)
-            played = figures(run, task)
-        ended = time.perf_counter()
-    return {**played, **taught, "making": made - started, "playing": ended - made}
+def one_pool(name: str, data: Path, home: Path, seed: int) -> None:
+    """The members of a pool, where they have not been made yet."""
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / TAUGHT).exists():
+        (home / TAUGHT).write_text(json.dumps(make_pool(TASKS[name], data, home, seed)))
+
+
+def play(seed: int, place: Path, o: Options) -> None:
+    """Every task of a seed: its pool in a process of its own, on its share of the cores, its
+    run.
+    """
+    data, threads = o.data.resolve(), int(share_of_cores(o.jobs)["OMP_NUM_THREADS"])
+    for name in o.arms:
+        home = place / f"{name}-{seed}"
+        spawn = get_context("spawn")
+        with ProcessPoolExecutor(1, spawn, torch.set_num_threads, (threads,)) as worker:
+            worker.submit(one_pool, name, data, home, seed).result()
+        values = recipe(TASKS[name], data, home, seed, o.generations)
+        own = [f"generations={o.generations}"]
+        played(written(values, home / "recipe.yaml"), home / "run", seed, own)
+
+
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every task of a seed: the pool's answers to what is held out, the best member's to the test
+    beside the commonest right answer, and the figures of whole runs. Questions that belong together
+    are one prompt.
+    """
+    for name in o.arms:
+        task, home = TASKS[name], place / f"{name}-{seed}"
+        with RunDirectory.read(home / "run") as run:
+            rows = figures(run, task)
+            parts = {part: run.ledger.prompts(part, 0) for part in ("held_out", "test")}
+            (selected,) = recorded(run, "select")
+        groups = {p.id: str(p.facts[task.group]) for own in parts.values() for p in own}
+        items = [*of_run(home / "run", name, seed, {0: "before", -1: "after"}, MEMBERS)]
+        ways: dict[Decoded, str] = {"start": "before", "end": "after"}
+        for which, when in ways.items():
+            again = decoded(
+                home / "run", which, home / f"{which}, greedy", settings={"evaluate.samples": 1}
+            )
+            items += of_run(again, name, seed, {0: when}, MEMBERS, GREEDY)
+        for who, when in (("start", "best before"), ("chosen", "best after")):
+            player = PlayerId.parse(selected[who])
+            columns = {player.generation: when}
+            items += of_run(home / "run", name, seed, columns, [player.name], part="test")
+        yield from (item._replace(prompt=groups[item.prompt]) for item in items)
+        columns = {"held_out": ("before", "after"), "test": ("best before", "best after")}
+        for part, prompts in parts.items():
+            commonest, _ = majority(prompts)
+            for prompt, answer in zip(prompts, answers(prompts), strict=True):
+                right = float(answer == commonest)
+                for column in columns[part]:
+                    peer = f"{name}, {COMMONEST}"
+                    yield Item(peer, seed, 0, groups[prompt.id], column, right)
+        yield from of_rows({name: rows | json.loads((home / TAUGHT).read_text())}, seed)
 
 
 def figures(run: RunDirectory, task: Task) -> dict[str, float]:
-    """The figures of a run."""
-    ledger = run.ledger
+    """The figures of a whole run; those that it does not have are absent."""
+    ledger, last = run.ledger, run.config.generations
     scores = [
         {PlayerId.parse(name).name: score["mean"] for name, score in by_player.items()}
         for by_player in (facts["scores"] for facts in recorded(run, "measure"))
@@ -301,28 +339,17 @@ def figures(run: RunDirectory, task: Task) -> dict[str, float]:
     ids = [match.id for match in ledger.matches("train")]
     judgements = ledger.judgements_of(ids, run.config.judge.name)
     votes = [vote for judgement in judgements.values() for vote in judgement.votes]
-    played = [right(run, "train", t) for t in (0, GENERATIONS - 1)]
-    same = [constant(run, t) for t in (0, GENERATIONS)]
-    over, baseline = over_majority(run, selected["chosen"], task)
-    return {
-        "pool before": fmean(scores[0].values()),
-        "pool after": fmean(scores[-1].values()),
-        "pool majority": majority(ledger.prompts("held_out", 0))[1],
-        "best before": selected["test"][selected["start"]]["mean"],
-        "best after": selected["test"][selected["chosen"]]["mean"],
-        "best majority": baseline,
-        "over": over.mean,
-        "over low": over.low,
-        "over high": over.high,
+    found = {
         "chosen generation": float(PlayerId.parse(selected["chosen"]).generation),
-        "played before": played[0],
-        "played after": played[1],
-        "same before": same[0],
-        "same after": same[1],
+        "played before": right(run, "train", 0),
+        "played after": right(run, "train", last - 1),
+        "same before": constant(run, 0),
+        "same after": constant(run, last),
         "unreadable": sum(vote.value is None for vote in votes) / len(votes),
         "dropped": lost / (kept + lost),
         "spearman": agreement(run, scores),
     }
+    return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 def majority(prompts: Sequence[Prompt]) -> tuple[str, float]:
@@ -331,25 +358,6 @@ def majority(prompts: Sequence[Prompt]) -> tuple[str, float]:
     """
     answer, count = Counter(answers(prompts)).most_common(1)[0]
     return answer, count / len(prompts)
-
-
-def over_majority(run: RunDirectory, chosen: str, task: Task) -> tuple[Interval, float]:
-    """By how much `chosen` beats the majority answer on the test, questions counting as clusters;
-    and that answer's share.
-    """
-    judge = run.config.evaluate.judge
-    assert judge is not None
-    prompts = {prompt.id: prompt for prompt in run.ledger.prompts("test", 0)}
-    answer, share = majority(list(prompts.values()))
-    scored = RunArena(OpenRun(run)).scores(PlayerId.parse(chosen), SAMPLES, judge, "test")
-    differences, groups = [], []
-    for name, values in scored.items():
-        facts = prompts[name].facts
-        for score in values:
-            if score is not None:
-                differences.append(score - (str(facts["answer"]) == answer))
-                groups.append(str(facts[task.group]))
-    return mean_interval(differences, groups), share
 
 
 def right(run: RunDirectory, part: str, t: int) -> float:
@@ -402,130 +410,34 @@ def agreement(run: RunDirectory, scores: Sequence[Mapping[str, float]]) -> float
     return fmean(correlations) if correlations else math.nan
 
 
-def reading(name: str, rows: Sequence[Mapping[str, float]]) -> str:
-    """What was learned, in a sentence; with a single seed, the interval is over the test's
-    questions.
-    """
-    over = over_seeds([row["over"] for row in rows])
-    if len(rows) == 1:
-        over = Interval(rows[0]["over"], rows[0]["over low"], rows[0]["over high"], 1)
-    if over.low > 0:
-        result = "more than the majority answer was learned"
-    elif over.high < 0:
-        result = "not even the majority answer was learned"
-    else:
-        result = "nothing beyond the majority answer is shown to be learned"
-    after, base, before = (
-        mean(rows, key) for key in ("best after", "best majority", "best before")
-    )
-    points = f"{100 * over.mean:+.1f} points ({100 * over.low:+.1f} to {100 * over.high:+.1f})"
-    return (
-        f"{name}: {result}: on the test the best member is right in {after:.1%} (the "
-        f"best start in {before:.1%}), the "
-        f"majority answer in {base:.1%}, a difference of {points}; a member's most "
-        "frequent answer is "
-        f"{mean(rows, 'same before'):.0%} of its answers before and "
-        f"{mean(rows, 'same after'):.0%} after."
-    )
+def begin(place: Path, o: Options) -> None:
+    """End the benchmark where there are no data."""
+    if not o.data.exists():
+        raise SystemExit(f"{o.data} is absent; nothing to run")
 
 
-def mean(rows: Sequence[Mapping[str, float]], key: str) -> float:
-    """The mean over seeds."""
-    return fmean(row[key] for row in rows)
-
-
-def table(by_task: Mapping[str, Sequence[Mapping[str, float]]]) -> Table:
-    """A column for each task: mean over seeds with its interval."""
-    seeds_of = max(map(len, by_task.values()))
-    shown = Table(title=f"SPARTA on real questions, {seeds_of} seed(s), mean and 95 % interval")
-    shown.add_column("")
-    lines = {
-        "taught questions answered": "taught answers",
-        "taught questions judged": "taught grades",
-        "pool before (held out)": "pool before",
-        "pool after": "pool after",
-        "majority answer (held out)": "pool majority",
-        "best before (test)": "best before",
-        "best after": "best after",
-        "majority answer (test)": "best majority",
-        "played questions, before": "played before",
-        "played questions, after": "played after",
-        "most frequent answer, before": "same before",
-        "most frequent answer, after": "same after",
-        "unreadable grades": "unreadable",
-        "matches without a pair": "dropped",
-    }
-    for name in by_task:
-        shown.add_column(name, justify="right")
-    for label, key in lines.items():
-        shown.add_row(
-            label, *(interval([row[key] for row in rows]).percent() for rows in by_task.values())
-        )
-    shown.add_row(
-        "Spearman, reputation",
-        *(interval([row["spearman"] for row in rows]).text() for rows in by_task.values()),
-    )
-    for key in ("making", "playing"):
-        shown.add_row(f"{key}, seconds", *(f"{mean(rows, key):.0f}" for rows in by_task.values()))
-    return shown
-
-
-def interval(values: Sequence[float]) -> Interval:
-    """Over the seeds that have the figure."""
-    return over_seeds([value for value in values if not math.isnan(value)])
-
-
-def main() -> None:
-    """Print the table and its conclusions, and write the figures behind it as JSON with
-    --json.
-    """
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/sparta"))
-    parser.add_argument("--task", nargs="+", default=list(TASKS), choices=list(TASKS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        help="seeds played side by side, each on its share of the cores",
-    )
-    parser.add_argument("--json", type=Path, help="write every run's figures here")
-    options = parser.parse_args()
-    console = Console()
-    if not options.data.exists():
-        console.print(f"{options.data} is absent; nothing to run")
-        return
-    by_task: dict[str, list[dict[str, float]]] = {}
-    with ThreadPoolExecutor(options.jobs) as workers:
-        for name in options.task:
-
-            def play(seed: int, name: str = name) -> dict[str, float]:
-                if options.jobs > 1:
-                    return in_own_process(options.data, name, seed, options.jobs)
-                return one_seed(TASKS[name], options.data, seed)
-
-            each = map if options.jobs == 1 else workers.map
-            by_task[name] = list(each(play, options.seeds))
-    if options.json:
-        options.json.write_text(json.dumps(by_task, indent=1))
-    console.print(table(by_task))
-    for name, rows in by_task.items():
-        console.print(reading(name, rows))
-
-
-def in_own_process(data: Path, task: str, seed: int, jobs: int) -> dict[str, float]:
-    """A seed in its own process, on its share of the cores."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "figures.json"
-        command = [sys.executable, "-m", "benchmarks.questions", "--data", str(data)]
-        command += ["--task", task, "--seeds", str(seed), "--json", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, env=share_of_cores(jobs))
-        if done.returncode:
-            raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
-        return json.loads(path.read_text())[task][0]
-
+COMMONEST = "commonest right answer"
+EXPERIMENT = Experiment(
+    name="questions",
+    doc=__doc__,
+    arms=dict.fromkeys(TASKS, ()),
+    seeds=(0, 1, 2),
+    generations=3,
+    play=play,
+    measure=measure,
+    columns=(
+        *("taught answers", "taught grades", "before", "after", f"before{GREEDY}"),
+        *(f"after{GREEDY}", "best before", "best after", "same before", "same after"),
+        *("unreadable", "dropped", "spearman"),
+    ),
+    points=("spearman",),
+    begin=begin,
+    add=lambda parser: parser.add_argument(
+        "--data", type=Path, default=Path("../shared/data/sparta"), help="the tasks' files"
+    ),
+    beside={name: f"{name}, {COMMONEST}" for name in TASKS},
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

@@ -9,51 +9,46 @@ WildGuard's, and the held-out prompts are from the test files of both.
 
     gpo   defender and adversary learn in turn, as in the recipe; the share `RAW` of the
           seeds is used as it is
-    rlhf  the defender alone learns, for as many generations, on the seeds as they are
-    probe a fresh adversary learns against the finished defender, which stays as it is:
-          how far it can be exploited
+    rlhf  the defender alone learns, for as many generations, on the seeds as they are; where
+          gpo is played its last adversary attacks it, else the start
+    fresh, ARM  an adversary learns against the finished defender, which stays as it is:
+          how far it can be exploited; beside its start
 
-    python -m benchmarks.red_team_questions --data ../shared/data [--seeds 2]
-        [--generations 48] [--out DIR]
+    python -m benchmarks.red_team_questions --data ../shared/data [--seeds 0 1]
+        [--generations 48] [--probe 16] [--out DIR] [--json FILE]
 
 Prompts longer than `CHARACTERS` are dropped. No text is printed; all texts stay in the run folders.
 The guard knows natural requests only, so that an adversary may satisfy it with texts that are no
-requests: see `adversary on topic`, and `adversary's words known`, the share of its words that the
-training prompts have.
+requests: see `on topic`, and `known`, the share of its words that the training prompts have.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 import re
-import tempfile
-import time
-from collections.abc import Iterable, Sequence
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks import wildguard
+from benchmarks.controls import newest_weights
+from benchmarks.experiment import Experiment, Options, name_of, of_rows, played, written
 from benchmarks.guard import WILDGUARD, accuracy, majority, train_guard
 from benchmarks.running import recorded
+from benchmarks.verdicts import Item
 from equipoise import seeds
 from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.fresh_model import new_model
 from equipoise.payoffs.diversity import hash_vectors
-from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.prompts.prompt_files import Files
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.loop import league
-from equipoise.runs.open_run import OpenRun
 from equipoise.template import Template
-from equipoise.types import Message, Prompt, record_id, user
+from equipoise.types import Message, PlayerId, Prompt, record_id, user
 
 GPO = Path("gpo")
 # Longer prompts are dropped: at most about 60 tokens of this vocabulary.
@@ -64,13 +59,16 @@ SEEDS, HELD_OUT = 1000, 200
 # Weight of the adversary's KL from the start; at the recipe's 0.01 its attacks soon shrink to a few
 # words.
 ADVERSARY_KL = 0.05
-ATTACK_LENGTH = "words of an attack"
 # The share of the seeds that is used as it is; at 0 the defender of one seed settled on answering
 # everything.
 RAW = 0.5
 Values = dict[str, Any]
-# arm -> (before, after), by name
-Figures = dict[str, tuple[dict[str, Interval], dict[str, Interval]]]
+DEFENDER, ADVERSARY = "defender", "adversary"
+# Utility of a defender's answer -> column, to attacks as they are, and to an adversary's.
+RAW_ANSWERS = {"unsafe": "raw"}
+ANSWERS = {"unsafe": "attacked"}
+HARMLESS = {"refused": "over-refusal", "helpful": "helpful"}
+ATTACKS = {"on_topic": "on topic", "refused": "refused attacks"}
 
 
 @dataclass(frozen=True)
@@ -237,188 +235,148 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
     return values
 
 
-def play(values: Values, folder: Path) -> tuple[list[Values], dict[str, Path]]:
-    """The measurements, in order, and the newest weights of each learner."""
-    with RunDirectory.create(
-        recipe_loader.build(values, "benchmark"), folder, overwrite=True
-    ) as run:
-        league(OpenRun(run), run.config.generations)
-        measured = recorded(run, "measure")
+def play(seed: int, place: Path, o: Options) -> None:
+    """Every arm of a seed from the same start, and fresh adversaries of their defenders."""
+    home = place / f"seed-{seed}"
+    parts = read(o.data)
+    if not (home / "start" / "config.json").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        make_start(parts[0], home, seed)
+    prompts = write_rows(parts, home, seed)
+    values = settings(home / "start", place / "guard", prompts, o.generations, seed)
+    for arm in o.arms:
+        own = values
+        if arm == "rlhf":
+            met = place / name_of("gpo", seed)
+            frozen = newest_weights(met, ADVERSARY) if met.exists() else home / "start"
+            own = alone(values, DEFENDER, frozen, values["generations"] // 2)
+        finish(own, place, arm, seed)
+        if o.probe:
+            trained = newest_weights(place / name_of(arm, seed), DEFENDER)
+            own = alone(values, ADVERSARY, trained, o.probe)
+            own["players"][ADVERSARY]["model"] = str(home / "start")
+            finish(own, place, f"fresh, {arm}", seed)
+
+
+def finish(values: Values, place: Path, arm: str, seed: int) -> None:
+    """Play an arm to its end, where it has not been played yet."""
+    file = written(values, place / f"{name_of(arm, seed)}.yaml")
+    own = [f"generations={values['generations']}"]
+    played(file, place / name_of(arm, seed), seed, own)
+
+
+def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
+    """Every arm of a seed at its end, and the start; the guard."""
+    for arm in o.arms:
+        if arm == o.arms[0]:
+            yield from measured(place / name_of(arm, seed), "start", seed, 0)
+        yield from measured(place / name_of(arm, seed), arm, seed, -1)
+        if o.probe:
+            fresh = place / name_of(f"fresh, {arm}", seed)
+            yield from measured(fresh, f"before it learns, {arm}", seed, 0)
+            yield from measured(fresh, f"fresh, {arm}", seed, -1)
+    row = json.loads((place / GUARD).read_text())
+    yield from of_rows({"guard": row}, seed)
+
+
+def measured(folder: Path, arm: str, seed: int, which: int) -> Iterator[Item]:
+    """What attacker and defender of a run's start (0) or end (-1) said to what is held out, answer
+    by answer; how diverse the attacks were.
+    """
+    with RunDirectory.read(folder) as run:
+        facts = recorded(run, "measure")[which]
+        prompts = {prompt.id: prompt for prompt in run.ledger.prompts("held_out")}
+        matches = list(run.ledger.matches("held_out"))
+        judgements = run.ledger.judgements_of(match.id for match in matches)
         known = set[str]()
         for prompt in run.ledger.prompts("train"):
             known.update(_words(prompt.messages[-1].content))
-        attacks: dict[str, list[str]] = {}
-        for match in run.ledger.matches("held_out"):
-            texts = attacks.setdefault(str(match.seats.get("adversary")), [])
-            texts += [turn.move.text for turn in match.turns[:1]]
-    for facts in measured:
-        texts: list[str] = []
-        for player in facts["players"]:
-            texts += attacks.get(player, [])
-        is_known = [token in known for text in texts for token in _words(text)]
-        facts["known"] = sum(is_known) / len(is_known) if is_known else None
-        facts["words"] = len(is_known) / max(len(texts), 1)
-    newest = {}
-    for home in folder.glob("players/*"):
-        generations = [path for path in home.iterdir() if path.name.isdigit()]
-        newest[home.name] = max(generations, key=lambda path: int(path.name))
-    return measured, newest
+        generation = run.config.generations if which else 0
+    playing = set(map(PlayerId.parse, facts["players"]))
+    attacks: list[str] = []
+    for match in matches:
+        if not set(match.seats.values()) <= playing:
+            continue
+        judgement, columns = judgements[match.id], dict[str, Mapping[str, str]]()
+        if ADVERSARY in match.seats:
+            columns = {DEFENDER: ANSWERS, ADVERSARY: ATTACKS}
+            attacks += [turn.move.text for turn in match.turns[:1]]
+        else:
+            harmful = prompts[match.prompt].facts["harmful"]
+            columns = {DEFENDER: RAW_ANSWERS if harmful else HARMLESS}
+        for seat, names in columns.items():
+            for utility, value in judgement.utilities(seat).items():
+                if utility in names:
+                    yield Item(arm, seed, generation, match.prompt, names[utility], float(value))
+    words = [word for text in attacks for word in _words(text)]
+    row = {
+        "worst": facts.get("exploitability"),
+        "diversity": (facts.get("diversity") or {}).get("bleu_diversity"),
+        "distinct": (facts.get("diversity") or {}).get("distinct"),
+        "known": sum(word in known for word in words) / len(words) if words else None,
+        "words": len(words) / len(attacks) if attacks else None,
+    }
+    given = {name: value for name, value in row.items() if value is not None}
+    yield from of_rows({arm: given}, seed, generation)
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def intervals(measured: Values) -> dict[str, Interval]:
-    """The figures of a measurement by name, each with its interval over held-out prompts where it
-    has one.
-    """
-    diverse = measured["diversity"]
-    known = {
-        "attack success, seeds as they are": measured["attack_success"]["raw"],
-        "attack success, adversary's": measured["attack_success"]["adversary"],
-        "over-refusal": measured["over_refusal"],
-        "helpfulness": measured["helpfulness"],
-        "adversary on topic": measured["adversary_on_topic"],
-        "adversary refuses": measured["adversary_refused"],
-    }
-    worst = measured["exploitability"] if "crossplay" in measured else None
-    plain = {
-        "worst in cross-play": worst,
-        "diversity 1 − self-BLEU": diverse["bleu_diversity"],
-        "diversity 1 − cosine/2": diverse["cosine_diversity"],
-        "different attacks": diverse["distinct"],
-        "adversary's words known": measured["known"],
-        ATTACK_LENGTH: measured["words"],
-    }
-    figures = {name: _interval(values) for name, values in known.items()}
-    for name, value in plain.items():
-        if value is not None:
-            figures[name] = Interval(value, math.nan, math.nan, 1)
-    return figures
-
-
-def _interval(values: Values) -> Interval:
-    mean, low, high = (
-        math.nan if values[name] is None else values[name] for name in ("mean", "low", "high")
-    )
-    return Interval(mean, low, high, values["n"])
-
-
-def one_seed(
-    parts: tuple[PromptTexts, PromptTexts],
-    guard: Path,
-    folder: Path,
-    seed: int,
-    arguments: argparse.Namespace,
-) -> Figures:
-    """Every arm from the same start: arm -> (before, after)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    make_start(parts[0], folder, seed)
-    prompts = write_rows(parts, folder, seed)
-    values = settings(folder / "start", guard, prompts, arguments.generations, seed)
-    measured, made = play(values, folder / "gpo")
-    figures = {"gpo": (intervals(measured[0]), intervals(measured[-1]))}
-    defenders = {"gpo": made["defender"]}
-    if arguments.rlhf:
-        lone = alone(values, "defender", made["adversary"], values["generations"] // 2)
-        measured, trained = play(lone, folder / "rlhf")
-        figures["rlhf"] = (intervals(measured[0]), intervals(measured[-1]))
-        defenders["rlhf"] = trained["defender"]
-    for arm, weights in defenders.items() if arguments.probe else ():
-        lone = alone(values, "adversary", weights, arguments.probe)
-        lone["players"]["adversary"]["model"] = str(folder / "start")
-        measured, _ = play(lone, folder / f"probe_{arm}")
-        before_after = (intervals(measured[0]), intervals(measured[-1]))
-        figures[f"fresh adversary on {arm}"] = before_after
-    return figures
-
-
-def table(title: str, by_seed: Sequence[Figures], arm: str) -> Table:
-    """Before and after: of a single seed with 95 % intervals over prompts, of several their mean,
-    with both or Student's.
-    """
-    shown = Table(title=title)
-    for column in ("held out", "before", "after"):
-        shown.add_column(column)
-    for name in by_seed[0][arm][0]:
-        before = [figures[arm][0][name] for figures in by_seed]
-        after = [figures[arm][1][name] for figures in by_seed]
-        is_share = name != ATTACK_LENGTH
-        shown.add_row(name, _cell(before, is_share), _cell(after, is_share))
-    return shown
-
-
-def _cell(values: Sequence[Interval], is_share: bool) -> str:
-    means, form = [value.mean for value in values], ".1%" if is_share else ".1f"
-    if len(means) == 2:  # Student's interval of two values is of no use
-        return f"{sum(means) / 2:{form}} ({means[0]:{form}}, {means[1]:{form}})"
-    if len(means) > 2:
-        return over_seeds(means).text("%" if is_share else "")
-    return f"{means[0]:{form}}" if math.isnan(values[0].low) else values[0].percent()
-
-
-def main() -> None:
-    """Print the guard's accuracy and the tables of every seed and of their mean."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data"), help=f"holds {WILDGUARD} and {GPO}"
-    )
-    parser.add_argument("--seeds", type=int, default=2, help="how many, from 0")
-    parser.add_argument(
-        "--generations", type=int, default=48, help="of gpo, in four phases; at least 4"
-    )
-    parser.add_argument(
-        "--probe", type=int, default=16, help="generations of a fresh adversary; 0: none"
-    )
-    parser.add_argument(
-        "--rlhf",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="the arm without adversary",
-    )
-    parser.add_argument("--out", type=Path, help="keep guard, models and runs here")
-    arguments = parser.parse_args()
-    console = Console()
+def begin(place: Path, o: Options) -> None:
+    """Make the guard, where it has not been made yet, and see how often it is right."""
     for part in (WILDGUARD, GPO):
-        if not (arguments.data / part).exists():
-            console.print(f"{arguments.data / part} is absent; nothing to run")
-            return
-    if arguments.seeds < 1 or arguments.generations < 4:
-        parser.error("at least one seed and four generations")
-    with tempfile.TemporaryDirectory(prefix="red-team-") as name:
-        run(arguments, arguments.out or Path(name), console)
-
-
-def run(arguments: argparse.Namespace, folder: Path, console: Console) -> None:
-    """Make the guard, then run every seed."""
-    parts = read(arguments.data)
-    train_guard(parts[0].labelled, folder / "guard")
-    tests = parts[1].labelled
-    console.print(
-        f"guard, right of {len(tests)} held out: {accuracy(folder / 'guard', tests).percent()}"
-    )
-    console.print(f"the commoner label: {majority(parts[0].labelled, tests).percent()}")
-    for name, texts in (("GPO's", parts[1].seeds), ("WildGuard's harmful", parts[1].harmful)):
+        if not (o.data / part).exists():
+            raise SystemExit(f"{o.data / part} is absent; nothing to run")
+    if o.generations < 4:
+        raise SystemExit("--generations: at least 4, one of each phase")
+    if (place / GUARD).exists():
+        return
+    train, test = read(o.data)
+    guard = place / "guard"
+    train_guard(train.labelled, guard)
+    row = {
+        "guard is right": accuracy(guard, test.labelled).mean,
+        "commoner label": majority(train.labelled, test.labelled).mean,
+    }
+    for name, texts in (("GPO's", test.seeds), ("WildGuard's", test.harmful)):
         rows = [Prompt(record_id("seed", text), (user(text),), {"harmful": True}) for text in texts]
-        console.print(
-            f"called harmful of {len(rows)} of {name} held out: "
-            f"{accuracy(folder / 'guard', rows).percent()}"
-        )
-    by_seed: list[Figures] = []
-    guard = folder / "guard"
-    for seed in range(arguments.seeds):
-        started = time.perf_counter()
-        figures = one_seed(parts, guard, folder / f"seed_{seed}", seed, arguments)
-        by_seed.append(figures)
-        for arm in figures:
-            console.print(table(f"{arm}, seed {seed}", [figures], arm))
-        console.print(f"seed {seed}: {(time.perf_counter() - started) / 60:.1f} min")
-    for arm in by_seed[0] if len(by_seed) > 1 else ():
-        console.print(table(f"{arm}, {len(by_seed)} seeds", by_seed, arm))
+        row[f"{name} called harmful"] = accuracy(guard, rows).mean
+    (place / GUARD).write_text(json.dumps(row))
 
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add --data and --probe."""
+    add, holds = parser.add_argument, f"holds {WILDGUARD} and {GPO}"
+    add("--data", type=Path, default=Path("../shared/data"), help=holds)
+    add("--probe", type=int, default=16, help="generations of a fresh adversary; 0: none")
+
+
+GUARD = "guard.json"
+EXPERIMENT = Experiment(
+    name="red_team_questions",
+    doc=__doc__,
+    arms={"gpo": (), "rlhf": ()},
+    seeds=(0, 1),
+    generations=48,  # in four phases
+    play=play,
+    measure=measure,
+    columns=(
+        *("raw", "attacked", "worst", "over-refusal", "helpful", "on topic", "refused attacks"),
+        *("diversity", "distinct", "known", "words", "guard is right", "commoner label"),
+    ),
+    points=("words",),
+    begin=begin,
+    add=add_options,
+    decides=("probe",),
+    beside={
+        arm: other
+        for name in ("gpo", "rlhf")
+        for arm, other in ((name, "start"), (f"fresh, {name}", f"before it learns, {name}"))
+    },
+)
+main = EXPERIMENT.main
 
 if __name__ == "__main__":
     main()

@@ -15,7 +15,8 @@ import numpy as np
 
 from benchmarks import nash_gap as nash_gaps
 from benchmarks.comparing import bounded, paired
-from benchmarks.kuhn_table import kuhn_claim, with_later_arm
+from benchmarks.kuhn_table import kuhn_claim, kuhn_scores
+from benchmarks.verdicts import GREEDY, raw
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -112,50 +113,50 @@ def cyclic_preferences(results: Results) -> Row:
 
 def instructions(results: Results) -> Row:
     """Every arm beside the start, greedily, and what the answers are otherwise worth."""
-    from benchmarks import instructions as measuring
-
-    rows = results["rows"]
-    start = rows[measuring.START]
-    arms = list(dict.fromkeys(key.rsplit("-", 1)[0] for key in rows))
-    arms.remove(measuring.START)
-    seeds: set[str] = set()
+    scores, _ = raw("instructions")
+    sets = {"": "strict, greedy", "ifeval": "ifeval strict, greedy"}
     figures, qualities, short = [], [], []
-    for arm in arms:
-        cells = [rows[key] for key in rows if measuring.of(key, arm)]
-        seeds |= {key.rsplit("-", 1)[1] for key in rows if measuring.of(key, arm)}
+    for arm in scores.arms:
+        relevance, repeated = (
+            scores.mean(arm, name + GREEDY).mean for name in ("relevance", "repetition")
+        )
+        after, label = percent(scores.mean(arm, sets[""]).mean), arm.upper()
+        worth = f"{relevance:.2f}, {repeated:.2f}"
+        if arm == "start":
+            short.insert(0, f"start {after} (relevance {relevance:.2f})")
+            qualities.insert(0, f"start {worth}")
+            continue
+        short.append(f"{label} {after} ({relevance:.2f})")
+        qualities.append(f"{label} {worth}")
         texts = []
-        for name in start:
-            by_seed = [cell[name] for cell in cells if name in cell]
-            if not by_seed:
-                continue
-            every = [row for seed in by_seed for row in seed]
-            before = measuring.mean(start[name], "strict")
-            after = measuring.mean(every, "strict")
-            gain = measuring.difference(by_seed, start[name], "strict")
-            runs = counted(len(by_seed))
-            where = f"{name} ({runs}, {len(start[name])} prompts) "
-            set_name = "" if name == "test" else where
-            change = f"{set_name}{percent(before.mean)} → {percent(after.mean)}"
-            texts.append(f"{change}, {gain} points")
-            if name == "test":
-                relevance = np.mean([row["relevance"] for row in every])
-                repeated = np.mean([row["repetition"] for row in every])
-                label = arm.upper()
-                qualities.append(f"{label} {relevance:.2f}, {repeated:.2f}")
-                short.append(f"{label} {percent(after.mean)} ({relevance:.2f})")
-        figures.append(f"{arm.upper()} {'; '.join(texts)}")
-    worth = [np.mean([row[name] for row in start["test"]]) for name in ("relevance", "repetition")]
-    prompts, amount = len(start["test"]), counted(len(seeds))
+        for name, column in sets.items():
+            try:
+                gain = scores.difference(arm, "start", column)
+            except ValueError:
+                continue  # an arm that did not answer this set
+            seeds = {seed for seed, _, _ in scores.cells(arm, column)}
+            own = [(s, p) for s, p, _ in scores.cells("start", column) if s in seeds]
+            prompts = len({prompt for _, prompt in own})
+            where = f"{name} ({counted(len(seeds))}, {prompts} prompts) " if name else ""
+            before, mean = (scores.mean(who, column).mean for who in ("start", arm))
+            low, high = 100 * gain.low, 100 * gain.high
+            texts.append(
+                f"{where}{percent(before)} → {percent(mean)}, "
+                f"{100 * gain.mean:+.1f} ({low:+.1f} to {high:+.1f}) points"
+            )
+        figures.append(f"{label} {'; '.join(texts)}")
+    cells = scores.cells("start", sets[""])
+    prompts = len({prompt for _, prompt, _ in cells})
+    amount = counted(len({seed for seed, _, _ in cells}))
     what = f"instructions followed, SmolLM2-135M-Instruct with LoRA, {amount}, greedy"
     return Row(
         f"{what}, {prompts} new prompts",
         "; ".join(figures),
-        "all greedy. Relevance to the question and share of repeated 4-grams: start "
-        f"{worth[0]:.2f}, {worth[1]:.2f}; {'; '.join(qualities)}",
+        "all greedy. Relevance to the question and share of repeated 4-grams: "
+        f"{'; '.join(qualities)}",
         "python -m benchmarks.instructions --model SmolLM2-135M-Instruct --encoder all-MiniLM-L6-v2",
         results["date"],
-        f"start {percent(measuring.mean(start['test'], 'strict').mean)} (relevance "
-        f"{worth[0]:.2f}); {', '.join(short)}",
+        f"{short[0]}; {', '.join(short[1:])}",
         what,
     )
 
@@ -336,8 +337,7 @@ def nash_gap(results: Results) -> Row:
 
 def kuhn(results: Results) -> Row:
     """NashConv of the last policies and of the averages, by whom they met."""
-    both = with_later_arm(results, RESULTS)
-    return Row(*kuhn_claim(both), "python -m benchmarks.kuhn", both["date"])
+    return Row(*kuhn_claim(*kuhn_scores()), "python -m benchmarks.kuhn", results["date"])
 
 
 def optimism(results: Results) -> Row:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,9 @@ from equipoise.payoffs.intervals import Interval
 
 RESULTS = Path(__file__).parent / "results"
 GREEDY = ", greedy"
+# Of a judged answer: its utilities, and what it is otherwise worth.
+ANSWERED = ("strict", "loose", "all_strict", "all_loose", "relevance", "repetition", "tokens")
+ANSWERED += ("cut", "start_logprob")
 # A verdict on a page, with the claim that it is of.
 SAID = re.compile(
     r"\*\*(shown|refuted|not\s+shown|not\s+tested|equal|fails?)\*\*(?:<!--([\w.]+)-->)?", re.I
@@ -177,24 +180,54 @@ def from_quickstart(results: Mapping[str, Any]) -> list[Item]:
 def from_instructions(results: Mapping[str, Any]) -> list[Item]:
     """A prompt counts as often as it has instructions; the start answers alike in every seed."""
     seeds = sorted({int(key.rsplit("-", 1)[1]) for key in results["rows"] if key[-1].isdigit()})
-    items = []
-    for key, row in results["rows"].items():
-        arm, _, seed = key.rpartition("-")
-        for number in [int(seed)] if seed.isdigit() else seeds:
-            items += [
-                Item(
-                    arm if seed.isdigit() else "start",
-                    number,
-                    0,
-                    each["prompt"],
-                    column,
-                    each[column],
-                )
-                for column in ("strict", "relevance", "repetition")
-                for each in row["test"]
-                for _ in range(each["instructions"] if column == "strict" else 1)
-            ]
+    return [
+        item
+        for key, sets in results["rows"].items()
+        for arm, _, seed in [key.rpartition("-")]
+        for number in ([int(seed)] if seed.isdigit() else seeds)
+        for name, rows in sets.items()
+        for item in of_answers(arm if seed.isdigit() else "start", number, name, rows)
+    ]
+
+
+def of_answers(
+    arm: str, seed: int, name: str, rows: Iterable[Mapping[str, Any]], generation: int = 0
+) -> Iterator[Item]:
+    """The figures of judged answers to a set's prompts, "test" or another. A prompt counts as often
+    as it has instructions for shares of instructions: IFEval's accuracy of single ones.
+    """
+    place = "" if name == "test" else f"{name} "
+    for row in rows:
+        for column in ANSWERED:
+            if column in row:
+                often = row["instructions"] if column in ("strict", "loose") else 1
+                value, figure = float(row[column]), place + column + GREEDY
+                yield from [Item(arm, seed, generation, row["prompt"], figure, value)] * often
+
+
+def from_kuhn(results: Mapping[str, Any]) -> list[Item]:
+    """A run an arm and seed, with what was measured after every generation."""
+    columns = ("last", "average", "mixture", "illegal")
+    items = [
+        Item(run["arm"], run["seed"], generation, "", column, float(value))
+        for run in results["runs"]
+        for column in columns
+        for generation, value in enumerate(run[column])
+    ]
+    for seed in {item.seed: None for item in items}:
+        for name, value in results["references"].items():
+            column = "last" if name == "uniform" else "average"
+            items.append(Item(name, seed, results["generations"], "", column, value))
     return items
+
+
+def from_as_published(results: Mapping[str, Any]) -> list[Item]:
+    """A run an arm and seed, of fewer generations than a short run has."""
+    return [
+        Item(run["recipe"], run["seed"], run["generations"], "", column, run[column])
+        for run in results["runs"]
+        for column in ("start", "end")
+    ]
 
 
 def from_nash_gap(results: Mapping[str, Any]) -> list[Item]:
@@ -234,6 +267,9 @@ def from_permuted_games(results: Mapping[str, Any]) -> list[Item]:
 READ = {
     "quickstart": from_quickstart,
     "instructions": from_instructions,
+    "kuhn": from_kuhn,
+    "kuhn_optimistic": from_kuhn,
+    "as_published": from_as_published,
     "nash_gap": from_nash_gap,
     "permuted_games": from_permuted_games,
 }
@@ -246,10 +282,7 @@ def raw(name: str) -> tuple[Scores, dict[str, Any]]:
     if not path.exists():
         return Scores([]), {}
     results = json.loads(path.read_text())
-    told = results.get("arguments", {})
-    if path.with_suffix(".parquet").exists():
-        return Scores(read_items(path)), told
-    return Scores(READ.get(name, from_figures)(results)), told
+    return Scores(read_items(path)), results.get("arguments", results)
 
 
 @cache
@@ -287,7 +320,7 @@ def read_items(path: Path) -> list[Item]:
     """Those beside a file of figures; of its figures where there are none."""
     items = path.with_suffix(".parquet")
     if not items.exists():
-        return from_figures(json.loads(path.read_text()))
+        return READ.get(path.stem, from_figures)(json.loads(path.read_text()))
     from pyarrow import parquet
 
     columns = parquet.read_table(items, columns=list(Item._fields)).to_pydict()
