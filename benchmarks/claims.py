@@ -642,7 +642,8 @@ def _step(eta: float) -> dict[str, Sequence[str]]:
 def _trial_claim(
     trial: str, name: str, text: str, first: str, second: str, column: str, **more: Any
 ) -> Claim:
-    return Claim(f"{trial}.{name}", text, "", f"trial_{trial}", first, second, column, **more)
+    file = f"trial_{trial}"
+    return Claim(f"{file}.{name}", text, "", file, first, second, column, **more)
 
 
 def _moves(arm: str) -> Dose:

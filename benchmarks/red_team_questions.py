@@ -41,6 +41,7 @@ from benchmarks.guard import WILDGUARD, accuracy, majority, train_guard
 from benchmarks.running import recorded
 from benchmarks.verdicts import Item
 from equipoise import seeds
+from equipoise.environments.red_team.game import PACKAGE
 from equipoise.learners.sft_learner import SFT, train_sft
 from equipoise.models.fresh_model import new_model
 from equipoise.payoffs.diversity import hash_vectors
@@ -137,7 +138,7 @@ def rewrites(texts: list[str]) -> list[tuple[tuple[Message, ...], str]]:
     """The game's request to its adversary: each text with the other text of the most similar
     spelling.
     """
-    template = Template("rewrite_compact", "games", "game.text", ("seed",), ("seed",))
+    template = Template("rewrite_compact", PACKAGE, "game.text", ("seed",), ("seed",))
     vector_BD = hash_vectors(texts)
     cosine_BB = vector_BD @ vector_BD.T
     np.fill_diagonal(cosine_BB, -1)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.claims import CLAIMS, Claim, Dose
+from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, Claim, Dose
 from benchmarks.comparing import Word, crossed, crossed_difference, word_of
 from benchmarks.running import slope_of_logarithms
 from equipoise.payoffs.intervals import Interval
@@ -30,6 +30,11 @@ ANSWERED += ("cut", "start_logprob")
 SAID = re.compile(
     r"\*\*(shown|refuted|not\s+shown|not\s+tested|equal|fails?)\*\*(?:<!--([\w.]+)-->)?", re.I
 )
+
+# Name -> claim: those of the table of claims, and those that other pages speak of.
+KNOWN = {
+    claim.name: claim for trial in (TABLE_GAMES | DESIGNED).values() for claim in trial.claims
+} | CLAIMS
 
 
 class Item(NamedTuple):
@@ -308,7 +313,7 @@ def wrong_words(text: str) -> list[str]:
     wrong = []
     for bold, name in SAID.findall(text):
         word = " ".join(bold.lower().split())
-        claim = CLAIMS.get(name)
+        claim = KNOWN.get(name)
         if claim is None:
             wrong.append(f"{word}: of no claim" if not name else f"{word}: no claim is {name}")
         elif (true := found(claim).word) != word:

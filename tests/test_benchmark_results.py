@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import __main__ as every_benchmark
 from benchmarks import cyclic_preferences, history, optimism, strangers_jobs, tables, verdicts
-from benchmarks.claims import CLAIMS, TRIALS, Claim, Dose, Trial
+from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose, Trial
 from benchmarks.comparing import bounded, crossed, holm, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from benchmarks.experiment import Experiment, best_settings
@@ -26,9 +26,30 @@ def test_the_pages_say_what_the_results_say():
     assert not stale, f"{stale}: run python -m benchmarks.tables"
 
 
-@pytest.mark.parametrize("page", sorted(tables.CLAIMS.glob("[!i]*.md")), ids=lambda p: p.stem)
-def test_a_page_of_claims_says_the_words_that_its_raw_results_earn(page):
+@pytest.mark.parametrize("page", tables.judging(), ids=lambda p: p.stem)
+def test_a_page_says_the_words_that_its_raw_results_earn(page):
     assert not verdicts.wrong_words(page.read_text())
+
+
+def test_the_check_fails_where_a_page_says_another_word(monkeypatch, tmp_path, capsys):
+    page = tmp_path / "sparta.md"
+    text = (tables.CLAIMS / "sparta.md").read_text()
+    page.write_text(
+        text.replace("**not shown**<!--sparta.alone-->", "**shown**<!--sparta.alone-->")
+    )
+    monkeypatch.setattr(tables, "judging", lambda: [page])
+    monkeypatch.setattr(tables, "pages", dict)
+    monkeypatch.setattr(tables.origins, "checked", lambda: ({}, {}))
+    monkeypatch.setattr("sys.argv", ["tables", "--check"])
+    with pytest.raises(SystemExit) as ended:
+        tables.main()
+    assert ended.value.code == 1
+    assert "sparta.md: sparta.alone: shown, by its raw result not shown" in capsys.readouterr().out
+
+
+def test_no_two_claims_have_the_same_name():
+    trials = [*TRIALS.values(), *DESIGNED.values(), *TABLE_GAMES.values()]
+    assert len(verdicts.KNOWN) == sum(len(trial.claims) for trial in trials)
 
 
 def test_another_word_and_a_word_of_no_claim_are_found():
@@ -259,7 +280,7 @@ def test_a_sweep_gives_every_arm_its_own_best_setting():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shape", [(3, 20), (5, 20), (10, 30)])
+@pytest.mark.parametrize("shape", [(3, 5), (3, 20), (5, 20), (10, 30)])
 @pytest.mark.parametrize("spreads", [(1.0, 1.0, 1.0), (1.0, 0.1, 1.0), (0.1, 1.0, 3.0)])
 def test_the_interval_over_seeds_and_items_covers(shape, spreads):
     """Of 95 % intervals: of differences that seeds, prompts and both together make."""
@@ -272,6 +293,23 @@ def test_the_interval_over_seeds_and_items_covers(shape, spreads):
         value_SI = of_seed + of_item + of_both
         interval = crossed((s, i, value) for (s, i), value in np.ndenumerate(value_SI))
         hits += interval.low <= 0 <= interval.high
+    assert hits / most >= 0.91
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", [(3, 5), (5, 8), (10, 10)])
+def test_the_interval_of_right_and_wrong_answers_covers(shape):
+    """Values of 0 and 1, of seeds that differ in skill and prompts that differ in difficulty."""
+    dice, hits, most = np.random.default_rng(0), 0, 300
+
+    def chances(seeds: int, prompts: int) -> np.ndarray:
+        skill = dice.normal(scale=0.5, size=(seeds, 1))
+        return 1 / (1 + np.exp(skill + dice.normal(size=(1, prompts))))
+
+    for _ in range(most):
+        right_SI = dice.random(shape) < chances(*shape)
+        interval = crossed((s, i, float(value)) for (s, i), value in np.ndenumerate(right_SI))
+        hits += interval.low <= 0.5 <= interval.high  # the logits are symmetric about 0
     assert hits / most >= 0.91
 
 
