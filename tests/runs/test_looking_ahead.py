@@ -106,3 +106,15 @@ def test_the_step_behind_a_half_step_begins_at_its_beginning_and_learns_from_its
         births = {birth.player.generation: birth.parent for birth in run.ledger.players()}
     assert opponents == {"policy@0", "policy@2"}, "no half step is an opponent"
     assert [births[g] for g in (1, 2, 3, 4)] == ["policy@0", "policy@0", "policy@2", "policy@2"]
+
+
+@pytest.mark.long
+def test_half_steps_may_stay_unmeasured_and_be_deleted_when_used(command, tmp_path):
+    given = settings(loss="extragradient", generations=4, keep=2, evaluate__every=2)
+    done = command("run", "quickstart", *TINY, *given, "--out", "run", "--json")
+    assert done.code == 0, done.err
+    assert [[*measured["scores"]] for measured in done.facts["measured"]] == [
+        ["policy@0"], ["policy@2"], ["policy@4"]
+    ]  # fmt: skip
+    kept = [folder.name for folder in (tmp_path / "run" / "players" / "policy").iterdir()]
+    assert sorted(filter(str.isdigit, kept)) == ["3", "4"]
