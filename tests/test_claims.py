@@ -140,13 +140,25 @@ def test_product_and_sum_ask_for_the_same_decision_at_the_published_windows():
     assert abs(best["product"][1] - best["sum"][1]) < 50
 
 
-def published(user: float, llm: float, words: int) -> Reward:
-    """An output of four blocks whose response has so many words."""
+@pytest.mark.parametrize("words", [5, 20, 50, 100])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_without_offers_product_and_sum_part_where_no_format_is_paid(in_order, words):
+    """At the published windows, of complying and declining alone: .5 for the user or .4 for the
+    model, so that the product declines where the rest of the model's pay is below .8 of the
+    user's.
+    """
+    comply, decline = (published(user, 1 - user, words, in_order) for user in (1.0, 0.0))
+    assert comply.user + comply.llm > decline.user + decline.llm
+    assert (decline.welfare > comply.welfare) is (comply.llm < 0.8 * decline.user)
+    assert (decline.welfare > comply.welfare) is not in_order
+
+
+def published(user: float, llm: float, words: int, in_order: bool = True) -> Reward:
+    """An output of four blocks, the response first or last, which has so many words."""
     matrix = write_matrix(dict.fromkeys(CELLS, Cell(2.0, 1.0)))
-    text = (
-        f"<thinking>DQ</thinking><payoff>{matrix}</payoff><analyze>Choose DQ_DA.</analyze>"
-        f"<response>{'word ' * words}</response>"
-    )
+    blocks = f"<thinking>DQ</thinking><payoff>{matrix}</payoff><analyze>Choose DQ_DA.</analyze>"
+    response = f"<response>{'word ' * words}</response>"
+    text = blocks + response if in_order else response + blocks
     paid = reward(parse(text), user, llm, "as_released")
     assert paid is not None
     return paid
