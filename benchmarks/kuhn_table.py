@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.verdicts import Scores, raw
+from benchmarks.verdicts import Scores
 
 TITLES = {
     "self_play": "plain self-play",
@@ -17,12 +17,6 @@ TITLES = {
 MEASURES = ("last", "average", "mixture")
 COLUMNS = ("who is met", "seeds", *MEASURES, "average − last", "illegal moves")
 GENERATIONS = "cfr_"  # before the number of OpenSpiel's iterations
-
-
-def kuhn_scores() -> tuple[Scores, Mapping[str, Any]]:
-    """Those of the raw results, and the arguments; an arm of other seeds was measured apart."""
-    (scores, told), (later, _) = raw("kuhn"), raw("kuhn_optimistic")
-    return Scores([*scores.items, *later.items]), told
 
 
 def kuhn_rows(scores: Scores) -> list[tuple[str, ...]]:

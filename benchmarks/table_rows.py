@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks import nash_gap as nash_gaps
 from benchmarks.comparing import bounded, paired
-from benchmarks.kuhn_table import kuhn_claim, kuhn_scores
+from benchmarks.kuhn_table import kuhn_claim
 from benchmarks.verdicts import GREEDY, raw
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -337,7 +337,7 @@ def nash_gap(results: Results) -> Row:
 
 def kuhn(results: Results) -> Row:
     """NashConv of the last policies and of the averages, by whom they met."""
-    return Row(*kuhn_claim(*kuhn_scores()), "python -m benchmarks.kuhn", results["date"])
+    return Row(*kuhn_claim(*raw("kuhn")), "python -m benchmarks.kuhn", results["date"])
 
 
 def optimism(results: Results) -> Row:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import origins, table_rows, table_speeds, verdicts
-from benchmarks.kuhn_table import COLUMNS, kuhn_rows, kuhn_scores
+from benchmarks.kuhn_table import COLUMNS, kuhn_rows
 from benchmarks.table_rows import RESULTS, ROOT, Results, Row
 
 CLAIMS = ROOT / "docs" / "claims"
@@ -73,7 +73,7 @@ def pages() -> dict[Path, str]:
     rows = all_rows()
     columns = ("what", "figure", "what could refute it", "measured", "command")
     short = [row.headline() for row in rows if row.short]
-    poker, _ = kuhn_scores()
+    poker, _ = verdicts.raw("kuhn")
     tables = {
         ROOT / "docs" / "results.md": markdown(columns, [row.cells() for row in rows]),
         ROOT / "README.md": markdown(("what", "figure", "command"), short),

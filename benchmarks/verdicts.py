@@ -210,22 +210,6 @@ def of_answers(
                 yield from [Item(arm, seed, generation, row["prompt"], figure, value)] * often
 
 
-def from_kuhn(results: Mapping[str, Any]) -> list[Item]:
-    """A run an arm and seed, with what was measured after every generation."""
-    columns = ("last", "average", "mixture", "illegal")
-    items = [
-        Item(run["arm"], run["seed"], generation, "", column, float(value))
-        for run in results["runs"]
-        for column in columns
-        for generation, value in enumerate(run[column])
-    ]
-    for seed in {item.seed: None for item in items}:
-        for name, value in results["references"].items():
-            column = "last" if name == "uniform" else "average"
-            items.append(Item(name, seed, results["generations"], "", column, value))
-    return items
-
-
 def from_as_published(results: Mapping[str, Any]) -> list[Item]:
     """A run an arm and seed, of fewer generations than a short run has."""
     return [
@@ -272,8 +256,6 @@ def from_permuted_games(results: Mapping[str, Any]) -> list[Item]:
 READ = {
     "quickstart": from_quickstart,
     "instructions": from_instructions,
-    "kuhn": from_kuhn,
-    "kuhn_optimistic": from_kuhn,
     "as_published": from_as_published,
     "nash_gap": from_nash_gap,
     "permuted_games": from_permuted_games,
