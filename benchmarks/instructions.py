@@ -81,7 +81,7 @@ def answered(player: Local, weights: Path | None, home: Path, o: Options) -> dic
     for name, (prompts, tokens) in sets(o).items():
         file = home / f"{name}-{len(prompts)}.json"
         if not file.exists():
-            room = player.model_copy(update={"max_length": 2048})
+            room = player.model_copy(update={"max_length": 2048}) if o.ifeval else player
             moves = greedy_answers(room, weights, prompts, tokens)
             file.write_text(json.dumps(judged(room, prompts, moves, o.encoder), indent=1))
         found[name] = json.loads(file.read_text())

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+from argparse import ArgumentParser
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -286,7 +287,7 @@ def play(seed: int, place: Path, o: Options) -> None:
         with ProcessPoolExecutor(1, spawn, torch.set_num_threads, (threads,)) as worker:
             worker.submit(one_pool, name, data, home, seed).result()
         values = recipe(TASKS[name], data, home, seed, o.generations)
-        own = [f"generations={o.generations}"]
+        own = [f"generations={o.generations}", *o.set]
         played(written(values, home / "recipe.yaml"), home / "run", seed, own)
 
 
@@ -345,7 +346,7 @@ def figures(run: RunDirectory, task: Task) -> dict[str, float]:
         "played after": right(run, "train", last - 1),
         "same before": constant(run, 0),
         "same after": constant(run, last),
-        "unreadable": sum(vote.value is None for vote in votes) / len(votes),
+        "unreadable": fmean([vote.value is None for vote in votes]) if votes else math.nan,
         "dropped": lost / (kept + lost),
         "spearman": agreement(run, scores),
     }
@@ -416,6 +417,13 @@ def begin(place: Path, o: Options) -> None:
         raise SystemExit(f"{o.data} is absent; nothing to run")
 
 
+def add_options(parser: ArgumentParser) -> None:
+    """Add --data and --set."""
+    add, data = parser.add_argument, Path("../shared/data/sparta")
+    add("--data", type=Path, default=data, help="the tasks' files")
+    add("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of every run")
+
+
 COMMONEST = "commonest right answer"
 EXPERIMENT = Experiment(
     name="questions",
@@ -432,9 +440,7 @@ EXPERIMENT = Experiment(
     ),
     points=("spearman",),
     begin=begin,
-    add=lambda parser: parser.add_argument(
-        "--data", type=Path, default=Path("../shared/data/sparta"), help="the tasks' files"
-    ),
+    add=add_options,
     beside={name: f"{name}, {COMMONEST}" for name in TASKS},
 )
 main = EXPERIMENT.main

@@ -27,7 +27,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -286,7 +286,6 @@ def measured(folder: Path, arm: str, seed: int, which: int) -> Iterator[Item]:
     """
     with RunDirectory.read(folder) as run:
         facts = recorded(run, "measure")[which]
-        prompts = {prompt.id: prompt for prompt in run.ledger.prompts("held_out")}
         matches = list(run.ledger.matches("held_out"))
         judgements = run.ledger.judgements_of(match.id for match in matches)
         known = set[str]()
@@ -298,13 +297,13 @@ def measured(folder: Path, arm: str, seed: int, which: int) -> Iterator[Item]:
     for match in matches:
         if not set(match.seats.values()) <= playing:
             continue
-        judgement, columns = judgements[match.id], dict[str, Mapping[str, str]]()
+        judgement = judgements[match.id]
         if ADVERSARY in match.seats:
             columns = {DEFENDER: ANSWERS, ADVERSARY: ATTACKS}
             attacks += [turn.move.text for turn in match.turns[:1]]
         else:
-            harmful = prompts[match.prompt].facts["harmful"]
-            columns = {DEFENDER: RAW_ANSWERS if harmful else HARMLESS}
+            attacked = "unsafe" in judgement.utilities(DEFENDER)
+            columns = {DEFENDER: RAW_ANSWERS if attacked else HARMLESS}
         for seat, names in columns.items():
             for utility, value in judgement.utilities(seat).items():
                 if utility in names:

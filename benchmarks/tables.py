@@ -21,6 +21,7 @@ from pathlib import Path
 
 from benchmarks import origins, table_rows, table_speeds, verdicts
 from benchmarks.kuhn_table import COLUMNS, kuhn_rows
+from benchmarks.method_tables import TABLES
 from benchmarks.table_rows import RESULTS, ROOT, Results, Row
 
 CLAIMS = ROOT / "docs" / "claims"
@@ -28,6 +29,12 @@ CLAIMS = ROOT / "docs" / "claims"
 MARKS = re.compile(
     r"(?<=<!-- made by python -m benchmarks\.tables -->\n).*?(?=<!-- end -->)", re.DOTALL
 )
+# … or under the name of a table of a method.
+NAMED = re.compile(
+    r"(<!-- (\w+), made by python -m benchmarks\.tables -->\n).*?(<!-- end -->)", re.DOTALL
+)
+# Benchmarks whose figures the methods' pages hold.
+ON_PAGES = ("instructions", "wildguard", "pool", "red_team", "assistance")
 
 
 # Benchmark -> what makes a row of its raw results, in the order of the rows.
@@ -54,9 +61,12 @@ MADE: dict[str, Callable[[Results], Row]] = {
 }
 
 
-def all_rows() -> list[Row]:
-    """Every claim."""
-    return [make(json.loads((RESULTS / f"{name}.json").read_text())) for name, make in MADE.items()]
+def all_rows() -> dict[str, Row]:
+    """Every benchmark's row."""
+    return {
+        name: make(json.loads((RESULTS / f"{name}.json").read_text()))
+        for name, make in MADE.items()
+    }
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -72,10 +82,11 @@ def pages() -> dict[Path, str]:
     """
     rows = all_rows()
     columns = ("what", "figure", "what could refute it", "measured", "command")
-    short = [row.headline() for row in rows if row.short]
+    short = [row.headline() for row in rows.values() if row.short]
+    long = [row.cells() for name, row in rows.items() if name not in ON_PAGES]
     poker, _ = verdicts.raw("kuhn")
     tables = {
-        ROOT / "docs" / "results.md": markdown(columns, [row.cells() for row in rows]),
+        ROOT / "docs" / "results.md": markdown(columns, long),
         ROOT / "README.md": markdown(("what", "figure", "command"), short),
         ROOT / "docs" / "games.md": markdown(COLUMNS, kuhn_rows(poker)),
         CLAIMS / "index.md": markdown(("claim", "tested on", "verdict"), verdicts.rows()),
@@ -86,7 +97,14 @@ def pages() -> dict[Path, str]:
         if not MARKS.search(text):
             raise ValueError(f"{page.name}: has no place for the table of results")
         made[page] = MARKS.sub(lambda match, table=table: table, text)
+    for page in sorted(CLAIMS.glob("[!i]*.md")):
+        made[page] = NAMED.sub(_of_method, page.read_text())
     return made
+
+
+def _of_method(marks: re.Match[str]) -> str:
+    table = TABLES[marks[2]]
+    return f"{marks[1]}{markdown(table.head(), table.rows())}{marks[3]}"
 
 
 def judging() -> list[Path]:

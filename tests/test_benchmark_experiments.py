@@ -1,0 +1,95 @@
+"""Every benchmark that trains runs at its tiniest size, is gone on with and measured again."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import stand_ins
+from benchmarks.verdicts import GREEDY, Item, read_items
+from equipoise.models.adapters import resolve
+
+WHEN = {"start", "end"}
+
+
+def played(name: str, place: Path, *options: str) -> list[Item]:
+    """What a benchmark measures of one seed, in runs that are kept."""
+    file = place / f"{name}.json"
+    told = ["--seeds", "0", "--out", str(place / "runs"), "--json", str(file), *options]
+    importlib.import_module(f"benchmarks.{name}").main(told)
+    items = read_items(file)
+    assert {item.seed for item in items} == {0}
+    figures = json.loads(file.read_text())["figures"]
+    assert set(figures) == {item.arm for item in items}
+    return items
+
+
+def columns(items: list[Item], arm: str) -> set[str]:
+    """Those of an arm that have prompts."""
+    return {item.column for item in items if item.arm == arm and item.prompt}
+
+
+@pytest.mark.slow
+def test_kuhn_is_gone_on_with_and_measured_after_every_generation(tmp_path):
+    few = ["--arms", "self_play", "--set", "prompts.per_generation=8"]
+    first = played("kuhn", tmp_path, *few, "--generations", "1")
+    longer = played("kuhn", tmp_path, *few, "--generations", "2")
+    own = [i.generation for i in longer if (i.arm, i.column) == ("self_play", "last")]
+    assert own == [0, 1, 2]
+    assert {i for i in first if i.arm == "self_play"} <= set(longer), "what was played stays"
+    assert {"uniform", "cfr_2", "cfr_1000"} <= {item.arm for item in longer}
+
+
+@pytest.mark.slow
+def test_instructions_are_answered_greedily_by_the_start_and_each_arm(tmp_path):
+    few = ["--generations", "1", "--updates", "1", "--prompts", "8", "--tokens", "8"]
+    few += ["--test", "3", "--held-out", "3", "--model", "builtin/beginner", "--encoder"]
+    few += [str(resolve("builtin/beginner")), "--arms", "grpo", "--set", "policy.lora=null"]
+    items = played("instructions", tmp_path, *few, "policy.max_length=256", "judge=shorter")
+    for arm in ("start", "grpo"):
+        assert columns(items, arm) >= {f"strict{GREEDY}", f"relevance{GREEDY}", "strict"}
+    (kept,) = (tmp_path / "runs" / "answers-grpo-0").iterdir()
+    assert len(json.loads(kept.read_text())) == 3, "with their texts"
+
+
+@pytest.mark.slow
+def test_recipes_as_published_are_measured_at_start_and_end(tmp_path):
+    arms = ["mnpo", "mnpo_as_released", "gtalign"]
+    items = played("as_published", tmp_path, "--generations", "1", "--arms", *arms)
+    for arm in arms:
+        assert columns(items, arm) == WHEN | {when + GREEDY for when in WHEN}
+
+
+@pytest.mark.slow
+def test_an_assistant_on_real_rows_stands_beside_what_labels_allow(tmp_path):
+    data = str(stand_ins.write(tmp_path / "data", 60) / "gtalign")
+    few = ["--arms", "wildguard", "--generations", "1", "--data", data]
+    items = played("assistance_questions", tmp_path, *few)
+    for arm in ("wildguard, start", "wildguard, trained"):
+        assert columns(items, arm) >= {"right", "welfare", f"right{GREEDY}"}
+    assert columns(items, "wildguard, bag of words") == {"right"}
+
+
+@pytest.mark.slow
+def test_a_pool_on_real_questions_stands_beside_the_commonest_answer(tmp_path):
+    data = str(stand_ins.write(tmp_path / "data", 60) / "sparta")
+    few = ["--arms", "culture", "--generations", "1", "--data", data]
+    # Taught so little, no member writes a grade.
+    graded = ["--set", "judge=gold", "training_ratings=bradley_terry"]
+    items = played("questions", tmp_path, *few, *graded)
+    tested = {"before", "after", "best before", "best after"}
+    assert columns(items, "culture") == tested | {f"before{GREEDY}", f"after{GREEDY}"}
+    assert columns(items, "culture, commonest right answer") == tested
+
+
+@pytest.mark.slow
+def test_attack_and_defence_on_real_prompts_are_measured_answer_by_answer(tmp_path):
+    data = str(stand_ins.write(tmp_path / "data", 60))
+    items = played(
+        "red_team_questions", tmp_path, "--generations", "4", "--probe", "1", "--data", data
+    )
+    answered = {"raw", "attacked", "over-refusal", "helpful", "on topic", "refused attacks"}
+    for arm in ("start", "gpo", "rlhf", "fresh, gpo", "before it learns, rlhf"):
+        assert columns(items, arm) == answered
+    assert any(item.column == "guard is right" for item in items)
