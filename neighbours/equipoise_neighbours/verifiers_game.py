@@ -108,15 +108,21 @@ class Worker(Interpreter):
             python, verifiers_worker.__file__, f"the environment '{env}'", "game.python"
         )
         self.results: dict[tuple[str, tuple[str, ...]], Result] = {}
+        self.ended: dict[str, dict[str, Any]] = {}  # episodes, while others were asked
         self.facts = self.exchange(env=env, settings=settings)
         if fault := self.facts.get("fault"):
             raise ConfigError(f"game: '{env}' cannot be loaded in {python}: {fault}")
 
     def ask(self, episode: str, **order: Any) -> Ask | Result:
         """The next request of an episode, or its result, after an order to it."""
-        reply = self.exchange(episode=episode, **order)
-        while reply["episode"] != episode:  # the end of one that was given up
+        self.write(episode=episode, **order)
+        while episode not in self.ended:
             reply = self.read()
+            if reply["episode"] == episode:
+                break
+            self.ended[reply["episode"]] = reply  # by itself, as at a limit of the environment's
+        else:
+            reply = self.ended.pop(episode)
         if "messages" in reply:
             chat = (Message(each["role"], _text(each)) for each in reply["messages"])
             return Ask(reply["agent"], View(tuple(chat)))
@@ -126,6 +132,7 @@ class Worker(Interpreter):
 
     def give_up(self, episode: str) -> None:
         """End an episode that nobody waits for, if it goes on."""
+        self.ended.pop(episode, None)
         self.write(episode=episode)
 
 

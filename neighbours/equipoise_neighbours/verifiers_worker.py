@@ -97,6 +97,7 @@ class Server:
         self.source = iter(environment.taskset)
         self.playing: dict[str, asyncio.Task[None]] = {}
         self.asked: dict[str, asyncio.Future[str]] = {}
+        self.turns: dict[str, asyncio.Lock] = {}  # agents that ask at once wait for each other
         self.address = ""
 
     def send(self, **line: Any) -> None:
@@ -111,18 +112,29 @@ class Server:
         if body.get("tools") or "tool" in roles:
             error = {"message": "this player calls no tools, and the environment needs them"}
             return web.json_response({"error": error}, status=400)
-        self.asked[episode] = asyncio.get_running_loop().create_future()
-        self.send(episode=episode, agent=body["model"], messages=body["messages"])
-        message = {"role": "assistant", "content": await self.asked[episode]}
+        async with self.turns[episode]:
+            self.asked[episode] = asyncio.get_running_loop().create_future()
+            self.send(episode=episode, agent=body["model"], messages=body["messages"])
+            message = {"role": "assistant", "content": await self.asked[episode]}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         head = {"id": episode, "object": "chat.completion", "created": 0, "model": body["model"]}
         return web.json_response({**head, "choices": [choice]})
 
     async def play(self, episode: str, index: int) -> None:
-        """Play the task of this index to its end."""
+        """Play the task of this index to its end, and send that."""
+        try:
+            rewards, fault = await self.outcome(episode, index)
+        except Exception as error:  # noqa: BLE001  an environment raises whatever it does
+            rewards, fault = {}, f"{type(error).__name__}: {error}"
+        self.send(episode=episode, rewards=rewards, fault=fault)
+
+    async def outcome(self, episode: str, index: int) -> tuple[dict[str, float], str]:
+        """Each agent's reward, and why the episode failed, "" where it did not."""
         from verifiers.v1.clients import EvalClientConfig, ModelContext  # pyright: ignore[reportMissingImports]
 
         self.tasks += islice(self.source, max(0, index + 1 - len(self.tasks)))
+        if index >= len(self.tasks):
+            return {}, f"there is no task {index}"
         client = EvalClientConfig(base_url=f"{self.address}/{episode}", api_key_var="NO_KEY")
         context = ModelContext(model="agent", client=client)
         played = await self.environment.run_episode(self.tasks[index], context)
@@ -133,8 +145,7 @@ class Server:
         fault = (
             f"{errors[-1].type}: {errors[-1].message}" if errors else "" if played.ok else "failed"
         )
-        means = {agent: fmean(values) for agent, values in rewards.items()}
-        self.send(episode=episode, rewards=means, fault=fault)
+        return {agent: fmean(values) for agent, values in rewards.items()}, fault
 
     async def serve(self) -> None:
         """Do as the lines say until there are no more."""
@@ -153,10 +164,14 @@ class Server:
                 order = json.loads(line)
                 episode = order["episode"]
                 if "task" in order:
+                    self.turns[episode] = asyncio.Lock()
                     self.playing[episode] = asyncio.ensure_future(self.play(episode, order["task"]))
                 elif "answer" in order:
-                    self.asked.pop(episode).set_result(order["answer"])
+                    asked = self.asked.pop(episode)
+                    if not asked.done():  # nor given up by who asked
+                        asked.set_result(order["answer"])
                 else:
+                    self.turns.pop(episode)
                     self.playing.pop(episode).cancel()  # which a finished one does not mind
 
 

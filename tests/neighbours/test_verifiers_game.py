@@ -113,6 +113,40 @@ def test_two_agents_are_paid_as_the_environment_says(found, tmp_path):
     assert paid == {("first", 1.0), ("second", -1.0)}  # each bet is folded to
 
 
+def paid(match, answers: list[str]):
+    """The result of a match in which these are the answers, in order."""
+    with pytest.raises(StopIteration) as over:
+        next(match)
+        for text in answers:
+            match.send(text)
+    return over.value.value
+
+
+@pytest.mark.slow
+@needs_verifiers
+def test_agents_that_ask_at_once_are_asked_one_by_one(found):
+    """Of one episode and of several; a task that cannot be made fails its own match alone."""
+    race = Verifiers(env="race", python=PYTHON, agents=("runner",))
+    race.check()
+    first, second = (race.play(Prompt("p", (), {"deal": deal})) for deal in (0, 1))
+    assert {ask.view.messages[-1].content for ask in (next(first), next(second))} == {
+        "0 + 1 = ?",
+        "1 + 1 = ?",
+    }
+    for text in ("2", "2"):
+        assert second.send(text).seat == "runner"
+    assert paid(race.play(Prompt("p", (), {"deal": 2})), ["3", "0", "3"]).returns == {
+        "runner": pytest.approx(2 / 3)
+    }
+    with pytest.raises(StopIteration) as over:
+        second.send("2")
+    assert over.value.value.returns == {"runner": 1.0}
+    failed = paid(race.play(Prompt("p", (), {"deal": 3})), [])
+    assert failed.returns is None and failed.reason.endswith("LookupError: no more sums")
+    assert "there is no task 4" in paid(race.play(Prompt("p", (), {"deal": 4})), []).reason
+    first.close()
+
+
 def holds(package: str) -> bool:
     """Whether the interpreter that has verifiers has this package, too."""
     tried = f"import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)"
