@@ -65,7 +65,7 @@ def record_matches(
     """
     if source not in SOURCES:
         raise ConfigError(f"--from {source}: {nearest(source, list(SOURCES))}")
-    records = list(islice(_records(source, _rows(files)), limit))
+    records = list(islice(_records(source, _rows(files, source == "equipoise")), limit))
     names = _names(records)
     judges = Counter(judge for record in records for judge in record.judged)
     if not judges:
@@ -161,12 +161,16 @@ def _names(records: Sequence[Record]) -> dict[str, str]:
 # -- rows
 
 
-def _rows(files: Sequence[Path]) -> Rows:
+def _rows(files: Sequence[Path], folders: bool) -> Rows:
     for file in files:
         if not file.exists():
             raise DataError(f"{file}: there is no such file")
+        if file.is_dir() != folders:
+            raise DataError(
+                f"{file}: must be a {'folder that `export` wrote' if folders else 'file'}"
+            )
         try:
-            yield from read(file) if file.is_file() else _exported(file)
+            yield from _exported(file) if folders else read(file)
         except RecursionError as error:
             raise DataError(f"{file}: a row is nested too deeply") from error
 
@@ -186,7 +190,7 @@ def _records(source: str, rows: Rows) -> Iterator[Record]:
             if fault := _fault(record):
                 raise DataError(f"{where}: {fault}")
             yield record
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
@@ -196,7 +200,7 @@ def _records(source: str, rows: Rows) -> Iterator[Record]:
 def _fault(record: Record) -> str:
     """Why a record cannot be used, or ""."""
     for name in (record.game, *record.players.values(), *record.judged):
-        if not (name.isprintable() and 1 <= len(name) <= LONGEST_NAME):
+        if not (isinstance(name, str) and name.isprintable() and 1 <= len(name) <= LONGEST_NAME):
             return f"a name must have 1 to {LONGEST_NAME} printable characters"
     scored = [given for given in record.judged.values() if not isinstance(given, str)]
     seats = {turn.seat for turn in record.turns}.union(*scored)
@@ -314,7 +318,7 @@ def _episode(game: str, traces: Mapping[str, Any], fault: str) -> Record:
                 turns.append(Turn(seat, View(tuple(chat[::-1])), move))
         rewards = [each for each in trace["rewards"].values() if each is not None]
         if rewards and not fault:
-            scores[seat] = sum(each["score"] * each.get("weight", 1.0) for each in rewards)
+            scores[seat] = sum(float(each["score"]) * each.get("weight", 1.0) for each in rewards)
     players = {seat: trace["agent"]["config"]["model"] for seat, trace in traces.items()}
     return Record(
         game, players, turns, {"verifiers": _scores(scores, fault or "no reward is recorded")}

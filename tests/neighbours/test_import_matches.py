@@ -109,6 +109,10 @@ def test_without_a_vote_a_battle_is_unjudged_and_without_a_chat_it_counts(tmp_pa
     assert rating.name == "b"
 
 
+ALONE = {"agent": {"name": "a", "config": {"model": "m"}}, "nodes": [], "rewards": {}}
+EPISODE = {"env": {"id": "e"}, "task": {"hash": "t"}, "ok": True}
+
+
 @pytest.mark.parametrize(
     ("source", "row", "words"),
     [
@@ -132,6 +136,18 @@ def test_without_a_vote_a_battle_is_unjudged_and_without_a_chat_it_counts(tmp_pa
             ["row.jsonl:2", "finite"],
         ),
         ("verifiers", {"traces": []}, ["row.jsonl:2", "verifiers", "'env' is missing"]),
+        (
+            "verifiers",
+            {**EPISODE, "traces": [{**ALONE, "nodes": [{"parent": 1}]}]},
+            ["row.jsonl:2"],
+        ),
+        (
+            "verifiers",
+            {**EPISODE, "traces": [{**ALONE, "rewards": {"a": {"score": "b"}}}]},
+            ["'b'"],
+        ),
+        ("lmarena", battle(1, "b", "tie"), ["row.jsonl:2", "printable"]),
+        ("equipoise", {}, ["row.jsonl: must be a folder that `export` wrote"]),
         ("arena", {}, ["--from arena", "lmarena"]),
     ],
 )
