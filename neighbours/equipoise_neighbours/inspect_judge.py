@@ -93,7 +93,7 @@ class Worker(Interpreter):
         job = judge.model_dump(
             mode="json", include={"scorer", "options", "model", "base_url", "value"}
         )
-        if fault := self.exchange(**job, path=os.getcwd())["fault"]:
+        if fault := self.begin(**job, path=os.getcwd())["fault"]:
             raise ConfigError(f"judge: '{judge.scorer}' cannot be made in {python}: {fault}")
 
     def verdicts(self, answers: Sequence[Mapping[str, Any]]) -> list[Verdict]:

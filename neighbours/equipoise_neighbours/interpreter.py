@@ -16,7 +16,7 @@ class Interpreter:
 
     def __init__(self, python: str, script: str, what: str, setting: str) -> None:
         """Raises ConfigError where the interpreter cannot be run."""
-        self.what = what
+        self.what, self.setting = what, setting
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115  while it runs
         try:
             self._process = start_process(
@@ -24,6 +24,13 @@ class Interpreter:
             )
         except OSError as error:
             raise ConfigError(f"{setting}: {python} cannot be run ({error.strerror})") from error
+
+    def begin(self, **line: Any) -> dict[str, Any]:
+        """What it answers to its first line. Raises ConfigError where it is none that answers."""
+        try:
+            return self.exchange(**line)
+        except EquipoiseError as error:
+            raise ConfigError(f"{self.setting}: {error}") from error
 
     def exchange(self, **line: Any) -> dict[str, Any]:
         """What it answers to a line."""
@@ -45,7 +52,10 @@ class Interpreter:
         line = self._process.stdout.readline()
         if not line:
             raise self._ended()
-        return json.loads(line)
+        try:
+            return json.loads(line)
+        except ValueError:
+            raise EquipoiseError(f"{self.what} answered in no JSON: {line.strip()}") from None
 
     def _ended(self) -> EquipoiseError:
         self._log.seek(0)

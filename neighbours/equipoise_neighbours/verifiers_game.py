@@ -109,7 +109,7 @@ class Worker(Interpreter):
         )
         self.results: dict[tuple[str, tuple[str, ...]], Result] = {}
         self.ended: dict[str, dict[str, Any]] = {}  # episodes, while others were asked
-        self.facts = self.exchange(env=env, settings=settings)
+        self.facts = self.begin(env=env, settings=settings)
         if fault := self.facts.get("fault"):
             raise ConfigError(f"game: '{env}' cannot be loaded in {python}: {fault}")
 

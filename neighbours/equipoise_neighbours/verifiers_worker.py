@@ -189,7 +189,8 @@ def main() -> None:
             server.tasks = list(server.source)
         from verifiers.v1.configs.agent import agent_config_fields  # pyright: ignore[reportMissingImports]
     except Exception as error:  # noqa: BLE001  an environment raises whatever it does
-        print(json.dumps({"fault": f"{type(error).__name__}: {error}"}), file=output, flush=True)
+        said = " ".join(str(error).split())
+        print(json.dumps({"fault": f"{type(error).__name__}: {said}"}), file=output, flush=True)
         return
     tasks = len(server.tasks) if environment.taskset.bounded else None
     agents = list(agent_config_fields(environment.config))

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -26,9 +27,16 @@ needs_verifiers = pytest.mark.skipif(not PYTHON, reason="EQUIPOISE_VERIFIERS nam
 KIND = "equipoise_neighbours.verifiers_game:Verifiers"  # what its entry point is where installed
 
 
-def test_what_cannot_be_run_is_said():
+def test_what_cannot_be_run_is_said(tmp_path):
     with pytest.raises(ConfigError, match=r"game\.python: /no/python cannot be run"):
         Verifiers(env="sums", python="/no/python").check()
+    with pytest.raises(ConfigError, match=r"game\.python: .*ended by itself: it printed nothing"):
+        Verifiers(env="sums", python=shutil.which("false")).check()
+    odd = tmp_path / "odd"
+    odd.write_text("#!/bin/sh\nread line; echo here I am\n")
+    odd.chmod(0o755)
+    with pytest.raises(ConfigError, match=r"game\.python: .*answered in no JSON: here I am"):
+        Verifiers(env="sums", python=str(odd)).check()
 
 
 @pytest.mark.long
