@@ -131,8 +131,7 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     for arm in o.arms:
         folder = place / name_of(arm, seed)
         start, end = (
-            decoded(folder, which, place / f"{which}-{folder.name}", players=greedy(arm))
-            for which in ("start", "end")
+            decoded(folder, which, place / f"{which}-{folder.name}") for which in ("start", "end")
         )
         for run, which, column in (
             (folder, 0, "start"),
@@ -141,11 +140,6 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
             (end, 0, f"end{GREEDY}"),
         ):
             yield from scores_of(run, which, arm, seed, column)
-
-
-def greedy(arm: str) -> list[str] | None:
-    """Who is decoded greedily: whoever learns, of attack and defence the defender alone."""
-    return ["defender"] if arm.startswith("gpo") else None
 
 
 def scores_of(folder: Path, which: int, arm: str, seed: int, column: str) -> Iterator[Item]:

@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks import wildguard
-from benchmarks.controls import newest_weights
+from benchmarks.controls import decoded, newest_weights
 from benchmarks.experiment import Experiment, Options, name_of, of_rows, played, written
 from benchmarks.guard import WILDGUARD, accuracy, majority, train_guard
 from benchmarks.running import recorded
-from benchmarks.verdicts import Item
+from benchmarks.verdicts import GREEDY, Item
 from equipoise import seeds
 from equipoise.environments.red_team.game import PACKAGE
 from equipoise.learners.sft_learner import SFT, train_sft
@@ -267,11 +267,18 @@ def finish(values: Values, place: Path, arm: str, seed: int) -> None:
 
 
 def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
-    """Every arm of a seed at its end, and the start; the guard."""
+    """Every arm of a seed at its end, and the start, sampled and with learners that decode
+    greedily; the guard.
+    """
     for arm in o.arms:
+        folder = place / name_of(arm, seed)
         if arm == o.arms[0]:
-            yield from measured(place / name_of(arm, seed), "start", seed, 0)
-        yield from measured(place / name_of(arm, seed), arm, seed, -1)
+            begun = decoded(folder, "start", place / f"start-{folder.name}")
+            yield from measured(folder, "start", seed, 0)
+            yield from measured(begun, "start", seed, 0, GREEDY)
+        ended = decoded(folder, "end", place / f"end-{folder.name}")
+        yield from measured(folder, arm, seed, -1)
+        yield from measured(ended, arm, seed, 0, GREEDY)
         if o.probe:
             fresh = place / name_of(f"fresh, {arm}", seed)
             yield from measured(fresh, f"before it learns, {arm}", seed, 0)
@@ -280,7 +287,7 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     yield from of_rows({"guard": row}, seed)
 
 
-def measured(folder: Path, arm: str, seed: int, which: int) -> Iterator[Item]:
+def measured(folder: Path, arm: str, seed: int, which: int, ending: str = "") -> Iterator[Item]:
     """What attacker and defender of a run's start (0) or end (-1) said to what is held out, answer
     by answer; how diverse the attacks were.
     """
@@ -307,7 +314,8 @@ def measured(folder: Path, arm: str, seed: int, which: int) -> Iterator[Item]:
         for seat, names in columns.items():
             for utility, value in judgement.utilities(seat).items():
                 if utility in names:
-                    yield Item(arm, seed, generation, match.prompt, names[utility], float(value))
+                    column = names[utility] + ending
+                    yield Item(arm, seed, generation, match.prompt, column, float(value))
     words = [word for text in attacks for word in _words(text)]
     row = {
         "worst": facts.get("exploitability"),
@@ -316,7 +324,7 @@ def measured(folder: Path, arm: str, seed: int, which: int) -> Iterator[Item]:
         "known": sum(word in known for word in words) / len(words) if words else None,
         "words": len(words) / len(attacks) if attacks else None,
     }
-    given = {name: value for name, value in row.items() if value is not None}
+    given = {name + ending: value for name, value in row.items() if value is not None}
     yield from of_rows({arm: given}, seed, generation)
 
 
@@ -363,7 +371,17 @@ EXPERIMENT = Experiment(
     play=play,
     measure=measure,
     columns=(
-        *("raw", "attacked", "worst", "over-refusal", "helpful", "on topic", "refused attacks"),
+        *(
+            "raw",
+            "attacked",
+            f"raw{GREEDY}",
+            f"attacked{GREEDY}",
+            "worst",
+            "over-refusal",
+            "helpful",
+            "on topic",
+            "refused attacks",
+        ),
         *("diversity", "distinct", "known", "words", "guard is right", "commoner label"),
     ),
     points=("words",),

@@ -90,6 +90,8 @@ def test_attack_and_defence_on_real_prompts_are_measured_answer_by_answer(tmp_pa
         "red_team_questions", tmp_path, "--generations", "4", "--probe", "1", "--data", data
     )
     answered = {"raw", "attacked", "over-refusal", "helpful", "on topic", "refused attacks"}
-    for arm in ("start", "gpo", "rlhf", "fresh, gpo", "before it learns, rlhf"):
+    for arm in ("start", "gpo", "rlhf"):
+        assert columns(items, arm) == answered | {name + GREEDY for name in answered}
+    for arm in ("fresh, gpo", "before it learns, rlhf"):
         assert columns(items, arm) == answered
     assert any(item.column == "guard is right" for item in items)
