@@ -130,8 +130,10 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     """Every arm of a seed at its start and its end, sampled and greedily."""
     for arm in o.arms:
         folder = place / name_of(arm, seed)
+        learned = sorted(home.name for home in (folder / "players").iterdir())
         start, end = (
-            decoded(folder, which, place / f"{which}-{folder.name}") for which in ("start", "end")
+            decoded(folder, which, place / f"{which}-{folder.name}", players=learned)
+            for which in ("start", "end")
         )
         for run, which, column in (
             (folder, 0, "start"),
