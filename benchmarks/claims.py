@@ -616,21 +616,6 @@ UNTESTED = Trial(
         )
     )
 )
-TRIALS |= {
-    "instructions": INSTRUCTIONS,
-    "cycling": CYCLING,
-    "wildguard": WILDGUARD,
-    "pool": POOL,
-    "disjoint": DISJOINT,
-    "red_team": RED_TEAM,
-    "best_response_400": LATER,
-    "withheld": WITHHELD,
-    "assistance": ASSISTANCE,
-    "apart": APART,
-    "nash_gap": RATE,
-    "permuted_games": PERMUTED,
-    "": UNTESTED,
-}
 # Trials whose runs take hours, designed before any: `python -m benchmarks.trials NAME`. Spreads are
 # those of the differences in the results above.
 
@@ -642,13 +627,14 @@ def _step(eta: float) -> dict[str, Sequence[str]]:
 def _trial_claim(
     trial: str, name: str, text: str, first: str, second: str, column: str, **more: Any
 ) -> Claim:
-    file = f"trial_{trial}"
-    return Claim(f"{file}.{name}", text, "", file, first, second, column, **more)
+    file, world = f"trial_{trial}", more.pop("world", "")
+    named = more.pop("named", f"{file}.{name}")
+    return Claim(named, text, world, file, first, second, column, **more)
 
 
 def _moves(arm: str) -> Dose:
     """An arm that stands still is exploited as little as its start."""
-    what = f"how much more {arm} moves than the luck of the draw"
+    what = f"a movement of {arm} beyond the luck of the draw"
     return Dose(what, "found", arm, "moved", 0.05, "uniform")
 
 
@@ -664,16 +650,18 @@ TRIAL_CLERKS = Trial(
             claimed="less",
             doses=(SWEPT, MEASURES, _moves(name), _moves(other)),
             share=False,
+            named=f"mnpo.trial_{name}",
+            world="clerks, each method at its best step of three" if name == "two" else "",
         )
         for name, text, other in (
             (
                 "two",
-                "two past policies leave the last one less exploited than one (primary)",
+                "Two past policies leave the last one less exploited than one (primary)",
                 "one",
             ),
-            ("three", "three less than one", "one"),
-            ("optimistic", "the optimistic update less than two past policies", "two"),
-            ("dpo", "iterated DPO at a matched step less than one past policy", "one"),
+            ("three", "… three less than one", "one"),
+            ("optimistic", "… the optimistic update less than two past policies", "two"),
+            ("dpo", "… iterated DPO less than one past policy", "one"),
         )
     ),
     seeds=range(10, 20),
@@ -684,6 +672,22 @@ TRIAL_CLERKS = Trial(
     effect=-0.06,
     spread=0.055,
 )
+TRIALS |= {
+    "instructions": INSTRUCTIONS,
+    "cycling": CYCLING,
+    "trial_clerks": TRIAL_CLERKS,
+    "wildguard": WILDGUARD,
+    "pool": POOL,
+    "disjoint": DISJOINT,
+    "red_team": RED_TEAM,
+    "best_response_400": LATER,
+    "withheld": WITHHELD,
+    "assistance": ASSISTANCE,
+    "apart": APART,
+    "nash_gap": RATE,
+    "permuted_games": PERMUTED,
+    "": UNTESTED,
+}
 TOGETHER = Dose(
     "rank correlation of skill and judging", arm="sparta", column="skill and judging", least=0.5
 )
@@ -807,8 +811,7 @@ TRIALS["wildguard"] = replace(
     effect=0.08,
     spread=0.065,
 )
-DESIGNED = {
-    "trial_clerks": TRIAL_CLERKS,
+DESIGNED = {  # and not yet played
     "trial_sparta": TRIAL_SPARTA,
     "trial_gpo": TRIAL_GPO,
     "trial_gtalign": TRIAL_GTALIGN,

@@ -28,7 +28,7 @@ import yaml
 from scipy.stats import spearmanr
 
 from benchmarks import assistance_questions, cycling, pool, red_team, withheld
-from benchmarks.claims import DESIGNED
+from benchmarks.claims import DESIGNED, TRIALS
 from benchmarks.controls import decoded
 from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
 from benchmarks.running import importable, recorded
@@ -216,7 +216,7 @@ GTALIGN = Experiment(
 )
 EXPERIMENTS = {
     experiment.name.removeprefix("trial_"): replace(
-        experiment, seeds=tuple(DESIGNED[experiment.name].seeds)
+        experiment, seeds=tuple((TRIALS | DESIGNED)[experiment.name].seeds)
     )
     for experiment in (CLERKS, SPARTA, GPO, GTALIGN)
 }

@@ -8,7 +8,7 @@ import pytest
 
 import equipoise
 from benchmarks import cycling, permuted_games, pool, trials, withheld
-from benchmarks.claims import DESIGNED
+from benchmarks.claims import DESIGNED, TRIALS
 from benchmarks.verdicts import Scores
 from equipoise.environments.assistance.blocks import parse
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_matrix
@@ -73,7 +73,7 @@ def test_a_recipe_is_whole_once_it_has_what_it_requires(file: Path):
 
 @pytest.mark.parametrize("name", trials.EXPERIMENTS)
 def test_a_designed_trial_has_a_dose_for_each_claim_power_for_the_first_and_all_its_arms(name):
-    made, trial = trials.EXPERIMENTS[name], DESIGNED[f"trial_{name}"]
+    made, trial = trials.EXPERIMENTS[name], (TRIALS | DESIGNED)[f"trial_{name}"]
     assert all(claim.doses for claim in trial.claims)
     assert trial.power > 0.8
     assert not set(trial.seeds) & set(trial.reserved)
@@ -82,7 +82,7 @@ def test_a_designed_trial_has_a_dose_for_each_claim_power_for_the_first_and_all_
     assert list(made.parser().parse_args([]).seeds) == list(trial.seeds)
 
 
-@pytest.mark.parametrize("label", DESIGNED["trial_clerks"].swept or {})
+@pytest.mark.parametrize("label", TRIALS["trial_clerks"].swept or {})
 def test_every_arm_of_the_clerks_trial_takes_each_swept_step(label):
     for arm in trials.CLERKS.arms:
         settings = trials.EXPERIMENTS["clerks"].settings(arm, {arm: label})
