@@ -338,7 +338,9 @@ def nash_gap(results: Results) -> Row:
 
 def kuhn(results: Results) -> Row:
     """NashConv of the last policies and of the averages, by whom they met."""
-    return Row(*kuhn_claim(*raw("kuhn")), "python -m benchmarks.kuhn", results["date"])
+    seeds = " ".join(map(str, results["arguments"]["seeds"]))
+    command = f"python -m benchmarks.kuhn --seeds {seeds}"  # three of them each arm's
+    return Row(*kuhn_claim(*raw("kuhn")), command, results["date"])
 
 
 def optimism(results: Results) -> Row:
