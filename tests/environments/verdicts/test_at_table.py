@@ -47,7 +47,8 @@ def test_a_debate_is_measured_by_the_judge_s_accuracy_with_and_without_it(comman
         for n in range(25) for name in [("Ann", "Ben")[n % 2]]
     ]  # fmt: skip
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
-    assert command("plan", "table.yaml", "--json").code == 0
+    planned = command("plan", "table.yaml", "--json")
+    assert planned.code == 0 and planned.facts["counts"]["held_out_matches"] == 2 * (24 + 24)
     done = command("run", "table.yaml", "--out", "run", "--json")
     assert done.code == 0, done.err
     [measured] = done.facts["measured"]

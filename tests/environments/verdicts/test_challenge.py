@@ -17,6 +17,7 @@ BLANK = Prompt("b", (), {"number": 7, "answer": "4"}, "blank")
 GAME = Challenge()
 RULE = {"kind": "challenge", "answers": "exact"}
 MAJORITY = {"kind": "challenge"}
+PAIRWISE = {"kind": "pairwise", "model": {"kind": "scripted", "text": "A"}}
 
 
 def answers(*texts):
@@ -97,6 +98,9 @@ def test_a_vetoed_question_is_not_answered_and_what_cannot_be_read_vetoes_nothin
         passed = scores(GUIDED, {**moves, "guide": word}, RULE, BLANK)
         assert passed.by_seat("score") == {"proposer": 1, "answer 1": 1, "answer 2": 0}
     assert GUIDED.roles == ("proposer", "guide", "answer")
+    judge = placed(GUIDED, {**RULE, "answers": {**PAIRWISE, "kind": "rubric", "low": 0, "high": 1}})
+    assert judge.questions(len(GAME.answer_seats) + 1, 1) == len(GAME.answer_seats)
+    assert "guide" not in judge.judged_seats(played(GUIDED, {**moves, "guide": guide(9)}, BLANK))
 
 
 @pytest.mark.parametrize("scale", [{"least": 1}, {"least": 11}, {"low": 0, "high": 1}])
@@ -122,9 +126,6 @@ def test_the_pool_is_of_the_questions_that_were_worth_something_asked_again_as_t
     assert not GAME.rewritable(again) and GAME.seats_for(again) == GAME.answer_seats
     with pytest.raises(ConfigError, match="raw: 0"):
         Roles(roles={"proposer": "a", "answer": "b"}, raw=0.1).check(GAME, ["a", "b"])
-
-
-PAIRWISE = {"kind": "pairwise", "model": {"kind": "scripted", "text": "A"}}
 
 
 @pytest.mark.parametrize("given", ["shorter", PAIRWISE, "at_the_table:ten"], ids=str)
