@@ -25,7 +25,13 @@ NO_FACTS = {"completion_ids", "environments", "log_extra", "log_metric", "traine
 """What TRL passes beside the data set's columns."""
 
 
-def reward(judge: Any, *, utility: str = "score", seed: int = 0) -> RewardFunc:
+def reward(
+    judge: Any,
+    *,
+    utility: str = "score",
+    seed: int = 0,
+    say: Callable[[str], object] = warnings.warn,
+) -> RewardFunc:
     """The reward function by which a TRL trainer learns from a judge.
 
     In each call the completions of one prompt are the seats of one match, so judges that compare
@@ -35,8 +41,8 @@ def reward(judge: Any, *, utility: str = "score", seed: int = 0) -> RewardFunc:
     that a member left unjudged, of which it also warns once.
 
     Args: judge: a kind, YAML, a mapping, a component or its class, the path of a function or a
-    function; utility: the score that is the reward; seed: of what the judge leaves to chance.
-    Raises ConfigError, DataError or ModelError for a judge that cannot work so.
+    function; utility: the score that is the reward; seed: of what the judge leaves to chance; say:
+    gets the warnings. Raises ConfigError, DataError or ModelError for a judge that cannot work so.
     """
     if callable(judge) and not isinstance(judge, type):
         judge = f"{judge.__module__}:{judge.__qualname__}"
@@ -55,7 +61,7 @@ def reward(judge: Any, *, utility: str = "score", seed: int = 0) -> RewardFunc:
     mute: set[str] = set()
 
     def rewards(prompts: Any, completions: Any, **given: Any) -> list[float | None]:
-        return _rewards(placed, utility, seed, mute, prompts, completions, given)
+        return _rewards(placed, utility, seed, mute, say, prompts, completions, given)
 
     rewards.__name__ = built.name  # by which TRL logs it
     return rewards
@@ -66,6 +72,7 @@ def _rewards(
     utility: str,
     seed: int,
     mute: set[str],
+    say: Callable[[str], object],
     prompts: Sequence[Any],
     completions: Sequence[Any],
     given: Mapping[str, Any],
@@ -97,10 +104,10 @@ def _rewards(
             if vote.value is None and vote.by not in mute:
                 mute.add(vote.by)
                 why = f"{vote.by} of {judge.name} left completions unjudged: {vote.reason}"
-                warnings.warn(f"{why}; {judge.name}/{vote.by}/unjudged counts them", stacklevel=3)
+                say(f"{why}; {judge.name}/{vote.by}/unjudged counts them")
         if None in (rewards[place] for place in held):
             why = judgement.reason or f"no '{utility}' was given"
-            warnings.warn(f"{judge.name} left completions unjudged: {why}", stacklevel=3)
+            say(f"{judge.name} left completions unjudged: {why}")
     if log := given.get("log_metric"):
         log(f"{judge.name}/unjudged", rewards.count(None) / max(1, len(rewards)))
         for name, values in means.items():

@@ -4,7 +4,7 @@ of Equipoise say who did better.
 
 # pyright: reportMissingImports=false
 
-import warnings
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -79,7 +79,10 @@ def preference(
     model or every rival did not answer, or on which the judge says nothing, is unscored, with the
     reason.
     """
-    rewards = trl.reward(judge, utility=utility, seed=seed)
+    heard = threading.local()  # each sample is judged in a thread
+    rewards = trl.reward(
+        judge, utility=utility, seed=seed, say=lambda text: heard.said.append(text)
+    )
 
     async def score(state: TaskState, goal: Target) -> Score:
         answers = {str(state.model): answer_of(state.output), **state.store.get(RIVALS, {})}
@@ -91,10 +94,9 @@ def preference(
         columns = {key: [value] * len(texts) for key, value in facts.items()}
 
         def judged() -> tuple[list[float | None], list[str]]:
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                values = rewards([chat] * len(texts), list(texts.values()), **columns)
-            return values, [str(each.message) for each in said]
+            heard.said = []
+            values = rewards([chat] * len(texts), list(texts.values()), **columns)
+            return values, heard.said
 
         why = [f"{name} got no answer to this prompt" for name in answers if name not in texts]
         scores: dict[str, float | None] = dict.fromkeys(answers)
