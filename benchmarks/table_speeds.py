@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from benchmarks.limit import TRAINING, decoding_share, training_speed
+from benchmarks.limit import speed as tokens_per_second
 from benchmarks.table_rows import RESULTS, Results, Row, percent
 
 
@@ -115,8 +117,7 @@ def preference_training(results: Results) -> Row:
     return Row(
         f"{what}, {parameters:.1f} M parameters of which most are a vocabulary of 32 k",
         f"{speed} the tokens per second, {memory} the memory",
-        "a vocabulary this large beside so few layers makes the logits dear, which is where "
-        f"the difference lies. At SmolLM2's shape: {other}",
+        f"a vocabulary this large makes the logits dear. At SmolLM2's shape: {other}",
         "python -m benchmarks.preference_training",
         results["date"],
         f"tokens/s {speed}, memory {memory} at {parameters:.1f} M parameters; "
@@ -138,6 +139,29 @@ def sampling(results: Results) -> Row:
     )
 
 
+def limit(results: Results) -> Row:
+    """How near training, scoring and decoding come to the machine's products, at SmolLM2's shape."""
+    o, found = results["arguments"], results["figures"]["smollm2"]
+    kinds = [found["float32"], found["bfloat16"]]
+    training = [training_speed(kind["ours"]) / tokens_per_second(kind["plain"]) for kind in kinds]
+    trl = [tokens_per_second(k["ours"]) / tokens_per_second(k["trl"]) for k in kinds]
+    decoded = [decoding_share(found, dtype, "64") for dtype in ("float32", "bfloat16")]
+    rates = [found["products"][dtype][TRAINING] for dtype in ("float32", "bfloat16")]
+
+    def both(values: Sequence[float], form: str) -> str:
+        return " and ".join(format(value, form) for value in values)
+
+    return Row(
+        f"DPO of {o['pairs']} pairs at SmolLM2's shape, two cores, float32 and bfloat16",
+        f"training {both(training, '.0%')} of a plain pass's tokens/s; scoring "
+        f"{both([1 / kind['opponents']['share'] for kind in kinds], '.0%')}; decoding 64 rows "
+        f"{both(decoded, '.0%')} of the products",
+        f"trl's: {both(trl, '.1f')} ×; products {both(rates, ',.0f')} GFLOP/s",
+        f"python -m benchmarks.limit --shapes smollm2 --repeats {o['repeats']} --new {o['new']}",
+        results["date"],
+    )
+
+
 def at_smollm2(name: str) -> str:
     """The ratios of a row at SmolLM2's shape, from `NAME_smollm2.json`; "" where they were not
     measured.
@@ -149,7 +173,8 @@ def at_smollm2(name: str) -> str:
     figures = results["figures"]
     if "speed_ratio" in figures:
         return ", ".join(ratios(figures))
-    return "; ".join(f"{what}: {_median(ways):.2f} ×" for what, ways in figures.items())
+    medians = [_median(ways) for ways in figures.values()]
+    return f"{min(medians):.2f} to {max(medians):.2f} ×"
 
 
 def ratios(figures: Mapping[str, float]) -> tuple[str, str]:

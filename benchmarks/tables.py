@@ -56,6 +56,7 @@ MADE: dict[str, Callable[[Results], Row]] = {
     "policy_gradient": table_speeds.policy_gradient,
     "diversity": table_speeds.diversity,
     "preference_training": table_speeds.preference_training,
+    "limit": table_speeds.limit,
     "sampling": table_speeds.sampling,
     "ledger": table_speeds.ledger,
 }
