@@ -362,12 +362,7 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
     import transformers
 
     now = training_batch(o)
-    encoding = now.player.encoding()
-    rows = [
-        encoding.join(pair.messages, text)[0]
-        for pair in now.pairs
-        for text in (pair.chosen, pair.rejected)
-    ]
+    batches = batches_of(o, now)
     model = (
         transformers.AutoModelForCausalLM.from_pretrained(o.folder, dtype="float32")
         .to(o.device)
@@ -376,7 +371,7 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
 
     @torch.no_grad()
     def inference() -> None:
-        for ids in padded(rows, 2 * o.batch, o.device):
+        for ids in batches:
             mixed = o.dtype == "bfloat16"
             with torch.autocast(o.device, torch.bfloat16, enabled=mixed):
                 output = model(input_ids=ids, attention_mask=(ids > 0).long(), use_cache=False)
@@ -401,14 +396,20 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
     }
 
 
-def padded(rows: Sequence[Sequence[int]], size: int, device: str) -> list[Any]:
-    """Batches [B, T] of so many rows of like lengths, padded with 0."""
+def batches_of(o: argparse.Namespace, now: Any) -> list[Any]:
+    """The pairs' answers with their prompts, in batches [B, T] of like lengths, padded with 0."""
     import torch
 
-    tensors = [torch.tensor(row) for row in sorted(rows, key=len)]
+    encoding = now.player.encoding()
+    rows = [
+        torch.tensor(encoding.join(pair.messages, text)[0])
+        for pair in now.pairs
+        for text in (pair.chosen, pair.rejected)
+    ]
+    rows.sort(key=len)
     return [
-        torch.nn.utils.rnn.pad_sequence(tensors[i : i + size], batch_first=True).to(device)
-        for i in range(0, len(tensors), size)
+        torch.nn.utils.rnn.pad_sequence(rows[i : i + 2 * o.batch], batch_first=True).to(o.device)
+        for i in range(0, len(rows), 2 * o.batch)
     ]
 
 
@@ -419,17 +420,11 @@ def plain(o: argparse.Namespace) -> dict[str, float]:
     import torch
     import transformers
 
-    now = training_batch(o)
-    encoding = now.player.encoding()
-    rows = [
-        encoding.join(pair.messages, text)[0]
-        for pair in now.pairs
-        for text in (pair.chosen, pair.rejected)
-    ]
+    batches = batches_of(o, training_batch(o))
     model = transformers.AutoModelForCausalLM.from_pretrained(o.folder, dtype="float32").train()
 
     def step() -> None:
-        for ids in padded(rows, 2 * o.batch, o.device):
+        for ids in batches:
             with torch.autocast(o.device, torch.bfloat16, enabled=o.dtype == "bfloat16"):
                 output = model(
                     input_ids=ids,
@@ -442,7 +437,10 @@ def plain(o: argparse.Namespace) -> dict[str, float]:
 
     step()
     seconds = min(timed(step) for _ in range(o.repeats))
-    return {"seconds": seconds, "tokens_per_second": sum(map(len, rows)) / seconds}
+    return {
+        "seconds": seconds,
+        "tokens_per_second": sum(int((ids > 0).sum()) for ids in batches) / seconds,
+    }
 
 
 def products(o: argparse.Namespace) -> dict[str, dict[str, float]]:

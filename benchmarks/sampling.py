@@ -41,6 +41,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
+from benchmarks import preference_runs
 from benchmarks.running import write_results
 from equipoise.models.device import choose_device
 from equipoise.models.sampling import sample
@@ -68,37 +69,10 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 2,
         "head_dim": 32,
     },
-    "smollm2": {
-        "model_type": "llama",
-        "vocab_size": 49_152,
-        "hidden_size": 576,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-        "head_dim": 64,
-        "tie_word_embeddings": True,
-    },
-    "qwen2.5-0.5b": {
-        "model_type": "qwen2",
-        "vocab_size": 151_936,
-        "hidden_size": 896,
-        "intermediate_size": 4864,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 14,
-        "num_key_value_heads": 2,
-        "tie_word_embeddings": True,
-    },
-    "qwen3-0.6b": {
-        "model_type": "qwen3",
-        "vocab_size": 151_936,
-        "hidden_size": 1024,
-        "intermediate_size": 3072,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "tie_word_embeddings": True,
+    **{
+        name: {"model_type": preference_runs.SHAPES[name]["family"].lower()}
+        | {key: size for key, size in preference_runs.SHAPES[name].items() if key != "family"}
+        for name in ("smollm2", "qwen2.5-0.5b", "qwen3-0.6b")
     },
 }
 # Standard deviation of the logits: a next token about as uncertain as a trained model's.
@@ -190,7 +164,7 @@ def workloads(o: argparse.Namespace) -> list[Workload]:
     ]
     prompts = many[: o.rows]
     full = [o.new] * o.rows
-    lengths = np.clip(rng.geometric(3 / o.new, len(many)), 1, o.new).tolist()
+    lengths = np.clip(rng.geometric(min(1.0, 3 / o.new), len(many)), 1, o.new).tolist()
     mixed = lengths[: o.rows]
     return [
         Workload("temperature 0.8", SamplingSettings(0.8), prompts, full),
