@@ -625,11 +625,19 @@ def _step(eta: float) -> dict[str, Sequence[str]]:
 
 
 def _trial_claim(
-    trial: str, name: str, text: str, first: str, second: str, column: str, **more: Any
+    trial: str,
+    name: str,
+    text: str,
+    first: str,
+    second: str,
+    column: str,
+    *,
+    named: str = "",
+    world: str = "",
+    **more: Any,
 ) -> Claim:
-    file, world = f"trial_{trial}", more.pop("world", "")
-    named = more.pop("named", f"{file}.{name}")
-    return Claim(named, text, world, file, first, second, column, **more)
+    file = f"trial_{trial}"
+    return Claim(named or f"{file}.{name}", text, world, file, first, second, column, **more)
 
 
 def _moves(arm: str) -> Dose:
