@@ -19,7 +19,7 @@ class MethodTable:
     """A row for each arm: its label, its columns' means with their intervals, and by how much the
     first arm of `less` exceeds it in a column, under that label.
 
-    Args: points: columns that are no shares; bare: those without an interval.
+    Args: points: columns that are no shares; bare: those without an interval; digits: of points.
     """
 
     file: str
@@ -28,6 +28,7 @@ class MethodTable:
     less: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     points: tuple[str, ...] = ()
     bare: tuple[str, ...] = ()
+    digits: int = 2
 
     def head(self) -> list[str]:
         """The columns' labels."""
@@ -52,8 +53,9 @@ class MethodTable:
             return ""
         if column in self.bare:
             own = replace(own, low=np.nan, high=np.nan)
-        share = column.removesuffix(GREEDY) not in self.points
-        return shown(own, 100 if share else 1, " %" if share else "", (0, 1) if share else None)
+        if column.removesuffix(GREEDY) in self.points:
+            return shown(own, 1, "", None, self.digits)
+        return shown(own, 100, " %", (0, 1))
 
 
 def difference(scores: Scores, first: str, column: str, arm: str) -> str:
@@ -64,9 +66,10 @@ def difference(scores: Scores, first: str, column: str, arm: str) -> str:
         return ""
 
 
-def shown(own: Interval, scale: int, unit: str, bounds: tuple[float, float] | None) -> str:
+def shown(
+    own: Interval, scale: int, unit: str, bounds: tuple[float, float] | None, digits: int = 1
+) -> str:
     """`66.0 % (63.0 to 68.9)`; without an interval where all units are alike."""
-    digits = 1 if scale > 1 else 2
     mean = f"{scale * own.mean:.{digits}f}{unit}"
     if not np.isfinite(own.low):
         return mean.replace("-", "−")
@@ -76,7 +79,49 @@ def shown(own: Interval, scale: int, unit: str, bounds: tuple[float, float] | No
 
 
 AFTER = f"mean after{GREEDY}"
+GAPS = {
+    f"cyclic {actions}, {policy}": f"{policy}, {actions}{' actions' if actions == 3 else ''}"
+    for policy in ("last", "average")
+    for actions in (3, 9, 49)
+}
 TABLES = {
+    "history": MethodTable(
+        "history",
+        {
+            **{arm: f"{n}" for n, arm in enumerate(("one", "two", "three", "four"), start=1)},
+            **{
+                f"{arm}, own step": f"{n}, its own step"
+                for n, arm in enumerate(("one", "two", "three", "four"), start=1)
+            },
+            "start": "start",
+            "uniform": "uniform",
+        },
+        GAPS,
+        points=tuple(GAPS),
+        bare=tuple(GAPS),
+        digits=3,
+    ),
+    "nash_gap": MethodTable(
+        "nash_gap",
+        {
+            "contextual, played": "the game as stated, KL weighted by μ_t",
+            "contextual, uniform": "…, KL weighted alike",
+            "simultaneous, plain": "substitute",
+        },
+        {"average": "averages", "last": "last policies"},
+        points=("average", "last"),
+        digits=3,
+    ),
+    "permuted_games": MethodTable(
+        "permuted_games",
+        {"start": "start", "product": "product", "sum": "sum", "minimum": "minimum"},
+        {
+            "permuted, choice": "chooses the new best",
+            "permuted, response": "responds so",
+            "stays": "stays with the old",
+        },
+        bare=("permuted, response", "stays"),
+    ),
     "pool": MethodTable(
         "pool",
         {

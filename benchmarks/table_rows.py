@@ -326,11 +326,9 @@ def nash_gap(results: Results) -> Row:
 
     return Row(
         "Nash gap of GPO's idealised algorithm against T, "
-        f"{results['arguments']['games']} random games, exponent",
-        f"the defender sees the prompt, KL by μ_t: {exponents('contextual', 'played')}; "
-        f"uniform: {exponents('contextual', 'uniform')}",
-        "exact games, nothing is learned from samples; the substitute in which both move at once: "
-        f"{exponents('simultaneous', 'plain')}",
+        f"{results['arguments']['games']} random games, exponent of the mean gap",
+        f"the defender sees the prompt: {exponents('contextual', 'played')}",
+        f"exact games, nothing is sampled; both move at once: {exponents('simultaneous', 'plain')}",
         "python -m benchmarks.nash_gap",
         results["date"],
     )

@@ -220,19 +220,23 @@ def from_as_published(results: Mapping[str, Any]) -> list[Item]:
 
 
 def from_nash_gap(results: Mapping[str, Any]) -> list[Item]:
-    """The exponents of T in each game, where the defender sees the prompt and both step at once."""
-    played = {"game": "contextual", "variant": "played", "turns": "both at once"}
-    gaps: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
+    """The exponents of T in each game where both step at once; arms "average" and "last" are those
+    where the defender sees the prompt and the KL weighs prompts as they are played.
+    """
+    gaps: dict[tuple[str, int, str], list[tuple[int, float]]] = defaultdict(list)
     for row in results["figures"]:
-        if played.items() <= row.items():
+        if row["turns"] == "both at once":
             for policies in ("average", "last"):
-                gaps[row["seed"], policies].append((row["rounds"], row[policies]))
+                place = (f"{row['game']}, {row['variant']}", row["seed"], policies)
+                gaps[place].append((row["rounds"], row[policies]))
     items = []
-    for (game, policies), rows in gaps.items():
+    for (arm, game, policies), rows in gaps.items():
         rounds_R, gap_R = np.array(sorted(rows)).T
-        slope = slope_of_logarithms(rounds_R, gap_R)
-        items.append(Item(policies, game, 0, "", "exponent", slope))
-        items.append(Item("−½", game, 0, "", "exponent", -0.5))
+        slope = slope_of_logarithms(rounds_R, np.maximum(gap_R, np.finfo(float).eps))
+        items.append(Item(arm, game, 0, "", policies, slope))
+        if arm == "contextual, played":
+            items.append(Item(policies, game, 0, "", "exponent", slope))
+            items.append(Item("−½", game, 0, "", "exponent", -0.5))
     return items
 
 
@@ -246,7 +250,7 @@ def from_permuted_games(results: Mapping[str, Any]) -> list[Item]:
     items = []
     for key, row in results["figures"].items():
         arm, _, seed = str(key).partition("-")
-        for column in ("as written, choice", "permuted, choice"):
+        for column in ("as written, choice", "permuted, choice", "permuted, response", "stays"):
             for place, value in enumerate(row[column]):
                 for who, right in ((names.get(arm, arm), float(value)), ("a third", 1 / 3)):
                     items.append(Item(who, int(seed or 0), 0, f"{key} {place}", column, right))
