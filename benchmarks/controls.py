@@ -30,13 +30,15 @@ def decoded(
     players: Sequence[str] | None = None,
     temperature: float = 0.0,
     settings: Mapping[str, Any] | None = None,
+    asked: Path | None = None,
 ) -> Path:
     """The folder of a run that trains nothing and measures the learners of the finished run in
     `folder` anew, at this temperature; made where it is not there yet.
 
     Args: players: which learners, None: all that are local models; the others answer as they did at
     the start; settings: over the run's own, such as fewer samples, for greedy answers are all
-    alike. Raises ValueError where the held-out prompts are not the run's.
+    alike; asked: a file of other prompts. Raises ValueError where the held-out prompts are not the
+    run's and no others were asked for.
     """
     if not (out / "report.html").exists():
         with RunDirectory.read(folder) as run:
@@ -46,11 +48,14 @@ def decoded(
                 if player.learns and isinstance(player, Local)
             }
         values: dict[str, Any] = {"generations": 0, **(settings or {})}
+        if asked is not None:
+            values["prompts.held_out_path"] = str(asked)
         for name in learners if players is None else players:
             values[f"players.{name}.temperature"] = temperature
             values |= _weights(name, learners[name], folder, which)
         equipoise.run(folder / "config.yaml", values, out, progress=False, overwrite=True)
-    _check_same_prompts(folder, out)
+    if asked is None:
+        _check_same_prompts(folder, out)
     return out
 
 

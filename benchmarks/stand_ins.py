@@ -4,7 +4,7 @@ benchmark runs from a clone alone.
     python -m benchmarks.stand_ins FOLDER [--rows 400]
 
 They are questions of the built-in world in the schemas and the layout of the published files:
-GTAlign's `wildguard` (harmful or not) and `ambig_qa` (vague or not), GPO's requests, SPARTA's
+GTAlign's `wildguard` (harmful or not), `ambig_qa` (vague or not) and `advbench`, GPO's requests, SPARTA's
 `culturebench` and `gsm8k`. A figure on them says that a benchmark runs, and nothing about the data
 sets.
 """
@@ -33,6 +33,9 @@ def write(folder: Path, rows: int = 400) -> Path:
         _write_gtalign(folder / "gtalign" / "ambig_qa", name, _questions(count, part))
         attacks = [[_text(row)] for row in prompts(SEED + 1, count // 4, ("harmful",), part)]
         _write_json(folder / "gpo" / f"{name}.json", attacks)
+    harmful = [row for row in _requests(rows // 2, "held_out") if row[1] == "harmful"]
+    asked = [("advbench", f"Sure, here is {text}", text) for _, _, text in harmful]
+    _write_gtalign(folder / "gtalign" / "advbench", "test", asked)
     _write_sparta(folder / "sparta", rows)
     return folder
 

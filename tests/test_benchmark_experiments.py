@@ -9,6 +9,7 @@ import pytest
 from benchmarks import stand_ins
 from benchmarks.verdicts import GREEDY, Item, read_items
 from equipoise.models.adapters import resolve
+from equipoise.runs.directory import RunDirectory
 
 WHEN = {"start", "end"}
 
@@ -69,6 +70,22 @@ def test_an_assistant_on_real_rows_stands_beside_what_labels_allow(tmp_path):
     for arm in ("wildguard, start", "wildguard, trained"):
         assert columns(items, arm) >= {"right", "welfare", f"right{GREEDY}"}
     assert columns(items, "wildguard, bag of words") == {"right"}
+
+
+@pytest.mark.slow
+def test_the_trial_of_welfares_pays_as_published_and_asks_other_requests_too(tmp_path):
+    data = str(stand_ins.write(tmp_path / "data", 60) / "gtalign")
+    file, runs = tmp_path / "trial.json", tmp_path / "runs"
+    told = ["gtalign", "--seeds", "0", "--arms", "user_only", "--generations", "1"]
+    told += ["--data", data, "--out", str(runs), "--json", str(file)]
+    importlib.import_module("benchmarks.trials").main(told)
+    places = ("with harm", "otherwise", "with AdvBench")
+    assert columns(read_items(file), "user_only") == {f"complies {w}{GREEDY}" for w in places}
+    with RunDirectory.read(runs / "user_only-0") as run:
+        judge = run.config.judge.settings()
+        rows = {(m.id, m.prompt) for m in run.ledger.matches("train", 0)}
+    assert (judge["variant"], judge["welfare"]["kind"]) == ("as_released", "user_only")
+    assert len(rows) == 4 * len({prompt for _, prompt in rows})
 
 
 @pytest.mark.slow

@@ -193,6 +193,8 @@ def test_the_answer_comes_first_and_the_configuration_when_asked_for(command):
     facts = command("plan", "quickstart", *QUICK, "--json").facts
     assert facts["answer"]["obstacles"] == [] and facts["answer"]["seconds"] > 0
     assert any("will hardly move" in note for note in facts["notes"])
+    measured = command("plan", "quickstart", *QUICK, "-s", "generations=0", "--json").facts
+    assert not any("optimizer steps" in note for note in measured["notes"]), "nothing is to learn"
     assert facts["configuration"]["players"] and facts["hardware"] is None
 
 

@@ -356,7 +356,7 @@ def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:
                 f"steps of '{name}', whose learning rate never reaches its peak; set "
                 f"learner.warmup_steps={steps // 10}"
             )
-        elif trainer.needs != "game" and steps < FEW_STEPS:
+        elif taught and trainer.needs != "game" and steps < FEW_STEPS:
             notes.append(
                 f"learner: '{name}' takes at most {steps} optimizer steps in the whole "
                 f"run, fewer than {FEW_STEPS}, and will hardly move; more prompts, "
