@@ -9,8 +9,9 @@ first, then the long ones, until one fails. Which test runs through which line i
 the state of the checkout (`--coverage` measures it anew).
 
 The raw results, one row a bug, go to `benchmarks/results/mutants_SEED.json`: a run that was stopped
-goes on from there, and what it tried is a fair sample. A bug that lives and changes nothing that is
-promised is argued for in `tests/equivalent_mutants.yaml`, by its digest.
+goes on from there, and what it tried is a fair sample. `--page` makes `tests/drawn_bugs.md` of
+them. A bug that lives and changes nothing that is promised is argued for in
+`tests/equivalent_mutants.yaml`, by its digest.
 """
 
 from __future__ import annotations
@@ -34,18 +35,20 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
+from scipy.stats import binomtest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "equipoise"
 STATE = ROOT / ".venv" / "mutants"
 EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yaml"
+PAGE = ROOT / "tests" / "drawn_bugs.md"
 LEAST_LINES = 20
 FAST = "not long and not slow and not gpu and not live"
 LONG = "long and not slow and not gpu and not live"
@@ -131,7 +134,7 @@ TYPES = {  # a subscript of these is a type
 NOT_CODE = ("description", "title", "help", "examples", "metavar")  # keywords that hold prose
 # `strict` of a zip asserts what the lines before it made so: without it nothing else happens.
 ASSERTING = ("strict",)
-LISTED = "EQUIPOISE_MUTANTS_FIXTURES"  # in the environment: where the fixtures are listed
+LISTED = "EQUIPOISE_MUTANTS_TESTS"  # in the environment: where the tests are listed
 DECLARED = "tests/test_declared.py"  # reads all declarations: runs for each line run by imports
 
 
@@ -358,7 +361,7 @@ def measure_coverage(folder: Path) -> None:
     command += ["--cov", f"--cov-config={config}", "--cov-context=test", "--cov-report="]
     command += ["-p", "mutants"]  # this file, for the hook below
     here = {"PYTHONPATH": os.pathsep.join([str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")])}
-    here[LISTED] = str(folder / "fixtures.json")
+    here[LISTED] = str(folder / "tests.json")
     with (folder / "durations.txt").open("w") as output:
         subprocess.run(
             command,
@@ -371,7 +374,9 @@ def measure_coverage(folder: Path) -> None:
 
 
 def pytest_collection_finish(session: Any) -> None:
-    """As a plugin of pytest: which of our fixtures of the session each test uses."""
+    """As a plugin of pytest: which tests are long, and which of our fixtures of the session each
+    test uses.
+    """
     used = {
         item.nodeid: [
             name
@@ -380,7 +385,11 @@ def pytest_collection_finish(session: Any) -> None:
         ]
         for item in session.items
     }
-    Path(os.environ[LISTED]).write_text(json.dumps({k: v for k, v in used.items() if v}))
+    listed = {
+        "long": [item.nodeid for item in session.items if item.get_closest_marker("long")],
+        "fixtures": {test: fixtures for test, fixtures in used.items() if fixtures},
+    }
+    Path(os.environ[LISTED]).write_text(json.dumps(listed))
 
 
 class Coverage:
@@ -401,8 +410,9 @@ class Coverage:
                     for line in _numbers(bits):
                         self._lines[file, line].add(context)
         self._seconds = _durations((folder / "durations.txt").read_text())
-        listed = folder / "fixtures.json"
-        self._fixtures = json.loads(listed.read_text()) if listed.is_file() else {}
+        listed = json.loads((folder / "tests.json").read_text())
+        self._fixtures: dict[str, list[str]] = listed["fixtures"]
+        self.long = frozenset(listed["long"])
         self._users: dict[str, set[str]] = defaultdict(set)
         for test, fixtures in self._fixtures.items():
             for fixture in fixtures:
@@ -479,11 +489,14 @@ def _durations(text: str) -> dict[str, float]:
 
 @dataclass
 class Outcome:
-    """`killed` (by which test), `alive`, `equivalent`, or `uncovered`, where no test runs it."""
+    """`killed` (by which test, and whether by none but the long ones), `alive`, `equivalent`, or
+    `uncovered`, where no test runs it.
+    """
 
     verdict: str
     by: str = ""
     seconds: float = 0.0
+    long: bool = False
 
 
 @dataclass
@@ -630,45 +643,90 @@ def attempt(
                     seconds = round(time.monotonic() - trial.started, 1)
                     by = facts["failed"][0] if facts["failed"] else ""
                     verdict = "killed" if facts["code"] else "alive"
-                    yield mutation, Outcome(verdict, by, seconds)
+                    yield mutation, Outcome(verdict, by, seconds, by in coverage.long)
             time.sleep(0.02)
 
 
 def _within(coverage: Coverage, mutation: Mutation, most: float) -> list[str]:
-    """The quickest of the tests that run through the mutation, up to so many seconds in all."""
+    """The quickest of the tests that run through the mutation, up to so many seconds in all, the
+    long ones last.
+    """
     tests, total = [], 0.0
     for test in coverage.tests(mutation):
         total += coverage.seconds(test)
         if tests and total > most:
             break
         tests.append(test)
-    return tests
+    return sorted(tests, key=coverage.long.__contains__)
 
 
 # -- what is said of them
 
 
-def rates(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table by room: killed, equivalent, alive, uncovered, and the rate of those noticed."""
+VERDICTS = ("killed", "equivalent", "alive", "uncovered")
+UNNOTICED = ("alive", "uncovered")
+
+
+def rates(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """A row for each room, and one for all: how many of each verdict, and the share noticed with
+    its 95 % interval (Wilson); equivalent bugs do not count.
+    """
     rooms: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         for room in (row["room"], "all"):
             rooms[room][row["verdict"]] += 1
-    verdicts = ("killed", "equivalent", "alive", "uncovered")
-    lines = [f"{'room':14}" + "".join(f"{v:>11}" for v in verdicts) + f"{'noticed':>9}"]
+    table = []
     for room in sorted(rooms, key=lambda name: (name == "all", name)):
         counts = rooms[room]
         real = counts.total() - counts["equivalent"]
-        rate = f"{counts['killed'] / real:9.1%}" if real else "        –"
-        lines.append(f"{room:14}" + "".join(f"{counts[v]:11}" for v in verdicts) + rate)
-    unnoticed = [row for row in rows if row["verdict"] in ("alive", "uncovered")]
-    return "\n".join([*lines, *(f"{row['verdict']}: {described(row)}" for row in unnoticed)])
+        noticed = "–"
+        if real:
+            low, high = binomtest(counts["killed"], real).proportion_ci(method="wilson")
+            noticed = f"{counts['killed'] / real:.0%} ({low:.0%} to {high:.0%})"
+        table.append([room, *(str(counts[verdict]) for verdict in VERDICTS), noticed])
+    return table
 
 
 def described(row: Mapping[str, Any]) -> str:
     """A mutation in one line."""
     place = f"{row['file']}:{row['line']}"
     return f"{row['digest']} {place} {row['operator']}: {row['old']!r} -> {row['new']!r}"
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """What raw results say, by room and by module, as Markdown."""
+    rows, drawn = results["rows"], results["drawn"]
+    by_module: dict[str, Counter[str]] = {file: Counter() for file in sorted(drawn)}
+    for row in rows:
+        by_module[row["file"]][row["verdict"]] += 1
+    of = sum(drawn.values())
+    lines = [
+        "# Drawn bugs",
+        "",
+        f"`{results['command']}` at `{results['commit']}`, {results['date']}: {len(rows)} of {of} "
+        "drawn bugs were tried, in a drawn order. Made by `python tools/mutants.py --page`.",
+        "",
+        f"| room | {' | '.join(VERDICTS)} | noticed |",
+        f"|{'---|' * (len(VERDICTS) + 2)}",
+        *(f"| {' | '.join(cells)} |" for cells in rates(rows)),
+    ]
+
+    def told(title: str, said: Iterable[str]) -> None:
+        lines.extend(["", f"## {title}", "", *(f"* {each}" for each in said)])
+
+    told("Unnoticed", (f"`{described(row)}`" for row in rows if row["verdict"] in UNNOTICED))
+    only = [row for row in rows if row["verdict"] == "killed" and row.get("long")]
+    told("Noticed by long tests alone", (f"`{described(row)}`: `{row['by']}`" for row in only))
+    argued = [row for row in rows if row["verdict"] == "equivalent"]
+    told("Equivalent", (f"`{described(row)}`: {row['by']}" for row in argued))
+    told("By module", (_counted(file, counts) for file, counts in by_module.items() if counts))
+    told("Modules of which none was tried", (f for f, counts in by_module.items() if not counts))
+    return "\n".join(lines) + "\n"
+
+
+def _counted(file: str, counts: Counter[str]) -> str:
+    """`file: 2 killed, 1 alive`."""
+    return f"{file}: {', '.join(f'{counts[v]} {v}' for v in VERDICTS if counts[v])}"
 
 
 def main() -> int:
@@ -681,7 +739,12 @@ def main() -> int:
     parser.add_argument("--most", type=float, default=90, help="seconds of tests a bug")
     parser.add_argument("--coverage", action="store_true", help="measure it anew")
     parser.add_argument("--list", action="store_true", help="print what is drawn, and try nothing")
+    parser.add_argument("--page", action="store_true", help=f"write {PAGE.name}, and try nothing")
     options = parser.parse_args()
+    results = ROOT / "benchmarks" / "results" / f"mutants_{options.seed}.json"
+    if options.page:
+        PAGE.write_text(page(json.loads(results.read_text())))
+        return 0
     drawn = draw(options.seed, options.per_module, options.room)
     if options.list:
         for each in drawn:
@@ -689,7 +752,6 @@ def main() -> int:
         return 0
     if options.coverage or not (STATE / "coverage").is_file():
         measure_coverage(STATE)
-    results = ROOT / "benchmarks" / "results" / f"mutants_{options.seed}.json"
     kept = json.loads(results.read_text()) if results.is_file() else {"rows": []}
     outcomes = {row["digest"]: row for row in kept["rows"]}
     equivalent = yaml.safe_load(EQUIVALENT.read_text()) or {} if EQUIVALENT.is_file() else {}
@@ -701,6 +763,7 @@ def main() -> int:
         "date": datetime.date.today().isoformat(),
         "machine": f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}",
         "python": platform.python_version(),
+        "drawn": Counter(each.file for each in drawn),
     }
     left = [each for each in drawn if each.digest not in outcomes]
     random.Random(options.seed).shuffle(left)  # so that those of a run that is stopped are a sample
@@ -713,8 +776,10 @@ def main() -> int:
         place = f"{mutation.file}:{mutation.line}"
         print(f"{outcome.verdict:10} {outcome.seconds:6.1f} s  {place} {outcome.by}", flush=True)
     rows = [outcomes[each.digest] for each in drawn]
-    print(rates(rows))
-    return 1 if any(row["verdict"] in ("alive", "uncovered") for row in rows) else 0
+    print("\n".join(" ".join(f"{cell:>12}" for cell in cells) for cells in rates(rows)))
+    unnoticed = [row for row in rows if row["verdict"] in UNNOTICED]
+    print("\n".join(map(described, unnoticed)))
+    return bool(unnoticed)
 
 
 if __name__ == "__main__":

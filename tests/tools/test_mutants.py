@@ -1,12 +1,13 @@
 """The drawing of planted bugs: operators, seeds, and which tests are picked."""
 
 import ast
+import json
 import sqlite3
 
 import pytest
 
 from tools import mutants
-from tools.mutants import Coverage, Mutation, Operators, draw, rates
+from tools.mutants import Coverage, Mutation, Operators, draw, page, rates
 
 
 def changes(source: str) -> dict[str, list[str]]:
@@ -99,9 +100,9 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, monkeypatch):
         "3.00s call     tests/d.py::user\n0.40s call     tests/d.py::no_user\n"
         f"4.00s call     {mutants.DECLARED}::all\n"
     )
-    (tmp_path / "fixtures.json").write_text(
-        '{"tests/b.py::shared": ["made"], "tests/d.py::user": ["made"]}'
-    )
+    fixtures = {"tests/b.py::shared": ["made"], "tests/d.py::user": ["made"]}
+    listed = {"long": ["tests/a.py::quick"], "fixtures": fixtures}
+    (tmp_path / "tests.json").write_text(json.dumps(listed))
     coverage = Coverage(tmp_path)
 
     def at(line):
@@ -109,6 +110,10 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, monkeypatch):
 
     every = ["tests/a.py::quick", "tests/b.py::shared", "tests/a.py::slow"]
     assert at(5) == ["tests/a.py::quick", "tests/a.py::slow"]
+    within = mutants._within(coverage, Mutation("room/file.py", "", 5, 0, 0, "", ""), 90)
+    assert within == ["tests/a.py::slow", "tests/a.py::quick"], "what is marked long comes last"
+    within = mutants._within(coverage, Mutation("room/file.py", "", 5, 0, 0, "", ""), 1)
+    assert within == ["tests/a.py::quick"], "the dearest is left out"
     shared = ["tests/b.py::other", "tests/b.py::shared", "tests/d.py::user"]
     assert at(6) == shared, "a fixture may be shared"
     declared = [f"{mutants.DECLARED}::all", *every]
@@ -119,8 +124,24 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, monkeypatch):
     assert coverage.tests(Mutation("room/other.py", "", 7, 0, 0, "", "")) == []
 
 
+ROW = {"file": "a/b.py", "line": 1, "operator": "o", "old": "x", "new": "y", "digest": "d"}
+TRIED = [{**ROW, "room": "a", "verdict": verdict, "by": "why"} for verdict in mutants.VERDICTS]
+
+
 def test_a_bug_that_no_test_runs_counts_as_unnoticed():
-    row = {"file": "a/b.py", "line": 1, "operator": "o", "old": "x", "new": "y", "digest": "d"}
-    verdicts = ("killed", "alive", "uncovered", "equivalent")
-    table = rates([{**row, "room": "a", "verdict": verdict} for verdict in verdicts])
-    assert "33.3%" in table and "uncovered: d a/b.py:1 o: 'x' -> 'y'" in table
+    assert rates(TRIED) == [[room, "1", "1", "1", "1", "33% (6% to 79%)"] for room in ("a", "all")]
+
+
+def test_the_page_says_what_was_noticed_and_of_which_modules_nothing_was_tried():
+    told = {"command": "c", "commit": "0", "date": "d", "drawn": {"a/b.py": 4, "a/c.py": 2}}
+    text = page({**told, "rows": [*TRIED, {**TRIED[0], "long": True, "by": "t"}]})
+    assert "5 of 6 drawn bugs" in text
+    place = "d a/b.py:1 o: 'x' -> 'y'"
+    parts = dict(part.split("\n\n", 1) for part in text.split("## ")[1:])
+    assert {title: body.strip().split("\n") for title, body in parts.items()} == {
+        "Unnoticed": [f"* `{place}`"] * 2,
+        "Noticed by long tests alone": [f"* `{place}`: `t`"],
+        "Equivalent": [f"* `{place}`: why"],
+        "By module": ["* a/b.py: 2 killed, 1 equivalent, 1 alive, 1 uncovered"],
+        "Modules of which none was tried": ["* a/c.py"],
+    }
