@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from equipoise.component import Component
+from equipoise.errors import ConfigError
 from equipoise.evaluation.last_test import Criterion, SelectionRecord
 from equipoise.evaluation.measures import Measures
 from equipoise.evaluation.named_sets.base import Benchmark
@@ -223,6 +224,8 @@ class Evaluation(Component):
     """The record that `measure` returns, in whatever game."""
     plays: ClassVar[bool] = False
     """True if it plays held-out prompts, so that there must be some."""
+    measured_role: ClassVar[str] = ""
+    """The role that it measures, whose player the schedule has to name; "": none of its own."""
 
     @field_validator("sets", mode="before")
     @classmethod
@@ -251,6 +254,14 @@ class Evaluation(Component):
         Args: player_of_role: role -> the player that has it, where the schedule says so; judges:
         those that teach; tests: whether a player is to be chosen and tested once at the end.
         """
+        role = self.measured_role
+        if role and (role not in game.roles or role not in player_of_role):
+            had = f"gives {role} no player" if role in game.roles else f"'{game.kind}' has none"
+            where = "schedule.roles" if role in game.roles else "game"
+            raise ConfigError(
+                f"evaluate: '{self.kind}' measures the {role}, and {where} {had}; "
+                "use evaluate: held_out, or another game"
+            )
 
     def faults(self, game: Game) -> Iterator[str]:
         """Reasons why it cannot measure this game here, one message each; asked before a run

@@ -234,8 +234,8 @@ class RunConfig(Settings):
         self._check_schedules()
         for trainer in map(self.learner_of, self.learning):
             self._check_learner(trainer)
-        self._check_measures()
         self.schedule.check(self.game, list(self.players))
+        self._check_measures()
         self._check_adapters()
         self._check_rounding()
         self._check_rewards()

@@ -121,6 +121,8 @@ COMMANDS = [  # the command, and what its message says
     ("plan QuickStart", "did you mean 'quickstart'?"),
     ("plan quickstart --on 0xH100-80GB", "there must be one or more"),
     ("plan quickstart --on '8 x H100 80GB'", "did you mean 'H100-80GB'?"),
+    ("plan quickstart -s evaluate=red_team", "measures the defender, and game 'answers' has none"),
+    ("plan gpo_clerks -s schedule=self_play", "schedule.roles gives defender no player"),
     ("evaluate builtin --on lm_eval:hellaswag", "--harness lm_eval --tasks hellaswag"),
     ("evaluate builtin --on p.jsonl", "name a judge, as --judge KIND"),
     ("status runs/q/players", "did you mean 'runs/q'?"),

@@ -3,6 +3,7 @@
 import pytest
 
 from equipoise.errors import ConfigError
+from equipoise.matches.schedule import SelfPlay
 from equipoise.runs.config import RunConfig
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.roster import Roster
@@ -93,7 +94,7 @@ def test_some_generations_are_measured(ledger):
 def test_roles_have_the_players_that_the_schedule_says(ledger):
     here = roster(ALTERNATE, ledger)
     assert here.seated(3) == {"adversary": PlayerId("red", 1), "defender": PlayerId("grey")}
-    without = config(ALTERNATE, schedule="self_play")
+    without = config(ALTERNATE).model_copy(update={"schedule": SelfPlay()})
     with pytest.raises(ConfigError, match="'self_play' gives no role to a player"):
         Roster(without, ledger).seated(0)
 

@@ -17,7 +17,6 @@ from equipoise.environments.assistance.measured_answers import (
 )
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.environments.assistance.payoff_matrix import Cell
-from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Arena, Evaluation, EvaluationPlan, JudgedMatch, Workload
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
@@ -33,6 +32,7 @@ class AssistanceEvaluation(Evaluation):
     kind: Literal["assistance"] = "assistance"
     measures: ClassVar = AssistanceMeasures
     plays: ClassVar[bool] = True
+    measured_role: ClassVar[str] = ASSISTANT
     samples: int = Field(1, ge=1, description="answers to each held-out prompt")
     temperature: float | None = Field(
         None,
@@ -54,13 +54,9 @@ class AssistanceEvaluation(Evaluation):
         return ()
 
     def measure(self, arena: Arena, t: int) -> AssistanceMeasures:
-        """Generation t on the held-out prompts. ConfigError for another game or no assistant."""
+        """Generation t on the held-out prompts."""
         roles, game = dict(arena.players_by_role(t)), arena.game
-        if ASSISTANT not in roles or not isinstance(game, Assistance):
-            raise ConfigError(
-                "evaluate: 'assistance' needs the game assistance, and an assistant "
-                "in schedule.roles"
-            )
+        assert isinstance(game, Assistance)
         assistant = roles[ASSISTANT]
         judged = self._played(arena, roles, t)
         answers = _answers(arena, game, judged)

@@ -75,6 +75,7 @@ class RedTeaming(Evaluation):
     )
 
     plays: ClassVar[bool] = True
+    measured_role: ClassVar[str] = DEFENDER
     measures: ClassVar[type[Measures]] = RedTeamMeasures
 
     def planned(self, run_plan: EvaluationPlan) -> Workload:
@@ -124,10 +125,8 @@ class RedTeaming(Evaluation):
         return ()
 
     def measure(self, arena: Arena, t: int) -> RedTeamMeasures:
-        """Both roles at generation t. Raises ConfigError where nobody defends."""
+        """Both roles at generation t."""
         players = arena.players_by_role(t)
-        if DEFENDER not in players:
-            raise ConfigError("evaluate: 'red_team' needs a defender in schedule.roles")
         adversary, defender = players.get(ADVERSARY), players[DEFENDER]
         matches = HeldOutMatches(arena, self.judge or arena.judge_of(defender), t)
         raw, harmless = matches.raw(defender), matches.harmless(defender)

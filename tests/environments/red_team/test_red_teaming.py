@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from equipoise.environments.red_team.cross_play_table import cycling
-from equipoise.environments.red_team.game import has_attack
+from equipoise.environments.red_team.game import RedTeam, has_attack
 from equipoise.environments.red_team.red_teaming import RedTeaming
 from equipoise.environments.red_team.report_sections import cross_play_section
 from equipoise.errors import ConfigError
@@ -99,8 +99,8 @@ def test_without_an_adversary_the_prompts_are_asked_as_they_are():
     assert measured.attack_success.adversary is None
     assert measured.crossplay is None and measured.diversity is None
     assert measured.exploitability == 0.0 and measured.score == 1.0
-    with pytest.raises(ConfigError, match="needs a defender"):
-        RedTeaming().measure(arena(in_turn, adversary="red"), 1)
+    with pytest.raises(ConfigError, match=r"schedule\.roles gives defender no player"):
+        RedTeaming().check(RedTeam(), {"adversary": "red"}, [], tests=False)
 
 
 def test_matches_are_known_by_the_names_that_runs_have_recorded():
