@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from small import FINITE, settings
 
 import equipoise
-from equipoise.component import Component, fixed_settings, nearest
+from equipoise.component import Component, fixed_settings, function_path, nearest
 from equipoise.games.answers import Answers
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
@@ -199,3 +199,73 @@ def test_what_only_limits_or_addresses_a_computation_does_not_name_its_result():
 def test_the_nearest_name_is_offered_where_one_is_near():
     assert nearest("sucess", ["other", "success"]) == "did you mean 'success'?"
     assert nearest("score", ["welfare", "helpful"]) == "known: helpful, welfare"
+
+
+def test_a_likeness_is_two_letters_of_five_and_all_names_are_listed_up_to_forty():
+    assert nearest("abxyz", ["abcde"]) == "known: abcde"
+    assert nearest("abxde", ["abcdexyz"]) == "did you mean 'abcdexyz'?"
+    assert nearest("abcxy", ["abcdfgh"]) == "did you mean 'abcdfgh'?"  # half of their letters
+    assert nearest("abxy", ["abcd"]) == "known: abcd"  # half of four are none
+    assert nearest("abcx", ["abcd"]) == "did you mean 'abcd'?"
+    assert nearest("ELO", ["elo_k", "elo"]) == "did you mean 'elo'?"
+    assert nearest("a", ["b_a", "a_b", "a_a"]) == "did you mean 'a_a'?"
+    assert nearest("", ["a"]) == "known: a"
+    names = [f"n{i:03}" for i in range(1_041)]
+    assert nearest("zzzzz", names[:40]) == f"known: {', '.join(names[:40])}"
+    assert nearest("zzzzz", names) == f"known: {', '.join(names[:40])}, and 1,001 more"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("exactt", "unknown kind 'exactt'; did you mean 'exact'?"),
+        (
+            "my.module.Judge",
+            "unknown kind 'my.module.Judge'; a part of your own is named as 'my.module:Judge'",
+        ),
+        ("https://me.example/judge", "unknown kind 'https://me.example/judge'; known: "),
+        ("rows.txt", "unknown kind 'rows.txt'; a part of your own lies in a file that ends in .py"),
+        (f"{__name__}:Quiz", f"'{__name__}:Quiz' is not a Judge"),
+        (
+            f"{__name__}:Nobody",
+            f"cannot import '{__name__}:Nobody': module '{__name__}' has no attribute",
+        ),
+        ("nowhere.at_all:Judge", "cannot import 'nowhere.at_all:Judge': No module named 'nowhere'"),
+    ],
+)
+def test_what_is_no_judge_is_refused_in_one_message(kind, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.txt").touch()
+    with pytest.raises(PydanticCustomError) as refused:
+        Judge.build(kind)
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize("value", [3, None, ["exact"], {"model": "m"}])
+def test_a_part_is_named_by_a_mapping_with_its_kind(value):
+    with pytest.raises(
+        PydanticCustomError, match=r"needs a mapping with 'kind', .*known: .*exact, "
+    ):
+        Judge.build(value)
+
+
+def test_the_one_function_of_a_file_need_not_be_named(tmp_path):
+    one, two, none = (tmp_path / f"{name}.py" for name in ("one", "two", "none"))
+    one.write_text("def _helper(): ...\n\n\ndef mine(prompt, text): ...\n")
+    two.write_text("def a(): ...\n\n\ndef b(): ...\n")
+    none.write_text("x = 1\n")
+    assert function_path(str(one)) == f"{one}:mine"
+    assert function_path("package.module:f") == "package.module:f"
+    for path, why in (
+        (two, f"{two} has 2 public functions (a, b); name one, as '{two}:a'"),
+        (none, f"{none} has no function, as '{none}:score'"),
+    ):
+        with pytest.raises(PydanticCustomError) as refused:
+            function_path(str(path))
+        assert str(refused.value) == why
+
+
+def test_an_unknown_setting_names_its_neighbour():
+    with pytest.raises(ValueError, match="unknown key 'pleas'; did you mean 'please'"):
+        Polite.model_validate({"pleas": 1})
+    assert Polite(please="pray").settings() == {"kind": "polite", "please": "pray"}

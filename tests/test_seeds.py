@@ -39,3 +39,24 @@ def test_uniform_is_uniform(axis: str):
     chi2 = ((counts - 1000) ** 2 / 1000).sum()
     assert chi2 < 45  # 19 degrees of freedom: above this once in a thousand
     assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 0.03
+
+
+def test_seeds_and_numbers_are_those_of_earlier_runs():
+    """A run that is resumed, or played anew, rolls the same dice."""
+    assert [seeds.child(0), seeds.child(7, "match", "a")] == [
+        4761921975702974394,
+        6806155628003002387,
+    ]
+    assert seeds.generator(7, "x").integers(0, 10**6, 3).tolist() == [137522, 675611, 566520]
+    rows = np.array([0, 1, -5, 2**63 - 1, seeds.child(0, "row")])
+    for position in (0, 3, 2**40):
+        expected = [_split_mix(int(seed), position) for seed in rows]
+        assert seeds.uniform(rows, position).tolist() == expected
+
+
+def _split_mix(seed, position):
+    """SplitMix64's number at a position, in integers without bounds."""
+    x = (seed + position * 0x9E3779B97F4A7C15) % 2**64
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+    return ((x ^ x >> 31) >> 11) / 2**53

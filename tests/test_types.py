@@ -1,6 +1,6 @@
 """What records say of themselves."""
 
-from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, record_id
+from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, record_id
 
 SCORES = {"1": {"score": 0.0, "refused": 1.0}, "2": {"refused": 0.0}}
 
@@ -49,3 +49,16 @@ def test_a_seats_last_turn_is_its_newest():
     last = match.last_turns()
     assert list(last) == ["2", "1"], "in the order of the seats"
     assert [turn.move.text for turn in last.values()] == ["b", "c"]
+
+
+def test_which_pairs_were_compared():
+    """None where nothing was; a verdict that cannot be read compares nothing."""
+    votes = (Vote("a", "1", 0.5, "2"), Vote("a", "2", None, "3"), Vote("b", "2", 0.0, "1"))
+    judged = Judgement("j", "m", "pairwise", None, votes=(*votes, Vote("a", "1", 0.25)))
+    assert judged.compared() == {frozenset({"1", "2"})}
+    assert Judgement("j", "m", "pairwise", None, votes=votes[1:2]).compared() == set()
+    assert Judgement("j", "m", "pairwise", None, votes=(Vote("a", "1", 0.25),)).compared() is None
+
+
+def test_records_are_those_of_earlier_runs():
+    assert record_id("a", 1) == "b4feb303ba68581ff5140f67114e15e6"

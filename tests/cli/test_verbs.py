@@ -1,5 +1,9 @@
 """The verbs on a finished run of the finite game, and on a run in the middle."""
 
+import errno
+import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -231,3 +235,146 @@ def test_a_run_that_cannot_learn_says_so_first_and_last(command, tmp_path):
 @pytest.mark.long
 def test_a_run_that_changed_says_nothing_of_the_kind(command, run):
     assert command("status", run, "--json").facts["cautions"] == []
+
+
+def test_without_a_verb_the_help_is_shown(command):
+    """Of all, and of the verbs of one game."""
+    for words, listed in (((), "best-response"), (("red-team",), "export-attacks")):
+        bare, asked = command(*words), command(*words, "--help")
+        assert asked.code == 0 and listed in asked.out
+        assert bare.code in (0, 2) and (bare.out + bare.err).strip() == asked.out.strip()
+        assert command(*words, "-h").out == asked.out
+
+
+def test_a_missing_package_names_the_extra_that_brings_it(command, monkeypatch):
+    """Others' missing modules stay errors."""
+    from equipoise import cli
+
+    for package, extra in (("peft", "train"), ("openai", "endpoints"), ("uvicorn", "serve")):
+
+        def verb(*_, name=package):
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+        monkeypatch.setattr(cli, "app", lambda verb=verb: verb)
+        done = command("recipes")
+        said = f"error: this needs the package '{package}'; pip install 'equipoise[{extra}]'\n"
+        assert (done.code, done.err) == (2, said)
+    with pytest.raises(ModuleNotFoundError):
+        monkeypatch.setattr(cli, "app", lambda: lambda: verb(name="else"))
+        command("recipes")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (errno.ENOSPC, 1, "cannot write (No space left on device); free some space"),
+        (errno.EACCES, 2, "cannot be read or written (Permission denied)"),
+        (errno.EISDIR, 2, "cannot be read or written (Is a directory)"),
+    ],
+)
+def test_what_the_system_refuses_is_one_message(command, monkeypatch, number, code, said):
+    from equipoise import cli
+
+    def verb():
+        raise OSError(number, os.strerror(number), "a\x1b" + "b" * 300)
+
+    monkeypatch.setattr(cli, "app", lambda: verb)
+    done = command("recipes")
+    assert (done.code, done.out) == (code, "")
+    assert done.err == f"error: a\ufffd{'b' * 197}…: {said}\n"
+
+
+def test_what_is_interrupted_is_stopped(command, monkeypatch):
+    from equipoise import cli
+
+    def verb():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", lambda: verb)
+    done = command("recipes")
+    assert (done.code, done.err) == (130, "error: stopped\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("quickstart", "Did you mean 'run quickstart'?"),
+        ("mine.yaml", "Did you mean 'run mine.yaml'?"),
+        ("mine.yml", "Did you mean 'run mine.yml'?"),
+        ("--verbose", "No such option: --verbose"),
+        ("run quickstart --generations 3", "-s generations=3"),
+        ("run quickstart generations=3", "Write -s generations=3."),
+        ("rate run --by=elo --k=8", "A setting is given as -s KEY=VALUE."),
+        ("status run extra", "(extra)"),
+    ],
+)
+def test_a_command_line_that_was_meant_otherwise(command, line, hint):
+    done = command(*line.split())
+    words = " ".join(done.err.replace("│", " ").split())
+    assert done.code == 2 and hint in words, words
+    if line.startswith("status"):
+        assert "-s KEY=VALUE" not in words
+
+
+@pytest.mark.long
+def test_a_report_lies_where_it_is_asked_for_or_in_its_run(command, recorded_folder, tmp_path):
+    run = shutil.copytree(recorded_folder("people"), tmp_path / "run")
+    assert command("report", "run").out == f"{run / 'report.html'}\n".replace(f"{tmp_path}/", "")
+    assert command("report", "run", "--out", "mine.html").out == "mine.html\n"
+    assert (tmp_path / "mine.html").read_bytes() == (run / "report.html").read_bytes()
+    refused = command("report", "run", "--leaderboard", "--judge", "shorter")
+    assert refused.code == 2 and "rated by the judge that measured it" in refused.err
+    for given, why in (
+        (("--leaderboard", "--beside", "run"), "--beside: a leaderboard shows one run"),
+        (("--judge", "shorter"), "--judge: chooses the judge of a --leaderboard"),
+    ):
+        refused = command("report", "run", *given)
+        assert refused.code == 2 and why in refused.err
+
+
+def test_votes_and_answers_are_exported_in_place_of_records(command, recorded_folder, tmp_path):
+    shutil.copytree(recorded_folder("people"), tmp_path / "run")
+    votes = command("export", "run", "--to", "votes", "--votes")
+    answers = command("export", "run", "--to", "answers", "--answers")
+    assert votes.code == answers.code == 2 and "preferred no answer yet" in votes.err
+    assert "no answers to alpaca_eval, arena_hard, mt_bench" in answers.err
+    assert not (tmp_path / "votes").exists()
+
+
+def test_whether_a_runs_base_is_trusted_is_asked_where_no_other_is_named(
+    command, recorded_folder, tmp_path, monkeypatch
+):
+    run = shutil.copytree(recorded_folder("people"), tmp_path / "run")
+    generation = run / "players" / "poet" / "1"
+    generation.mkdir(parents=True)
+    asked = []
+    monkeypatch.setattr(
+        "equipoise.runs.handle.ask_for_trust", lambda folder, trust: asked.append(folder)
+    )
+    for given, questions in (((), [run]), (("--base", "b"), []), (("--trust",), [])):
+        asked.clear()
+        done = command("merge", generation, "--to", "whole", *given)
+        assert done.code == 2 and "holds no adapter" in done.err
+        assert asked == questions
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_new_model_says_how_large_it_is(command, rows, tmp_path, form):
+    texts = [f"number {n} and {n * n}" for n in range(60)]
+    corpus = rows([{"text": text, "other": "?"} for text in texts], "corpus.jsonl")
+    shape = ("--hidden", 8, "--layers", 1, "--heads", 2, "--context", 32, "--vocabulary", 300)
+    given = ("new-model", "--corpus", corpus, "--column", "text", *shape, "--out", "m")
+    made = command(*given, *form)
+    assert made.code == 0, made.err
+    if form:
+        facts = made.facts
+        assert facts["vocabulary"] == 300 and facts["folder"] == "m"
+        assert facts["parameters"] > 300 * 8
+    else:
+        first, second = made.out.splitlines()
+        assert re.fullmatch(r"[\d,]+ parameters, 300 tokens of vocabulary in m", first)
+        assert re.fullmatch(r"the corpus: 60 texts, [\d,]+ tokens", second)
+    refused = command(*given)
+    assert refused.code == 2 and "m: is not an empty folder; choose another --out" in refused.err
+    assert command(*given, "--overwrite").code == 0
