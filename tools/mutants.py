@@ -562,6 +562,11 @@ class Tree:
                 shutil.copy2(path, target)
         return cls(folder)
 
+    @property
+    def temporary(self) -> Path:
+        """Where its tests make temporary files."""
+        return self.folder.with_suffix(".tmp")
+
     def write(self, mutation: Mutation, *, planted: bool) -> None:
         """The mutation's file, with the bug or without it; nothing compiled of the one before."""
         path = self.folder / "equipoise" / mutation.file
@@ -574,6 +579,8 @@ class Tree:
         """Run the tests in a fork, in this order, until one fails."""
         report = self.folder / "report.json"
         report.unlink(missing_ok=True)
+        shutil.rmtree(self.temporary, ignore_errors=True)  # a fork leaves what its tests made
+        self.temporary.mkdir()
         sys.stdout.flush()
         pid = os.fork()
         if not pid:
@@ -594,7 +601,8 @@ class Tree:
         checkout = {str(ROOT), str(ROOT / "tests"), str(ROOT / "tools"), ""}
         sys.path[:] = [place for place in sys.path if place not in checkout]
         sys.path.insert(0, str(self.folder))
-        os.environ["PYTHONPATH"] = str(self.folder)
+        os.environ |= {"PYTHONPATH": str(self.folder), "TMPDIR": str(self.temporary)}
+        tempfile.tempdir = None
         watcher = Watcher({test: n for n, test in enumerate(tests)})
         options = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-x"]
         files = sorted({test.partition("::")[0] for test in tests})
