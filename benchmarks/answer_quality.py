@@ -2,7 +2,8 @@
 
 Each answer's length in tokens, whether it was cut, the share of its 4-grams of words that it
 repeats, its mean log-probability a token under the untrained start, and the cosine of question and
-answer by a sentence encoder: an instruction that is followed by gibberish is no gain.
+answer by a sentence encoder: an instruction that is followed by gibberish is no gain. `welfare` is
+the product that the judge of `FOLLOWS_AND_ANSWERS` pays.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ from typing import Any
 import numpy as np
 
 from equipoise.environments.instructions.checkers import FollowsInstructions
-from equipoise.judges.rules import repetition
+from equipoise.judges.rules import Repetition, repetition
 from equipoise.models.embedding import TextEncoder
 from equipoise.models.resources import Resources
 from equipoise.players.local import Local
 from equipoise.types import Move, Prompt, View
 
 QUALITIES = ("tokens", "cut", "repetition", "start_logprob", "relevance")
+RELEVANT = 0.6  # the cosine of an answer that counts as one to its question
+FOLLOWS_AND_ANSWERS = (
+    "judge={kind: panel, how: product, judges: {follows: instructions, fresh: repetition, relevant: "
+    f"{{kind: on_topic, fact: question, graded: true, threshold: {RELEVANT}, embedding: minilm}}}}}}"
+)
 
 
 def greedy_answers(
@@ -52,6 +58,8 @@ def judged(
     for i, (prompt, move) in enumerate(zip(prompts, moves, strict=True)):
         verdict = judge.score(prompt, move.text)
         utilities = {"unjudged": verdict} if isinstance(verdict, str) else dict(verdict)
+        if not isinstance(verdict, str):
+            utilities["welfare"] = verdict["score"] * answering(move.text, relevance[i])
         rows.append(
             {
                 "prompt": prompt.id,
@@ -66,6 +74,13 @@ def judged(
             }
         )
     return rows
+
+
+def answering(text: str, relevance: float) -> float:
+    """Relevance × freshness, in [0, 1], as the panel's other two judges score a text."""
+    near = max(0.0, relevance) / RELEVANT if text.strip() else 0.0
+    fresh = (1 - repetition(text)) / (1 - Repetition().allowed)
+    return min(1.0, near) * min(1.0, fresh)
 
 
 def _start_logprobs(player: Local, prompts: Sequence[Prompt], texts: Sequence[str]) -> list[float]:

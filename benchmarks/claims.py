@@ -810,6 +810,54 @@ TRIAL_GTALIGN = Trial(
     effect=-0.4,
     spread=0.1,
 )
+FOLLOWED = "strict, greedy"
+TRIAL_INSTRUCTIONS = Trial(
+    claims=(
+        *(
+            _trial_claim(
+                "instructions",
+                name,
+                text,
+                "mnpo",
+                "start",
+                column,
+                claimed=claimed,
+                margin=margin,
+                share=column != "relevance, greedy",
+                doses=(SWEPT, _moved("mnpo", FOLLOWED, "start")),
+            )
+            for name, text, column, claimed, margin in (
+                ("follows", "MNPO follows instructions better than its start", FOLLOWED, "more", 0),
+                ("relevant", "… and answers as near", "relevance, greedy", "equal", 0.03),
+                ("fresh", "… and repeats itself no more", "repetition, greedy", "equal", 0.02),
+            )
+        ),
+        *(
+            _trial_claim(
+                "instructions",
+                other,
+                f"… and is worth more than {other}'s",
+                "mnpo",
+                other,
+                "welfare, greedy",
+                doses=(SWEPT, _moved("mnpo", FOLLOWED, "start")),
+            )
+            for other in ("dpo", "grpo", "ipo", "sppo", "inpo", "simpo")
+        ),
+    ),
+    seeds=range(20, 23),
+    swept={
+        f"rate {mine}": {
+            "": [f"learner.learning_rate={mine}"],
+            "grpo": [f"learner.learning_rate={grpo}"],
+        }
+        for mine, grpo in (("2e-4", "1e-4"), ("5e-4", "3e-4"), ("1e-3", "1e-3"))
+    },
+    reserved=(100,),
+    column="welfare, greedy",
+    effect=0.2,
+    spread=0.05,
+)
 TRIALS["wildguard"] = replace(
     WILDGUARD,
     seeds=range(30, 40),
@@ -823,6 +871,7 @@ DESIGNED = {  # and not yet played
     "trial_sparta": TRIAL_SPARTA,
     "trial_gpo": TRIAL_GPO,
     "trial_gtalign": TRIAL_GTALIGN,
+    "trial_instructions": TRIAL_INSTRUCTIONS,
 }
 WORLD = "tiny models of the built-in world"
 

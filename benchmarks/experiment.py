@@ -95,6 +95,7 @@ class Experiment:
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Play, measure and write what is asked for, and print tables and verdicts."""
         o = self.parser().parse_args(argv)
+        o.experiment = self
         decides = [*self.decides, *(["set"] if getattr(o, "set", None) else [])]
         told = {"generations": o.generations, **{name: plain(o, name) for name in decides}}
         if getattr(o, "sweep", False) and self.trial and self.trial.swept:
@@ -147,7 +148,7 @@ class Experiment:
         for arm in o.arms:
             settings = [f"generations={o.generations}", *self.common(place, o)]
             settings += [*self.settings(arm, getattr(o, "at", {})), *o.set]
-            recipe = self.recipes.get(arm, self.recipe)
+            recipe = self.recipes.get(arm.partition(AT)[0], self.recipe)
             played(recipe, place / name_of(arm, seed), seed, settings)
 
     def settings(self, arm: str, at: Mapping[str, str]) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.answer_quality import greedy_answers, judged
 from benchmarks.controls import newest_weights
-from benchmarks.experiment import Experiment, Options, name_of, of_rows, of_run, played
+from benchmarks.experiment import AT, Experiment, Options, name_of, of_rows, of_run, played
 from benchmarks.verdicts import GREEDY, Item, of_answers
 from equipoise.environments.instructions.instruction_prompts import InstructionPrompts
 from equipoise.players.local import Local
@@ -38,7 +38,7 @@ HELD_OUT = 8  # prompts that a run measures as it goes; the figures are made her
 
 def settings(arm: str, o: Options) -> list[str]:
     """Those of an arm; each samples `o.prompts` × `o.generations` prompts."""
-    updates = o.updates if arm == "grpo" else o.generations
+    updates = o.updates if arm.partition(AT)[0] in RECIPES else o.generations
     values = {
         "policy.model": o.model,
         "policy.dtype": {"bf16": "bfloat16", "fp32": "float32"}[o.precision],
@@ -50,13 +50,15 @@ def settings(arm: str, o: Options) -> list[str]:
         "prompts.held_out": HELD_OUT,
         "evaluate.every": updates,
     }
-    return [*(f"{key}={value}" for key, value in values.items()), *ARMS[arm], *o.set]
+    own = o.experiment.settings(arm, getattr(o, "at", {}))
+    return [*(f"{key}={value}" for key, value in values.items()), *own, *o.set]
 
 
 def play(seed: int, place: Path, o: Options) -> None:
     """Every arm of a seed, where it has not been played yet."""
     for arm in o.arms:
-        played(RECIPES.get(arm, RECIPE), place / name_of(arm, seed), seed, settings(arm, o))
+        recipe = RECIPES.get(arm.partition(AT)[0], RECIPE)
+        played(recipe, place / name_of(arm, seed), seed, settings(arm, o))
 
 
 def sets(o: Options) -> dict[str, tuple[list[Prompt], int]]:

@@ -1,7 +1,7 @@
 """Trials that take hours, designed before they are run: their claims, doses and power are in
 `benchmarks.claims`.
 
-    python -m benchmarks.trials {clerks,sparta,gpo,gtalign} [--seeds …] [--jobs 2]
+    python -m benchmarks.trials {clerks,sparta,gpo,gtalign,instructions} [--seeds …] [--jobs 2]
         [--out DIR] --json benchmarks/results/trial_NAME.json
 
     clerks    where preferences cycle: one, two and three past policies, iterated DPO and the
@@ -13,6 +13,8 @@
               fresh attacker of 400 such updates against each
     gtalign   WildGuard's rows under the published windows and judges, a small model from nothing,
               which then meets AdvBench's too
+    instructions  SmolLM2 paid for instruction × relevance × no repetition: the family, DPO, SimPO
+              and GRPO, each at the best of three rates (`--sweep --dev`, then `--swept FILE`)
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from typing import Any
 import yaml
 from scipy.stats import spearmanr
 
-from benchmarks import assistance_questions, cycling, pool, red_team, withheld
+from benchmarks import assistance_questions, cycling, instructions, pool, red_team, withheld
+from benchmarks.answer_quality import FOLLOWS_AND_ANSWERS
 from benchmarks.claims import DESIGNED, TRIALS
 from benchmarks.controls import decoded
 from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
@@ -219,11 +222,26 @@ GTALIGN = Experiment(
         "--data", type=Path, default=Path("../shared/data/gtalign"), help="the tasks' folders"
     ),
 )
+INSTRUCTIONS = replace(
+    instructions.EXPERIMENT,
+    name="trial_instructions",
+    doc=__doc__,
+    arms={
+        "mnpo": [FOLLOWS_AND_ANSWERS],
+        "mnpo, η 1": [FOLLOWS_AND_ANSWERS, "loss.eta=1"],
+        **{
+            loss: [FOLLOWS_AND_ANSWERS, f"loss={loss}"]
+            for loss in ("dpo", "ipo", "sppo", "inpo", "simpo")
+        },
+        "grpo": [FOLLOWS_AND_ANSWERS],
+    },
+    columns=(f"welfare{GREEDY}", *instructions.EXPERIMENT.columns),
+)
 EXPERIMENTS = {
     experiment.name.removeprefix("trial_"): replace(
         experiment, seeds=tuple((TRIALS | DESIGNED)[experiment.name].seeds)
     )
-    for experiment in (CLERKS, SPARTA, GPO, GTALIGN)
+    for experiment in (CLERKS, SPARTA, GPO, GTALIGN, INSTRUCTIONS)
 }
 
 

@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parent / "results"
 GREEDY = ", greedy"
 # Of a judged answer: its utilities, and what it is otherwise worth.
 ANSWERED = ("strict", "loose", "all_strict", "all_loose", "relevance", "repetition", "tokens")
-ANSWERED += ("cut", "start_logprob")
+ANSWERED += ("cut", "start_logprob", "welfare")
 # A verdict on a page, with the claim that it is of.
 SAID = re.compile(
     r"\*\*(shown|refuted|not\s+shown|not\s+tested|equal|fails?)\*\*(?:<!--([\w.]+)-->)?", re.I

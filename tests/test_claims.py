@@ -5,9 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+from judge_context import TestContext
 
 import equipoise
-from benchmarks import cycling, permuted_games, pool, trials, withheld
+from benchmarks import cycling, instructions, permuted_games, pool, trials, withheld
+from benchmarks.answer_quality import FOLLOWS_AND_ANSWERS, answering
 from benchmarks.claims import DESIGNED, TRIALS
 from benchmarks.verdicts import Scores
 from equipoise.environments.assistance.blocks import parse
@@ -15,6 +18,8 @@ from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, write_m
 from equipoise.environments.assistance.utilities import Reward, RewardTerms, reward
 from equipoise.environments.clerk import assistance_players as assistance_trace
 from equipoise.environments.clerk import disguises, world
+from equipoise.judges.base import Judge
+from equipoise.judges.rules import Repetition
 from equipoise.runs import recipe_loader
 from equipoise.types import Prompt, View, user
 
@@ -78,8 +83,8 @@ def test_a_designed_trial_has_a_dose_for_each_claim_power_for_the_first_and_all_
     assert trial.power > 0.8
     assert not set(trial.seeds) & set(trial.reserved)
     arms = {arm for claim in trial.claims for arm in (claim.first, claim.second)}
-    assert arms <= set(made.arms)
-    assert list(made.parser().parse_args([]).seeds) == list(trial.seeds)
+    assert arms <= {*made.arms, "start"}
+    assert made.parser().get_default("seeds") == list(trial.seeds)
 
 
 @pytest.mark.parametrize("label", TRIALS["trial_clerks"].swept or {})
@@ -89,6 +94,34 @@ def test_every_arm_of_the_clerks_trial_takes_each_swept_step(label):
         loss = recipe_loader.load(READY / "cycling_clerks.yaml", settings).loss
         step = float(label.removeprefix("η "))
         assert (loss.beta / 4 if arm == "dpo" else loss.eta) == pytest.approx(step)
+
+
+@pytest.mark.parametrize("label", DESIGNED["trial_instructions"].swept or {})
+def test_every_arm_of_the_instructions_trial_takes_each_swept_rate(label):
+    made = trials.EXPERIMENTS["instructions"]
+    o = made.parser().parse_args(["--model", "builtin/beginner", "--encoder", "minilm"])
+    o.experiment, o.at = made, dict.fromkeys(made.arms, label)
+    rates = []
+    for arm in made.arms:
+        recipe = instructions.RECIPES.get(arm, instructions.RECIPE)
+        config = recipe_loader.load(recipe, instructions.settings(arm, o))
+        rates.append(config.learner_of("policy").learning_rate)
+        assert config.judge.kind == "panel"
+        assert config.prompts.per_generation * config.generations == 220
+        if config.loss is not None:
+            assert config.loss.kind == arm.partition(",")[0]
+    assert len(set(rates[:-1])) == 1 and rates[0] == float(label.removeprefix("rate "))
+
+
+@pytest.mark.parametrize("text", ["", "a dog and a cat", "a b c d a b c d a b c d", "the lake"])
+def test_what_a_greedy_answer_is_worth_is_what_the_judge_pays(text):
+    judges = yaml.safe_load(FOLLOWS_AND_ANSWERS.removeprefix("judge="))["judges"]
+    assert (judges["follows"], judges["fresh"]) == ("instructions", "repetition")
+    relevant = Judge.build({**judges["relevant"], "embedding": "hashed"}).at(TestContext())
+    asked = Prompt("p", (user("how deep is the lake"),))
+    (near,) = relevant.scores([(asked, text)])  # pyright: ignore[reportAttributeAccessIssue]
+    fresh = Repetition().score(asked, text)["score"]
+    assert answering(text, near["similarity"]) == pytest.approx(near["score"] * fresh)
 
 
 @pytest.mark.long
