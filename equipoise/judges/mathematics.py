@@ -13,6 +13,7 @@ import json
 import re
 import signal
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from types import TracebackType
@@ -103,7 +104,8 @@ class Checker:
         code = process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):  # what it never read
+                    pipe.close()
         return code
 
 
@@ -173,14 +175,14 @@ def _limit_memory() -> None:
 
 def _equal(math_verify: Any, gold: str, answer: str) -> bool | str:
     gold, answer = _final(gold), _final(answer)
-    golds = _read(math_verify, gold, (f"${gold}$", gold))
+    golds = _read(math_verify, (f"${gold}$", gold))
     if not golds:
         return f"the gold answer cannot be read as mathematics: {gold[:80]}"
     # An answer may be prose around mathematics, or a bare formula, of which prose rules would read
     # the last number.
     forms = (answer, f"${answer}$") if len(answer) < 200 else (answer,)
     bare = looks_mathematical(answer) and not FORMULA.search(answer)
-    answers = _read(math_verify, answer, forms[::-1] if bare else forms)
+    answers = _read(math_verify, forms[::-1] if bare else forms)
     return bool(answers) and bool(math_verify.verify(golds, answers, timeout_seconds=None))
 
 
@@ -191,7 +193,7 @@ def _final(text: str) -> str:
 
 
 @lru_cache(1024)  # a right answer is met with many answers
-def _read(math_verify: Any, text: str, forms: tuple[str, ...]) -> list[Any]:
+def _read(math_verify: Any, forms: tuple[str, ...]) -> list[Any]:
     """Mathematics in the first of `forms` that parses to more than text, else nothing."""
     for form in forms:
         parsed = math_verify.parse(_decimal_powers(form), parsing_timeout=None)

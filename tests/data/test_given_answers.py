@@ -1,12 +1,13 @@
 """Pairs with answers that the data brings: TRL's preference rows, plain and conversational."""
 
 import pytest
+from msgspec import structs
 
 from equipoise.data.given_answers import Data, DataWins
 from equipoise.data.pairs import PairMaker
 from equipoise.errors import DataError
 from equipoise.prompts.rows import to_prompt
-from equipoise.types import Match, Move, PlayerId, Turn, View, user
+from equipoise.types import Match, Move, Pair, PlayerId, Turn, View, record_id, user
 
 QUESTION = {"role": "user", "content": "Why?"}
 
@@ -91,3 +92,59 @@ def test_the_column_of_the_datas_answer_is_a_setting():
     match = match_of(prompt, "3")
     assert DataWins(column="answer").make([match], [], prompts={prompt.id: prompt})[0]
     assert "chosen or completion" in DataWins().why_no_pair(prompt, 0)
+
+
+def test_a_pair_of_the_data_says_where_it_is_from():
+    row = {
+        "prompt": "Why?",
+        "chosen": "So.",
+        "rejected": "No.",
+        "score_chosen": 2,
+        "score_rejected": 1,
+    }
+    prompt = to_prompt(row, "", "")
+    [pair], _ = Data().data_pairs([prompt], 3)
+    assert pair == Pair(
+        id=record_id("pair", f"data/3/{prompt.id}", "So.", "No."),
+        generation=3,
+        prompt=prompt.id,
+        messages=prompt.messages,
+        chosen="So.",
+        rejected="No.",
+        chosen_score=2.0,
+        rejected_score=1.0,
+    )
+    for half in (
+        {"score_chosen": 2},
+        {"score_rejected": 2},
+        {"score_chosen": "2", "score_rejected": 1},
+    ):
+        [pair], _ = Data().data_pairs([to_prompt(ROWS["plain"] | half, "", "")], 0)
+        assert (pair.chosen_score, pair.rejected_score) == (1.0, 0.0)
+
+
+def test_samples_that_failed_or_have_nothing_to_meet_give_no_pair():
+    prompt, bare = to_prompt(ROWS["plain"], "", ""), to_prompt({"prompt": "How?"}, "", "")
+    match = match_of(prompt, "No.", "Hm.")
+    failed = [Turn(t.seat, t.view, Move("", finish="error")) for t in match.turns]
+    lost = structs.replace(match, turns=tuple(failed))
+    half = structs.replace(match, turns=(match.turns[0], failed[1]))
+    none = structs.replace(match, prompt=bare.id)
+    pairs, dropped = DataWins().make(
+        [lost, half, none, none], [], prompts={p.id: p for p in (prompt, bare)}
+    )
+    assert dropped == {"error": 1, "no_answer": 2}
+    [pair] = pairs
+    assert (pair.chosen, pair.rejected, pair.chosen_score, pair.rejected_score) == (
+        "So.",
+        "No.",
+        1,
+        0,
+    )
+    assert (pair.match, pair.generation, pair.messages) == ("m", 3, match.turns[0].view.messages)
+    assert DataWins().most(3) == 3 and DataWins().answers == 1
+    assert DataWins().why_no_pair(prompt, 0) == "" and not DataWins().by_judge(0)
+    chat = [QUESTION, said("One."), said("Two.")]
+    completed = to_prompt({"prompt": "Why?", "completion": chat}, "", "")
+    [pair], _ = DataWins().make([match_of(completed, "No.")], [], prompts={completed.id: completed})
+    assert pair.chosen == "One.\nTwo."

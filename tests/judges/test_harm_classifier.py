@@ -13,7 +13,7 @@ from transformers import (
     BertForSequenceClassification,
 )
 
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, DataError
 from equipoise.judges.base import Judge
 from equipoise.judges.harm_classifier import HarmClassifier
 from equipoise.types import Message, Prompt, user
@@ -204,3 +204,35 @@ def test_an_encoder_without_end_token_or_template_is_read(model_folder, tmp_path
     p = softmax(numbers(tmp_path, "It is five."), 1)
     found = judge.scores([(PROMPT, "It is five."), (PROMPT, "no " * 200)])
     assert found[0]["p_unsafe"] == pytest.approx(p, abs=1e-5) and isinstance(found[1], dict)
+
+
+@pytest.mark.parametrize("template", [False, True])
+def test_a_text_is_read_up_to_its_limit_or_cut_there(harm_folder, template):
+    folder = harm_folder("llama", "fine", "harmful")
+    whole = seated(folder, chat_template=template).ids(PROMPT, "It is five.")
+    n = len(whole)
+    at = seated(folder, chat_template=template, max_length=n)
+    assert at.ids(PROMPT, "It is five.") == whole
+    below = {"chat_template": template, "max_length": n - 1}
+    with pytest.raises(DataError, match=f"too long: {n} tokens, more than the {n - 1} that model"):
+        seated(folder, **below).ids(PROMPT, "It is five.")
+    cut = seated(folder, **below, truncate=True).ids(PROMPT, "It is five.")
+    assert len(cut) == n - 1 and (not template or cut == whole[: n - 1])
+
+
+def test_a_text_without_tokens_is_missing(harm_folder, monkeypatch):
+    judge = seated(harm_folder("plain", "fine", "harmful"), reads="answer")
+    tokenizer, _ = judge._spelling(judge.judge_context.resources)
+    monkeypatch.setattr(tokenizer, "encode", lambda *_, **__: [])
+    with pytest.raises(DataError, match="there is no text to classify"):
+        judge.ids(PROMPT, "")
+
+
+@pytest.mark.parametrize("unsafe", [1, "harmful"])
+def test_the_unsafe_label_is_a_name_or_a_number(harm_folder, unsafe):
+    judge = seated(harm_folder("llama", "fine", "harmful", "odd"), unsafe=unsafe)
+    p = math.exp(2.0) / (math.exp(1.0) + math.exp(2.0) + math.exp(-1.0))
+    said = judge._verdict([1.0, 2.0, -1.0], independent=False)
+    assert said == pytest.approx({"score": 1 - p, "p_safe": 1 - p, "p_unsafe": p, "unsafe": 1.0})
+    p = 1 / (1 + math.exp(-2.0))
+    assert judge._verdict([9.0, 2.0, 9.0], independent=True)["p_unsafe"] == pytest.approx(p)

@@ -1,5 +1,6 @@
 """Training in several processes: the same result as in one, and nothing left behind."""
 
+import io
 import json
 import re
 import signal
@@ -21,11 +22,13 @@ from small import processes_with
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
 from equipoise.games.answers import Answers
-from equipoise.learners import process_group
+from equipoise.learners import process_group, training_worker
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.launch import Launch
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.process_group import GroupLostError, read_batch, write_batch
-from equipoise.learners.training_worker import is_left_alone, wait_for_lock
+from equipoise.learners.sharding import ProcessRank, Sharding
+from equipoise.learners.training_worker import is_left_alone, wait_for_lock, wait_for_silence
 from equipoise.losses.base import PreferenceLoss
 from equipoise.losses.preference import DPO
 from equipoise.models.resources import Resources
@@ -36,6 +39,7 @@ from equipoise.system.locks import machine as this_machine
 from equipoise.system.subprocesses import start_process
 from equipoise.types import Pair, PlayerId, user
 
+KEPT = {"fsdp_reshard_after_forward": False}
 PACKAGED = ("ddp", "deepspeed_zero3", "fsdp2")
 QUICK = {"epochs": 2, "learning_rate": 1e-3, "chunk": 16, "log_steps": 1, "save_steps": 0}
 
@@ -429,3 +433,161 @@ def test_processes_see_that_who_gives_orders_lives(tmp_path, monkeypatch):
         with open(tmp_path / process_group.PARENT) as file, pytest.raises(BlockingIOError):
             lock(file, shared=True, wait=False)
     wait_for_lock(tmp_path / process_group.PARENT)
+
+
+class Noted(PolicyGradient):
+    """A learner that trains nothing, and says what it was asked."""
+
+    kind: str = "test_launch:Noted"  # pyright: ignore
+    launch: Launch | None = Launch(num_processes=1)
+
+    def learn(self, batch):
+        batch.log({"step": 1, "launched": batch.launched})
+        return {"steps": 1.0, "seed": float(batch.seed)}
+
+    def save_state(self, batch):
+        batch.output.joinpath("saved").write_text(str(batch.launched))
+
+
+class Fails(Noted):
+    """One that cannot go on."""
+
+    kind: str = "test_launch:Fails"  # pyright: ignore
+
+    def learn(self, batch):
+        raise NoSignal("nothing here")
+
+
+def ordered(folder, number, learner, batch):
+    place = folder / str(number)
+    place.mkdir()
+    write_batch(place, learner, batch)
+    return place
+
+
+def test_a_process_does_what_it_is_told(tmp_path, model_folder):
+    batch = training_batch(model_folder("llama"), tmp_path)
+    place = ordered(tmp_path, 1, Noted(), batch)
+    told = io.StringIO()
+    facts = training_worker.carry_out(place, "learn", Resources(), told)
+    assert facts == {"steps": 1.0, "seed": 11.0}
+    assert told.getvalue() == '{"log": {"step": 1, "launched": true}}\n'
+    assert training_worker.carry_out(place, "learn", Resources(), None) == facts
+    assert training_worker.carry_out(place, "save_state", Resources(), None) == {}
+    assert (batch.output / "saved").read_text() == "True"
+    two = ordered(tmp_path, 2, Noted(launch=Launch(num_processes=2)), batch)
+    with pytest.raises(ConfigError, match=r"asks for 2 processes, but accelerate started 1; "):
+        training_worker.carry_out(two, "learn", Resources(), None)
+
+
+def test_orders_are_taken_once_each_until_the_last(tmp_path, monkeypatch):
+    file, slept = tmp_path / process_group.ORDER, []
+    texts = ['{"number": 1, "what": "le', '{"number": 1, "what": "learn"}\n']
+    texts += ['{"number": 2, "what": "save_state"}\n', '{"number": 2, "what": "end"}\n']
+
+    def sleep(seconds):
+        slept.append(seconds)
+        file.write_text(texts.pop(0))
+
+    monkeypatch.setattr(training_worker.time, "sleep", sleep)
+    file.touch()
+    found = [*training_worker.orders(file)]
+    assert found == [(1, "learn"), (2, "save_state")] and not texts
+    assert slept == [0.05] * 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_first_process_answers_each_order(tmp_path, model_folder, monkeypatch, rank):
+    batch = training_batch(model_folder("llama"), tmp_path)
+    place = ordered(tmp_path, 1, Noted(), batch)
+    orders = iter([(1, "learn")])
+    monkeypatch.setattr(training_worker, "orders", lambda file: orders)
+    training_worker._serve(tmp_path, rank)
+    lines = [json.loads(line) for line in (place / process_group.LINES).read_text().splitlines()]
+    said = [{"log": {"step": 1, "launched": True}}, {"facts": {"steps": 1.0, "seed": 11.0}}]
+    assert lines == (said if rank == 0 else [])
+
+
+@pytest.mark.long
+def test_what_goes_wrong_in_a_process_is_left_for_the_one_that_gives_orders(
+    tmp_path, model_folder, monkeypatch
+):
+    ordered(tmp_path, 1, Fails(), training_batch(model_folder("llama"), tmp_path))
+    (tmp_path / process_group.ORDER).write_text('{"number": 1, "what": "learn"}\n')
+    (tmp_path / process_group.LOG).touch()
+    monkeypatch.setattr(training_worker, "_end_with_parent", lambda folder: None)
+    monkeypatch.setenv("RANK", "3")
+    with pytest.raises(NoSignal):
+        training_worker.main(tmp_path)
+    assert [path.name for path in tmp_path.glob("error-*")] == ["error-3.json"]
+    again = process_group.failure(tmp_path, 1)
+    assert isinstance(again, NoSignal) and str(again) == "nothing here"
+
+
+def test_silence_is_no_change_for_a_while(tmp_path, monkeypatch):
+    """By a clock of the test's own: the file appears after 3 seconds, and changes after 8."""
+    beat, now = tmp_path / process_group.BEAT, [0.0]
+
+    def sleep(seconds):
+        assert seconds == min(1.0, patience / 10)
+        now[0] += seconds
+        for when, text in ((3, "1"), (8, "2")):
+            if now[0] == when:
+                beat.write_text(text)
+
+    monkeypatch.setattr(training_worker.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(training_worker.time, "sleep", sleep)
+    for patience, end in ((10.0, 18.0), (2.5, 20.5)):
+        wait_for_silence(beat, patience)
+        assert now[0] == end
+
+
+def test_lines_are_handed_on_once_they_are_whole(tmp_path):
+    file, found, looks = tmp_path / "lines", [], iter(["", "1\n2", "\n", "3\n4"])
+
+    def has_ended(seconds):
+        assert seconds == 0.1
+        text = next(looks)
+        if text:
+            with file.open("a") as lines:
+                lines.write(text)
+        return text == "3\n4"
+
+    process_group.follow_lines(has_ended, file, found.append)
+    assert found == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("settings", "divides", "accelerators", "sharding"),
+    [
+        ({"num_processes": 2}, False, True, None),
+        ({"config": "ddp", "num_processes": 2}, False, True, None),
+        ({"config": "fsdp2", "num_processes": 2}, True, True, Sharding(reshard=True)),
+        ({"config": "deepspeed_zero3", "num_processes": 2}, True, True, Sharding(reshard=True)),
+        (
+            {"config": {"distributed_type": "FSDP", "fsdp_config": KEPT, "num_processes": 3}},
+            *(True, True, Sharding(reshard=False)),
+        ),
+        ({"config": {"distributed_type": "NO", "num_processes": 1}}, False, False, None),
+    ],
+)
+def test_what_a_launch_divides(settings, divides, accelerators, sharding):
+    launch = Launch.model_validate(settings)
+    assert (launch.divides_weights, launch.on_accelerators) == (divides, accelerators)
+    assert Sharding.of(launch) == sharding and Sharding.of(None) is None
+    assert launch.accelerate()["num_processes"] == launch.processes
+
+
+def test_portions_of_work_are_dealt_out_so_that_all_compute_equally_many():
+    portions = [[0, 1], [2], [3, 4], [5], [6]]
+    ranks = [ProcessRank(torch.device("cpu"), 3, i).portions_here(portions) for i in range(3)]
+    assert ranks == [
+        [([0, 1], 1.0), ([5], 1.0)],
+        [([2], 1.0), ([6], 1.0)],
+        [([3, 4], 1.0), ([0, 1], 0.0)],
+    ]
+    alone = ProcessRank(torch.device("cpu"))
+    assert alone.portions_here(portions) == [(rows, 1.0) for rows in portions]
+    value = torch.ones(2)
+    assert alone.add_up(value) is value
