@@ -97,10 +97,12 @@ def text_of(row: Row, where: str, *names: str) -> str:
 def list_of(row: Row, where: str, name: str) -> list[Any]:
     """The list in this column. Raises DataError."""
     value = row.get(name)
-    if not isinstance(value, list | tuple) or not value:
-        hint = nearest(name, [str(key) for key in row]) if row else "the row is empty"
-        raise DataError(f"{where}: needs a list in the column '{name}'; {hint}")
-    return list(value)
+    if isinstance(value, list | tuple) and value:
+        return list(value)
+    if name in row:
+        raise DataError(f"{where}: needs a list in the column '{name}', which holds none")
+    hint = nearest(name, [str(key) for key in row]) if row else "the row is empty"
+    raise DataError(f"{where}: needs a list in the column '{name}'; {hint}")
 
 
 def name_of(row: Row, where: str, *names: str) -> str:
