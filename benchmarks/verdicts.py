@@ -172,16 +172,6 @@ def from_figures(results: Mapping[str, Any]) -> list[Item]:
     return items
 
 
-def from_quickstart(results: Mapping[str, Any]) -> list[Item]:
-    """Its rows were seed by seed."""
-    return [
-        Item(kind, int(seed), 0, "", column, value)
-        for seed, kinds in results["figures"].items()
-        for kind, row in kinds.items()
-        for column, value in row.items()
-    ]
-
-
 def from_instructions(results: Mapping[str, Any]) -> list[Item]:
     """A prompt counts as often as it has instructions; the start answers alike in every seed."""
     seeds = sorted({int(key.rsplit("-", 1)[1]) for key in results["rows"] if key[-1].isdigit()})
@@ -258,7 +248,6 @@ def from_permuted_games(results: Mapping[str, Any]) -> list[Item]:
 
 
 READ = {
-    "quickstart": from_quickstart,
     "instructions": from_instructions,
     "as_published": from_as_published,
     "nash_gap": from_nash_gap,
