@@ -7,7 +7,7 @@ import pytest
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import MatchContext, Schedule
-from equipoise.matches.schedule import AgainstHistory, RoundRobin, SelfPlay, deal
+from equipoise.matches.schedule import AgainstHistory, RoundRobin, SelfPlay, _beats, deal
 from equipoise.types import PlayerId, Prompt, user
 
 PROMPTS = [Prompt(f"p{i}", (user(str(i)),)) for i in range(40)]
@@ -112,3 +112,51 @@ def test_each_learner_has_dice_of_its_own_for_its_past():
     assert all(len({player.name for player in seats.values()}) == 1 for _, seats in table), (
         "everybody's own past"
     )
+
+
+@pytest.mark.parametrize("kind", ["round_robin", "against_history", "mixture", "prioritised"])
+def test_the_learner_sits_first_on_every_other_prompt_beginning_with_the_first(kind):
+    two = MatchContext(GAME, [A, C], [PlayerId("a", 2)], 1, learners=[A])
+    table = Schedule.build(kind).seatings(PROMPTS, two)
+    assert [prompt for prompt, _ in table] == PROMPTS
+    for i, (_, seats) in enumerate(table):
+        halves = (seats["1"], seats["2"]), (seats["3"], seats["4"])
+        own, others_ = halves if i % 2 == 0 else halves[::-1]
+        if kind != "mixture":  # which may hold the learner itself
+            assert own == (A, A) and A not in others_
+        assert A in own and len(set(others_)) == 1
+
+
+def test_chances_are_those_that_were_measured_either_way():
+    measured = {(A, B): 0.3, (C, A): 0.9, (B, C): float("nan"), (A, A): 1.5}
+    context = MatchContext(GAME, [A, B, C], [], 1, win_rate=measured)
+    assert _beats(A, B, context) == 0.3 and _beats(B, A, context) == 0.7
+    assert _beats(A, C, context) == pytest.approx(0.1) and _beats(C, A, context) == 0.9
+    assert _beats(B, C, context) == _beats(C, B, context) == 0.5
+    assert _beats(A, A, context) == 1.0
+
+
+def test_the_hardest_are_met_most_and_nobody_where_all_are_beaten_surely():
+    many = [Prompt(f"p{i}", (user(str(i)),)) for i in range(2_000)]
+
+    def met(power, **rates):
+        measured = {(A, p): rates[p.name] for p in (B, C)}
+        context = MatchContext(GAME, [A, B, C], [], 3, win_rate=measured, learners=[A])
+        table = Schedule.build({"kind": "prioritised", "power": power}).seatings(many, context)
+        return Counter((set(seats.values()) - {A}).pop() for _, seats in table)[B] / len(many)
+
+    assert met(2, b=0.5, c=0.0) == pytest.approx(0.2, abs=0.04)  # .25 : 1
+    assert met(1, b=0.5, c=0.0) == pytest.approx(1 / 3, abs=0.04)
+    assert met(0, b=0.9, c=0.0) == pytest.approx(0.5, abs=0.04)
+    assert met(2, b=1.0, c=1.0) == pytest.approx(0.5, abs=0.04)
+
+
+def test_the_mixture_is_the_leagues_and_leaves_out_who_has_gone():
+    many = [Prompt(f"p{i}", (user(str(i)),)) for i in range(2_000)]
+    context = MatchContext(GAME, [A, B, C], HISTORY, 3, learners=[B], mixture=KNOWN["mixture"])
+    table = Schedule.build("mixture").seatings(many, context)
+    count = Counter(seats["3" if i % 2 == 0 else "1"] for i, (_, seats) in enumerate(table))
+    assert set(count) == {A, HISTORY[1]} and count[A] / 2_000 == pytest.approx(1 / 3, abs=0.04)
+    without = MatchContext(GAME, [A, B], [], 3, learners=[B])
+    for _, seats in Schedule.build("mixture").seatings(many[:50], without):
+        assert set(seats.values()) == {A, B}

@@ -172,3 +172,24 @@ def test_a_tokenizer_of_another_model_is_refused(bert, model_folder, tmp_path):
 def test_the_configuration_loads_no_torch():
     code = "import sys, equipoise.models.embedding, equipoise.judges.on_topic; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_text_without_tokens_has_the_zero_vector(bert):
+    from equipoise.models.embedding import TextEncoder
+
+    encoder = TextEncoder.load(str(bert), device="cpu")
+    whole = encoder.tokenizer
+
+    def bare(texts, **options):
+        """The tokenizer without its marks: a blank text has no token."""
+        return whole(texts, add_special_tokens=False, **options)
+
+    bare.pad_token_id = None  # type: ignore[attr-defined]
+    encoder.tokenizer = bare
+    with np.errstate(all="raise"):
+        found = encoder.embed(["bread", "", "train", " "], batch_size=2)
+        blank = encoder.embed(["", ""])
+    assert np.linalg.norm(found, axis=1) == pytest.approx([1, 0, 1, 0])
+    assert blank.shape == (2, 16) and not blank.any() and encoder.embed([]).shape == (0, 16)
+    one = encoder._read([whole("bread", add_special_tokens=False)["input_ids"]])[0]
+    assert found[0] == pytest.approx(one / np.linalg.norm(one), abs=1e-5)

@@ -11,7 +11,7 @@ from transformers.integrations.flex_attention import WrappedFlexAttention
 from equipoise.errors import ModelError
 from equipoise.models.logprobs import answer_logprobs, token_logprobs
 from equipoise.models.output_head import AnswerHead, ChunkedLogprob, Tail
-from equipoise.models.packing import PromptAnswers, pack, shares_prompts
+from equipoise.models.packing import PromptAnswers, _can_mask, pack, shares_prompts
 
 V = 97
 SIZES = {
@@ -334,3 +334,37 @@ def test_prompts_are_shared_under_flex_attention(name, monkeypatch):
         assert type(packed.inputs(model)["attention_mask"]) is flex_attention.BlockMask
         assert torch.allclose(packed.sums(head, model), expected, rtol=1e-4, atol=1e-4)
     monkeypatch.setattr(WrappedFlexAttention, "_is_flex_compiled", False)
+
+
+class Attends(torch.nn.Module):
+    """What is asked of a model before its attention is given a mask."""
+
+    _is_stateful = False
+
+    def __init__(self, attention="sdpa", stateful=False, **settings):
+        super().__init__()
+        self.config = transformers.LlamaConfig(**settings)
+        self.config._attn_implementation = attention
+        self._is_stateful = stateful
+
+    def forward(self, input_ids, position_ids=None):
+        return input_ids
+
+
+def test_a_mask_of_our_own_is_given_where_attention_takes_it():
+    class WithoutPositions(Attends):
+        def forward(self, input_ids):
+            return input_ids
+
+    assert all(_can_mask(Attends(kind), 9) for kind in ("sdpa", "eager", "flex_attention"))
+    for kind in ("sdpa", "flash_attention_2"):
+        assert not _can_mask(Attends(kind, stateful=True), 9)
+    assert not _can_mask(Attends("flash_attention_2"), 9)
+    assert not _can_mask(WithoutPositions(), 9)
+    for name in ("sliding_window", "attention_chunk_size"):
+        assert _can_mask(Attends(**{name: 9}), 9) and not _can_mask(Attends(**{name: 8}), 9)
+        assert _can_mask(Attends(**{name: None}), 9)
+    assert _can_mask(Attends(layer_types=["full_attention"] * 32), 9)
+    mixed = Attends(layer_types=["full_attention"] * 32)
+    mixed.config.layer_types[1] = "linear_attention"
+    assert not _can_mask(mixed, 9)

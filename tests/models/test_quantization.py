@@ -112,3 +112,22 @@ def test_a_plan_counts_the_shorter_base():
     for phase in ("play", "learn"):
         assert taken[None][phase] - taken["8bit"][phase] == pytest.approx(600_000 * 3)
         assert taken["8bit"][phase] - taken["4bit"][phase] == pytest.approx(600_000 * 0.48)
+
+
+def test_what_is_not_trained_is_not_sent_to_other_processes():
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model[0].weight.requires_grad_(False)
+    quantization.keep_from_sending(model)
+    assert list(model._ddp_params_and_buffers_to_ignore) == ["0.weight"]
+
+
+def test_weights_keep_their_gradients():
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    model[0].support_avx512bf16_for_cpu = True
+    quantization.keep_gradients(model)
+    assert model[0].support_avx512bf16_for_cpu is False
+    assert not hasattr(model[1], "support_avx512bf16_for_cpu")

@@ -170,7 +170,6 @@ class RemoteSampler(Sampler):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        super().__pydantic_init_subclass__(**kwargs)
         cls.takes_adapters = cls.load is not RemoteSampler.load
 
     @field_validator("base_url", mode="before")
