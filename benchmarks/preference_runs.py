@@ -146,6 +146,7 @@ def training_batch(o: argparse.Namespace, opponents: int = 1) -> Any:
         "model": o.folder,
         "device": o.device,
         "dtype": "float32",
+        "precision": "bf16" if o.dtype == "bfloat16" else None,
         "batch_size": 2 * o.batch,
     }
     player = Player.build(
@@ -175,7 +176,6 @@ def training_batch(o: argparse.Namespace, opponents: int = 1) -> Any:
 def reference_pass(o: argparse.Namespace, now: Any) -> tuple[Any, Any]:
     """One opponent's log-probabilities, (chosen, rejected), as a run gets them from a player."""
     import numpy as np
-    import torch
 
     from equipoise.models.resources import Resources
 
@@ -183,8 +183,7 @@ def reference_pass(o: argparse.Namespace, now: Any) -> tuple[Any, Any]:
     actor = now.player.open(None, resources)
     chats = [pair.messages for pair in now.pairs for _ in range(2)]
     texts = [text for pair in now.pairs for text in (pair.chosen, pair.rejected)]
-    with torch.autocast(o.device, torch.bfloat16, enabled=o.dtype == "bfloat16"):
-        logprobs = actor.logprobs(chats, texts)
+    logprobs = actor.logprobs(chats, texts)
     actor.close()
     resources.clear()
     total_B2 = np.array([total for total, _ in logprobs]).reshape(-1, 2)

@@ -227,9 +227,9 @@ class AnswerTrainer(Trainer):
         model.eval()
         head = self.head or AnswerHead(model, self.chunk)
         sums: list[list[float]] = []
-        for row in rows:
-            packed = pack([row.answers], self.pad_id, shared=False)
-            with self.compute_loss_context_manager():
+        with self.compute_loss_context_manager():  # one for all casts the weights once
+            for row in rows:
+                packed = pack([row.answers], self.pad_id, shared=False)
                 sums.append(packed.to(self.args.device).sums(head, model).tolist())
         return sums
 

@@ -186,6 +186,29 @@ class LazyModel:
         return self._model.lend()
 
 
+@contextmanager
+def short_products(model: Any) -> Iterator[None]:
+    """Products in bfloat16, for which plain layers are cast once and not in each forward pass.
+
+    The numbers are autocast's. The weights come back at the end; nothing is trained meanwhile.
+    """
+    import torch
+    from torch import nn
+
+    layers = [] if hasattr(model, "peft_config") else model.modules()
+    whole = [(layer, layer.weight) for layer in layers if type(layer) is nn.Linear]
+    try:
+        for layer, weight in whole:
+            # one that is sharded or quantised is a type of its own
+            if type(weight) is nn.Parameter and weight.dtype == torch.float32:
+                layer.weight = nn.Parameter(weight.detach().bfloat16(), requires_grad=False)
+        with torch.autocast(model.device.type, torch.bfloat16):
+            yield
+    finally:
+        for layer, weight in whole:
+            layer.weight = weight
+
+
 def base_key(model: str, loading: Loading) -> Key:
     """The key of a base among the resources: equal for equal weights on a device."""
     dtype, device, *others = loading

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from equipoise.errors import DataError, ModelError
 from equipoise.models.samplers.base import EngineRow, SampledAnswer
 from equipoise.models.samplers.remote_engine import ProbedEngine
+from equipoise.models.shared_base import short_products
 from equipoise.players.base import WordProbabilities
 from equipoise.players.local_settings import LocalSettings
 from equipoise.types import Message, Move, View
@@ -286,8 +287,9 @@ class LocalActor:
 
         if self.player.precision is None:
             return nullcontext()
-        short = self.player.precision == "bf16"
-        return torch.autocast(model.device.type, torch.bfloat16, enabled=short)
+        if self.player.precision == "bf16":
+            return short_products(model)
+        return torch.autocast(model.device.type, enabled=False)
 
     @contextmanager
     def memory_errors(self) -> Iterator[None]:

@@ -251,3 +251,32 @@ def test_the_longest_prompts_are_read_before_a_run(model_folder):
     longest = player(model_folder("llama"), max_length=100).faults_of_prompts(prompts[-1:])
     assert fault.startswith(next(longest))
     assert not [*player(model_folder("llama")).faults_of_prompts(prompts[:1])]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_products_in_bfloat16_cast_weights_once_and_give_them_back(model_folder, family):
+    own = player(model_folder(family), device="cpu", precision="bf16").open(None, Resources())
+    plain = player(model_folder(family), device="cpu").open(None, Resources())
+    with own._model() as model:
+        layers = [layer for layer in model.modules() if type(layer) is torch.nn.Linear]
+        assert {layer.weight.dtype for layer in layers} == {torch.bfloat16}
+        assert model.get_input_embeddings().weight.dtype == torch.float32
+        with torch.profiler.profile(record_shapes=True) as found:
+            own.act(VIEWS, [1, 2, 3])
+    copied = {
+        str(event.input_shapes) for event in found.events() or () if event.name == "aten::copy_"
+    }
+    wide = [str(list(layer.weight.shape)) for layer in layers]
+    assert not any(shape in copy for shape in wide for copy in copied)
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = plain.act(VIEWS, [1, 2, 3])
+        scores = plain.token_sums([[3, 4], [5, 6]], [[7, 8], [9]])
+    assert own.act(VIEWS, [1, 2, 3]) == expected != plain.act(VIEWS, [1, 2, 3])
+    assert own.token_sums([[3, 4], [5, 6]], [[7, 8], [9]]) == scores
+    head = model.get_output_embeddings().weight
+    with pytest.raises(ZeroDivisionError), own._model():
+        raise ZeroDivisionError
+    assert model.get_output_embeddings().weight is head
+    if model.config.tie_word_embeddings:
+        assert head is model.get_input_embeddings().weight
