@@ -359,3 +359,13 @@ def test_judgements_without_a_score_and_an_exploiters_gain():
     told = status._gets(facts)
     assert told.startswith("0.5") and told.endswith(" points, 1,000 updates, unfinished")
     assert status._gets(facts | {"finished": True}).endswith(", 1,000 updates")
+
+
+def test_lines_of_a_plan_are_whole_and_plain(capsys, monkeypatch):
+    """Also on a terminal with colours: an address stands there as it is."""
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    line = "asks https://api.example.com/v1 [bold] 300 times 'so'"
+    plan._print_lines("what", [line])
+    assert capsys.readouterr().out.splitlines()[1] == f" {line}"

@@ -1,9 +1,11 @@
 """Replies that are not what they should be, from a real server on loopback."""
 
+import asyncio
 import json
 import math
 from typing import Any
 
+import httpx2
 import pytest
 from openai_server import Fail, OpenAIServer, Raw, Say, completion
 
@@ -11,6 +13,7 @@ from equipoise.errors import BudgetSpent, ConfigError, ModelError
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.endpoint import Endpoint
+from equipoise.players.http_client import BoundedClient, BoundedStream, ReplyTooLongError
 from equipoise.players.server_reply import (
     LARGEST_COUNT,
     UnusableReplyError,
@@ -308,3 +311,71 @@ def test_the_server_of_these_tests_gives_whole_replies():
     """`reply` above has the form of the server's own."""
     whole = completion(Say(), {"model": "tiny"})
     assert read_reply(whole) == read_reply(reply())
+
+
+class Pieces(httpx2.AsyncByteStream):
+    """A body of pieces of four bytes."""
+
+    closed = False
+
+    def __init__(self, count):
+        self.count = count
+
+    async def __aiter__(self):
+        for _ in range(self.count):
+            yield b"abcd"
+
+    async def aclose(self):
+        self.closed = True
+
+
+def test_a_stream_is_read_up_to_its_limit():
+    async def read(stream):
+        whole = [piece async for piece in stream]
+        await stream.aclose()
+        return whole
+
+    inner = Pieces(3)
+    assert asyncio.run(read(BoundedStream(inner, 12))) == [b"abcd"] * 3 and inner.closed
+    with pytest.raises(ReplyTooLongError, match=r"^the reply is longer than 11 bytes$"):
+        asyncio.run(read(BoundedStream(Pieces(3), 11)))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_reads_no_more_than_it_may(stream, monkeypatch):
+    """Refusals are cut, whatever they are to be; answers that are too long are none."""
+    given = {}
+
+    def answer(request):
+        headers = {"x-mine": "1", "content-length": str(4 * given["pieces"])}
+        return httpx2.Response(given["status"], headers=headers, stream=Pieces(given["pieces"]))
+
+    async def ask(status, pieces, longest=12):
+        given.update(status=status, pieces=pieces)
+        client = BoundedClient("http://127.0.0.1:1", longest=longest)
+        client._transport = httpx2.MockTransport(answer)
+        client._mounts = {}
+        request = client.build_request("GET", "http://127.0.0.1:1/")
+        reply = await client.send(request, stream=stream)
+        return reply, await reply.aread()
+
+    reply, body = asyncio.run(ask(200, 3))
+    assert body == b"abcd" * 3 and reply.headers["x-mine"] == "1"
+    with pytest.raises(ReplyTooLongError, match="longer than 12 bytes"):
+        asyncio.run(ask(200, 4))
+    reply, body = asyncio.run(ask(500, 20_000))
+    assert (reply.status_code, len(body)) == (500, 64 * 1024)
+    reply, body = asyncio.run(ask(500, 4))
+    assert body == b"abcd" * 4 and reply.headers["content-length"] == "16"
+
+
+def test_what_a_failed_answer_took_is_counted_where_the_server_says_it(opened, openai_server):
+    openai_server.answer = lambda body: (
+        raw({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}})
+        if echo(body) == "counted"
+        else raw({"choices": []})
+    )
+    counted, silent = opened(retries=0).act(views("counted", "silent"), [1, 2])
+    assert counted.error and silent.error and counted.text == silent.text == ""
+    assert (counted.prompt_tokens, counted.completion_tokens) == (10, 5)
+    assert (silent.prompt_tokens, silent.completion_tokens, silent.cost) == (0, 0, 0.0)

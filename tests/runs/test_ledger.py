@@ -8,7 +8,7 @@ import pytest
 
 from equipoise.errors import DiskFull, RunError
 from equipoise.models.resources import Spending
-from equipoise.runs.ledger import Ledger
+from equipoise.runs.ledger import FailedStage, Ledger
 from equipoise.types import (
     Episode,
     Judgement,
@@ -264,3 +264,19 @@ def test_transactions_within_each_other_are_one(ledger):
         ledger.add_matches([match(1)])
         ledger.add_pairs([pair("a", 0)], PlayerId("policy", 0))
     assert ledger.counts()["matches"] == ledger.counts()["pairs"] == 1
+
+
+def test_a_stage_that_failed_is_known_with_what_it_had_found(ledger):
+    """Though it lacks what a finished one always has; forgotten once the stage is finished."""
+    assert ledger.failed_stage() is None
+    ledger.fail("0/judge", "judge", "no server", {"answers": 3})
+    failed = ledger.failed_stage()
+    assert failed == FailedStage("0/judge", "judge", "no server", {"answers": 3})
+    ledger.finish("0/judge", 0, "judge", {"answers": 4, "unjudged_share": 0.0}, 1.5)
+    assert ledger.failed_stage() is None
+    [stage] = ledger.stages()
+    assert stage == ("0/judge", 0, "judge", {"answers": 4, "unjudged_share": 0.0}, 1.5)
+    ledger.amend("0/judge", new_key="1/judge")
+    ledger.amend("1/judge", {"answers": 5, "unjudged_share": 0.5})
+    [stage] = ledger.stages()
+    assert stage == ("1/judge", 0, "judge", {"answers": 5, "unjudged_share": 0.5}, 1.5)

@@ -6,7 +6,7 @@ import resource
 import pyarrow.parquet as pq
 import pytest
 
-from equipoise.errors import DiskFull
+from equipoise.errors import DiskFull, RunError
 from equipoise.runs import parquet
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.parquet import TABLES, export
@@ -148,3 +148,21 @@ def test_a_full_disk_leaves_the_older_tables_and_nothing_of_the_new(tmp_path):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+
+
+def test_an_export_takes_the_place_of_an_older_one_and_no_runs(tmp_path):
+    out = tmp_path / "a" / "out"
+    with Ledger.create(tmp_path / "ledger.sqlite") as ledger:
+        ledger.add_prompts([Prompt("p", CHAT)], "train", 0)
+        first = export(ledger, out)
+        ledger.add_prompts([Prompt("q", CHAT)], "train", 0)
+        second = export(ledger, out)
+        prompts = out / "prompts.parquet"
+        assert (first[prompts], second[prompts]) == (1, 2)
+        assert pq.read_table(prompts).num_rows == 2
+        assert {path.name for path in out.iterdir()} == {path.name for path in second}
+        metadata = pq.read_schema(prompts).metadata
+        assert metadata[b"equipoise.table"] == b"prompts"
+        (tmp_path / "config.yaml").touch()
+        with pytest.raises(RunError, match="is a run's folder; choose another --to"):
+            export(ledger, tmp_path)

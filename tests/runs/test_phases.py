@@ -163,3 +163,47 @@ def test_an_engine_has_a_line_of_its_own():
     found = phases(config, 256, accelerator=True, sizes=lambda model, lora: SEVEN, hardware=H100)
     [engine] = [part for part in found if part.phase == "engine"]
     assert engine.processes == 2 and 2 * SEVEN.parameters < engine.bytes < H100.memory
+
+
+def test_a_learner_of_policy_gradients_stays_while_others_play():
+    """Gradients (4 bytes a weight), moments (8) and, where a KL divergence is asked for, the
+    reference; a learner of pairs leaves nothing behind.
+    """
+    whole = replace(SEVEN, trainable=SEVEN.parameters)
+    bare = [*POLICY[::2], "players.policy.lora=null"]
+
+    def play(*more):
+        [part] = [part for part in memory("mnpo", [*bare, *more], whole) if part.phase == "play"]
+        return part.bytes / SEVEN.parameters
+
+    pairs = play()
+    assert pairs == play("learner.batch_size=64") < 5
+    assert play(*GRPO, "learner.kl=0") - pairs == pytest.approx(12)
+    assert play(*GRPO, "learner.kl=0", "learner.optimizer=adamw_8bit") - pairs == pytest.approx(6)
+    assert play(*GRPO, "learner.kl=0.1") - pairs == pytest.approx(12 + 2)  # of 16 bits
+    critic = ["learner.estimator=gae", "learner.critic=model"]
+    assert play(*GRPO, *critic, "learner.kl=0.1") - pairs == pytest.approx(12 + 2 + 16)
+
+
+@pytest.mark.parametrize("kind", ["preference", "sft", "policy_gradient"])
+def test_what_is_left_to_the_machine_is_settled_for_the_hardware(kind):
+    from equipoise.learners.base import Learner
+    from equipoise.players.base import Player
+    from equipoise.runs.planning.cost import settle
+
+    player = Player.build({"kind": "local", "model": "builtin", "device": "cpu"})
+    trainer = Learner.build(kind)
+    here, there = settle(trainer, player), settle(trainer, player, H100)
+    assert (here.max_disagreement, there.max_disagreement) == (0.001, 0.02)  # products in TF32
+    assert "auto" not in {here.precision, there.precision, there.gradient_checkpointing}
+    assert here == trainer.settle(player)
+
+
+def test_what_has_nothing_to_settle_stays_as_it_is():
+    from equipoise.learners.base import Learner
+    from equipoise.players.base import Player
+    from equipoise.runs.planning.cost import settle
+
+    player = Player.build({"kind": "local", "model": "builtin", "device": "cpu"})
+    tabular = Learner.build("tabular")
+    assert settle(tabular, player, H100) == tabular == settle(tabular, player)

@@ -11,9 +11,15 @@ from equipoise.players.endpoint import Endpoint
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.serve.catalogue import Catalogue
-from equipoise.serve.engine import EngineRequest, Extension, Refused, Wish
+from equipoise.serve.engine import EngineRequest, Extension, Refused, Wish, extension_offers
 from equipoise.serve.protocol import Problem
-from equipoise.serve.settings import catalogue_of
+from equipoise.serve.settings import (
+    ChatSettings,
+    ServeSettings,
+    catalogue_of,
+    game_of,
+    with_extensions,
+)
 from equipoise.types import View, user
 
 
@@ -187,3 +193,37 @@ def test_a_server_before_a_server_says_what_that_says(serving, fake_engine, fake
             assert (asked.prefix, asked.seed, asked.stop) == ("I am", 7, ("x",))
             assert address.post({**body, "messages": []}).status_code == 400
         assert engine.under_way == 0
+
+
+def test_settings_have_a_field_for_each_wish_of_an_extension():
+    served, chat = with_extensions(ServeSettings), with_extensions(ChatSettings)
+    assert served.__name__ == "ServeSettings" and chat.__doc__ == ChatSettings.__doc__
+    for name, offer in extension_offers().items():
+        assert served.model_fields[name].description == offer.option
+        assert offer.wish not in served.model_fields and offer.report not in served.model_fields
+        given = chat.model_validate({name: False, offer.wish: "a"}).model_dump()
+        assert (given[name], given[offer.wish], given[offer.report]) == ("off", "a", False)
+        assert chat().model_dump()[name] is chat().model_dump()[offer.wish] is None
+        assert chat.model_fields[offer.report].description == offer.report_help
+
+
+def test_a_model_is_offered_by_its_folders_name_and_an_address_by_its_models(
+    model_folder, monkeypatch, tmp_path
+):
+    folder = model_folder("llama")
+    monkeypatch.chdir(folder)
+    for target in (str(folder), "."):
+        assert catalogue_of(target, {}).names == [folder.name]
+    assert catalogue_of("builtin", {}).names == ["builtin"]
+    assert game_of(str(folder), trust=False) is None
+    away = catalogue_of("https://127.0.0.1:1/v1", {"model": "far"})
+    assert away.names == ["far"]
+    with pytest.raises(ConfigError, match=r"https://127\.0\.0\.1:1: name the model there"):
+        catalogue_of("https://127.0.0.1:1", {})
+    with pytest.raises(ConfigError, match="-s player"):
+        catalogue_of("builtin", {"top_q": 1})
+
+
+def test_the_game_of_a_run_is_known(recorded_folder):
+    game = game_of(str(recorded_folder("people")), trust=False)
+    assert game is not None and game.kind == "answers"
