@@ -397,6 +397,20 @@ def test_a_mean_between_0_and_1_is_a_share_where_its_error_can_be_one():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("n", [2, 3, 10, 50])
+def test_an_error_is_of_a_share_where_n_values_can_have_it(n):
+    """Zeros and ones have the largest error; a larger one is of another unit."""
+    for ones in range(1, n):
+        mean = ones / n
+        largest = math.sqrt(mean * (1 - mean) / (n - 1))
+        share = estimate_of(mean, largest, n)
+        assert share.low is not None and share.high is not None
+        assert 0 <= share.low < mean < share.high <= 1
+        other = estimate_of(mean, 1.01 * largest, n)
+        assert other.low is not None and other.high is not None
+        assert other.high - mean == pytest.approx(mean - other.low)
+
+
 def test_without_the_neighbours_a_reader_of_theirs_says_what_to_install(write):
     path = write("scores.json", {})
     code = (

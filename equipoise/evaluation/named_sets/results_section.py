@@ -172,7 +172,7 @@ def _shown_players(results: Sequence[AgainstStart]) -> list[str]:
     ends: dict[str, list[PlayerId]] = {}
     for player in ids:
         ends.setdefault(player.name, []).append(player)
-    kept = (player for line in ends.values() for player in {line[0]: 0, line[-1]: 0})
+    kept = (player for line in ends.values() for player in dict.fromkeys((line[0], line[-1])))
     return [str(player) for player in kept]
 
 

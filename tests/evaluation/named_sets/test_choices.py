@@ -117,6 +117,16 @@ def test_truthfulqa_by_its_two_lists(build):
     logprobs = [math.log(p) for p in (0.2, 0.1, 0.1, 0.2, 0.5)]
     [row] = scored(benchmark, [item], [likely(item, *logprobs)])
     assert row.values == {"mc2": pytest.approx(3 / 8), "mc1": 1.0}
+    logprobs = [math.log(p) for p in (0.1, 0.05, 0.6, 0.1, 0.15)]
+    [row] = scored(benchmark, [item], [likely(item, *logprobs)])
+    assert row.values == {"mc2": pytest.approx(14 / 17), "mc1": 1.0}
+
+
+def test_accuracy_is_by_the_first_list_in_columns_that_have_two(build):
+    benchmark = build("multiple_choice", ROWS["truthfulqa"], format="truthfulqa")
+    (item,) = benchmark.items()
+    [row] = scored(benchmark, [item], [likely(item, -2.0, -9.0, -1.0, -1.5, -1.0)])
+    assert row.values == {"acc": 1.0, "acc_norm": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -19,6 +19,7 @@ from equipoise.evaluation.named_sets.base import Benchmark, asked_prompt
 from equipoise.evaluation.named_sets.item_scores import (
     AgainstStart,
     Answer,
+    BenchmarkResult,
     Item,
     Judged,
     JudgeQuestion,
@@ -508,6 +509,7 @@ def test_the_section_of_several_generations(files: Path, as_recorded) -> None:
                 differences = paired_differences(scores, first[1]) if first else {}
                 rows.append(AgainstStart(result, first[0] if first else None, differences))
                 first = first or (result, scores)
+    rows += [_unscored(rows[0].result, f"few{n}", n) for n in (2, 3)]
     for n, value in enumerate(("0", "0.5", "1")):
         swept = msgspec.structs.replace(
             rows[n].result, name=f"arc[{n}]", settings={"varied": {"temperature": value}}
@@ -517,3 +519,38 @@ def test_the_section_of_several_generations(files: Path, as_recorded) -> None:
         rows.append(AgainstStart(msgspec.structs.replace(swept, settings=both), None, {}))
     told = [*benchmark_headlines(rows), *benchmark_changes(rows), benchmarks_section(rows)]
     as_recorded("sets/section.txt", "\n\n".join(shown(each) for each in told))
+    many = [
+        AgainstStart(msgspec.structs.replace(rows[0].result, player=f"{name}@{t}"), None, {})
+        for name, last in (("a", 10), ("b", 0), ("c", 2))
+        for t in range(last, -1, -1)
+    ]
+    (overview, *_) = benchmarks_section(many).blocks
+    as_recorded("sets/many_players.txt", shown(overview))
+
+
+def _unscored(result: BenchmarkResult, name: str, unscored: int) -> AgainstStart:
+    few = msgspec.structs.replace(result, name=name, answers=100, unscored=unscored, note=name)
+    return AgainstStart(few, None, {})
+
+
+class Own(Benchmark):
+    """A set of one's own without any item."""
+
+    kind: Literal["own"] = "own"
+
+    @property
+    def headline(self) -> str:
+        return "score"
+
+    def load(self) -> list[Item]:
+        return []
+
+    def score(self, items: Any, answers: Any, judged: Any) -> list[Any]:
+        return []
+
+
+def test_a_set_without_items_says_so() -> None:
+    benchmark = Own.model_validate({})
+    with pytest.raises(EquipoiseError, match="the set 'own' has no items"):
+        benchmark.items()
+    assert not list(benchmark.faults([], TestContext()))
