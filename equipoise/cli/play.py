@@ -241,12 +241,15 @@ def watch(
     from equipoise.serve import watch_page
     from equipoise.serve.server import choose_token
 
-    os.nice(10)  # the runs come first
+    def announce(address: str) -> None:
+        os.nice(10)  # the runs come first
+        announce_page(address, token_env, json)
+
     watch_page.watch(
         folders,
         host=host,
         port=port,
         token=choose_token(token_env, no_token, host),
         trust=trust,
-        announce=lambda address: announce_page(address, token_env, json),
+        announce=announce,
     )
