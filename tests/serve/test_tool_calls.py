@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from equipoise.errors import DataError
 from equipoise.players.local import Local
+from equipoise.serve import tool_calls
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import EngineRequest, Piece
 from equipoise.serve.tool_calls import CallForm, CallReader
@@ -262,3 +263,70 @@ def test_another_servers_calls_and_formats_are_passed_on(openai_server):
     assert body["response_format"] == {"type": "json_object"}
     assert (body["min_p"], body["presence_penalty"]) == (0.1, 0.5)
     assert "repetition_penalty" not in body and "parallel_tool_calls" not in body
+
+
+def asks(**more) -> EngineRequest:
+    return EngineRequest((user("?"),), **more)
+
+
+STRICT = {"type": "function", "function": {**TOOL["function"], "strict": True}}
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({}, ""),
+        ({"tools": [TOOL]}, ""),
+        ({"tools": [TOOL, STRICT]}, "tools"),
+        ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": "required"}, ""),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"tools": [STRICT], "response_format": {"type": "json_object"}}, "tools"),
+    ],
+)
+def test_which_field_asks_for_a_form(given, field):
+    assert tool_calls.asked_form(asks(**given)) == field
+
+
+def test_the_schema_of_an_answer():
+    schema = {"type": "object", "properties": {"a": {}}}
+    named = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    assert tool_calls.answer_schema(named) == schema
+    assert tool_calls.answer_schema({"type": "json_object"}) == {"type": "object"}
+    assert tool_calls.answer_schema({"type": "text"}) is tool_calls.answer_schema(None) is None
+
+
+def test_grammars_of_calls_and_answers():
+    """Lark's notation: a rule a tool, its head and end as the model writes them."""
+    other = {"type": "function", "function": {"name": "b"}}
+    free = '%json {"type": "object", "x-guidance": {"whitespace_pattern": "(\\\\n {0,16}| )"}}'
+    answer = {"response_format": {"type": "json_object"}}
+    assert tool_calls.lark_grammar(asks(**answer), None) == f"start: answer\nanswer: {free}\n"
+    both = asks(tools=[other, {"function": {"name": "a"}}], tool_choice="required")
+    assert tool_calls.lark_grammar(both, WHOLE) == (
+        "start: call_0 | call_1\n"
+        f'call_0: "{{\\"name\\": \\"b\\", \\"parameters\\": " {free} "}}"\n'
+        f'call_1: "{{\\"name\\": \\"a\\", \\"parameters\\": " {free} "}}"\n'
+    )
+    one = asks(tools=both.tools, tool_choice={"function": {"name": "a"}})
+    assert tool_calls.lark_grammar(one, HERMES) == (
+        "start: call_0\n"
+        'call_0: "<tool_call>\\n{\\"name\\": \\"a\\", \\"arguments\\": " '
+        f'{free} "}}\\n</tool_call>"\n'
+    )
+    auto = tool_calls.lark_grammar(asks(tools=[other], tool_choice="auto"), WHOLE)
+    assert auto.startswith("start: call_0 | TEXT\n") and "\nTEXT: /" in auto
+    either = tool_calls.lark_grammar(asks(tools=[other], tool_choice="auto", **answer), WHOLE)
+    assert either.startswith("start: call_0 | answer\n") and either.endswith(f"answer: {free}\n")
+
+
+def test_values_and_calls_in_a_text():
+    assert tool_calls.json_values(' {"a": 1};\n[2], 3 rest') == ([{"a": 1}, [2], 3], "rest")
+    assert tool_calls.json_values("no") == ([], "no") and tool_calls.json_values(" ;") == ([], "")
+    deep = "[" * 100_000
+    assert tool_calls.json_values(deep) == ([], deep)
+    read = tool_calls.read_call
+    assert read({"name": "a", "arguments": {"x": "Ł"}}, {"a"}) == ("a", '{"x": "Ł"}')
+    assert read({"name": "a", "parameters": "{}"}, {"a"}) == ("a", "{}")
+    for none in ({"name": "b", "arguments": {}}, {"name": "a"}, {"name": "a", "arguments": 3}, []):
+        assert read(none, {"a"}) is None
