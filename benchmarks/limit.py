@@ -6,8 +6,10 @@
     products   matrix products at the model's own shapes, nothing between them: GFLOP/s of the
                better precision for 1,024 tokens at once (training) and for a batch's (decoding)
     plain      transformers' model, forward and backward over the same rows, all weights
-    training   DPO, the reference pass aside, beside the plain pass and trl, both in this precision
-    trl        trl's DPOTrainer in its default precision, float32
+    steps      DPO's later steps, beside the plain pass, which is warm, too
+    training   all of it but the reference pass: loading, first steps, the check of what will play,
+               saving
+    trl        trl's DPOTrainer in this precision
     scoring    an opponent's pass beside plain inference
     decoding   the sampler at batches of 1, 16 and 64 rows beside `generate`, and what its products
                would take alone
@@ -146,6 +148,10 @@ def table(shape: str, found: dict[str, Any]) -> Table:
         flops = found[dtype]["ours"][0]["flops"] / found[dtype]["ours"][0]["tokens"] * 3 / 4
         return f"{rate:,.0f} tokens/s", f"{rate * flops / 1e9 / peak(found, TRAINING):.0%}"
 
+    def steps(dtype: str) -> tuple[str, str]:
+        rate = step_speed(found[dtype]["ours"])
+        return f"{rate:,.0f} tokens/s", f"{rate / speed(found[dtype]['plain']):.0%} of plain"
+
     def training(dtype: str) -> tuple[str, str]:
         rate = training_speed(found[dtype]["ours"])
         return f"{rate:,.0f} tokens/s", f"{rate / speed(found[dtype]['plain']):.0%} of plain"
@@ -162,7 +168,8 @@ def table(shape: str, found: dict[str, Any]) -> Table:
 
     row("products, GFLOP/s", products)
     row("plain pass, of products", plain)
-    row("training", training)
+    row("training, later steps", steps)
+    row("training, all of it", training)
     row("trl, reference pass in both", trl)
     row("scoring an opponent", scoring)
     for rows in found[dtypes[0]]["decoding"]:
@@ -193,6 +200,11 @@ def peak(found: dict[str, Any], tokens: str) -> float:
 def speed(runs: Sequence[dict[str, float]]) -> float:
     """The median of tokens a second."""
     return median(run["tokens_per_second"] for run in runs)
+
+
+def step_speed(runs: Sequence[dict[str, float]]) -> float:
+    """The same of optimizer steps alone, the first half of them aside."""
+    return median(run["steps_per_second"] for run in runs)
 
 
 def training_speed(runs: Sequence[dict[str, float]]) -> float:

@@ -202,10 +202,16 @@ def train(o: argparse.Namespace, now: Any, scores: tuple[Any, Any]) -> dict[str,
 
 
 def ours(o: argparse.Namespace) -> dict[str, Any]:
-    """The reference pass through a local player, then `Preference.learn`."""
+    """The reference pass through a local player, then `Preference.learn`.
+
+    steps_per_second: tokens of the second half of the steps, optimizer and all.
+    """
+    from dataclasses import replace
+
     ours_imports(o)
+    lines: list[dict[str, Any]] = []
     started = Instant()
-    now = training_batch(o)
+    now = replace(training_batch(o), log=lines.append)
     scores = reference_pass(o, now)
     middle = Instant()
     metrics = train(o, now, scores)
@@ -219,7 +225,8 @@ def ours(o: argparse.Namespace) -> dict[str, Any]:
         )
         for pair in now.pairs
     ]
-    return facts(o, ids, (started, middle, ended), metrics["loss"])
+    found = facts(o, ids, (started, middle, ended), metrics["loss"])
+    return found | {"steps_per_second": lines[-1]["tokens_per_second"]}
 
 
 def trl(o: argparse.Namespace) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.limit import TRAINING, decoding_share, training_speed
+from benchmarks.limit import TRAINING, decoding_share, step_speed, training_speed
 from benchmarks.limit import speed as tokens_per_second
 from benchmarks.table_rows import RESULTS, Results, Row, percent
 
@@ -143,7 +143,11 @@ def limit(results: Results) -> Row:
     """How near training, scoring and decoding come to the machine's products, at SmolLM2's shape."""
     o, found = results["arguments"], results["figures"]["smollm2"]
     kinds = [found["float32"], found["bfloat16"]]
-    training = [training_speed(kind["ours"]) / tokens_per_second(kind["plain"]) for kind in kinds]
+    plain = [tokens_per_second(kind["plain"]) for kind in kinds]
+    steps = [step_speed(kind["ours"]) / rate for kind, rate in zip(kinds, plain, strict=True)]
+    training = [
+        training_speed(kind["ours"]) / rate for kind, rate in zip(kinds, plain, strict=True)
+    ]
     trl = [tokens_per_second(k["ours"]) / tokens_per_second(k["trl"]) for k in kinds]
     decoded = [decoding_share(found, dtype, "64") for dtype in ("float32", "bfloat16")]
     rates = [found["products"][dtype][TRAINING] for dtype in ("float32", "bfloat16")]
@@ -153,11 +157,13 @@ def limit(results: Results) -> Row:
 
     return Row(
         f"DPO of {o['pairs']} pairs at SmolLM2's shape, two cores, float32 and bfloat16",
-        f"training {both(training, '.0%')} of a plain pass's tokens/s; scoring "
+        f"later steps {both(steps, '.0%')} of a plain pass's tokens/s, with loading, first steps, "
+        f"check and saving {both(training, '.0%')}; scoring "
         f"{both([1 / kind['opponents']['share'] for kind in kinds], '.0%')}; decoding 64 rows "
         f"{both(decoded, '.0%')} of the products",
         f"trl's: {both(trl, '.1f')} ×; products {both(rates, ',.0f')} GFLOP/s",
-        f"python -m benchmarks.limit --shapes smollm2 --repeats {o['repeats']} --new {o['new']}",
+        "python -m benchmarks.limit --shapes smollm2 "
+        f"--pairs {o['pairs']} --repeats {o['repeats']} --new {o['new']}",
         results["date"],
     )
 

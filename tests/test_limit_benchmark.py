@@ -8,11 +8,12 @@ from rich.console import Console
 from benchmarks import limit
 
 RUN = {"tokens": 600, "seconds": 6.0, "before_training": 1.0, "tokens_per_second": 100.0}
+OURS = RUN | {"peak_mib": 400, "flops": 480e9, "steps_per_second": 200.0}
 MADE = {
     "weights": {"layers": 90e6, "head": 10e6, "embeddings": 0},
     "products": {"float32": {"1": 10.0, "1024": 100.0}, "bfloat16": {"1": 20.0, "1024": 80.0}},
     "float32": {
-        "ours": [RUN | {"peak_mib": 400, "flops": 480e9}],
+        "ours": [OURS],
         "trl": [RUN | {"peak_mib": 800, "tokens_per_second": 40.0}],
         "plain": [{"tokens_per_second": 160.0}],
         "opponents": {"seconds": 2.0, "share": 0.8},
@@ -33,7 +34,8 @@ def test_each_share_is_of_what_it_is_compared_with():
     assert rows == [
         ["products, GFLOP/s", "100 GFLOP/s", "100%"],
         ["plain pass, of products", "160 tokens/s", "96%"],  # 600 MFLOP a token
-        ["training", "120 tokens/s", "75% of plain"],
+        ["training, later steps", "200 tokens/s", "125% of plain"],
+        ["training, all of it", "120 tokens/s", "75% of plain"],
         ["trl, reference pass in both", "40 tokens/s", "ours 2.5 ×, memory 0.50"],
         ["scoring an opponent", "2.0 s", "125% of plain"],
         ["decoding, 1 rows", "10 tokens/s", "10%, generate 8"],  # of bfloat16's 20 GFLOP/s
