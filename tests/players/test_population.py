@@ -1,5 +1,9 @@
 """Which generations stay on the disk, and how a player is asked in another way."""
 
+import pytest
+
+from equipoise.errors import RunError
+from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.population import Population, with_decoding
 from equipoise.types import PlayerId
@@ -22,3 +26,83 @@ def test_settings_of_sampling_are_changed_where_they_are_given():
     assert with_decoding(player) == player
     scripted = Player.build({"kind": "scripted", "text": "a"})
     assert with_decoding(scripted, temperature=0.0, whole_context=True) == scripted
+
+
+def scripted(text, **more):
+    return Player.build({"kind": "scripted", "text": text, **more})
+
+
+def test_actors_are_opened_once_with_their_weights_and_closed(tmp_path):
+    opened, closed = [], []
+
+    class Open:
+        def __init__(self, player, weights, resources):
+            opened.append((player, weights, resources))
+
+        def close(self):
+            closed.append(self)
+
+    ann, guest = scripted("a"), scripted("b")
+    resources = Resources()
+    kept = resources.get("kept", object)
+    population = Population({"ann": ann}, tmp_path, resources=resources, open_actor=Open)
+    first = PlayerId("ann", 1)
+    with pytest.raises(RunError, match="the weights of ann@1 are gone; `keep` decides"):
+        population.actor(first)
+    population.home(first).mkdir(parents=True)
+    actors = [population.actor(who) for who in (PlayerId("ann"), first, guest, first)]
+    assert actors[1] is actors[3] and population.actor(scripted("b")) is actors[2]
+    folders = [(player, weights) for player, weights, _ in opened]
+    assert folders == [(ann, None), (ann, tmp_path / "ann" / "1"), (guest, None)]
+    assert all(each is resources for *_, each in opened)
+    population.release(keep=["kept"])
+    assert closed == actors[:3] and resources.get("kept", object) is kept
+    assert population.actor(first) is not actors[1]
+    population.release()
+    assert resources.get("kept", list) == [] or resources.get("kept", list) is kept
+
+
+def test_a_learner_in_memory_plays_itself_and_is_adjusted(tmp_path):
+    class Live:
+        def __init__(self, settings=None):
+            self.settings = settings
+
+        def act(self, views, seeds):
+            return []
+
+        def close(self):
+            pass
+
+        def with_settings(self, settings):
+            return Live(settings)
+
+    live, opened = Live(), []
+
+    def open_actor(player, weights, resources):
+        opened.append(player)
+        return Live(player)
+
+    player = Player.build({"kind": "local", "model": "m", "temperature": 0.7, "max_length": 64})
+    population = Population(
+        {"ann": player, "ben": player},
+        tmp_path,
+        live=lambda who: live if who.name == "ann" else None,
+        open_actor=open_actor,
+    )
+    ann, ben = PlayerId("ann"), PlayerId("ben")
+    assert population.actor(ann) is live and opened == []
+    assert population.actor_with(ann, whole_context=False) is live
+    adjusted = population.actor_with(ann, 0.0)
+    assert (adjusted.settings.temperature, adjusted.settings.max_length) == (0.0, None)
+    colder = population.actor_with(ben, 0.0, 3)
+    assert colder is population.actor_with(ben, 0.0, 3) is not population.actor_with(ben, 0.5, 3)
+    assert [(p.temperature, p.max_new_tokens) for p in opened] == [(0.0, 3), (0.5, 3)]
+    assert population.actor_with(ben, whole_context=False) is population.actor(ben)
+
+
+def test_generations_that_are_kept_are_counted_from_the_start(tmp_path):
+    for name in ("2", "10", "1x", "state"):
+        (tmp_path / "ann" / name).mkdir(parents=True)
+    population = Population({"ann": scripted("a")}, tmp_path)
+    assert population.kept("ann") == [0, 2, 10] and population.kept("ben") == [0]
+    assert population.weights(PlayerId("ann")) is None

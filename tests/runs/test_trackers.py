@@ -9,11 +9,17 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
 import pytest
 from small import SMALL, settings
+
+from equipoise.ratings.base import Rating
+from equipoise.runs import recipe_loader, trackers
+from equipoise.runs.directory import RunDirectory
+from equipoise.runs.trackers import Trackers
 
 FIRST = """
 from pathlib import Path
@@ -200,3 +206,112 @@ def test_losses_lie_over_the_optimizer_steps_of_all_generations(learner, command
     expected = [line[name] for line in learned]
     assert [value for _, value in losses] == pytest.approx(expected)
     assert [step for step, _ in numbers["league/score/policy"]][-1] == steps[-1]
+
+
+class Paper:
+    """A tracker that keeps what it is told."""
+
+    def __init__(self, *_):
+        self.lines, self.closed = [], False
+
+    def log(self, values, step):
+        print("tracker speaks")
+        self.lines.append((step, dict(values)))
+
+    def close(self):
+        print("tracker ends")
+        self.closed = True
+
+
+@pytest.fixture
+def pool(tmp_path):
+    """A run whose records are made here: two trainings, two judged generations, one measurement."""
+    config = recipe_loader.load("rock_paper_scissors", [])
+    with RunDirectory.create(config, tmp_path / "run") as run:
+        (run.folder / "logs").mkdir()
+        for t, (answers, unjudged) in enumerate(((30, 0.5), (10, 0.1))):
+            found = {"answers": answers, "unjudged_share": unjudged}
+            run.ledger.finish(f"{t}/judge", t, "judge", found, 1.0)
+            rows = [{"name": name, "value": 10.0 * t + n} for n, name in enumerate(("ann", "ben"))]
+            run.ledger.finish(f"{t}/rate", t, "rate", {"ratings": rows}, 1.0)
+        run.ledger.finish("0/learn", 0, "learn", {"steps": 4}, 1.0)
+        run.ledger.finish("1/learn", 1, "learn", {}, 1.0)
+        yield run
+
+
+@pytest.mark.long
+def test_a_trainings_lines_lie_over_all_steps_so_far(pool, capsys):
+    paper = Paper()
+    before = 4 + 1
+    log = Trackers(pool, [paper]).training_log("ann", "2/learn")
+    log({"step": 1, "steps": 2, "loss": 0.5, "name": "x", "bad": float("nan")})
+    log({"loss": 1, "seconds": float("inf")})
+    log({"steps": 3, "margin": True})
+    assert paper.lines == [
+        (before + 2, {"ann/loss": 0.5}),
+        (before + 2, {"ann/loss": 1.0}),
+        (before + 5, {"ann/margin": 1.0}),
+    ]
+    assert capsys.readouterr().out == ""
+    assert (pool.folder / "logs" / "trackers.txt").read_text() == "tracker speaks\n" * 3
+    silent = Trackers(pool, [])
+    silent.training_log("ann", "2/learn")({"loss": 1})
+    silent.log_measures(None, 0)
+
+
+@dataclass
+class Found:
+    """What a tracker asks of a measurement."""
+
+    ages: dict[str, int]
+    ratings: tuple[Rating, ...] = ()
+
+    def tracked(self, generation):
+        return {"gap": 0.5, "at": generation, "none": None}
+
+
+@pytest.mark.long
+def test_a_measurement_is_logged_with_ratings_and_what_was_not_judged(pool):
+    """Of each player's generation that is measured, or where it has no age, the measurement's."""
+    names = ("ann@1", "ann@2", "ben@2", "ben@1", "solo")
+    ratings = tuple(Rating(name, float(n), 0.0, 9.0) for n, name in enumerate(names))
+    paper = Paper()
+    Trackers(pool, [paper]).log_measures(Found({"ann": 1}, ratings), 2)
+    assert paper.lines == [
+        (
+            5,
+            {
+                "league/generation": 2.0,
+                "league/gap": 0.5,
+                "league/at": 2.0,
+                "league/unjudged_share": pytest.approx((15 + 1) / 40),
+                "league/rating/ann": 0.0,
+                "league/rating/ben": 2.0,
+                "league/rating/solo": 4.0,
+                "league/training_rating/ann": 10.0,
+                "league/training_rating/ben": 11.0,
+            },
+        )
+    ]
+
+
+@pytest.mark.long
+def test_the_trackers_of_a_run_are_opened_and_closed_whatever_happens(tmp_path, monkeypatch):
+    opened = []
+
+    def paper(*arguments):
+        opened.append((arguments, Paper()))
+        return opened[-1][1]
+
+    monkeypatch.setitem(trackers.KINDS, "tensorboard", paper)
+    settings = ["report_to=[tensorboard]", "name=mine"]
+    config = recipe_loader.load("rock_paper_scissors", settings)
+    with RunDirectory.create(config, tmp_path / "run") as run:
+        with pytest.raises(KeyError), trackers.open_trackers(run):
+            raise KeyError
+        [(arguments, tracker)] = opened
+        assert arguments == (run.folder / "logs", "mine", "mine run") and tracker.closed
+    bare = recipe_loader.load("rock_paper_scissors", [])
+    with RunDirectory.create(bare, tmp_path / "bare") as run, trackers.open_trackers(run) as none:
+        none.training_log("a", "0/learn")({"loss": 1})
+    assert not (tmp_path / "bare" / "logs").exists()
