@@ -4,10 +4,13 @@ import asyncio
 import email.utils
 from types import SimpleNamespace
 
+import httpx2
 import pytest
+from openai_server import Raw
 
 from equipoise.players import requests
 from equipoise.players.endpoint import Endpoint
+from equipoise.players.http_client import ReplyTooLongError
 from equipoise.players.requests import (
     Connection,
     Failure,
@@ -59,7 +62,8 @@ def test_an_event_is_waited_for_so_long():
         ([Failure("a")], 2, 1, []),
         ([Failure("a", transient=True, wait=7.0)], 2, 2, [7.5]),
         ([Failure("a", transient=True, wait=599.0)], 2, 2, [599.5]),
-        ([Failure("a", transient=True, wait=600.0)], 2, 1, []),
+        ([Failure("a", transient=True, wait=599.5)], 2, 2, [600.0]),
+        ([Failure("a", transient=True, wait=599.75)], 2, 1, []),
     ],
 )
 def test_failures_that_may_pass_are_tried_again(monkeypatch, failures, retries, asked, slept):
@@ -174,3 +178,37 @@ def test_the_variable_of_the_key_is_named(monkeypatch):
     monkeypatch.setenv("MY_KEY", "sesame")
     found = configuration_fault(endpoint(api_key_env="MY_KEY"), Failure("no", 401))
     assert found is not None and found.endswith("; check the variable MY_KEY")
+
+
+def test_a_connection_that_was_lost_says_how():
+    connection = Connection(endpoint(timeout=7))
+
+    def lost(cause, message="it failed"):
+        error = RuntimeError(message)
+        error.__cause__ = cause
+        return connection._lost_connection(error)
+
+    assert lost(httpx2.ReadError("cut off")) == Failure("cut off", transient=True)
+    assert lost(None) == Failure("it failed", transient=True)
+    assert lost(None, "") == Failure("broken connection", transient=True)
+    refused = Failure("no one", transient=True, unreachable=True)
+    assert lost(httpx2.ConnectError("no one")) == refused
+    assert lost(httpx2.ConnectTimeout("no one")) == refused
+    assert lost(httpx2.ReadTimeout("slow")) == Failure("no answer within 7 s", transient=True)
+    assert lost(ReplyTooLongError("too long")) == Failure("too long")
+
+
+def test_a_reply_that_is_none_is_repeated_in_part(openai_server):
+    openai_server.answer = lambda body: Raw(b'{"choices": [], "x": "' + b"a" * 9_000 + b'"}')
+    connection = Connection(endpoint(base_url=openai_server.url))
+
+    async def send():
+        try:
+            return await connection.send({"model": "tiny", "messages": []}, 0)
+        finally:
+            await connection.close()
+
+    failure = asyncio.run(send())
+    assert failure.transient and failure.message.startswith("not a chat completion (")
+    assert failure.message.endswith("a" * 100 + "…") and len(failure.message) == 301
+    assert len(openai_server.requests) == 1, "the client itself tries once"
