@@ -1,18 +1,25 @@
 """`equipoise chat`: lines in, answers out, in front of a real server on loopback."""
 
+import asyncio
 import io
 import json
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from openai_server import Fail, OpenAIServer, Stream
 from small import settings
 
+from equipoise import seeds
+from equipoise.cli.chat import ChatSession, Terminal, _defaults
 from equipoise.environments.assistance.blocks import write
 from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
+from equipoise.serve.engine import EngineError, EngineRequest, Piece, Refused, extension_offers
+from equipoise.types import Message, user
 
 MATRIX = dict.fromkeys(CELLS, Cell(0.5, 0.5)) | {"DQ_DA": Cell(3.0, 2.0), "DQ_CQ": Cell(1.0, 2.5)}
 
@@ -185,3 +192,125 @@ class Seen:
 def test_a_player_that_is_not_there(command):
     done = command("chat", "builtin", "--player", "nobody")
     assert done.code == 2 and "model 'nobody'" in done.err, done.err
+
+
+class Says:
+    """An engine that says what it is told to, and keeps what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+
+    async def generate(self, request):
+        self.asked.append(request)
+        for piece in self.answers.pop(0):
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    async def close(self):
+        pass
+
+
+class Loud:
+    """An extension that knows one wish."""
+
+    def describe(self, wish):
+        if wish not in (None, "loud"):
+            raise Refused("it can only be loud")
+        return wish or "as it is"
+
+    def wrap(self, engine, wish, report):
+        assert report is True
+        self.wished = wish
+        return engine
+
+
+@pytest.fixture
+def talking(monkeypatch):
+    """talking(engine, lines, json=…, show_hidden=…) answers the lines: the terminal, afterwards."""
+
+    def talk(engine, lines, extensions=(), **form):
+        monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
+        begun = EngineRequest((Message("system", "Be."),), seed=3)
+        with asyncio.Runner() as runner:
+            session = ChatSession(engine, dict(extensions), begun)
+            terminal = Terminal(session, runner, **{"json": False, "show_hidden": False} | form)
+            terminal.talk()
+        return terminal, session
+
+    return talk
+
+
+def said(*texts, finish="stop", **last):
+    return [*(Piece(text, tokens=2) for text in texts), Piece(finish=finish, tokens=1, **last)]
+
+
+def test_a_conversation_remembers_what_was_answered(talking, capsys):
+    engine = Says(
+        said("One", "."), [EngineError("broken")], said("Two", finish="length"), said("3")
+    )
+    lines = ["a", "", "b", " c ", "/reset", "d", "/quit", "e"]
+    terminal, session = talking(engine, lines)
+    told = capsys.readouterr()
+    assert told.out == "One.\nTwo\n3\n" and terminal.failed == 1
+    assert "error: broken\n" in told.err and "the conversation starts afresh" in told.err
+    assert "cut off by max_tokens, which counts hidden tokens too" in told.err
+    start = Message("system", "Be.")
+    chats = [request.messages for request in engine.asked]
+    first = (start, user("a"), Message("assistant", "One."))
+    assert chats == [
+        (start, user("a")),
+        (*first, user("b")),
+        (*first, user("c")),
+        (start, user("d")),
+    ]
+    dice = [request.seed for request in engine.asked]
+    assert dice == [seeds.child(3, "conversation", n) for n in range(4)]
+    assert session.messages == (start, user("d"), Message("assistant", "3"))
+
+
+def test_facts_of_an_answer(talking, capsys):
+    hidden = {"equipoise": {"path": [1, 2], "word": "so", "none": None, "empty": []}}
+    answer = said("Hm", fields=hidden)
+    talking(Says(answer), ["a"], json=True, show_hidden=True)
+    whole = json.loads(capsys.readouterr().out)
+    assert whole == {
+        **{"question": "a", "answer": "Hm", "finish": "stop", "tokens": 3, "error": ""},
+        "hidden": hidden["equipoise"],
+    }
+    talking(Says(answer), ["a"], json=True)
+    assert json.loads(capsys.readouterr().out) == whole | {"hidden": {}}
+    talking(Says(answer), ["a"], show_hidden=True)
+    assert capsys.readouterr() == ("Hm\n", "path: [1, 2]\nword: so\n")
+    terminal, _ = talking(Says(said("x", finish="error", error="no room")), ["a"])
+    assert capsys.readouterr() == ("x\n", "error: no room\n") and terminal.failed == 1
+
+
+def test_commands_on_the_way(talking, capsys):
+    [offer, *_] = extension_offers().values()
+    loud, engine = Loud(), Says(said("a"), said("b"))
+    lines = [f"/{offer.wish}", "x", f"/{offer.wish} loud", f"/{offer.wish}", "y"]
+    lines += [f"/{offer.wish} quiet", f"/{offer.report}", f"/{offer.report}", "/help", "/no"]
+    terminal, _ = talking(engine, lines, {offer.field: loud})
+    told = capsys.readouterr()
+    notes = told.err.splitlines()
+    help_ = notes[-2]
+    assert notes == [
+        *(f"{offer.field}: as it is", f"{offer.field}: loud", f"{offer.field}: loud"),
+        "error: it can only be loud",
+        *(f"hidden {offer.report} are {state}" for state in ("shown", "not shown")),
+        *(help_, f"error: no command /no; {help_}"),
+    ]
+    assert help_.endswith("/reset  /quit; Ctrl-C stops an answer, Ctrl-D ends")
+    assert f"/{offer.wish} NAME" in help_ and f"/{offer.report}" in help_
+    assert terminal.failed == 2 and loud.wished == "loud" and told.out == "a\nb\n"
+
+
+def test_the_players_sampling_counts_where_the_settings_leave_it_open():
+    player = EngineRequest((), temperature=0.5, max_tokens=9, top_p=0.9)
+    settings = SimpleNamespace(seed=4, temperature=None, max_tokens=None)
+    assert _defaults(player, "", settings) == replace(player, seed=4)
+    settings = SimpleNamespace(seed=4, temperature=0.0, max_tokens=3)
+    changed = _defaults(player, "Be.", settings)
+    assert (changed.temperature, changed.max_tokens, changed.top_p) == (0.0, 3, 0.9)
+    assert changed.messages == (Message("system", "Be."),)

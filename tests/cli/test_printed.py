@@ -1,21 +1,27 @@
 """What the verbs print, word by word: their printing is called with facts that are made here."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from equipoise.cli import evaluate, plan, play, rate, recipes, status
+from equipoise.cli import evaluate, plan, play, rate, recipes, run, status
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import AgainstStart, BenchmarkResult
 from equipoise.models.device import Hardware
+from equipoise.payoffs.intervals import Interval
 from equipoise.payoffs.table import PayoffTable
 from equipoise.ratings.base import Rating
+from equipoise.report.section import Change, Headline
 from equipoise.runs import recipe_loader
 from equipoise.runs.people.journal import PlayedMatch
 from equipoise.runs.planning.cost import CostEstimate
 from equipoise.runs.planning.first_recipe import JudgeTrial
 from equipoise.runs.planning.phases import PhaseMemory
 from equipoise.runs.planning.run_plan import EndpointPlan, RunCounts, RunPlan
+from equipoise.runs.play_out import Played
 from equipoise.runs.rejudge import Rejudgement
 from equipoise.runs.rerate import Rerating
 from equipoise.system.effects import Effects
@@ -369,3 +375,68 @@ def test_lines_of_a_plan_are_whole_and_plain(capsys, monkeypatch):
     line = "asks https://api.example.com/v1 [bold] 300 times 'so'"
     plan._print_lines("what", [line])
     assert capsys.readouterr().out.splitlines()[1] == f" {line}"
+
+
+def test_what_came_of_a_run(printed, capsys, tmp_path):
+    change = Change("win_rate", Interval(0.25, 0.2, 0.3, 9), Interval(0.5, 0.4, 0.6, 9))
+    done = Played(
+        name="mine",
+        run=Path("runs/mine"),
+        report=Path("runs/mine/report.html"),
+        seconds=65.25,
+        records={"matches": 3},
+        measured=[{"generation": 0}],
+        changes=[change],
+        headlines=[Headline("held-out score", "86 %")],
+        cautions=["beware"],
+        which_to_trust="the last",
+    )
+    of = SimpleNamespace(played=done)
+    lines = printed(run._print, of, False)
+    assert [" ".join(line.strip("│ ").split()) for line in lines] == [
+        "at the start at the end change",
+        "win rate 25.0 % (20.0 to 30.0) 50.0 % (40.0 to 60.0) +25.0 points",
+        lines[2],
+        *("beware", "held-out score 86 %", "which to trust the last", "took 1 min 05 s"),
+        *("go deeper equipoise status runs/mine", "report runs/mine/report.html"),
+        lines[-1],
+    ]
+    assert "mine" in lines[2]
+    bare = replace(done, changes=[], which_to_trust="")
+    fewer = printed(run._print, SimpleNamespace(played=bare), False)
+    assert len(fewer) == len(lines) - 3 and "trust" not in " ".join(fewer)
+    capsys.readouterr()
+    run._print(of, True)
+    assert json.loads(capsys.readouterr().out) == {
+        "run": "runs/mine",
+        "report": "runs/mine/report.html",
+        "seconds": 65.2,
+        "records": {"matches": 3},
+        "measured": [{"generation": 0}],
+        "cautions": ["beware"],
+    }
+
+
+def test_what_an_exploiter_gets(printed):
+    estimate = {"mean": 0.5, "low": 0.25, "high": 0.75, "n": 3}
+    facts = {
+        "run": "runs/x",
+        "exploiter": "fresh@2",
+        "against": {"player": "policy@1", "run": "runs/y"},
+        "gets": estimate,
+        "unit": "points",
+        "at_start": None,
+        "league": {"gets": estimate | {"mean": 0.4}, "by": "policy@0"},
+        "budget": {"updates": 1_000, "samples": 2_000, "tokens": 3_000_000},
+    }
+    lines = printed(run._print_response, facts)
+    assert lines[0] == "against policy@1 of runs/y"
+    assert lines[1].startswith("fresh@2 gets 0.5") and lines[1].endswith(" points")
+    assert lines[2] == "at its start –"
+    assert lines[3].startswith("the league's best 0.4") and lines[3].endswith(" policy@0")
+    assert lines[4:] == [
+        *("updates 1,000", "samples, tokens 2,000, 3,000,000"),
+        "go deeper equipoise report runs/x",
+    ]
+    alone = printed(run._print_response, facts | {"league": {"gets": None, "by": ""}})
+    assert alone[3] == "the league's best –"
