@@ -83,7 +83,7 @@ def _this_folder() -> str:
         finding += (
             f"; it is on a network disk ({kind}): a run's ledger keeps a journal in "
             "place of a WAL, and is safest on a disk of the machine that plays it "
-            "(--ledger)"
+            "(--out)"
         )
     return finding
 

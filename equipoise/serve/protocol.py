@@ -252,7 +252,9 @@ def _problem(error: ValidationError, names: frozenset[str]) -> Problem:
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     # Of the ways in which a value could have been right, the one that it came nearest to says most.
     alternatives = [fault for fault in faults if fault["loc"][:1] == faults[0]["loc"][:1]]
-    nearest = max(alternatives, key=lambda fault: len(fault["loc"]))
+    nearest = max(
+        alternatives, key=lambda fault: (len(fault["loc"]), not fault["type"].endswith("_type"))
+    )
     path = _path(nearest["loc"], names)
     code = "invalid_value"
     if nearest["type"] == "missing":

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from small import FINITE, settings
 
+from equipoise.errors import ModelError
+
 
 @pytest.fixture
 def run(command, tmp_path):
@@ -378,3 +380,71 @@ def test_a_new_model_says_how_large_it_is(command, rows, tmp_path, form):
     refused = command(*given)
     assert refused.code == 2 and "m: is not an empty folder; choose another --out" in refused.err
     assert command(*given, "--overwrite").code == 0
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_doctor_says_what_is_well(command, monkeypatch, whole):
+    from equipoise.runs import machine_checks
+
+    def broken():
+        raise ValueError("first\nsecond")
+
+    def missing():
+        raise ModelError("no such model")
+
+    checks = [("one", lambda: "fine"), *([] if whole else [("two", broken), ("three", missing)])]
+    monkeypatch.setattr(machine_checks, "_checks", lambda: iter(checks))
+    shown, facts = command("doctor"), command("doctor", "--json")
+    assert shown.code == facts.code == (0 if whole else 1)
+    lines = [line.split() for line in shown.out.splitlines()]
+    failed = [["no", "two", "ValueError:", "first"], ["no", "three", "no", "such", "model"]]
+    assert lines == [["ok", "one", "fine"], *([] if whole else failed)]
+    assert facts.facts == [
+        {"check": name, "ok": mark == "ok", "found": " ".join(found)}
+        for mark, name, *found in lines
+    ]
+
+
+def test_what_is_whole_is_said_of_a_run_and_of_its_tables(command, recorded_folder, tmp_path):
+    run = shutil.copytree(recorded_folder("people"), tmp_path / "run")
+    command("export", "run", "--to", "tables")
+    tables = command("check", "tables", "--json").facts
+    assert {os.path.basename(path) for path in tables} >= {"matches.parquet", "prompts.parquet"}
+    lines = command("check", "tables").out.splitlines()
+    assert lines == [f"whole      {path}: {n} rows, schema 1" for path, n in tables.items()]
+    one = command("check", "tables/matches.parquet").out
+    assert one == "whole      tables/matches.parquet: 12 rows, schema 1\n"
+    facts = command("check", "run", "--json").facts
+    assert facts["whole"] is True and facts["mended"] == [] and facts["run"] == "run"
+    shown = command("check", "run").out.splitlines()
+    assert [line.split()[0] for line in shown] == [part["state"] for part in facts["parts"]]
+    (run / "config.yaml").write_text("name: [")
+    damaged = command("check", "run")
+    assert damaged.code == 2 and re.search(r"^damaged +config.yaml: ", damaged.out, re.MULTILINE)
+    mended = command("check", "run", "--mend")
+    assert mended.code == 0 and mended.out.startswith("mended: ")
+
+
+def test_what_the_machine_has(monkeypatch, tmp_path):
+    from equipoise.runs import machine_checks as machine
+
+    monkeypatch.chdir(tmp_path)
+    assert machine._this_folder() == f"{tmp_path} can be written"
+    monkeypatch.setattr(machine, "network_disk", lambda path: "nfs")
+    assert "; it is on a network disk (nfs): " in machine._this_folder()
+    monkeypatch.setattr(machine, "plugins", lambda: {"Judge": {"terse": "a:B"}, "Game": {}})
+    assert machine._plugins() == "terse (Judge, a:B)"
+    monkeypatch.setattr(machine, "plugins", dict)
+    assert machine._plugins() == "none"
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 5}, raising=False)
+    sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 3 * 2**18}
+    monkeypatch.setattr(machine.os, "sysconf", sizes.__getitem__)
+    assert machine._cores_and_memory() == "3 cores, 3.0 GiB"
+    assert machine._locks() and machine._ledger().endswith(", WAL")
+    names = [name for name, _ in machine._checks()]
+    assert names[0] == "python" and names[-3:] == ["device", "ledger", "built-in model"]
+
+    def nothing():
+        raise KeyError
+
+    assert machine._run_check("a", nothing) == machine.MachineCheck("a", False, "KeyError: ")
