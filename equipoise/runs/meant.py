@@ -155,7 +155,7 @@ def kind_called(fault: Any, keys: Sequence[str], values: Mapping[str, Any]) -> s
         hint = f"a model is named by -s {path}.model={kind}"
         if "://" in kind:
             hint = f"a server's model plays as {{kind: endpoint, base_url: {kind}, model: …}}"
-    elif room == "prompts" and DATA_FILE.fullmatch(kind):
+    elif room == "prompts" and DATA_FILE.match(kind):
         hint = f"a file, or org/name of the hub, is named by -s prompts.path={kind}"
     elif "://" in kind and room == "judge":
         hint = (
