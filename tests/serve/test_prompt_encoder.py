@@ -63,3 +63,12 @@ def test_what_cannot_fit_is_not_encoded(encoding, monkeypatch):
             asyncio.run(encoder.chat_ids(messages, ""))
         assert refused.value.code == "context_length_exceeded"
         assert refused.value.param == "messages"
+
+
+def test_a_text_is_refused_unread_beyond_the_characters_that_can_fit(encoding):
+    encoder = PromptEncoder(encoding)
+    most = encoding.max_length * max(map(len, encoding.tokenizer.get_vocab()))
+    encoder._check_length(most, "messages")
+    with pytest.raises(Refused, match=f"{most + 1} characters") as refused:
+        encoder._check_length(most + 1, "messages")
+    assert refused.value.param == "messages"
