@@ -1,10 +1,13 @@
 """Starting, finding and stopping an engine's server, with a small server in vLLM's place."""
 
+import json
 import os
 import re
 import signal
 import socket
+import subprocess
 import sys
+from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +19,7 @@ from equipoise.models.samplers import launcher
 from equipoise.models.samplers.launcher import UNFINISHED, VARIABLE, find_environment, main
 
 SERVER = f"""#!{sys.executable}
-import json, sys
+import json, sys, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 PAGES = {{"/health": "", "/version": {{"version": "0"}}, "/v1/models": {{"data": [{{"id": "base"}}]}}}}
 
@@ -30,6 +33,9 @@ class Handler(BaseHTTPRequestHandler):
 
 if "--fail" in sys.argv:
     sys.exit("no room for the cache")
+if "--silent" in sys.argv:
+    print("loading", flush=True)
+    time.sleep(60)
 HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
 """
 
@@ -166,8 +172,6 @@ def test_one_that_cannot_be_installed_stays_unfinished(tmp_path):
 
 
 def test_a_process_that_has_ended_is_not_alive():
-    import subprocess
-
     process = subprocess.Popen([sys.executable, "-c", ""])
     state = launcher.ServerState(process.pid, "", "")
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -236,3 +240,39 @@ def test_a_server_that_ends_says_why(environment, tmp_path):
         python = find_environment(environment)
         launcher.start("builtin", free_port(), options(vllm=["--fail"]), python, tmp_path)
     assert not (tmp_path / launcher.STATE).exists()
+
+
+@pytest.mark.long
+def test_a_server_that_is_not_up_in_time_is_ended(environment, tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher, "LOOK", 0.01)
+    given = options(vllm=["--silent"], patience=1.5)
+    python = find_environment(environment)
+    started = []
+    begin = launcher.start_process
+
+    def noted(*arguments, **more):
+        started.append(begin(*arguments, **more))
+        return started[-1]
+
+    monkeypatch.setattr(launcher, "start_process", noted)
+    with pytest.raises(ModelError, match=r"^vLLM is not up after 1\.5 s; its log ends:\n"):
+        launcher.start("builtin", free_port(), given, python, tmp_path)
+    assert not (tmp_path / launcher.STATE).exists()
+    assert started[0].wait(20) == -signal.SIGTERM
+
+
+@pytest.mark.long
+def test_a_server_that_does_not_end_by_itself_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher, "LOOK", 0.01)
+    monkeypatch.setattr(launcher, "GRACE", 0.1)
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True)"
+    code += "\nwhile True: signal.pause()"
+    process = launcher.start_process([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout.readline()
+    state = launcher.ServerState(process.pid, "http://127.0.0.1:1", "m")
+    (tmp_path / launcher.STATE).write_text(json.dumps(asdict(state)))
+    assert launcher.status(tmp_path) == {
+        **{"url": state.url, "model": "m", "pid": process.pid, "running": True, "answers": False}
+    }
+    assert launcher.stop(tmp_path) is True
+    assert process.wait(20) == -signal.SIGKILL and not (tmp_path / launcher.STATE).exists()
