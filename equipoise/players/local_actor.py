@@ -287,9 +287,10 @@ class LocalActor:
 
         if self.player.precision is None:
             return nullcontext()
-        if self.player.precision == "bf16":
+        short = self.player.precision == "bf16"
+        if short and model.device.type == "cpu":
             return short_products(model)
-        return torch.autocast(model.device.type, enabled=False)
+        return torch.autocast(model.device.type, torch.bfloat16, enabled=short)
 
     @contextmanager
     def memory_errors(self) -> Iterator[None]:

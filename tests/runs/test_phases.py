@@ -9,6 +9,7 @@ import pytest
 from equipoise.models.device import Hardware
 from equipoise.models.loading import Description
 from equipoise.models.trial import WorkShape, foresee
+from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
 from equipoise.runs.planning.phases import phases
 
@@ -183,6 +184,16 @@ def test_a_learner_of_policy_gradients_stays_while_others_play():
     assert play(*GRPO, "learner.kl=0.1") - pairs == pytest.approx(12 + 2)  # of 16 bits
     critic = ["learner.estimator=gae", "learner.critic=model"]
     assert play(*GRPO, *critic, "learner.kl=0.1") - pairs == pytest.approx(12 + 2 + 16)
+
+
+def test_a_cpu_that_multiplies_in_bfloat16_keeps_the_layers_twice():
+    from equipoise.runs.planning.cost import sampling_bytes
+
+    whole = Local(model="builtin")
+    short = whole.model_copy(update={"precision": "bf16"})
+    extra = [sampling_bytes(p, SEVEN, 99.0, on) for on in ("cpu", "cuda") for p in (whole, short)]
+    assert extra[1] - extra[0] == pytest.approx(2 * SEVEN.parameters)
+    assert extra[3] == extra[2]
 
 
 @pytest.mark.parametrize("kind", ["preference", "sft", "policy_gradient"])

@@ -313,8 +313,9 @@ def sampling_bytes(player: Local, size: Description, tokens: float, device: str)
     width = number_width(player, size, device)
     cache = player.batch_size * tokens * size.kv_numbers * width
     logits = 4 * 4 * player.batch_size * size.vocabulary
-    casts = 2.0 * size.parameters if player.precision == "bf16" and width == 4 else 0.0
-    return base_bytes(player, size, width) + casts + cache + logits
+    casts = device == "cpu" and player.precision == "bf16" and width == 4
+    copies = 2.0 * size.parameters if casts else 0.0
+    return base_bytes(player, size, width) + copies + cache + logits
 
 
 def base_bytes(player: Local, size: Description, width: float) -> float:
