@@ -189,7 +189,7 @@ def test_a_learner_of_policy_gradients_stays_while_others_play():
 def test_a_cpu_that_multiplies_in_bfloat16_keeps_the_layers_twice():
     from equipoise.runs.planning.cost import sampling_bytes
 
-    whole = Local(model="builtin")
+    whole = Local.model_validate({"model": "builtin"})
     short = whole.model_copy(update={"precision": "bf16"})
     extra = [sampling_bytes(p, SEVEN, 99.0, on) for on in ("cpu", "cuda") for p in (whole, short)]
     assert extra[1] - extra[0] == pytest.approx(2 * SEVEN.parameters)
