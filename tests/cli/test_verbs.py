@@ -405,6 +405,7 @@ def test_the_doctor_says_what_is_well(command, monkeypatch, whole):
     ]
 
 
+@pytest.mark.long
 def test_what_is_whole_is_said_of_a_run_and_of_its_tables(command, recorded_folder, tmp_path):
     run = shutil.copytree(recorded_folder("people"), tmp_path / "run")
     command("export", "run", "--to", "tables")

@@ -11,6 +11,7 @@ from equipoise.judges import mathematics
 from equipoise.judges.mathematics import MEMORY, Checker, looks_mathematical
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("gold", "answer", "equal"),
     [

@@ -206,6 +206,7 @@ def test_the_pace_is_that_of_the_last_minute(tmp_path, monkeypatch):
     assert watched.pace() == {"matches": 60 / 65}
 
 
+@pytest.mark.long
 def test_a_report_rests_ten_times_as_long_as_it_took(tmp_path, monkeypatch):
     run = people_run.write(tmp_path / "run", prompts=1)
     watched, now, made = Watched(run), [0.0], []
