@@ -489,8 +489,8 @@ def _durations(text: str) -> dict[str, float]:
 
 @dataclass
 class Outcome:
-    """`killed` (by which test, and whether by none but the long ones), `alive`, `equivalent`, or
-    `uncovered`, where no test runs it.
+    """`killed` (by which test, and whether by none but the long ones), `alive`, or `uncovered`,
+    where no test runs it.
     """
 
     verdict: str
@@ -675,6 +675,17 @@ VERDICTS = ("killed", "equivalent", "alive", "uncovered")
 UNNOTICED = ("alive", "uncovered")
 
 
+def argued(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows, with those that live and are argued for as `equivalent`, `by` the argument."""
+    why: dict[str, str] = yaml.safe_load(EQUIVALENT.read_text()) or {}
+    return [
+        {**row, "verdict": "equivalent", "by": why[row["digest"]]}
+        if row["verdict"] in UNNOTICED and row["digest"] in why
+        else row
+        for row in rows
+    ]
+
+
 def rates(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """A row for each room, and one for all: how many of each verdict, and the share noticed with
     its 95 % interval (Wilson); equivalent bugs do not count.
@@ -725,8 +736,8 @@ def page(results: Mapping[str, Any]) -> str:
     told("Unnoticed", (f"`{described(row)}`" for row in rows if row["verdict"] in UNNOTICED))
     only = [row for row in rows if row["verdict"] == "killed" and row.get("long")]
     told("Noticed by long tests alone", (f"`{described(row)}`: `{row['by']}`" for row in only))
-    argued = [row for row in rows if row["verdict"] == "equivalent"]
-    told("Equivalent", (f"`{described(row)}`: {row['by']}" for row in argued))
+    same = [row for row in rows if row["verdict"] == "equivalent"]
+    told("Equivalent", (f"`{described(row)}`: {row['by']}" for row in same))
     told("By module", (_counted(file, counts) for file, counts in by_module.items() if counts))
     told("Modules of which none was tried", (f for f, counts in by_module.items() if not counts))
     return "\n".join(lines) + "\n"
@@ -751,7 +762,8 @@ def main() -> int:
     options = parser.parse_args()
     results = ROOT / "benchmarks" / "results" / f"mutants_{options.seed}.json"
     if options.page:
-        PAGE.write_text(page(json.loads(results.read_text())))
+        told = json.loads(results.read_text())
+        PAGE.write_text(page({**told, "rows": argued(told["rows"])}))
         return 0
     drawn = draw(options.seed, options.per_module, options.room)
     if options.list:
@@ -762,7 +774,6 @@ def main() -> int:
         measure_coverage(STATE)
     kept = json.loads(results.read_text()) if results.is_file() else {"rows": []}
     outcomes = {row["digest"]: row for row in kept["rows"]}
-    equivalent = yaml.safe_load(EQUIVALENT.read_text()) or {} if EQUIVALENT.is_file() else {}
     command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     origin = {
@@ -776,14 +787,12 @@ def main() -> int:
     left = [each for each in drawn if each.digest not in outcomes]
     random.Random(options.seed).shuffle(left)  # so that those of a run that is stopped are a sample
     for mutation, outcome in attempt(left, Coverage(STATE), options.jobs, options.most):
-        if outcome.verdict != "killed" and mutation.digest in equivalent:
-            outcome = Outcome("equivalent", equivalent[mutation.digest], outcome.seconds)
         outcomes[mutation.digest] = mutation.row() | asdict(outcome)
         rows = [outcomes[each.digest] for each in drawn if each.digest in outcomes]
         results.write_text(json.dumps(origin | {"rows": rows}, indent=1) + "\n")
         place = f"{mutation.file}:{mutation.line}"
         print(f"{outcome.verdict:10} {outcome.seconds:6.1f} s  {place} {outcome.by}", flush=True)
-    rows = [outcomes[each.digest] for each in drawn]
+    rows = argued([outcomes[each.digest] for each in drawn])
     print("\n".join(" ".join(f"{cell:>12}" for cell in cells) for cells in rates(rows)))
     unnoticed = [row for row in rows if row["verdict"] in UNNOTICED]
     print("\n".join(map(described, unnoticed)))

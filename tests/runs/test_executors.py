@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +21,7 @@ from small import is_recorded, wait_for_record
 from equipoise.errors import ConfigError, EquipoiseError, ModelError
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.executors.base import Executor, Local, workers
 from equipoise.runs.executors.units import Act, Order, Part, ReleaseAll, Weighted, cut, failure
 from equipoise.runs.executors.worker_pool import TRIES, NoRoomError, WorkerLostError, WorkerPool
 from equipoise.runs.play_out import play_out
@@ -190,6 +191,23 @@ def test_a_unit_whose_worker_was_lost_is_done_again():
     assert [pool.submit(UNIT).result() for _ in range(2)] == [b"2", b"4"]
     pool.close()
     assert worker.closed
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_workers_end_with_what_they_are_for(failing):
+    class One(Executor):
+        kind: str = "one"
+
+        def open(self) -> WorkerPool:
+            return WorkerPool(lambda i: worker, 1)
+
+    worker = Scripted(set())
+    with suppress(ZeroDivisionError), workers(One()) as pool:
+        assert pool is not None and pool.submit(UNIT).result() == b"1" and not worker.closed
+        assert 1 / (not failing)
+    assert worker.closed
+    with workers(Local()) as nobody:
+        assert nobody is None
 
 
 def test_a_worker_without_a_place_leaves_its_unit_to_others():

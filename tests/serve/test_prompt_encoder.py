@@ -53,6 +53,15 @@ def test_no_brief_prompt_waits_for_a_long_one(encoding):
     assert text == encoding.tokenizer.encode("word " * 1500)
 
 
+@pytest.mark.parametrize("words", [1, 1500])
+def test_what_the_answer_begins_with_and_the_tools_are_read_in_any_prompt(encoding, words):
+    asked = (user("word " * words),)
+    given = PromptEncoder(encoding).chat_ids(asked, "Because", '[{"name": "f"}]')
+    tools = encoding.prompt_ids(asked, tools='[{"name": "f"}]')
+    begun = encoding.tokenizer.encode("Because", add_special_tokens=False)
+    assert asyncio.run(given) == (tools, begun)
+
+
 def test_what_cannot_fit_is_not_encoded(encoding, monkeypatch):
     encoder = PromptEncoder(encoding)
     monkeypatch.setattr(encoder, "_ids", None)

@@ -132,6 +132,14 @@ def test_a_bug_that_no_test_runs_counts_as_unnoticed():
     assert rates(TRIED) == [[room, "1", "1", "1", "1", "33% (6% to 79%)"] for room in ("a", "all")]
 
 
+def test_what_lives_and_is_argued_for_is_equivalent(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "EQUIVALENT", tmp_path / "why.yaml")
+    mutants.EQUIVALENT.write_text("d: of no account\n")
+    verdicts = [(row["verdict"], row["by"]) for row in mutants.argued(TRIED)]
+    same = ("equivalent", "of no account")
+    assert verdicts == [("killed", "why"), ("equivalent", "why"), same, same]
+
+
 def test_the_page_says_what_was_noticed_and_of_which_modules_nothing_was_tried():
     told = {"command": "c", "commit": "0", "date": "d", "drawn": {"a/b.py": 4, "a/c.py": 2}}
     text = page({**told, "rows": [*TRIED, {**TRIED[0], "long": True, "by": "t"}]})
