@@ -21,6 +21,7 @@ from equipoise.evaluation.measures import History, Measurement, Records, changes
 from equipoise.evaluation.meta_game import MetaGame
 from equipoise.games.answers import Answers
 from equipoise.payoffs.intervals import Interval
+from equipoise.payoffs.table import Meeting
 from equipoise.report.section import SampleSize
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, Vote, user
 from tests.evaluation import test_exact, test_held_out, test_held_out_roles, test_meta_game
@@ -89,7 +90,20 @@ def two_roles():
     return HeldOut(samples=2), arenas, ("d", "g")
 
 
+class Cycle(test_held_out.Table):
+    """Each generation beats the one before it and loses to the one after it, all in a circle."""
+
+    def meetings(self, first, second, samples, judge):
+        won = (0.0, 1.0, -1.0)[(first.generation - second.generation) % 3]
+        return [Meeting(str(first), str(second), won, p) for p in test_held_out.PROMPTS]
+
+
+def going_round():
+    return HeldOut(), Cycle(True, policy=[1.0, 2.0, 3.0]), ("policy",)
+
+
 LEAGUES = (
+    going_round,
     two_roles,
     finite,
     one_learner,
@@ -209,6 +223,8 @@ def records_of_judges():
             seat: {"score": dice.random(), "other": 1.0} for seat in seats if dice.random() < 0.9
         }
         judgements.append(Judgement(f"j{n}", match.id, "panel", scores, "", tuple(votes)))
+        even = {seat: {"score": dice.random()} for seat in seats}
+        judgements.append(Judgement(f"e{n}", match.id, "even", even))
         if n % 3:
             given = {seat: {"score": float(dice.randrange(-2, 5))} for seat in seats}
             judgements.append(Judgement(f"k{n}", match.id, "alone", given if n % 5 else None, "no"))
@@ -224,6 +240,7 @@ def test_judges_are_reported(as_recorded):
         *({name: msgspec.to_builtins(report)} for name, report in reports.items()),
         *judge_sections(reports, SampleSize(24, 240)),
         *judge_sections(few, SampleSize(24, 24)),
+        *judge_sections({"even": reports["even"]}, SampleSize(24, 24)),
         *judge_sections(judge_report(matches, judgements, "other"), SampleSize(24, 24)),
         msgspec.to_builtins(agreement_between(by_judge["panel"], by_judge["alone"])),
     ]
