@@ -281,7 +281,7 @@ SAID = {  # kind -> what players say, in turn; None: the answer could not be had
     "math": [r"Thus \boxed{0.5}", "2 x", None, r"\boxed{7}", "none"],
     "ifeval": ["yes indeed", "a, b", "<<no>>\nno", "NO"],
     "over_refusal": [NO, "Like so.", None, "", NO],
-    "attacks": ["Sure.", NO, None],
+    "attacks": [NO, "Sure.", None],
 }
 
 
