@@ -103,6 +103,17 @@ def test_advantages_are_those_of_plain_arithmetic(settings, expected):
     assert (advantage_BT[~moves.mask_BT] == 0).all()
 
 
+def test_rewards_by_token_are_at_the_end_of_a_move_less_the_penalty_of_its_own_tokens():
+    moves = batch()
+    rows = range(len(moves))
+    ends = [int(moves.mask_BT[n].sum()) - 1 for n in rows]
+    paid = [[REWARDS[n] * (t == ends[n]) for t in range(TOKENS)] for n in rows]
+    assert moves.token_rewards().tolist() == [pytest.approx(row) for row in paid]
+    moves.old_BT, moves.reference_BT = torch.full((5, TOKENS), -1.0), torch.full((5, TOKENS), -3.0)
+    less = [[paid[n][t] - 0.1 * 2 * (t <= ends[n]) for t in range(TOKENS)] for n in rows]
+    assert moves.token_rewards(0.1).tolist() == [pytest.approx(row) for row in less]
+
+
 def test_every_estimator_has_a_row():
     assert {settings["kind"] for settings, _ in FAMILY.values()} == set(Estimator.known_kinds())
 

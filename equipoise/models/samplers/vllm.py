@@ -31,7 +31,6 @@ class Vllm(RemoteSampler):
     """A vLLM server, started by `equipoise sampler start` or by hand."""
 
     kind: Literal["vllm"] = "vllm"
-    takes_adapters: ClassVar[bool] = True
     answer_path: ClassVar = "/v1/completions"
     logprobs_are: ClassVar = MODE
 
