@@ -60,6 +60,8 @@ def signals(monkeypatch):
     monkeypatch.setattr("os._exit", ended.append)
     monkeypatch.setattr("os.write", lambda *_: None)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    for number in kept:  # whatever this process was started to ignore
+        signal.signal(number, signal.SIG_DFL)
     yield ended
     for number, handler in kept.items():
         signal.signal(number, handler)

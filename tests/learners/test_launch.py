@@ -203,7 +203,8 @@ def test_what_was_killed_or_interrupted_leaves_no_process_and_goes_on(model_fold
     model, folder = model_folder("llama"), tmp_path / "two"
     whole = training_batch(model, tmp_path / "one")
     learner("preference", **SAVING).learn(whole)
-    script = STARTED.format(path=[str(Path(__file__).parent)], model=str(model), folder=str(folder))
+    places = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    script = STARTED.format(path=places, model=str(model), folder=str(folder))
     parent = subprocess.Popen([sys.executable, "-c", script])
     while not list(folder.glob("scratch/checkpoint-*/complete")):
         assert parent.poll() is None

@@ -184,6 +184,7 @@ def test_a_league_is_one_run(read, tmp_path_factory, monkeypatch):
             "game__samples": 4,
             "learner": "{kind: policy_gradient, estimator: group_relative}",
             "learner__epochs": 1,
+            "loss": "null",
         },
     ],
     ids=["preference", "policy_gradient"],

@@ -92,6 +92,8 @@ def _run(arguments: Sequence[str | Path], folder: Path, log: Path, moment: Momen
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
+        # Those of a parent that captures them would not be written here.
+        sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False) for fd in (1, 2))
         sys.argv = ["equipoise", *map(str, arguments)]
         if moment is not None:
             _arm(moment)

@@ -100,16 +100,16 @@ def soak(size: int, minutes: float | None = None) -> Outcome:
 
 
 def _order(hostile: Sequence[Hostile]) -> list[tuple[Hostile, str]]:
+    dice = random.Random(28)
     first = [each for each in hostile if each.first]
+    dice.shuffle(first)
     begin = [(each, verb) for each in first for verb in ("resume", CONTROL)]
     rest = [
         pair
         for pair in ((each, verb) for each in hostile for verb in verbs())
         if pair not in begin and pair[1] != CONTROL
     ]
-    dice = random.Random(28)
-    for part in (begin, rest):
-        dice.shuffle(part)
+    dice.shuffle(rest)
     return begin + rest
 
 
