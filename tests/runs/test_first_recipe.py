@@ -5,6 +5,7 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from small import settings
@@ -141,6 +142,7 @@ def test_each_method_gets_a_recipe(command, rows, judge, tmp_path, method):
     )
     assert made.code == 0, made.err
     assert "asked once about" in made.out and "go on with: equipoise run mine.yaml" in made.out
+    assert Path("mine.yaml").read_text() in made.out
     config = check_run(recipe_loader.load("mine.yaml")).config
     assert config.players[config.learning[0]].max_new_tokens == 8
     assert len(config.learning) == {"sparta": 3, "gpo": 2}[method]

@@ -157,6 +157,8 @@ def test_where_a_run_is():
 
 
 def test_what_a_run_has_recorded_measured_and_spent():
+    begun = watch_page._facts(replace(SEEN, generation=None), {})
+    assert begun[0] == ["generation", "0 of 8"]
     assert watch_page._facts(SEEN, {"matches": 2.5}) == [
         ["generation", "2 of 8"],
         ["matches", "1,200 (2.5/s)"],
