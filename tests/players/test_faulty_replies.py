@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import ssl
 from typing import Any
 
 import httpx2
@@ -379,3 +380,11 @@ def test_what_a_failed_answer_took_is_counted_where_the_server_says_it(opened, o
     assert counted.error and silent.error and counted.text == silent.text == ""
     assert (counted.prompt_tokens, counted.completion_tokens) == (10, 5)
     assert (silent.prompt_tokens, silent.completion_tokens, silent.cost) == (0, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "mode"), [("https://a.example", ssl.CERT_REQUIRED), ("http://a.example", ssl.CERT_NONE)]
+)
+def test_who_answers_over_tls_has_to_prove_who_it_is(url, mode):
+    transport = BoundedClient(url, longest=10)._transport
+    assert transport._pool._ssl_context.verify_mode is mode  # pyright: ignore
