@@ -1,8 +1,12 @@
 """A warm-up wastes no step."""
 
+from types import SimpleNamespace
+
+import pytest
 import torch
 
-from equipoise.learners.answer_trainer import skip_first_step
+from equipoise.learners.answer_trainer import _Events, skip_first_step
+from equipoise.models.progress import following
 
 
 def test_the_first_step_of_a_warm_up_is_not_at_rate_0():
@@ -18,3 +22,20 @@ def test_the_first_step_of_a_warm_up_is_not_at_rate_0():
         optimizer.step()
         scheduler.step()
     assert rates == [0.5, 1.0, 1.5, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_an_optimizer_step_is_told_once_in_all_its_parts(parts):
+    events, heard = _Events(lambda line: None), []
+    args, control = (
+        SimpleNamespace(gradient_accumulation_steps=parts),
+        SimpleNamespace(should_log=False),
+    )
+    with following(heard.append):
+        for step in (1, 2):
+            for _ in range(parts - 1):
+                events.on_substep_end(args, None, control)
+            state = SimpleNamespace(global_step=step, max_steps=2)
+            events.on_step_end(args, state, control)
+            assert sum(heard) == pytest.approx(step) and control.should_log is (step == 2)
+    assert len(heard) == 2 * parts

@@ -129,6 +129,16 @@ def test_share_is_the_slope_and_not_known_where_nothing_was_learned():
     assert error == pytest.approx(math.sqrt((residual**2).sum() / 3 / power))
 
 
+def test_a_slope_takes_three_points_that_moved_more_than_a_little():
+    one, two = np.ones(3), np.array([2.0, 2.0, 2.0])
+    assert slope(one, two, 2.9) == (2.0, 0.0)
+    for x_A, still in ((one, 3.0), (one[:2], 0.0)):
+        assert all(map(math.isnan, slope(x_A, two[: len(x_A)], still)))
+    share, error = slope(one, np.array([0.0, 2.0, 4.0]), 0.0)
+    assert share == pytest.approx(2.0)
+    assert error == pytest.approx(math.sqrt(8 / 2 / 3))  # of three residuals, through the origin
+
+
 def test_a_gap_alone_stops_the_run_and_a_noisy_share_does_not():
     HandOver(1e-4, math.nan, math.nan).check(NEWBORN, 1e-3)
     HandOver(1e-4, 0.5, 0.3).check(NEWBORN, 1e-3)

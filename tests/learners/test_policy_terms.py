@@ -9,6 +9,7 @@ import torch
 
 from equipoise.errors import ConfigError
 from equipoise.learners.policy_forward import TokenNumbers
+from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.policy_trainer import PolicyOptimizer, policy_loss
 from equipoise.learners.rollouts import RolloutBatch, rollout_batch
@@ -180,3 +181,19 @@ def test_gradients_are_cut_to_their_largest_norm():
     assert before == pytest.approx(10 * 3**0.5)
     squares = sum(float((w.grad**2).sum()) for w in made.policy.trained_parameters().values())
     assert squares == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "adapter", "bytes_each"),
+    [
+        ({"kl": 0.0}, False, 0),
+        ({"kl": 0.1, "precision": "fp32"}, False, 4),  # the reference
+        ({"kl": 0.1, "precision": "bf16"}, False, 2),
+        ({"kl": 0.1}, True, 0),  # which is the base without its adapter
+        ({"kl": 0.0, "critic": "model"}, True, 16),
+        ({"kl": 0.1, "critic": "model", "optimizer": "adamw_8bit"}, False, 14),
+    ],
+)
+def test_what_is_kept_beside_a_policy(settings, adapter, bytes_each):
+    made = PolicyGradient.model_validate({"estimator": "gae", "critic": "head", **settings})
+    assert made.extra_bytes(1000, adapter) == 1000 * bytes_each
