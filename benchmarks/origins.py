@@ -37,7 +37,7 @@ def faults(results: Any, history: list[str]) -> list[str]:
     """What is wrong with where a raw result comes from, and with those that were joined to it.
 
     A fault: a commit that is missing from the history, or whose files had been changed; a command
-    whose module is not here; neither of them.
+    whose module or file is not here; neither of them.
     """
     found: dict[str, None] = {}
     told = list(origins(results))
@@ -49,9 +49,10 @@ def faults(results: Any, history: list[str]) -> list[str]:
             found[f"{commit} was changed"] = None
         if not commit or not any(known.startswith(commit) for known in history):
             found[f"{commit or 'a commit'} is not in the history"] = None
-        module = str(origin.get("command", "")).removeprefix("python -m ").partition(" ")[0]
-        if not module or not _is_here(module):
-            found[f"{module or 'its command'} is not here"] = None
+        command = str(origin.get("command", "")).removeprefix("python ").removeprefix("-m ")
+        program = command.partition(" ")[0]
+        if not program or not ((ROOT / program).is_file() or _is_here(program)):
+            found[f"{program or 'its command'} is not here"] = None
     return list(found)
 
 

@@ -723,7 +723,7 @@ def page(results: Mapping[str, Any]) -> str:
         "# Drawn bugs",
         "",
         f"`{results['command']}` at `{results['commit']}`, {results['date']}: {len(rows)} of {of} "
-        "drawn bugs were tried, in a drawn order. Made by `python tools/mutants.py --page`.",
+        "drawn bugs were tried, in a drawn order, against the fast and the long tests.",
         "",
         f"| room | {' | '.join(VERDICTS)} | noticed |",
         f"|{'---|' * (len(VERDICTS) + 2)}",

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import sqlite3
 
 import pytest
@@ -153,3 +154,10 @@ def test_the_page_says_what_was_noticed_and_of_which_modules_nothing_was_tried()
         "By module": ["* a/b.py: 2 killed, 1 equivalent, 1 alive, 1 uncovered"],
         "Modules of which none was tried": ["* a/c.py"],
     }
+
+
+def test_the_page_is_that_of_its_raw_results():
+    seed = re.findall(r"--seed (\d+)", mutants.PAGE.read_text())[0]
+    raw = json.loads((mutants.ROOT / f"benchmarks/results/mutants_{seed}.json").read_text())
+    told = {**raw, "rows": mutants.argued(raw["rows"])}
+    assert mutants.PAGE.read_text() == page(told)
