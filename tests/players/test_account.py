@@ -95,7 +95,9 @@ def play(server: OpenAIServer, path: Path, rows: int, **changes) -> tuple[Spendi
 
 
 @pytest.mark.parametrize("concurrency", [1, 8, pytest.param(64, marks=pytest.mark.long)])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(f, marks=pytest.mark.long) if f == "hangs" else f for f in FAULTS]
+)
 def test_no_server_gets_more_requests_than_the_limit(openai_server, tmp_path, fault, concurrency):
     openai_server.answer = billing = Billing([fault])
     limit = 4 if concurrency == 1 else 25
@@ -117,6 +119,7 @@ def test_a_row_takes_its_retries_and_no_more(openai_server, tmp_path):
     assert move.finish == "error" and move.error
 
 
+@pytest.mark.long
 def test_time_outs_are_charged_at_the_most_and_said(openai_server, tmp_path):
     openai_server.script("fine")
     openai_server.answer = Billing(["hangs"])

@@ -150,6 +150,7 @@ def test_no_more_than_concurrency_at_once(openai_server, opened):
 # -- failures
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "step",
     [
@@ -173,6 +174,7 @@ def test_what_may_pass_is_asked_again(openai_server, opened, step):
     assert openai_server.bodies()[0] == openai_server.bodies()[2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("step", "words", "requests"),
     [

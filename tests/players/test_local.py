@@ -253,6 +253,7 @@ def test_the_longest_prompts_are_read_before_a_run(model_folder):
     assert not [*player(model_folder("llama")).faults_of_prompts(prompts[:1])]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_products_in_bfloat16_cast_weights_once_and_give_them_back(model_folder, family):
     own = player(model_folder(family), device="cpu", precision="bf16").open(None, Resources())

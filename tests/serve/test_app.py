@@ -307,6 +307,7 @@ def test_what_an_engine_does_wrong_is_said_plainly(serving, fake_engine, fake_ca
         assert json.loads(events[-2][6:])["error"]["code"] == "engine_error" and "half" in events[1]
 
 
+@pytest.mark.long
 def test_places_and_queue_are_bounded(serving, fake_engine, fake_catalogue):
     engine = fake_engine(pause=0.1)
     with serving(fake_catalogue({"talker": engine}), concurrency=2, queue=3) as address:
@@ -334,6 +335,7 @@ def test_places_and_queue_are_bounded(serving, fake_engine, fake_catalogue):
         assert address.post(ASK | {"n": 2}).status_code == 200
 
 
+@pytest.mark.long
 def test_time_is_limited(serving, fake_engine, fake_catalogue, until):
     engine = fake_engine(words=("a ",) * 1000, pause=0.05)
     with serving(fake_catalogue({"talker": engine}), seconds=0.3) as address:
