@@ -148,8 +148,11 @@ class Experiment:
         for arm in o.arms:
             settings = [f"generations={o.generations}", *self.common(place, o)]
             settings += [*self.settings(arm, getattr(o, "at", {})), *o.set]
-            recipe = self.recipes.get(arm.partition(AT)[0], self.recipe)
-            played(recipe, place / name_of(arm, seed), seed, settings)
+            played(self.recipe_of(arm), place / name_of(arm, seed), seed, settings)
+
+    def recipe_of(self, arm: str) -> str:
+        """An arm's recipe, whatever settings it is swept at."""
+        return self.recipes.get(arm.partition(AT)[0], self.recipe)
 
     def settings(self, arm: str, at: Mapping[str, str]) -> list[str]:
         """Those of an arm; those of the setting that it is swept at, or that was best for it, come

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.answer_quality import greedy_answers, judged
 from benchmarks.controls import newest_weights
-from benchmarks.experiment import AT, Experiment, Options, name_of, of_rows, of_run, played
+from benchmarks.experiment import Experiment, Options, name_of, of_rows, of_run, played
 from benchmarks.verdicts import GREEDY, Item, of_answers
 from equipoise.environments.instructions.instruction_prompts import InstructionPrompts
 from equipoise.players.local import Local
@@ -38,7 +38,7 @@ HELD_OUT = 8  # prompts that a run measures as it goes; the figures are made her
 
 def settings(arm: str, o: Options) -> list[str]:
     """Those of an arm; each samples `o.prompts` × `o.generations` prompts."""
-    updates = o.updates if arm.partition(AT)[0] in RECIPES else o.generations
+    updates = o.generations if o.experiment.recipe_of(arm) == RECIPE else o.updates
     values = {
         "policy.model": o.model,
         "policy.dtype": {"bf16": "bfloat16", "fp32": "float32"}[o.precision],
@@ -57,7 +57,7 @@ def settings(arm: str, o: Options) -> list[str]:
 def play(seed: int, place: Path, o: Options) -> None:
     """Every arm of a seed, where it has not been played yet."""
     for arm in o.arms:
-        recipe = RECIPES.get(arm.partition(AT)[0], RECIPE)
+        recipe = o.experiment.recipe_of(arm)
         played(recipe, place / name_of(arm, seed), seed, settings(arm, o))
 
 
@@ -136,6 +136,8 @@ EXPERIMENT = Experiment(
     arms=ARMS,
     seeds=(0, 1, 2),
     generations=2,
+    recipe=RECIPE,
+    recipes=RECIPES,
     play=play,
     measure=measure,
     columns=tuple(

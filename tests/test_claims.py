@@ -103,8 +103,7 @@ def test_every_arm_of_the_instructions_trial_takes_each_swept_rate(label):
     o.experiment, o.at = made, dict.fromkeys(made.arms, label)
     rates = []
     for arm in made.arms:
-        recipe = instructions.RECIPES.get(arm, instructions.RECIPE)
-        config = recipe_loader.load(recipe, instructions.settings(arm, o))
+        config = recipe_loader.load(made.recipe_of(arm), instructions.settings(arm, o))
         rates.append(config.learner_of("policy").learning_rate)
         assert config.judge.kind == "panel"
         assert config.prompts.per_generation * config.generations == 220

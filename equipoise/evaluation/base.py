@@ -255,11 +255,11 @@ class Evaluation(Component):
         those that teach; tests: whether a player is to be chosen and tested once at the end.
         """
         role = self.measured_role
-        if role and (role not in game.roles or role not in player_of_role):
-            had = f"gives {role} no player" if role in game.roles else f"'{game.kind}' has none"
-            where = "schedule.roles" if role in game.roles else "game"
+        if role and role not in player_of_role:
+            of_role = f"schedule.roles gives {role} no player"
+            why = of_role if role in game.roles else f"game '{game.kind}' has none"
             raise ConfigError(
-                f"evaluate: '{self.kind}' measures the {role}, and {where} {had}; "
+                f"evaluate: '{self.kind}' measures the {role}, and {why}; "
                 "use evaluate: held_out, or another game"
             )
 
