@@ -111,17 +111,19 @@ def measured(o: argparse.Namespace, shape: str) -> dict[str, Any]:
             for _ in range(o.repeats):
                 for name, results in parts.items():
                     results.append(preference_training.call(name, own))
+            parts["new"] = o.new
             parts["opponents"] = preference_training.call("opponents", own)
             parts["profile"] = preference_training.call("profile", own)
-            parts["decoding"] = {
-                str(rows): section(
-                    "sampling",
-                    *("--shape", shape, "--dtype", dtype, "--rows", str(rows)),
-                    *("--new", str(o.new), "--rounds", str(o.repeats)),
-                    *("--threads", str(o.threads), "--only", "top-p 0.95"),
-                )
-                for rows in o.rows
-            }
+            for part, new in (("decoding", o.new), ("reading", 1)):
+                parts[part] = {
+                    str(rows): section(
+                        "sampling",
+                        *("--shape", shape, "--dtype", dtype, "--rows", str(rows)),
+                        *("--new", str(new), "--rounds", str(o.repeats)),
+                        *("--threads", str(o.threads), "--only", "top-p 0.95"),
+                    )
+                    for rows in o.rows
+                }
             found[dtype] = parts
         found["weights"] = dict(zip(("layers", "head", "embeddings"), sizes(first), strict=True))
     return found
@@ -175,8 +177,7 @@ def table(shape: str, found: dict[str, Any]) -> Table:
     for rows in found[dtypes[0]]["decoding"]:
 
         def decoding(dtype: str, rows: str = rows) -> tuple[str, str]:
-            [runs] = found[dtype]["decoding"][rows].values()
-            ours, theirs = median(runs["ours"]), median(runs["generate"])
+            ours, theirs = (decoding_speed(found[dtype], rows, of) for of in ("ours", "generate"))
             share = decoding_share(found, dtype, rows)
             return f"{ours:,.0f} tokens/s", f"{share:.0%}, generate {theirs:,.0f}"
 
@@ -186,9 +187,18 @@ def table(shape: str, found: dict[str, Any]) -> Table:
 
 def decoding_share(found: dict[str, Any], dtype: str, rows: str) -> float:
     """Of the better precision's products of so many rows, what decoding so many reaches."""
-    [runs] = found[dtype]["decoding"][rows].values()
     weights = found["weights"]["layers"] + found["weights"]["head"]
-    return median(runs["ours"]) * 2 * weights / 1e9 / peak(found, rows)
+    rate = decoding_speed(found[dtype], rows, "ours")
+    return rate * 2 * weights / 1e9 / peak(found, rows)
+
+
+def decoding_speed(parts: dict[str, Any], rows: str, of: str) -> float:
+    """Tokens a second behind the first, which comes with the reading of the prompts."""
+    seconds = []
+    for part, new in (("decoding", parts["new"]), ("reading", 1)):
+        [runs] = parts[part][rows].values()
+        seconds.append(int(rows) * new / median(runs[of]))
+    return int(rows) * (parts["new"] - 1) / (seconds[0] - seconds[1])
 
 
 def peak(found: dict[str, Any], tokens: str) -> float:

@@ -19,6 +19,53 @@ from transformers.cache_utils import DynamicLayer
 from equipoise.errors import ModelError
 from equipoise.models.mixed_adapters import MixedAdapters
 
+# Columns of a past that storage is made for beyond those that it holds.
+ROOM = 64
+
+
+class RoomyLayer(DynamicLayer):
+    """A layer's past, keys and values [B, heads, T, D], with room behind it: a token is written
+    there, where transformers' own layer copies the whole past.
+    """
+
+    _rooms: tuple[torch.Tensor | None, torch.Tensor | None] = None, None
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append columns; returns all keys and all values."""
+        if not self.is_initialized:
+            self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
+            self.dtype, self.device = key_states.dtype, key_states.device
+            self.is_initialized = True
+        held: Any = self.keys, self.values
+        parts = zip(held, (key_states, value_states), self._rooms, strict=True)
+        (self.keys, key_room), (self.values, value_room) = (_appended(*part) for part in parts)
+        self._rooms = key_room, value_room
+        return self.keys, self.values
+
+
+def _appended(
+    past: torch.Tensor, new: torch.Tensor, room: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(the past with the new columns, the storage that it lies in), larger storage where needed."""
+    width, end = past.shape[2], past.shape[2] + new.shape[2]
+    begun = room is not None and room.data_ptr() == past.data_ptr() and len(room) == len(past)
+    if room is None or not begun or end > room.shape[2]:
+        room = past.new_empty(*past.shape[:2], end + ROOM, past.shape[3])
+        room[:, :, :width] = past
+    room[:, :, width:end] = new
+    return room[:, :, :end], room
+
+
+def roomy_cache(config: Any) -> DynamicCache:
+    """An empty past of a model, whose layers have room where they keep every token."""
+    cache = DynamicCache(config=config)
+    cache.layers = [
+        RoomyLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers
+    ]
+    return cache
+
 
 @dataclass(frozen=True, slots=True)
 class RowAdapters:
@@ -47,7 +94,7 @@ class SamplingBatch:
                 "know; it cannot be sampled from here"
             )
         self.last = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
-        self.cache: Any = DynamicCache(config=model.config)
+        self.cache: Any = roomy_cache(model.config)
         of_row = [0] * len(prompts) if adapters is None else adapters.of_row
         keys = [(own, *prompt) for own, prompt in zip(of_row, prompts, strict=True)]
         read = list(dict.fromkeys(keys))
@@ -98,7 +145,7 @@ class SamplingBatch:
     @property
     def joinable(self) -> bool:
         """True if rows can join: every layer keeps its whole past, one column for each token."""
-        return all(type(layer) is DynamicLayer for layer in self.cache.layers)
+        return all(type(layer) is RoomyLayer for layer in self.cache.layers)
 
     def join(self, other: SamplingBatch) -> None:
         """Append the rows of `other`, a joinable batch of the same model."""

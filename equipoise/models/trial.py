@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import DynamicCache
 
 from equipoise.errors import ModelError, first_line
 from equipoise.models.adapters import Lora, add_adapter
@@ -24,7 +23,7 @@ from equipoise.models.loading import ACTIVATIONS, Description, load_config
 from equipoise.models.output_head import AnswerHead
 from equipoise.models.packing import PromptAnswers, pack
 from equipoise.models.progress import quiet
-from equipoise.models.sampling_batch import SamplingBatch
+from equipoise.models.sampling_batch import SamplingBatch, roomy_cache
 from equipoise.models.token_choice import SamplingSettings, choose
 
 SHORT = 4  # layers up to which a model is tried whole
@@ -197,7 +196,7 @@ def _body_passes(built: Any, vocabulary: int, shape: WorkShape, device: torch.de
 
     def read() -> None:
         nonlocal cache
-        cache = DynamicCache(config=built.config)
+        cache = roomy_cache(built.config)
         body(input_ids=ids_PT, past_key_values=cache)
 
     def forward() -> torch.Tensor:

@@ -2,6 +2,7 @@
 against itself.
 """
 
+import copy
 import functools
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 from transformers import AutoModelForCausalLM, Lfm2Config, MambaConfig
+from transformers.cache_utils import DynamicLayer
 from transformers.generation.logits_process import (
     LogitsProcessorList,
     MinPLogitsWarper,
@@ -22,6 +24,7 @@ from equipoise.models import progress, token_choice
 from equipoise.models import sampling as waiting_prompts
 from equipoise.models.loading import load_model
 from equipoise.models.sampling import retrace, sample
+from equipoise.models.sampling_batch import ROOM, RoomyLayer
 from equipoise.models.token_choice import SamplingSettings, choose
 from equipoise.seeds import uniform
 
@@ -232,6 +235,29 @@ def test_finished_rows_leave_the_batch(model, monkeypatch):
 
 
 @pytest.mark.long
+def test_a_past_grows_in_its_room_as_if_it_were_copied():
+    torch.manual_seed(0)
+    roomy, plain = RoomyLayer(), DynamicLayer()
+    moved = 0
+    for step in range(3 * ROOM):
+        width = 5 if step == 0 else 1
+        new = torch.randn(2, 4 if step == 0 else len(plain.keys), 2, width, 3)
+        place = roomy.keys.data_ptr() if step else 0
+        for own, theirs in zip(roomy.update(*new), plain.update(*new), strict=True):
+            assert torch.equal(own, theirs)
+        moved += roomy.keys.data_ptr() != place
+        if step == ROOM // 2:  # a row leaves, and the columns that nobody needs
+            for layer in (roomy, plain):
+                layer.reorder_cache(torch.tensor([3, 0, 2]))
+                layer.keys, layer.values = layer.keys[:, :, -9:], layer.values[:, :, -9:]
+    assert moved == 4  # at the start, after the row has left, and twice when the room is full
+    twin = copy.copy(roomy)
+    twin.reorder_cache(torch.tensor([1]))
+    kept = roomy.keys.clone()
+    twin.update(*torch.randn(2, 1, 2, 1, 3))
+    assert torch.equal(roomy.keys, kept)
+
+
 def test_others_take_the_places_of_finished_rows(model, monkeypatch):
     """On mixed lengths it takes hardly more steps than full batches would."""
     dice = np.random.default_rng(5)
