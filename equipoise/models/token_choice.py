@@ -3,8 +3,10 @@
 Tokens keep the vocabulary's order, so rounding that swaps nearly equal ones does no harm.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +15,8 @@ import torch
 BLOCK = 256
 # The most likely tokens that top-p looks at before the whole vocabulary is sorted.
 RANKED = 1024
+# Rows whose tokens are chosen together on a processor, whose caches hold no more.
+AT_ONCE = 16
 # Temperatures below divide float32 logits to what is no number, or decide by their last digit.
 GREEDY = 1e-5
 
@@ -66,6 +70,20 @@ def choose(
     nats); uncut is under softmax(logits / temperature), softmax(logits) where it is greedy. A row
     of logits that are not numbers gets some token and no numbers.
     """
+    rows = AT_ONCE if logits_BV.device.type == "cpu" else max(1, len(logits_BV))
+    written: Any = itertools.repeat(None) if written_BT is None else written_BT.split(rows)
+    parts = zip(logits_BV.split(rows), number_B.split(rows), written, strict=False)
+    chosen = [_choose(*part[:2], settings, part[2]) for part in parts]
+    token_B, logprob_B, uncut_B = (torch.cat(each) for each in zip(*chosen, strict=True))
+    return token_B, logprob_B, uncut_B
+
+
+def _choose(
+    logits_BV: torch.Tensor,
+    number_B: torch.Tensor,
+    settings: SamplingSettings,
+    written_BT: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     own_BV = logits_BV = logits_BV.float()
     if written_BT is not None and settings.penalises:
         logits_BV = penalised(own_BV, written_BT, settings)
