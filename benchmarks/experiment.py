@@ -44,7 +44,7 @@ class Experiment:
     Args: arms: name -> settings over the recipe's; seeds, generations: by default; measure: the
     items of a seed, one seed after the other; columns: those that are printed; play: plays a seed's
     arms, --jobs seeds side by side, by default each by `recipe`, or by that of `recipes` under its
-    name; common: settings of every arm; begin: what is done once before any is played; add: further
+    name; common: settings of an arm that depend on the options; begin: what is done once before any is played; add: further
     options; decides: the names of those that decide the figures; points: columns that are no shares.
     """
 
@@ -57,7 +57,7 @@ class Experiment:
     columns: Sequence[str]
     recipe: str = ""
     recipes: Mapping[str, str] = field(default_factory=dict)
-    common: Callable[[Path, Options], Iterable[str]] = lambda place, o: ()
+    common: Callable[[str, Path, Options], Iterable[str]] = lambda arm, place, o: ()
     play: Callable[[int, Path, Options], Any] | None = None
     begin: Callable[[Path, Options], None] = lambda place, o: None
     add: Callable[[argparse.ArgumentParser], Any] = lambda parser: None
@@ -95,7 +95,6 @@ class Experiment:
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Play, measure and write what is asked for, and print tables and verdicts."""
         o = self.parser().parse_args(argv)
-        o.experiment = self
         decides = [*self.decides, *(["set"] if getattr(o, "set", None) else [])]
         told = {"generations": o.generations, **{name: plain(o, name) for name in decides}}
         if getattr(o, "sweep", False) and self.trial and self.trial.swept:
@@ -146,9 +145,13 @@ class Experiment:
     def play_arms(self, seed: int, place: Path, o: Options) -> None:
         """Every arm of a seed by the recipe, where it has not been played yet."""
         for arm in o.arms:
-            settings = [f"generations={o.generations}", *self.common(place, o)]
-            settings += [*self.settings(arm, getattr(o, "at", {})), *o.set]
-            played(self.recipe_of(arm), place / name_of(arm, seed), seed, settings)
+            folder = place / name_of(arm, seed)
+            played(self.recipe_of(arm), folder, seed, self.overrides(arm, place, o))
+
+    def overrides(self, arm: str, place: Path, o: Options) -> list[str]:
+        """All that an arm has over its recipe."""
+        own = self.settings(arm, getattr(o, "at", {}))
+        return [f"generations={o.generations}", *self.common(arm, place, o), *own, *o.set]
 
     def recipe_of(self, arm: str) -> str:
         """An arm's recipe, whatever settings it is swept at."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.answer_quality import greedy_answers, judged
 from benchmarks.controls import newest_weights
-from benchmarks.experiment import Experiment, Options, name_of, of_rows, of_run, played
+from benchmarks.experiment import Experiment, Options, name_of, of_rows, of_run
 from benchmarks.verdicts import GREEDY, Item, of_answers
 from equipoise.environments.instructions.instruction_prompts import InstructionPrompts
 from equipoise.players.local import Local
@@ -36,9 +36,9 @@ START, PLAYER, SAMPLED = "start", "policy", "strict"
 HELD_OUT = 8  # prompts that a run measures as it goes; the figures are made here
 
 
-def settings(arm: str, o: Options) -> list[str]:
-    """Those of an arm; each samples `o.prompts` × `o.generations` prompts."""
-    updates = o.generations if o.experiment.recipe_of(arm) == RECIPE else o.updates
+def common(arm: str, place: Path, o: Options) -> list[str]:
+    """Settings of an arm, each of which samples `o.prompts` × `o.generations` prompts."""
+    updates = o.updates if arm.startswith("grpo") else o.generations
     values = {
         "policy.model": o.model,
         "policy.dtype": {"bf16": "bfloat16", "fp32": "float32"}[o.precision],
@@ -50,15 +50,7 @@ def settings(arm: str, o: Options) -> list[str]:
         "prompts.held_out": HELD_OUT,
         "evaluate.every": updates,
     }
-    own = o.experiment.settings(arm, getattr(o, "at", {}))
-    return [*(f"{key}={value}" for key, value in values.items()), *own, *o.set]
-
-
-def play(seed: int, place: Path, o: Options) -> None:
-    """Every arm of a seed, where it has not been played yet."""
-    for arm in o.arms:
-        recipe = o.experiment.recipe_of(arm)
-        played(recipe, place / name_of(arm, seed), seed, settings(arm, o))
+    return [f"{key}={value}" for key, value in values.items()]
 
 
 def sets(o: Options) -> dict[str, tuple[list[Prompt], int]]:
@@ -126,7 +118,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--ifeval-rows", type=int, default=None, help="the first so many; all by default")
     add("--ifeval-tokens", type=int, default=320, help="most tokens of an answer")
     add("--precision", choices=["fp32", "bf16"], default="fp32")
-    add("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of every arm")
 
 
 SIZES = ("updates", "prompts", "tokens", "held_out", "test", "ifeval_rows", "ifeval_tokens")
@@ -138,7 +129,7 @@ EXPERIMENT = Experiment(
     generations=2,
     recipe=RECIPE,
     recipes=RECIPES,
-    play=play,
+    common=common,
     measure=measure,
     columns=tuple(
         name + GREEDY

@@ -84,7 +84,7 @@ EXPERIMENT = Experiment(
     generations=30,
     recipe="kuhn_poker",
     recipes={"optimistic": "kuhn_poker_optimistic"},
-    common=lambda place, o: [f"policy.model={o.model}"],
+    common=lambda arm, place, o: [f"policy.model={o.model}"],
     measure=measure,
     columns=(*MEASURES, "illegal"),
     points=MEASURES,

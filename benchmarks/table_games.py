@@ -216,7 +216,7 @@ def measure_collapse(seed: int, place: Path, o: Options) -> Iterator[Item]:
 
 def options(**settings: str) -> Any:
     """Settings of every arm: those with a value below the place are paths of what begins."""
-    return lambda place, o: [
+    return lambda arm, place, o: [
         f"{name.replace('__', '.')}={place / value}" for name, value in settings.items()
     ]
 
@@ -287,7 +287,7 @@ EXPERIMENTS = {
         seeds=(0, 1, 2),
         generations=16,
         recipe="gpo_clerks",
-        common=lambda place, o: TOGETHER,
+        common=lambda arm, place, o: TOGETHER,
         measure=measure_collapse,
         columns=("attack success", *COLLAPSE),
     ),

@@ -54,7 +54,7 @@ CLERKS = replace(
         "optimistic": [*PAIR, "loss={kind: optimistic, target: constant}"],
     },
     generations=16,
-    common=lambda place, o: [f"prompts.count={500 * o.generations + 100}"],  # none twice
+    common=lambda arm, place, o: [f"prompts.count={500 * o.generations + 100}"],  # none twice
     columns=(*cycling.COLUMNS, "moved"),
 )
 

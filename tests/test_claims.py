@@ -9,7 +9,7 @@ import yaml
 from judge_context import TestContext
 
 import equipoise
-from benchmarks import cycling, instructions, permuted_games, pool, trials, withheld
+from benchmarks import cycling, permuted_games, pool, trials, withheld
 from benchmarks.answer_quality import FOLLOWS_AND_ANSWERS, answering
 from benchmarks.claims import DESIGNED, TRIALS
 from benchmarks.verdicts import Scores
@@ -100,10 +100,10 @@ def test_every_arm_of_the_clerks_trial_takes_each_swept_step(label):
 def test_every_arm_of_the_instructions_trial_takes_each_swept_rate(label):
     made = trials.EXPERIMENTS["instructions"]
     o = made.parser().parse_args(["--model", "builtin/beginner", "--encoder", "minilm"])
-    o.experiment, o.at = made, dict.fromkeys(made.arms, label)
+    o.at = dict.fromkeys(made.arms, label)
     rates = []
     for arm in made.arms:
-        config = recipe_loader.load(made.recipe_of(arm), instructions.settings(arm, o))
+        config = recipe_loader.load(made.recipe_of(arm), made.overrides(arm, Path(), o))
         rates.append(config.learner_of("policy").learning_rate)
         assert config.judge.kind == "panel"
         assert config.prompts.per_generation * config.generations == 220
@@ -127,7 +127,7 @@ def test_what_a_greedy_answer_is_worth_is_what_the_judge_pays(text):
 def test_the_clerks_trial_has_prompts_for_all_its_generations(monkeypatch):
     made = trials.EXPERIMENTS["clerks"]
     o = made.parser().parse_args([])
-    settings = [f"generations={o.generations}", *made.common(Path(), o), *made.settings("two", {})]
+    settings = made.overrides("two", Path(), o)
     monkeypatch.syspath_prepend(READY)
     assert equipoise.plan(READY / "cycling_clerks.yaml", settings)
 
