@@ -108,10 +108,10 @@ def test_what_was_not_judged_or_failed_is_left_out_and_counted():
 def test_a_move_without_tokens_teaches_nothing():
     matches, prompts = batch("a")
     match = with_move(matches[0], Move("a"))
-    assert episodes([match], judged([match], adversary=[0.5]), ADVERSARY, game(), prompts) == (
-        [],
-        {"failed": 1},
-    )
+    words = judged([match], adversary=[0.5])
+    for utility in ("score", "of which nobody was told"):
+        made = episodes([match], words, ADVERSARY, game(), prompts, utility)
+        assert made == ([], {"failed": 1})
 
 
 def test_every_move_of_a_conversation_is_paid():

@@ -2,6 +2,7 @@
 judged may speak.
 """
 
+import math
 import random
 from functools import lru_cache
 
@@ -14,7 +15,7 @@ from equipoise.errors import ConfigError, DataError
 from equipoise.judges.base import Judge
 from equipoise.judges.guard import Guard
 from equipoise.judges.pointwise import safety_utilities
-from equipoise.models.sequence_scores import next_tokens
+from equipoise.models.sequence_scores import NextToken, next_tokens
 from equipoise.types import Match, Message, Move, PlayerId, Prompt, Turn, View, user
 
 PROMPTS = [
@@ -266,6 +267,15 @@ def test_the_packaged_texts_name_the_words(guard_folder, name):
         "A or B" in message.content
         and "<<question " in message.content
         and "<<answer " in message.content
+    )
+
+
+def test_no_mass_at_all_is_a_verdict_where_none_is_asked_for(guard_folder):
+    judge = seated(guard_folder("llama", False))
+    encoding = judge.encoding(judge.judge_context.resources)
+    said = NextToken((-1000.0, -1001.0), 5, -1000.0)
+    assert judge.least_mass == 0.0 and judge._verdict(said, encoding)["p_safe"] == pytest.approx(
+        1 / (1 + math.exp(-1))
     )
 
 

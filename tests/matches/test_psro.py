@@ -77,6 +77,13 @@ def test_of_a_game_of_one_role_the_learner_has_half_of_the_seats():
         assert len({seats[seat] for seat in seats if seat not in own}) == 1
 
 
+def test_of_two_answers_the_learners_is_in_turn_the_first_and_the_second():
+    table = PSRO().seatings(PROMPTS, context(Answers(samples=2), learners=[RED[0]]))
+    met = [seats["1" if i % 2 else "2"] for i, (_, seats) in enumerate(table)]
+    assert all(seats["2" if i % 2 else "1"] == RED[0] for i, (_, seats) in enumerate(table))
+    assert set(met) == {RED[1], RED[3], BLUE[0], BLUE[2]}
+
+
 def test_without_a_mixture_the_newest_are_met():
     bare = MatchContext(red_team(), [RED[0], BLUE[0]], HISTORY, 7, turn=["red"])
     table = PSRO(roles=BOTH).seatings([seed("a")], bare)

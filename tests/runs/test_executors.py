@@ -301,6 +301,24 @@ def test_an_unknown_executor_and_an_absent_cluster_are_named(monkeypatch):
         config.executor.open()
 
 
+def test_a_ray_actor_is_given_its_cpus_and_its_gpus(monkeypatch):
+    """Ray cannot be asked what it gave without a cluster: what it was asked for is noted."""
+    asked = {}
+
+    def remote(**given):
+        asked.update(given)
+        return lambda kind: kind
+
+    there = SimpleNamespace(
+        is_initialized=lambda: True, cluster_resources=lambda: {"CPU": 3, "GPU": 1}, remote=remote
+    )
+    monkeypatch.setitem(sys.modules, "ray", there)
+    executor = {"kind": "ray", "workers": 1, "cpus": 3, "gpus": 1}
+    pool = recipe_loader.build({**VALUES, "executor": executor}, "test").executor.open()
+    pool.close()
+    assert asked == {"num_cpus": 3, "num_gpus": 1}
+
+
 @pytest.mark.parametrize(
     ("address", "kind", "message"),
     [

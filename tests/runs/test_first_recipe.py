@@ -86,11 +86,13 @@ def test_wishes_that_cannot_be_met(wishes, words):
 
 
 @pytest.mark.long
-def test_a_judge_is_recognised(openai_server, reward_folder):
+def test_a_judge_is_recognised(openai_server, reward_folder, monkeypatch):
     assert judge_settings("math", "mnpo") == "math"
     assert judge_settings("{kind: shorter}", "mnpo") == {"kind": "shorter"}
     folder = str(reward_folder("llama", 1))
     assert judge_settings(folder, "mnpo") == {"kind": "reward_model", "model": folder}
+    monkeypatch.chdir(Path(folder).parent)  # a name alone, of a folder that is here
+    assert judge_settings(Path(folder).name, "mnpo")["model"] == Path(folder).name
     labelled = str(reward_folder("llama", 2, id2label={0: "safe", 1: "Unsafe"}))
     assert judge_settings(labelled, "gpo")["unsafe"] == "Unsafe"
     with pytest.raises(ConfigError, match="it has LABEL_0"):

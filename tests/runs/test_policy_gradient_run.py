@@ -205,6 +205,9 @@ def test_damaged_states_are_set_aside_and_their_updates_repeated(calm, tmp_path)
     (cut.parent / CHECKSUMS).unlink()
     monitor = Monitor()
     measured = go_on(folder, monitor)
+    with RunDirectory.read(folder) as run:
+        rewards = [facts["reward"] for *_, facts, _ in run.ledger.stages("episodes")]
+    assert rewards[-1] in [named.get("reward") for named in monitor.shown]
     shown = " ".join(str(named.get("set_aside", "")) for named in monitor.shown)
     assert "its checksum is another); it is damaged-1 now" in shown
     assert "state.pt: is missing or damaged (" in shown and "damaged-3 now" in shown

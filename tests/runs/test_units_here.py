@@ -2,6 +2,8 @@
 threads of this process.
 """
 
+from functools import partial
+
 import msgspec
 import numpy as np
 import pytest
@@ -209,8 +211,12 @@ def test_a_runner_keeps_what_it_opened_for_its_epoch_and_says_what_failed(tmp_pa
     opened = dict(runner._actors)
     ask(act, 0, list[Move])
     assert len(opened) == 2 and all(runner._actors[key] is opened[key] for key in opened)
+    closed = []
+    for name, actor in opened.items():
+        actor.close = partial(closed.append, name)
     ask(act, 1, list[Move])
     assert not any(runner._actors[key] is opened[key] for key in opened)
+    assert sorted(closed) == sorted(opened)
     assert ask(units.ReleaseAll(), 1, None) is None and runner._actors == {}
     odd = Act([Weighted(Part("no.module:Kind", {}), None)], [0], VIEWS[:1], [1])
     with pytest.raises(EquipoiseError, match=r"(?s)a worker failed:.*no\.module"):

@@ -10,6 +10,7 @@ from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
+from equipoise.serve import server
 from equipoise.serve.catalogue import Catalogue
 from equipoise.serve.engine import EngineRequest, Extension, Refused, Wish, extension_offers
 from equipoise.serve.protocol import Problem
@@ -96,6 +97,16 @@ def test_a_mixture_of_what_is_not_kept_is_not_offered(folder):
     shutil.rmtree(folder / "players/policy/1")
     catalogue = Catalogue.of_run(folder)
     assert "mixture" not in catalogue.names and "policy@1" in catalogue.notes[0]
+
+
+@pytest.mark.long
+def test_what_is_not_served_is_told_before_it_is_served(folder, command, monkeypatch):
+    shutil.rmtree(folder / "players/policy/1")
+    served = []
+    monkeypatch.setattr(server, "serve", lambda catalogue, *_: served.append(catalogue.names))
+    result = command("serve", folder, "--port", "0", "--no-token")
+    assert result.code == 0 and served == [["policy@0", "policy@3", "policy"]]
+    assert "note: the mixture is not served: policy@1 is not kept" in result.err
 
 
 def test_players_that_are_no_language_model_are_not_offered(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 
 import pytest
@@ -12,6 +13,13 @@ from equipoise.environments.instructions.instruction_prompts import DRAWS, Instr
 from equipoise.errors import ConfigError, DataError
 from equipoise.types import Prompt, user
 
+NUMBERS = {
+    "capital_frequency": {2, 3, 4},
+    "num_bullets": {2, 3, 4},
+    "num_highlights": {1, 2, 3},
+    "num_sections": {2},
+    "num_placeholders": {1, 2, 3},
+}  # small enough for an answer of a few sentences
 FOLLOWED = {
     "change_case:english_lowercase": ({}, "this is all in small letters.", "This is not."),
     "change_case:english_capital": ({}, "THIS IS ALL IN LARGE LETTERS.", "This is not."),
@@ -65,6 +73,16 @@ FOLLOWED = {
 
 def test_every_instruction_that_is_drawn_is_tried():
     assert set(FOLLOWED) == set(DRAWS)
+
+
+def test_numbers_are_drawn_that_a_few_sentences_can_meet():
+    drawn = {name: set() for name in NUMBERS}
+    for seed in range(100):
+        for draw in DRAWS.values():
+            given = draw(random.Random(seed))
+            for name in given.keys() & NUMBERS:
+                drawn[name].add(given[name])
+    assert drawn == NUMBERS
 
 
 @pytest.mark.long
