@@ -44,8 +44,8 @@ class Experiment:
     Args: arms: name -> settings over the recipe's; seeds, generations: by default; measure: the
     items of a seed, one seed after the other; columns: those that are printed; play: plays a seed's
     arms, --jobs seeds side by side, by default each by `recipe`, or by that of `recipes` under its
-    name; common: settings of an arm that depend on the options; begin: what is done once before any is played; add: further
-    options; decides: the names of those that decide the figures; points: columns that are no shares.
+    name; common: settings of an arm that depend on the options; begin: what is done once before any
+    is played; add: further options; decides: the names of those that decide the figures; points: columns that are no shares.
     """
 
     name: str

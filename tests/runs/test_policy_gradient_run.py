@@ -121,9 +121,9 @@ def metrics(folder: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory):
-    """(folder, what was measured, how many stages it has) of a run that nothing disturbed."""
+    """(folder, what was measured, who watched it) of a run that nothing disturbed."""
     folder, monitor = tmp_path_factory.mktemp("calm") / "run", Monitor()
-    return folder, go_on(folder, monitor), len(monitor.stages)
+    return folder, go_on(folder, monitor), monitor
 
 
 def same(folder: Path, measured: list[dict], calm) -> None:
@@ -147,6 +147,13 @@ def test_only_those_whose_turn_it_is_grow_older_and_only_what_is_measured_is_kep
         "players/defender/2/model.safetensors",
         "players/defender/3/model.safetensors",
     ]
+
+
+@pytest.mark.long
+def test_who_watches_hears_what_the_moves_were_paid(calm):
+    with RunDirectory.read(calm[0]) as run:
+        paid = [facts["reward"] for *_, facts, _ in run.ledger.stages("episodes")]
+    assert paid and [shown["reward"] for shown in calm[2].shown if "reward" in shown] == paid
 
 
 @pytest.mark.long
@@ -187,7 +194,7 @@ def test_damaged_states_are_set_aside_and_their_updates_repeated(calm, tmp_path)
     """One by its checksum, one that has none and cannot be read."""
     folder = tmp_path / "run"
     with pytest.raises(Killed):
-        go_on(folder, Monitor(round(0.95 * calm[2])), save_every=1)
+        go_on(folder, Monitor(round(0.95 * len(calm[2].stages))), save_every=1)
     states = sorted(folder.rglob("state.pt"))
     assert [str(path.relative_to(folder)) for path in states] == [
         "players/adversary/.state/1/state.pt",
@@ -205,9 +212,6 @@ def test_damaged_states_are_set_aside_and_their_updates_repeated(calm, tmp_path)
     (cut.parent / CHECKSUMS).unlink()
     monitor = Monitor()
     measured = go_on(folder, monitor)
-    with RunDirectory.read(folder) as run:
-        rewards = [facts["reward"] for *_, facts, _ in run.ledger.stages("episodes")]
-    assert rewards[-1] in [named.get("reward") for named in monitor.shown]
     shown = " ".join(str(named.get("set_aside", "")) for named in monitor.shown)
     assert "its checksum is another); it is damaged-1 now" in shown
     assert "state.pt: is missing or damaged (" in shown and "damaged-3 now" in shown
@@ -222,7 +226,7 @@ def test_damaged_states_are_set_aside_and_their_updates_repeated(calm, tmp_path)
 )
 def test_stopped_anywhere(calm, part, tmp_path):
     with pytest.raises(Killed):
-        go_on(tmp_path / "run", Monitor(round(part * calm[2])), save_every=2)
+        go_on(tmp_path / "run", Monitor(round(part * len(calm[2].stages))), save_every=2)
     same(tmp_path / "run", go_on(tmp_path / "run"), calm)
 
 

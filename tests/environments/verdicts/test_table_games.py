@@ -35,8 +35,8 @@ def test_every_arm_is_planned(name, command, monkeypatch, tmp_path):
     monkeypatch.chdir(HOME.parents[1])
     experiment = EXPERIMENTS[name]
     small = [] if name in ("challenge", "debate") else SMALL
-    common = MODELS[name] or experiment.common(HOME, None)
-    for settings in experiment.arms.values():
+    for arm, settings in experiment.arms.items():
+        common = MODELS[name] or experiment.common(arm, HOME, None)
         given = with_settings([*small, *common, *settings])
         planned = command("plan", experiment.recipe, *given, "--json")
         assert planned.code == 0, planned.err
