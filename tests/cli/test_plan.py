@@ -1,14 +1,18 @@
 """What `plan` says beforehand is what a run then does."""
 
+from types import SimpleNamespace
+
 import pytest
 from small import RED_TEAM_RUN, settings
 
 from equipoise.runs import recipe_loader
 from equipoise.runs.ledger import Ledger
+from equipoise.runs.named_sets.set_plan import SetPlan
 from equipoise.runs.planning import run_plan
 from equipoise.runs.planning.checks import check_run
 from equipoise.runs.roster import expected_generations
 from equipoise.runs.turns import BestResponse
+from equipoise.types import PlayerId, Prompt, user
 
 
 def planned(command, *arguments) -> dict:
@@ -263,3 +267,24 @@ def test_generations_that_are_alike_are_counted_once(schedule):
     totals = run_plan._train(long, dealt)
     assert totals.matches == 70_000 and dealt.count == 70_000
     assert len(vars(dealt.parts)["_parts"]) < 10
+
+
+def test_a_learners_past_is_newest_first_down_to_its_start():
+    assert run_plan._past(PlayerId("a", 3)) == [PlayerId("a", t) for t in (2, 1, 0)]
+    assert run_plan._past(PlayerId("a", 0)) == []
+
+
+def test_prompts_on_which_seats_move_differently_often_are_not_alike():
+    prompts = [Prompt(f"p{n}", (user("x"),), facts={"moves": n}) for n in (1, 2)]
+    game = SimpleNamespace(moves=lambda prompt: {"1": prompt.facts["moves"]})
+    config = SimpleNamespace(game=game)
+    assert run_plan._same_moves(config, prompts[:1] * 2) and run_plan._same_moves(config, [])
+    assert not run_plan._same_moves(config, prompts)
+
+
+def test_a_sets_plan_names_what_there_is_of():
+    plan = SetPlan("s", 1200, 3, 3600, 0, 7200, 9, 0.5)
+    assert plan.text() == (
+        "1,200 items × 3 players and generations; 3,600 answers; 7,200 questions to judges; "
+        "about 0.50 in money"
+    )

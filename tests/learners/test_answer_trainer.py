@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from equipoise.learners.answer_trainer import _Events, skip_first_step
+from equipoise.errors import ConfigError
+from equipoise.learners.answer_trainer import AnswerTrainer, _Events, skip_first_step
 from equipoise.models.progress import following
 
 
@@ -39,3 +40,10 @@ def test_an_optimizer_step_is_told_once_in_all_its_parts(parts):
             events.on_step_end(args, state, control)
             assert sum(heard) == pytest.approx(step) and control.should_log is (step == 2)
     assert len(heard) == 2 * parts
+
+
+def test_a_process_that_sees_several_accelerators_is_told_how_to_use_them():
+    """Before anything of the model is looked at; two accelerators are stood in for."""
+    args = SimpleNamespace(n_gpu=2)
+    with pytest.raises(ConfigError, match=r"sees 2 GPUs: .*num_processes: 2"):
+        AnswerTrainer(None, args, [], None, pad_id=0, chunk=None, share=False, log=print)

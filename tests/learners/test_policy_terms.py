@@ -75,6 +75,9 @@ def test_answers_share_their_prompt_up_to_a_length():
     """2,048 tokens in all: of four answers of a thousand, two and two."""
     groups = batch(prompts=[[1]] * 4, answers=[[2] * 1000] * 4).by_shared_prompt()
     assert [len(group.answers) for group in groups] == [2, 2]
+    for last, counts in ((1047, [2]), (1048, [1, 1])):
+        groups = batch(prompts=[[1]] * 2, answers=[[2] * 1000, [2] * last]).by_shared_prompt()
+        assert [len(group.answers) for group in groups] == counts
 
 
 # -- what the loss is made of

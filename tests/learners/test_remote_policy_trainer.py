@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -25,11 +26,12 @@ from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_trainer import PolicyTrainer
 from equipoise.learners.process_group import GroupLostError, ProcessGroup, write_batch
 from equipoise.learners.remote_policy_trainer import RemotePolicyTrainer
-from equipoise.learners.sampled_policy import PolicyState
+from equipoise.learners.sampled_policy import EngineAdapters, PolicyState
 from equipoise.learners.sharding import ProcessRank
 from equipoise.learners.training_worker import carry_out, orders
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
+from equipoise.types import PlayerId
 
 WITH_CRITIC = {"estimator": "gae", "critic": "model", "entropy": 0.01}
 
@@ -288,3 +290,17 @@ def test_an_adapter_is_not_divided():
     )
     assert list(learner.faults(whole, Answers())) == []
     assert "with lora, use ddp" in str(list(learner.faults(adapter, Answers())))
+
+
+def test_an_engine_has_the_two_newest_adapters(tmp_path):
+    def save(folder):
+        (folder / "adapter_model.safetensors").write_bytes(b"weights")
+
+    policy = SimpleNamespace(player=SimpleNamespace(start=None), save=save)
+    learner = PlayerId("policy", 0)
+    adapters = EngineAdapters(policy, tmp_path, lambda: learner)
+    assert adapters.newest() is None  # the base that it began with
+    for generation in (1, 2, 10, 9):
+        learner = PlayerId("policy", generation)
+        adapters.newest()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["10", "9"]

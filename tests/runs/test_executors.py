@@ -4,6 +4,7 @@ time and nothing else.
 
 import hashlib
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -21,7 +22,9 @@ from small import is_recorded, wait_for_record
 from equipoise.errors import ConfigError, EquipoiseError, ModelError
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.executors import processes
 from equipoise.runs.executors.base import Executor, Local, workers
+from equipoise.runs.executors.processes import Processes
 from equipoise.runs.executors.units import Act, Order, Part, ReleaseAll, Weighted, cut, failure
 from equipoise.runs.executors.worker_pool import TRIES, NoRoomError, WorkerLostError, WorkerPool
 from equipoise.runs.play_out import play_out
@@ -336,3 +339,28 @@ def test_a_ray_that_cannot_be_had_is_one_message(monkeypatch, address, kind, mes
     with machine(ray_address=address), pytest.raises(EquipoiseError, match=message) as error:
         config.executor.open()
     assert type(error.value) is kind
+
+
+@pytest.mark.parametrize(("cores", "each"), [(5, "2"), (1, "1")])
+def test_processes_share_the_cores_that_there_are(cores, each, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    monkeypatch.setattr(processes, "_devices", list)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert Processes(processes=2)._environment(0)["OMP_NUM_THREADS"] == each
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")  # what is asked for stands
+    assert Processes(processes=2)._environment(1)["OMP_NUM_THREADS"] == "7"
+    monkeypatch.setattr(processes, "_devices", lambda: ["a", "b"])
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    given = [Processes(processes=3)._environment(i) for i in range(3)]
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in given] == ["a", "b", "a"]
+
+
+def test_workers_find_modules_where_this_process_does(monkeypatch):
+    worker = Scripted(set())
+    sent = []
+    worker.do = lambda order: sent.append(order) or b""
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    pool = WorkerPool(lambda i: worker, 1)
+    pool.submit(UNIT).result()
+    pool.close()
+    assert msgspec.msgpack.decode(sent[0], type=Order).path == [os.getcwd(), *sys.path[1:]]

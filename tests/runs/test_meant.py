@@ -139,3 +139,18 @@ def test_what_may_only_grow():
     assert first.startswith("the run has 3 generations and can only get more")
     assert second.startswith("max_unjudged is 0.5 and can only rise")
     assert with_defaults({"name": "a"})["name"] == "a"
+
+
+def test_a_setting_of_the_same_part_is_meant_before_all_others():
+    parts = {"judge": {"temperature": 1}, "players.a": {"temperature": 1}}
+    assert meant._same_name("temperature", "judge", parts) == ["judge.temperature"]
+    assert meant._same_name("temperature", "players.a", parts) == ["players.a.temperature"]
+    assert meant._same_name("temperature", "", {"game": {}}) == []
+
+
+def test_at_most_two_settings_are_named_for_one_word(values):
+    players = dict.fromkeys("abc", values["players"]["policy"])
+    assert meant._likely("temperature", {**values, "players": players}) == [
+        "a.temperature",
+        "b.temperature",
+    ]

@@ -3,6 +3,7 @@ to a hub, is refused before any work.
 """
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from equipoise.models.adapters import Lora
 from equipoise.models.loading import load_model
+from equipoise.runs import merge_adapter
 
 pytestmark = pytest.mark.long  # they share a whole run
 
@@ -124,3 +126,12 @@ def test_a_hub_that_does_not_take_it(command, adapter_run, tmp_path, hub, logged
     failed = command("export", adapter_run, "--to", "out", "--push", "lab/records")
     assert failed.code == 2 and "did not take it" in failed.err
     assert (tmp_path / "out" / "pairs.parquet").is_file()
+
+
+def test_the_base_is_the_folder_of_the_run_where_there_is_one(tmp_path):
+    run = SimpleNamespace(ledger=SimpleNamespace(meta={"directory": str(tmp_path)}.get))
+    for name in ("base", "builtin"):
+        (tmp_path / name).mkdir()
+    assert merge_adapter._base(run, "base") == str(tmp_path / "base")
+    assert merge_adapter._base(run, "org/name") == "org/name"
+    assert merge_adapter._base(run, "builtin") == "builtin"  # the packaged one, not the folder

@@ -266,6 +266,9 @@ def test_people_rank_the_players_with_intervals(voted):
     assert all(rating.low < rating.value < rating.high for rating in ratings)
     assert elo.kind == "elo" and elo.ratings[0][0].name == "poet@0"
     assert votes is not None and votes.by_voter == {"ann": 12, "ben": 6}
+    left = sum(vote.choice == "left" for vote in votes.votes)
+    right = sum(vote.choice == "right" for vote in votes.votes)
+    assert votes.left_preferred == left / (left + right) and 0 < left < left + right
 
 
 def test_judges_are_held_against_people(voted):

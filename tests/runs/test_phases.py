@@ -11,6 +11,7 @@ from equipoise.models.loading import Description
 from equipoise.models.trial import WorkShape, foresee
 from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
+from equipoise.runs.planning.cost import number_width
 from equipoise.runs.planning.phases import phases
 
 CARD = 80e9
@@ -218,3 +219,12 @@ def test_what_has_nothing_to_settle_stays_as_it_is():
     player = Player.build({"kind": "local", "model": "builtin", "device": "cpu"})
     tabular = Learner.build("tabular")
     assert settle(tabular, player, H100) == tabular == settle(tabular, player)
+
+
+def test_numbers_are_as_wide_as_the_player_opens_them():
+    player = Local.model_validate({"model": "builtin"})
+    long = replace(SEVEN, short=False)
+    widths = [number_width(player, size, d) for size in (SEVEN, long) for d in ("cuda", "cpu")]
+    assert widths == [2, 4, 4, 4]
+    half = Local.model_validate({"model": "builtin", "dtype": "float16"})
+    assert number_width(half, long, "cpu") == 2

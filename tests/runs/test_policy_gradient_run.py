@@ -11,6 +11,7 @@ import pytest
 
 from equipoise.errors import EquipoiseError
 from equipoise.learners.policy_trainer import PolicyOptimizer
+from equipoise.learners.sampled_policy import SampledPolicy
 from equipoise.runs import recipe_loader
 from equipoise.runs.damage import examine
 from equipoise.runs.directory import RunDirectory
@@ -228,6 +229,16 @@ def test_stopped_anywhere(calm, part, tmp_path):
     with pytest.raises(Killed):
         go_on(tmp_path / "run", Monitor(round(part * len(calm[2].stages))), save_every=2)
     same(tmp_path / "run", go_on(tmp_path / "run"), calm)
+
+
+@pytest.mark.long
+def test_a_sampler_that_plays_something_else_stops_the_run(tmp_path, monkeypatch):
+    def differs(self, actor):
+        raise EquipoiseError(f"{self.learner} plays something else")
+
+    monkeypatch.setattr(SampledPolicy, "assert_agreement", differs)
+    with pytest.raises(EquipoiseError, match=r"defender@1 plays something else"):
+        go_on(tmp_path / "run")
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,13 @@ def test_a_server_without_the_convention_is_asked_in_words(
         body["messages"][-1] == {"role": "user", "content": CONTINUE}
         and "continue_final_message" not in body
     )
+
+
+@pytest.mark.parametrize("asks", [{"prompt_ids": (1, 2)}, {"logprobs": 1}])
+def test_what_cannot_be_passed_on_is_refused_and_not_sent(openai_server: OpenAIServer, asks: Any):
+    with pytest.raises(Refused, match="are not passed on to the server behind this one"):
+        asked(player(openai_server), replace(QUESTION, **asks))
+    assert not openai_server.requests
 
 
 def test_a_failure_before_the_first_word_is_tried_again(openai_server: OpenAIServer):

@@ -68,7 +68,7 @@ def test_what_cannot_be_compared_is_one_message(command, runs):
         (["a@1", "b"], "generation 1 was not measured; measured are 0, 2, 4"),
         (["a@0", "b", "--generation-a", 2], "already names a generation"),
         (["a", "nowhere"], "no run here"),
-        (["a", "b", "--reference", "nan", "0"], "finite"),
+        (["a", "b", "--reference", "nan", "0"], "each must be a finite number"),
         (["a", "b", "--eps", "-1"], "--eps"),
         (["a", "b", "--alpha", "2"], "--alpha"),
     ):

@@ -68,6 +68,9 @@ def test_parts_share_no_task_and_the_tasks_take_turns() -> None:
     parts = [source.training, source.held_out, source.test]
     drawn = [(p.facts[FACT]["task"], p.facts[FACT]["index"]) for part in parts for p in part]
     assert len(set(drawn)) == 12
+    assert {p.facts[FACT]["size"] for part in parts for p in part} == {6}  # a task's own
+    odd = prompts(["chain_sum", "spell_backward"], count=5)
+    assert [repr(p.facts[FACT]["size"]) for p in odd] == ["3"] * 5
     assert [name for name, _ in drawn[:4]] == ["chain_sum", "spell_backward"] * 2
     again = TaskPrompts.model_validate(settings).load()
     assert [p.id for p in again.training] == [p.id for p in source.training]

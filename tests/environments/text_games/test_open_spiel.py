@@ -14,7 +14,7 @@ from equipoise.environments.text_games.game import (
     any_legal_move,
     legal_index,
 )
-from equipoise.environments.text_games.open_spiel import OpenSpiel
+from equipoise.environments.text_games.open_spiel import OpenSpiel, _draw
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import Planned
@@ -122,6 +122,12 @@ def test_an_illegal_move_may_be_replaced_by_a_random_one():
     assert {len(match.turns) for match in matches} == {2, 3}
     judgements = judged(game, matches)
     assert {sum(j.by_seat("illegal").values()) for j in judgements} == {2, 3}
+
+
+def test_chance_draws_by_shares_and_its_last_outcome_takes_what_rounding_leaves():
+    outcomes = [(7, 0.25), (8, 0.25), (9, 0.5)]
+    drawn = [_draw(outcomes, number) for number in (0.0, 0.24, 0.25, 0.49, 0.5, 0.99, 1.0)]
+    assert drawn == [7, 7, 8, 8, 9, 9, 9]
 
 
 def test_a_failed_move_ends_the_match_and_pays_nobody():
