@@ -3,8 +3,8 @@ claims.
 
 Figures go to FILE.json, an arm's row of columns for each seed, with what decides them; and to
 FILE.parquet, one row an item: arm, seed, generation, decoding, prompt, column, value. A column of
-an arm and seed is the mean over the items of its last generation. Items without a prompt are figures
-of a whole run.
+an arm and seed is the mean over the items of its last generation. Items without a prompt are
+figures of a whole run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Experiment:
     items of a seed, one seed after the other; columns: those that are printed; play: plays a seed's
     arms, --jobs seeds side by side, by default each by `recipe`, or by that of `recipes` under its
     name; common: settings of an arm that depend on the options; begin: what is done once before any
-    is played; add: further options; decides: the names of those that decide the figures; points: columns that are no shares.
+    is played; add: further options; decides: the names of those that decide the figures; points:
+    columns that are no shares.
     """
 
     name: str

@@ -16,7 +16,6 @@ from equipoise import seeds
 from equipoise.errors import RunError
 from equipoise.evaluation.measures import Estimate
 from equipoise.judges.base import Judge
-from equipoise.payoffs.intervals import Interval
 from equipoise.ratings.base import Duel
 from equipoise.report.section import Tiles
 from equipoise.runs import recipe_loader
@@ -361,10 +360,7 @@ def test_it_is_summed_up_and_rated_again_as_it_was(run):
     assert [learner.player for learner in brief.learners] == ["alice@3", "bob@3"]
     measured = run.ledger.stage_facts("3/measure")["scores"]
     for learner in brief.learners:
-        found = measured[learner.player]
-        assert (
-            learner.now == Interval(found["mean"], found["low"], found["high"], found["n"]).text()
-        )
+        assert learner.now == Estimate(**measured[learner.player]).interval.text()
     assert told["finished"] and told["last_stage"] == "select" and told["records"]["matches"] == 82
     judges = {(row["judge"], row["part"]): row["judgements"] for row in told["judges"]}
     assert judges == {("peers", "train"): 24, ("shorter", "held_out"): 50, ("shorter", "test"): 8}
