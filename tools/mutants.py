@@ -356,7 +356,9 @@ def measure_coverage(folder: Path) -> None:
     config.write_text(
         f"[run]\nsource = {PACKAGE}\ndata_file = {folder / 'coverage'}\ncore = ctrace\n"
     )
-    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-p", "no:xdist", "-q"]
+    cores = str(len(os.sched_getaffinity(0)))
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-p", "no:randomly", "-q"]
+    command += ["-n", cores, "--dist", "worksteal"]
     command += ["-m", "not slow and not gpu and not live", "--durations=0", "--durations-min=0"]
     command += ["--cov", f"--cov-config={config}", "--cov-context=test", "--cov-report="]
     command += ["-p", "mutants"]  # this file, for the hook below
@@ -640,7 +642,7 @@ def attempt(
                     continue
                 tree = idle.pop()
                 tree.write(mutation, planted=True)
-                trial = tree.start(tests, 60 + 3 * most)
+                trial = tree.start(tests, 60 + 3 * sum(map(coverage.seconds, tests)))
                 running[trial.pid] = (tree, mutation, trial)
             for pid, (tree, mutation, trial) in list(running.items()):
                 facts = trial.poll()
