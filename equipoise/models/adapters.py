@@ -191,7 +191,9 @@ def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: b
             settings.base_model_name_or_path = base.name_or_path
             base = get_peft_model(base, settings, name)
         result = base.load_adapter(str(folder), name, is_trainable=trainable)
-    if result.missing_keys or result.unexpected_keys:
+    # PEFT also tells of other adapters' weights, where this name is a part of their names.
+    own = re.compile(rf"\.lora_\w+\.{re.escape(name)}(\.|$)")
+    if any(map(own.search, result.missing_keys)) or result.unexpected_keys:
         raise ModelError(f"{what}: its weights are for other modules")
     return base
 

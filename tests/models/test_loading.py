@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from equipoise.errors import ModelError
-from equipoise.models.adapters import Lora
+from equipoise.models.adapters import Lora, load_adapter
 from equipoise.models.loading import describe, load_encoding, load_model, load_tokenizer
 
 LORA = Lora(r=2, alpha=4)
@@ -52,6 +52,18 @@ def test_an_adapter_to_be_trained_has_gradients_on_itself_alone(adapter_folder, 
     )
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     assert trained and all("lora_" in name for name in trained)
+
+
+def test_adapters_lie_side_by_side_whatever_their_names(adapter_folder, model_folder):
+    """One name may be a part of another's, or of a layer's."""
+    name, folder = str(model_folder("llama")), adapter_folder("llama", 1)[1]
+    model = load_model(name)
+    for player in ("joann", "ann", "layers", "proj"):
+        model = load_adapter(model, name, folder, player)
+    expected = logits(load_model(name, folder, LORA))
+    for player in model.peft_config:
+        model.set_adapter(player)
+        assert torch.allclose(logits(model), expected, atol=1e-6)
 
 
 def test_a_fresh_adapter_changes_nothing(model_folder):
