@@ -1,11 +1,13 @@
 """`equipoise init` writes a recipe that runs, or says in one message why it cannot."""
 
+import copy
 import os
 import pty
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from small import settings
@@ -13,12 +15,14 @@ from small import settings
 import equipoise
 from equipoise.errors import ConfigError
 from equipoise.runs import recipe_loader
+from equipoise.runs.planning import first_recipe
 from equipoise.runs.planning.checks import check_run
 from equipoise.runs.planning.first_recipe import (
     BATCHES,
     ENOUGH,
     Numbers,
     Wishes,
+    _with_numbers,
     check_wishes,
     choose_numbers,
     judge_settings,
@@ -59,6 +63,124 @@ def test_less_time_means_fewer_prompts_and_smaller_batches():
     assert short.per_generation == 90 and short.held_out == 32
     assert 3 * short.per_generation * short.epochs // short.batch >= ENOUGH
     assert shorten("gpo", choose_numbers("gpo", 500), 0.5).generations == 66
+
+
+def test_the_numbers_are_the_recipes_settings():
+    size = SimpleNamespace(parameters=135_000_000)
+    values = {"prompts": {"path": "p.jsonl"}}
+
+    def made(method, numbers, *settings, **wishes):
+        asked = Wishes(method, ("m",), "p.jsonl", lora=True, settings=settings, **wishes)
+        return _with_numbers(asked, values, numbers, size)
+
+    rate = peak_rate(size.parameters, True)
+    red_team = made("gpo", Numbers(80, 64, 20, 1, 8, 1, reuse=True))
+    assert red_team == {
+        "generations": 80,
+        "prompts": {"path": "p.jsonl", "per_generation": 64, "held_out": 20, "reuse": True},
+        "turns": {"kind": "alternate", "steps": {"defender": 26, "adversary": 13}},
+        "learner": {
+            "learning_rate": rate / 2,
+            "critic_learning_rate": pytest.approx(1.5 * rate, rel=0.005),
+            "batch_size": 8,
+            "warmup_steps": 2,
+        },
+        "learners": {"adversary": {"learning_rate": rate}},
+        "evaluate": {"every": 13},
+    }
+    assert type(red_team["turns"]["steps"]["defender"]) is int
+    long = made("gpo", Numbers(4000, 64, 20, 1, 8, 1, reuse=True))
+    assert long["learner"]["warmup_steps"] == 100
+    assert made("gpo", Numbers(3, 64, 20, 1, 8, 1, reuse=True))["evaluate"] == {"every": 1}
+    for batch, rows, steps in ((16, 8, 2), (4, 4, 1)):
+        pairs = made("mnpo", Numbers(3, 50, 10, 5, batch, 2, reuse=False), "generations=2")
+        assert pairs == {
+            "generations": 2,
+            "prompts": {"path": "p.jsonl", "per_generation": 50, "held_out": 10},
+            "game": {"samples": 5},
+            "learner": {
+                "learning_rate": rate,
+                "batch_size": rows,
+                "gradient_accumulation": steps,
+                "epochs": 2,
+            },
+        }
+    assert values == {"prompts": {"path": "p.jsonl"}}
+
+
+def planned(seconds=1.0, obstacles=(), hardware=None, costs=(), phases=()):
+    return SimpleNamespace(
+        seconds=seconds, obstacles=obstacles, hardware=hardware, costs=costs, phases=phases
+    )
+
+
+def fitted(monkeypatch, plans, hours=2.0, on=None):
+    """(the values of each plan, what `fit` says) where the plans say this, one after another."""
+    seen, given, size = [], iter(plans), SimpleNamespace(parameters=135_000_000)
+
+    def plan(values, hardware):
+        assert hardware == (None if on is None else first_recipe.Hardware.read(on))
+        seen.append(copy.deepcopy(values))
+        return next(given)
+
+    monkeypatch.setattr(first_recipe, "plan", plan)
+    monkeypatch.setattr(first_recipe.recipe_loader, "build", lambda values, path: values)
+    monkeypatch.setattr(first_recipe, "_whole", dict)
+    wishes = Wishes("mnpo", ("m",), "p.jsonl", hours=hours, on=on, lora=True)
+    numbers = Numbers(3, 1000, 100, 5, 64, 1, reuse=False)
+    values = _with_numbers(wishes, {"prompts": {}, "learner": {}}, numbers, size)
+    assert values["learner"]["batch_size"] == 8
+    fit_of = first_recipe.fit(wishes, values, numbers, size, Path("r.yaml"))
+    assert list(given) == []
+    return seen, fit_of
+
+
+def test_a_recipe_that_fits_is_left_as_it_is(monkeypatch):
+    seen, (values, plan, notes) = fitted(monkeypatch, [planned(7200, ("a note",))])
+    assert [values] == seen and plan.seconds == 7200 and notes == ["a note"]
+    _, (_, _, notes) = fitted(monkeypatch, [planned(None)])
+    assert notes == [
+        "the time of a model of this size cannot be estimated on this machine (see --on)"
+    ]
+
+
+def test_a_recipe_gets_shorter_until_it_takes_the_hours_that_there_are(monkeypatch):
+    seen, (values, _, notes) = fitted(monkeypatch, [planned(14400), planned(7201), planned(7000)])
+    counts = [each["prompts"]["per_generation"] for each in seen]
+    assert counts == [1000, 450, int(450 * (7200 / 7201) * 0.9)] and values == seen[-1]
+    assert not notes
+    endless = [planned(1e6, ("too large",))] * (first_recipe.ROUNDS + 1)
+    seen, (_, _, notes) = fitted(monkeypatch, endless, hours=0.5)
+    assert len(seen) == first_recipe.ROUNDS + 1 and notes[0] == "too large"
+    assert notes[1].startswith("it takes about 2.8e+02 h at most, and --hours is 0.5: give it more")
+
+
+@pytest.mark.parametrize("on", [None, "1xH100-80GB"])
+def test_a_recipe_takes_advice_until_it_fits_into_the_memory(on, monkeypatch):
+    """Of this machine: of the costs that do not fit; of another: of the phases that are too much."""
+    card = None if on is None else first_recipe.Hardware.read(on)
+
+    def short(*advice):
+        costs = [SimpleNamespace(fits=True, advice="x=1")]
+        phases = [SimpleNamespace(bytes=1.0, advice="x=1")]
+        for each in advice:
+            costs.append(SimpleNamespace(fits=False, advice=each))
+            phases.append(SimpleNamespace(bytes=1e12, advice=each))
+        return planned(hardware=card, costs=costs, phases=phases)
+
+    first = "learner.gradient_checkpointing=true, learner.batch_size=4"
+    plans = [short(first, "learner.x=2"), short("learner.batch_size=2"), short("a smaller model")]
+    seen, (values, _, _) = fitted(monkeypatch, plans, on=on)
+    rows = [
+        [each["learner"][name] for name in ("batch_size", "gradient_accumulation")] for each in seen
+    ]
+    assert rows == [[8, 8], [4, 16], [2, 32]]  # an optimizer step keeps its pairs
+    assert "gradient_checkpointing" not in seen[0]["learner"] and "x" not in values["learner"]
+    assert (
+        seen[1]["learner"]["gradient_checkpointing"]
+        is True
+        == values["learner"]["gradient_checkpointing"]
+    )
 
 
 def test_adapters_and_small_models_learn_at_higher_rates():

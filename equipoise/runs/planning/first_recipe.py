@@ -457,9 +457,9 @@ def shorten(method: str, numbers: Numbers, share: float) -> Numbers:
 
 def _take_advice(values: dict[str, Any], advice: str) -> None:
     """Put a setting that saves memory into the values; an optimizer step keeps its pairs."""
-    learner = values["learner"]
-    before = learner.get("batch_size", 1)
+    before = values["learner"].get("batch_size", 1)
     recipe_loader.override(values, [advice])
+    learner = values["learner"]
     if learner.get("batch_size", 1) < before and "gradient_accumulation" in learner:
         learner["gradient_accumulation"] *= before // learner["batch_size"]
 
