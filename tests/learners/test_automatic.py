@@ -3,8 +3,11 @@
 import json
 
 import pytest
+import torch
 
+from equipoise.learners import automatic
 from equipoise.learners.automatic import NOTABLE, decide, decide_on
+from equipoise.learners.launch import Launch
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.preference_learner import Preference
 from equipoise.models import device
@@ -58,6 +61,62 @@ def test_a_notable_model_on_a_cpu_multiplies_as_the_trial_says(learner, faster, 
     assert decide_on("cpu", learner, NOTABLE - 1).precision == "fp32"
     own = learner.model_validate({"precision": "fp32"})
     assert decide_on("cpu", own, NOTABLE).precision == "fp32"
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.kind)
+def test_a_billion_parameters_are_many_on_an_accelerator(learner):
+    for parameters, many in ((10**9, True), (10**9 - 1, False)):
+        settled = decide_on("cuda", learner, parameters)
+        assert (settled.precision, settled.gradient_checkpointing) == (
+            "bf16" if many else "fp32",
+            many,
+        )
+        assert settled.max_disagreement == (0.25 if many else 1e-3)
+    assert NOTABLE == 10**8
+
+
+@pytest.mark.parametrize(("name", "tf32", "most"), [("cuda", True, 0.02), ("cuda", False, 1e-3)])
+def test_a_players_device_and_model_decide(monkeypatch, name, tf32, most):
+    """Its size is looked up where something is open, on an accelerator that is stood in for."""
+    asked = []
+    monkeypatch.setattr(device, "choose_device", torch.device)
+    monkeypatch.setattr(device, "has_tf32", lambda: tf32)
+    monkeypatch.setattr(automatic, "_parameters", lambda model: asked.append(model) or 2 * 10**9)
+    player = Player.build({"kind": "local", "model": "builtin", "device": name})
+    large = PolicyGradient.model_validate({}).settle(player)
+    assert (large.precision, large.gradient_checkpointing) == ("bf16", True)
+    half = PolicyGradient.model_validate({"precision": "fp32"}).settle(player)
+    assert half.gradient_checkpointing is True and half.max_disagreement == most
+    assert asked == [player.model] * 2
+    closed = {"precision": "fp32", "gradient_checkpointing": False}
+    assert PolicyGradient.model_validate(closed).settle(player).max_disagreement == most
+    assert len(asked) == 2
+    other = player.model_copy(update={"device": "meta"})
+    assert PolicyGradient.model_validate(closed).settle(other).max_disagreement == 1e-3
+    rock = Player.build("tabular")
+    settled = automatic.settle(PolicyGradient.model_validate({}), rock)
+    assert (settled.precision, settled.gradient_checkpointing) == ("fp32", False)
+
+
+def test_what_cannot_go_with_weights_in_shares_is_said(monkeypatch):
+    local = {"kind": "local", "model": "builtin", "lora": {"r": 2}}
+    plain, short = (Player.build({**local, "quantization": q}) for q in (None, "8bit"))
+    ddp, shares = (Launch(config=name, num_processes=2) for name in ("ddp", "fsdp2"))
+
+    def faults(*given):
+        return [text.partition(" ")[0] for text in automatic.faults_of_weights(*given)]
+
+    monkeypatch.setattr(automatic, "find_spec", lambda name: name)
+    for launch in (None, ddp):
+        for player in (plain, short):
+            assert faults("adamw", launch, player) == faults("adamw_8bit", launch, player) == []
+    assert faults("adamw", shares, plain) == []
+    assert faults("adamw", shares, short) == ["launch:"]
+    assert faults("adamw_8bit", shares, short) == ["launch:", "optimizer:"]
+    monkeypatch.setattr(automatic, "find_spec", lambda name: None)
+    assert faults("adamw", shares, plain) == []
+    assert faults("adamw_8bit", None, plain) == ["optimizer:"]
+    assert faults("adamw_8bit", shares, plain) == ["optimizer:"] * 2
 
 
 def test_what_a_trial_found_is_kept(tmp_path, monkeypatch):

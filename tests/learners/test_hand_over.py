@@ -10,9 +10,10 @@ from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
 from equipoise.learners.base import TrainingBatch
 from equipoise.learners.fine_tuning import round_stochastically
-from equipoise.learners.hand_over import HandOver, compare, slope
+from equipoise.learners.hand_over import HandOver, compare, has_probes, slope, write_probes
 from equipoise.learners.preference_learner import Preference
 from equipoise.losses.base import PreferenceLoss
+from equipoise.models.packing import PromptAnswers
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.players.local import Local
@@ -137,6 +138,47 @@ def test_a_slope_takes_three_points_that_moved_more_than_a_little():
     share, error = slope(one, np.array([0.0, 2.0, 4.0]), 0.0)
     assert share == pytest.approx(2.0)
     assert error == pytest.approx(math.sqrt(8 / 2 / 3))  # of three residuals, through the origin
+
+
+class Says:
+    """A player that gives each answer a sum of its own."""
+
+    def __init__(self, *sums):
+        self.sums, self.asked = sums, None
+
+    def token_sums(self, prompts, answers):
+        self.asked = (prompts, answers)
+        return self.sums
+
+
+def test_what_is_compared_is_what_the_learner_wrote(tmp_path):
+    """Of five tokens: nothing moved, or Δ (1, 2, 0) where the learner's is (1, 1, -1)."""
+    probes = [PromptAnswers([1, 2], [[3], [4, 5]]), PromptAnswers([6], [[7, 8]])]
+    assert not has_probes(tmp_path)
+    write_probes(tmp_path, probes, [[-1.0, -2.0], [-3.0]])
+    assert has_probes(tmp_path)
+    before, after = Says(-2.0, -3.0, -2.0), Says(-1.0, -1.0, -2.0)
+    found = compare(tmp_path, before, after)
+    assert before.asked == after.asked == ([[1, 2], [1, 2], [6]], [[3], [4, 5], [7, 8]])
+    assert found.gap == pytest.approx(2 / 5) and found.share == pytest.approx(1.0)
+    assert found.facts() == {"played_gap": found.gap, "played_share": found.share}
+    assert found.share_error == pytest.approx(math.sqrt(2 / 2 / 3))
+    for moved, known in ((1.01e-4, True), (0.99e-4, False)):
+        start = Says(-1 - 5 * moved, -2.0, -3.0)
+        found = compare(tmp_path, start, Says(-1.0, -2.0, -3.0))
+        assert math.isnan(found.share) == (not known) and found.gap == 0
+        assert ("played_share" in found.facts()) == known
+
+
+def test_a_share_has_to_be_too_low_by_three_errors():
+    for share, error in ((0.9, 0.0), (0.6, 0.101), (1.2, 0.0)):
+        HandOver(1e-3, share, error).check(NEWBORN, 1e-3)
+    for share, error in ((0.89, 0.0), (0.6, 0.099)):
+        with pytest.raises(ConfigError, match="of what was learned is played"):
+            HandOver(1e-3, share, error).check(NEWBORN, 1e-3)
+    with pytest.raises(ConfigError) as caught:
+        HandOver(0.02, math.nan, math.nan).check(NEWBORN, 1e-3)
+    assert "is played" not in str(caught.value)
 
 
 def test_a_gap_alone_stops_the_run_and_a_noisy_share_does_not():

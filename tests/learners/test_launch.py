@@ -36,7 +36,7 @@ from equipoise.players.base import Player
 from equipoise.system.addresses import machine
 from equipoise.system.locks import lock
 from equipoise.system.locks import machine as this_machine
-from equipoise.system.subprocesses import start_process
+from equipoise.system.subprocesses import python_command, start_process
 from equipoise.types import Pair, PlayerId, user
 
 KEPT = {"fsdp_reshard_after_forward": False}
@@ -323,6 +323,23 @@ def test_a_launch_is_read_early_and_resolved_once(tmp_path):
             Launch.model_validate(wrong)
 
 
+@pytest.mark.parametrize("number", [0, "two", None])
+def test_a_number_of_processes_is_a_number_from_one_on(number):
+    with pytest.raises(ValidationError, match=r"has no num_processes; give launch\.num_processes"):
+        Launch(config={"num_processes": number})
+    assert Launch(config={"num_processes": number}, num_processes=1).processes == 1
+    assert Launch(config={"num_processes": 1}).accelerate() == {"num_processes": 1}
+
+
+def test_the_launcher_starts_a_worker_in_the_folder(tmp_path):
+    assert Launch(config={"num_processes": 2}).command(tmp_path) == [
+        *python_command("accelerate.commands.launch"),
+        *("--config_file", str(tmp_path / "accelerate.yaml"), "--no_python"),
+        *("--main_process_port", "0"),
+        *python_command("equipoise.learners.training_worker", tmp_path),
+    ]
+
+
 def test_equal_steps_however_they_are_divided():
     lengths = [n * 7 % 13 for n in range(70)]
     orders = {
@@ -508,6 +525,97 @@ def test_the_first_process_answers_each_order(tmp_path, model_folder, monkeypatc
     lines = [json.loads(line) for line in (place / process_group.LINES).read_text().splitlines()]
     said = [{"log": {"step": 1, "launched": True}}, {"facts": {"steps": 1.0, "seed": 11.0}}]
     assert lines == (said if rank == 0 else [])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_no_process_goes_on_before_the_others(tmp_path, model_folder, monkeypatch, rank):
+    """What several processes share is stood in for, and says what was answered by then."""
+    batch = training_batch(model_folder("llama"), tmp_path)
+    place, calls = ordered(tmp_path, 1, Noted(), batch), []
+
+    def call(name):
+        calls.append((name, "facts" in (place / process_group.LINES).read_text()))
+
+    class Together:
+        def wait_for_everyone(self):
+            call("wait")
+
+        def destroy_process_group(self):
+            call("leave")
+
+    monkeypatch.setattr("accelerate.PartialState", Together)
+    monkeypatch.setattr(training_worker, "orders", lambda file: iter([(1, "learn")]))
+    training_worker._serve(tmp_path, rank)
+    said = rank == 0
+    assert calls == [("wait", False), ("wait", said), ("leave", said)]
+    monkeypatch.setattr(training_worker, "orders", lambda file: iter([]))
+    training_worker._serve(tmp_path, rank)
+    assert len(calls) == 3
+
+
+class Looks(Noted):
+    """One that sees what has been told so far."""
+
+    kind: str = "test_launch:Looks"  # pyright: ignore
+
+    def learn(self, batch):
+        batch.log({"step": 1})
+        return {"told": float((batch.scratch / "told").read_text().count("step"))}
+
+
+def test_a_line_is_told_at_once(tmp_path, model_folder):
+    batch = training_batch(model_folder("llama"), tmp_path)
+    batch.scratch.mkdir()
+    place = ordered(tmp_path, 1, Looks(), batch)
+    with open(batch.scratch / "told", "a") as answers:
+        assert training_worker.carry_out(place, "learn", Resources(), answers) == {"told": 1}
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_process_ends_with_the_one_that_gives_orders(tmp_path, monkeypatch, here):
+    """By its lock on one machine, by its silence on another."""
+    did = []
+    (tmp_path / process_group.HOST).write_text(this_machine() if here else "another")
+    for name in ("wait_for_lock", "wait_for_silence"):
+        monkeypatch.setattr(training_worker, name, lambda file, n=name: did.append((n, file.name)))
+    monkeypatch.setattr(training_worker.os, "_exit", did.append)
+    training_worker._end_with_parent(tmp_path)
+    way = ("wait_for_lock", "parent.lock") if here else ("wait_for_silence", "parent.beat")
+    assert did == [way, 1]
+
+
+def test_a_lock_is_waited_for_by_several(tmp_path, monkeypatch):
+    slept = []
+    with (tmp_path / "held").open("w") as held, (tmp_path / "held").open() as other:
+        lock(held)
+
+        def sleep(seconds):
+            slept.append(seconds)
+            if len(slept) == 2:
+                held.close()
+                lock(other, shared=True)  # another that waits has seen it
+
+        monkeypatch.setattr(training_worker.time, "sleep", sleep)
+        wait_for_lock(tmp_path / "held")
+    assert slept == [0.5, 0.5]
+
+
+@pytest.mark.long
+def test_a_process_of_its_own_takes_orders_until_who_gives_them_has_gone(tmp_path):
+    command = [sys.executable, "-m", "equipoise.learners.training_worker", str(tmp_path)]
+    (tmp_path / process_group.ORDER).touch()
+    (tmp_path / process_group.HOST).write_text(this_machine())
+    with open(tmp_path / process_group.PARENT, "w") as held:
+        lock(held)
+        (tmp_path / process_group.ORDER).write_text('{"number": 0, "what": "end"}\n')
+        assert subprocess.run(command, check=False).returncode == 0
+        (tmp_path / process_group.ORDER).write_text('{"number": 1, "what": "learn"}\n')
+        broken = subprocess.run(command, check=False, capture_output=True)
+        assert broken.returncode == 1 and b"FileNotFoundError" in broken.stderr
+        reason = json.loads((tmp_path / "error-0.json").read_text())
+        assert (reason["kind"], reason["alone"]) == ("", False)
+    (tmp_path / process_group.ORDER).write_text("")
+    assert subprocess.run(command, check=False).returncode == 1
 
 
 @pytest.mark.long

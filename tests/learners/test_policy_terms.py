@@ -12,7 +12,8 @@ from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.policy_trainer import PolicyOptimizer, policy_loss
-from equipoise.learners.rollouts import RolloutBatch, rollout_batch
+from equipoise.learners.rollouts import RolloutBatch, importance_weights, mismatch, rollout_batch
+from equipoise.learners.sharding import ProcessRank
 from equipoise.learners.trainable_model import Critic
 from equipoise.types import Episode, Move, Turn, View, user
 
@@ -51,6 +52,35 @@ def test_what_the_reference_would_not_say_is_charged():
 
 def test_one_of_three_moves_has_no_company():
     assert batch().alone == pytest.approx(1 / 3)
+
+
+def test_a_batch_knows_its_tokens_and_its_longest_move():
+    made = batch(prompts=[[1], [1, 2, 3], [1, 2]])
+    assert (len(made), made.tokens, made.longest) == (3, 12, 5)
+    assert made.by_prompt([2, 1, 0]) == [0, 2, 1]
+    part = made.select([2, 0])
+    assert part.prompts == [[1, 2], [1]] and part.mask_BT.tolist() == [
+        [True, False, False],
+        [True] * 3,
+    ]
+    assert len(part.value_BT) == 0
+
+
+def test_what_lies_behind_a_moves_tokens_counts_nowhere():
+    noise_BT = torch.tensor([[0, 0, 0], [0, 0, 5.0], [0, -7.0, 9.0]])
+    clean, noisy = batch(), batch()
+    noisy.old_BT = noisy.old_BT + noise_BT
+    assert torch.equal(noisy.token_rewards(0.5), clean.token_rewards(0.5))
+    assert mismatch(noisy) == mismatch(clean) == {"sampler_gap": 0, "mismatch_kl": 0}
+    for correction in ("truncate", "mask", "none"):
+        _, facts = importance_weights(noisy, correction, 2.0)
+        assert facts == {"importance_weight": 1, "importance_bounded": 0}
+
+
+@pytest.mark.parametrize("correction", ["truncate", "mask"])
+def test_a_ratio_at_its_limit_is_not_bounded(correction):
+    weight_BT, facts = importance_weights(batch(), correction, 1.0)
+    assert weight_BT.tolist() == [[1.0] * 3] * 3 and facts["importance_bounded"] == 0
 
 
 def turn(**move) -> Turn:
@@ -139,7 +169,65 @@ def test_a_value_is_learned_from_the_return_and_moves_a_little_only():
     assert named["value_loss"] == pytest.approx(0.5 * 2.75**2)
 
 
+def test_each_term_has_its_own_weights():
+    """The policy's terms 2 a token, the critic's and the share 3."""
+    one_BT = torch.ones(1, 1)
+    move = batch(
+        **{"prompts": [[1]], "answers": [[2]], "mask_BT": one_BT.bool(), "old_BT": -one_BT},
+        **{"reference_BT": -3 * one_BT, "value_BT": 0 * one_BT},
+        **{"advantage_BT": one_BT, "return_BT": 3 * one_BT},
+    )
+    settings = PolicyGradientSettings.model_validate(
+        {"estimator": "gae", "critic": "head", "entropy": 0.25, "kl": 0.1, "kl_in": "loss"}
+    )
+    tokens = TokenNumbers(0 * one_BT, 0 * one_BT, 2 * one_BT)
+    loss, sums = policy_loss(settings, 0.5, move, tokens, 2 * one_BT, 3 * one_BT)
+    found = {name: float(value) for name, value in sums.items()}
+    assert found == {
+        "policy_loss": pytest.approx(-2 * (1 + settings.clip)),
+        "kl_loss": pytest.approx(2 * 0.5 * (torch.e**-3 + 2)),
+        "entropy_loss": pytest.approx(-2 * 0.25 * 2),
+        "value_loss": pytest.approx(3 * 0.5 * 3**2),
+        "clip_share": 3,
+    }
+    assert float(loss) == pytest.approx(sum(found.values()) - 3)
+
+
+def test_a_kl_in_the_reward_is_not_in_the_loss():
+    assert terms(kl=0.1, kl_in="reward", kl_weight=0.5)[0] == {"policy_loss": -1.0}
+
+
 # -- how fast the weights move
+
+
+def test_a_step_leaves_no_gradients_and_moves_by_the_rates():
+    made = optimizer(warmup_steps=2, critic_learning_rate=0.5, weight_decay=0.0)
+    policy, critic = (group["params"] for group in made.adamw.param_groups)
+    before = [weight.detach().clone() for weight in (*policy, *critic)]
+    for weight in (*policy, *critic):
+        weight.grad = torch.ones_like(weight)
+    assert made.clip() == pytest.approx([3**0.5] * 2)
+    made.step()
+    moved = [
+        (old - new).detach().flatten() for old, new in zip(before, (*policy, *critic), strict=True)
+    ]
+    for group, rate in ((moved[:2], 0.5), (moved[2:], 0.25)):  # AdamW's first step, half warm
+        torch.testing.assert_close(torch.cat(group), torch.full((3,), rate), atol=1e-4, rtol=0)
+    assert made.steps == 1 and all(weight.grad is None for weight in (*policy, *critic))
+
+
+def test_sums_and_gradients_of_two_processes_are_added_up():
+    """The other process computes what this one does."""
+    made = optimizer()
+    made.rank = SimpleNamespace(processes=2, add_up=lambda value: 2 * value)
+    weight, bias = made.policy.trained_parameters().values()
+    weight.grad = torch.ones_like(weight)
+    sums = {"policy_loss": torch.tensor(1.5), "value_loss": torch.tensor(-1.0)}
+    assert made.add_up(sums) == {"policy_loss": 3.0, "value_loss": -2.0}
+    assert weight.grad.tolist() == [[2, 2]] and bias.grad.tolist() == [0]
+    made.rank = ProcessRank(torch.device("cpu"))
+    assert made.add_up(sums) == {"policy_loss": 1.5, "value_loss": -1.0}
+    assert weight.grad.tolist() == [[2, 2]]
 
 
 def optimizer(**settings) -> PolicyOptimizer:

@@ -3,6 +3,7 @@ what goes wrong.
 """
 
 import math
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -11,12 +12,17 @@ from pydantic import ValidationError
 from trl_losses import trl_grpo
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
+from equipoise.learners import trainable_model
 from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.policy_trainer import PolicyTrainer, policy_loss, rate_factor
 from equipoise.learners.rollouts import rollout_batch
+from equipoise.learners.sampled_policy import PolicyUpdate
+from equipoise.learners.sharding import ProcessRank, Sharding
+from equipoise.learners.trainable_model import TrainableModel
 from equipoise.losses import kl as kls
+from equipoise.models.loading import load_model
 from equipoise.models.resources import Resources
 from equipoise.players.base import Player
 from equipoise.types import Episode, Turn, View, user
@@ -358,6 +364,46 @@ def test_sampler_and_learner_are_compared_before_the_cuts(make, cut):
     assert learn(policy_trainer, (episodes, turns))["sampler_gap"] < 1e-5
 
 
+def test_the_samplers_cuts_are_undone(make):
+    cut = {"top_k": 20, "top_p": 0.8, "min_p": 0.02, "temperature": 0.8}
+    policy_trainer = make(cut, estimator="batch", batch_size=3)
+    taught = played(policy_trainer)
+    forward = policy_trainer.forward
+    before, after = (
+        rollout_batch(*taught, policy_trainer.encoding, policy_trainer.device, uncut=uncut)
+        for uncut in (True, False)
+    )
+    assert [len(rows) for rows in forward.portions(after)] == [3, 3, 2]
+    assert (after.sampled_BT > before.sampled_BT).any()
+    forward.complete(after)
+    told_BT = after.sampled_BT
+    forward.undo_cuts(after, 0, 1.0)
+    assert after.sampled_BT is told_BT
+    forward.undo_cuts(after, 20, 0.8, 0.02)
+    torch.testing.assert_close(after.sampled_BT, before.sampled_BT, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("weight", "learns"), [(0.0, True), (0.1, False), (0.1, True)])
+def test_entropy_is_computed_where_it_is_learned(make, weight, learns):
+    policy_trainer = make({"temperature": 0.5}, estimator="batch", kl=0, entropy=weight)
+    batch = policy_trainer.prepare(*played(policy_trainer, answers=1))
+    assert len(batch.reference_BT) == len(batch.value_BT) == 0
+    with torch.set_grad_enabled(learns):
+        tokens = policy_trainer.forward.tokens(batch)
+    assert tokens.value_BT is None
+    assert (tokens.entropy_BT is not None) == (weight > 0 and learns)
+    for b, (prompt, answer) in enumerate(zip(batch.prompts, batch.answers, strict=True)):
+        logits_TV = policy_trainer.model(torch.tensor([[*prompt, *answer]])).logits[0]
+        p_TV = torch.distributions.Categorical(logits=logits_TV[len(prompt) - 1 : -1] / 0.5)
+        wide_T = torch.nn.functional.pad(
+            torch.stack([p_TV.log_prob(torch.tensor(answer)), p_TV.entropy()]),
+            (0, batch.mask_BT.shape[1] - len(answer)),
+        )
+        torch.testing.assert_close(tokens.logprob_BT[b], wide_T[0], atol=1e-4, rtol=0)
+        if tokens.entropy_BT is not None:
+            torch.testing.assert_close(tokens.entropy_BT[b], wide_T[1], atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize("estimator", ["group_relative", "leave_one_out"])
 def test_moves_without_company_in_their_group_teach_nothing(make, estimator):
     policy_trainer = make(estimator=estimator)
@@ -388,6 +434,275 @@ def test_the_bound_on_bad_tokens_is_in_the_loss(make):
     assert numbers == pytest.approx([3, 5], rel=1e-4)
     with pytest.raises(ValueError, match="dual_clip: must exceed"):
         make(estimator="batch", dual_clip=1.1)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "likelihood", "read"),
+    [(0.5, "player", 0.5), (0, "player", 1), (0.5, "model", 1), (0, "model", 1)],
+)
+def test_a_policy_is_read_at_its_temperature_or_its_own(make, temperature, likelihood, read):
+    made = make({"temperature": temperature}, estimator="batch", likelihood=likelihood)
+    assert made.forward.temperature == read
+
+
+def test_a_gap_may_be_as_large_as_it_is_set(make):
+    policy_trainer = make(estimator="batch", max_disagreement=0.5)
+    policy_trainer._assert_small(0.5, "the probe")
+    for gap in (0.51, math.nan):
+        with pytest.raises(EquipoiseError, match=r"on the probe, more than .* = 0\.5:"):
+            policy_trainer._assert_small(gap, "the probe")
+
+
+def test_probabilities_that_are_no_numbers_are_told_from_others(make):
+    policy_trainer = make(estimator="batch")
+    learn(policy_trainer, played(policy_trainer, answers=1))
+    with torch.no_grad():
+        policy_trainer.model.lm_head.weight.fill_(math.nan)
+    with pytest.raises(EquipoiseError, match="its log-probabilities are no numbers any more"):
+        policy_trainer.assert_agreement(policy_trainer.actor)
+
+
+# -- an update's facts
+
+
+def test_a_sampler_of_the_likeliest_tokens_is_not_compared(make):
+    policy_trainer = make({"temperature": 0}, estimator="batch", whiten_advantages=False)
+    facts = learn(policy_trainer, played(policy_trainer, answers=1))
+    assert "sampler_gap" not in facts and "mismatch_kl" not in facts and "whitened" not in facts
+    assert facts["reward_deviation"] == 0.5 and facts["kl_weight"] == 0.01 and "alone" not in facts
+    other = make({"temperature": 0}, estimator="batch", likelihood="model")
+    assert "importance_weight" not in learn(other, played(other))
+    other = make({"temperature": 1, "top_p": 0.9}, estimator="batch", likelihood="model")
+    assert learn(other, played(other))["importance_weight"] < 1
+
+
+def test_what_is_told_of_an_update_is_what_it_was(make):
+    lines = []
+    policy_trainer = make(
+        {"max_new_tokens": 10}, estimator="batch", epochs=2, minibatches=2, probes=3
+    )
+    taught = played(policy_trainer, answers=2, pays=lambda n: float(n))
+    batch = policy_trainer.prepare(*taught)
+    facts = learn(policy_trainer, taught, lines=lines)
+    assert policy_trainer.probe == [(batch.prompts[b], batch.answers[b][:8]) for b in range(3)]
+    assert (facts["steps"], facts["examples"], facts["reward"]) == (4, 4, 1.5)
+    assert facts["reward_deviation"] == pytest.approx(1.25**0.5)
+    assert facts["length"] == sum(map(len, batch.answers)) / 4
+    (line,) = lines
+    assert line.pop("tokens_per_second") > 0
+    assert line == {"step": 4, **{k: v for k, v in facts.items() if k != "examples"}}
+    again = played(policy_trainer, seed=1, answers=2)
+    learn(policy_trainer, again, lines=lines)
+    assert policy_trainer.probe[0] == (batch.prompts[0], batch.answers[0][:8])
+    assert (lines[1]["step"], lines[1]["steps"]) == (8, 4)
+    assert str(policy_trainer.learner) == "policy@2"
+    few = make(estimator="batch", probes=30)
+    learn(few, played(few, answers=1))
+    assert len(few.probe) == 2
+
+
+def test_what_lies_behind_a_move_is_in_no_distance(make):
+    policy_trainer = make(estimator="batch")
+    batch = policy_trainer.prepare(*played(policy_trainer))
+    batch.mask_BT[0, 2:] = False
+    expected = policy_trainer._assess(batch)
+    batch.old_BT = batch.old_BT + 0.5 * ~batch.mask_BT
+    assert policy_trainer._assess(batch) == expected and abs(expected["kl"]) < 1e-5
+
+
+@pytest.mark.parametrize(("floor", "whitened"), [(0.5, True), (0.51, False)])
+def test_rewards_that_differ_just_enough_are_whitened(make, floor, whitened):
+    policy_trainer = make(critic="head", lam=1.0, kl=0, whiten_floor=floor)
+    taught = played(policy_trainer)
+    assert policy_trainer._assess(policy_trainer.prepare(*taught))["whitened"] == whitened
+    batch = batch_of(policy_trainer, taught)
+    spread = batch.advantage_BT[batch.mask_BT].std().item()
+    assert (spread == pytest.approx(1, abs=0.01)) == whitened
+
+
+@pytest.mark.parametrize("place", ["reward", "loss"])
+def test_the_distance_is_charged_in_one_place(make, place):
+    """A reference one nat a token less likely, at half a reward a nat."""
+    policy_trainer = make(critic="head", lam=1.0, kl=0.5, kl_in=place, whiten_advantages=False)
+    batch = policy_trainer.prepare(*played(policy_trainer, answers=2))
+    batch.reference_BT = batch.old_BT - 1.0 * batch.mask_BT
+    policy_trainer._estimate(batch)
+    mask_BT = batch.mask_BT.float()
+    to_come_BT = mask_BT.flip(1).cumsum(1).flip(1) * mask_BT
+    expected_BT = batch.reward_B[:, None] * mask_BT
+    if place == "reward":
+        expected_BT = expected_BT - 0.5 * to_come_BT
+    torch.testing.assert_close(batch.advantage_BT, expected_BT, atol=1e-4, rtol=0)
+    torch.testing.assert_close(batch.return_BT, expected_BT, atol=1e-4, rtol=0)
+
+
+def test_a_part_that_only_fills_up_teaches_nothing(make):
+    """The second of two processes has no part of its own left, and computes one for nothing."""
+    policy_trainer = make(estimator="batch", batch_size=8, kl_in="loss", entropy=0.1)
+    batch = batch_of(policy_trainer, played(policy_trainer))
+    policy_trainer.rank = ProcessRank(policy_trainer.device, 2, 1)
+    sums = policy_trainer._backward(batch)
+    assert {name: value.item() for name, value in sums.items()} == dict.fromkeys(
+        ("policy_loss", "kl_loss", "entropy_loss", "clip_share"), 0
+    )
+    assert all(not w.grad.any() for w in trained(policy_trainer) if w.grad is not None)
+
+
+def test_the_first_process_alone_writes(make, tmp_path):
+    policy_trainer = make(critic="head")
+    learn(policy_trainer, played(policy_trainer, answers=1))
+    policy_trainer._first = False
+    policy_trainer.save_state(tmp_path)
+    policy_trainer.save_update(tmp_path)
+    assert not list(tmp_path.iterdir())
+    policy_trainer._first = True
+    policy_trainer.save_update(tmp_path)
+    update = PolicyUpdate.read(tmp_path)
+    expected = policy_trainer.policy.trained_parameters()
+    assert update.probe == policy_trainer.probe and update.weights.keys() == expected.keys()
+    assert all(torch.equal(update.weights[name], expected[name]) for name in expected)
+    policy_trainer.save_state(tmp_path)
+    other = make(critic="head")
+    other.load(tmp_path, 1)
+    found = weights(other)
+    assert all(torch.equal(value, found[name]) for name, value in weights(policy_trainer).items())
+    assert (str(other.learner), other.probe) == ("policy@1", policy_trainer.probe)
+    assert other.optimizer.steps == policy_trainer.optimizer.steps == 1
+
+
+# -- the models that are trained
+
+
+@pytest.mark.long
+def test_what_nothing_asks_for_is_not_kept(make, adapter_folder):
+    given = {**ADAPTER, "adapter": str(adapter_folder("llama", 1)[1])}
+    with make(estimator="batch", kl=0).policy.reference() as model:
+        assert model is None
+    resources = Resources()
+    policy = make(given, resources=resources, estimator="batch").policy
+    assert set(policy.model.peft_config) == {"policy", "policy_as_given"}
+    policy = make(given, resources=resources, estimator="batch", kl=0).policy
+    assert set(policy.model.peft_config) == {"policy"}
+    policy = make(ADAPTER, estimator="batch").policy
+    assert set(policy.model.peft_config) == {"policy"}
+
+
+@pytest.mark.long
+def test_what_only_samples_keeps_no_reference_and_no_checkpoints(make, adapter_folder):
+    made = make(estimator="batch", gradient_checkpointing=True)
+    assert made.model.is_activation_checkpointing
+    given = (made.settings, made.player, "policy", 3, made.device, Resources())
+    sampling = TrainableModel(*given, trained=False)
+    assert not sampling.model.is_activation_checkpointing
+    with sampling.reference() as model:
+        assert model is None
+    start = make({**ADAPTER, "adapter": str(adapter_folder("llama", 1)[1])}, estimator="batch")
+    given = (start.settings, start.player, "policy", 3, start.device, Resources())
+    assert set(TrainableModel(*given, trained=False).model.peft_config) == {"policy"}
+
+
+@pytest.mark.parametrize("sharding", [None, Sharding()])
+def test_a_reference_that_is_divided_is_read_on_the_cpu(make, monkeypatch, sharding):
+    """Each process would read all of it; what divides it is stood in for."""
+    read, made = [], make(estimator="batch")
+    monkeypatch.setattr(
+        trainable_model, "load_model", lambda *given, **how: read.append(how["device"]) or "start"
+    )
+    monkeypatch.setattr(trainable_model, "place_model", lambda *given: given)
+    monkeypatch.setattr(trainable_model, "SharedBase", lambda *given: SimpleNamespace(peft=made))
+    where = torch.device("meta")
+    policy = TrainableModel(made.settings, made.player, "ann", 3, where, Resources(), sharding)
+    assert read == ["meta" if sharding is None else "cpu"]
+    with policy.reference() as model:
+        assert model == (sharding, "start", where)
+
+
+@pytest.mark.long
+def test_a_fresh_adapter_is_drawn_by_its_seed(make):
+    def drawn(seed):
+        torch.manual_seed(seed + 17)
+        made = make(ADAPTER, estimator="batch")
+        given = (made.settings, made.player, "policy", seed, made.device, Resources())
+        return TrainableModel(*given).trained_parameters()
+
+    one, same, other = drawn(1), drawn(1), drawn(2)
+    torch.manual_seed(5)
+    again = make(ADAPTER, estimator="batch").policy.trained_parameters()
+    torch.manual_seed(6)
+    twin = make(ADAPTER, estimator="batch").policy.trained_parameters()
+    for name in one:
+        assert torch.equal(one[name], same[name]) and torch.equal(again[name], twin[name])
+        assert "lora_A" not in name or not torch.equal(one[name], other[name])
+
+
+@pytest.mark.parametrize("start", [True, False], ids=["given", "fresh"])
+def test_a_reference_is_frozen_and_leaves_the_learners_adapter_in_force(
+    make, adapter_folder, tmp_path, start
+):
+    folder = str(adapter_folder("llama", 1)[1]) if start else None
+    policy = make({**ADAPTER, "adapter": folder}, estimator="batch").policy
+    names = policy.trained_parameters().keys()
+    assert names and all("lora_" in name and ".policy." in name for name in names)
+    with policy.reference() as model:
+        assert not start or not any(weight.requires_grad for weight in model.parameters())
+        assert not start or model.active_adapter == "policy_as_given"
+    assert policy.model.active_adapter == "policy"
+    assert policy.trained_parameters().keys() == names
+    policy.save(tmp_path)
+    found = {path.name for path in tmp_path.iterdir()}
+    assert {"adapter_config.json", "adapter_model.safetensors"} <= found and "policy" not in found
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_frozen_base_and_a_reference_have_the_learners_precision(make, precision):
+    short = torch.bfloat16 if precision == "bf16" else torch.float32
+    adapter = make(ADAPTER, estimator="batch", precision=precision).policy
+    assert adapter.model.get_base_model().model.embed_tokens.weight.dtype == short
+    whole = make(estimator="batch", precision=precision).policy
+    assert {weight.dtype for weight in whole.trained_parameters().values()} == {torch.float32}
+    with whole.reference() as model:
+        assert {weight.dtype for weight in model.parameters()} == {short}
+
+
+@pytest.mark.long
+def test_a_critic_is_the_policys_model_or_another_under_a_head_of_zeros(make, model_folder):
+    other = str(model_folder("plain"))
+    own, given = make(critic="model"), make(critic="model", critic_model=other)
+    for made, folder in ((own, str(model_folder("llama"))), (given, other)):
+        expected = load_model(folder, dtype="float32", device="cpu").get_input_embeddings().weight
+        assert torch.equal(made.critic.body.embed_tokens.weight, expected)
+        assert all(weight.requires_grad for weight in made.critic.parameters())
+        assert made.critic.head.weight.shape == (1, 32) and not made.critic.head.weight.any()
+        assert (
+            made.critic.head.bias.tolist() == [0]
+            and not made.critic.body.is_activation_checkpointing
+        )
+    assert make(critic="head").critic.body is None
+    asked = []
+    own.critic.body.register_forward_pre_hook(
+        lambda module, given, how: asked.append(how["use_cache"]), with_kwargs=True
+    )
+    own.prepare(*played(own, answers=1))
+    assert asked and not any(asked)
+    saving = make(critic="model", gradient_checkpointing=True)
+    assert saving.critic.body.is_activation_checkpointing
+
+
+@pytest.mark.parametrize("critic", ["model", "head"])
+def test_gradients_of_checkpointed_layers_can_be_asked_for(make, critic):
+    """As of others: checkpoints that enter the backward pass anew refuse it."""
+    policy_trainer = make(critic=critic, kl=0, gradient_checkpointing=True)
+    batch = policy_trainer.prepare(*played(policy_trainer, answers=1))
+    policy_trainer.forward.enable_checkpointing()
+    tokens = policy_trainer.forward.tokens(batch)
+    weights = policy_trainer.policy.trained_parameters().values()
+    found = torch.autograd.grad(tokens.logprob_BT.sum(), list(weights), allow_unused=True)
+    assert sum(float(g.abs().sum()) for g in found if g is not None) > 0
+    if critic == "model":
+        torch.nn.init.ones_(policy_trainer.critic.head.weight)
+        value_BT = policy_trainer.forward.tokens(batch).value_BT
+        body = list(policy_trainer.critic.body.parameters())
+        assert any(g is not None for g in torch.autograd.grad(value_BT.sum(), body))
 
 
 # -- adapters

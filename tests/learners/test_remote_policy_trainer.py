@@ -6,10 +6,12 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import ANY
 
 import psutil
 import pytest
@@ -18,7 +20,7 @@ from pydantic import ValidationError
 from small import processes_with
 from test_policy_trainer import learn, played
 
-from equipoise.errors import ConfigError, EquipoiseError
+from equipoise.errors import ConfigError, EquipoiseError, RunError
 from equipoise.games.answers import Answers
 from equipoise.learners import remote_policy_trainer
 from equipoise.learners.estimators import GroupRelative
@@ -26,10 +28,11 @@ from equipoise.learners.policy_gradient_learner import PolicyGradient
 from equipoise.learners.policy_trainer import PolicyTrainer
 from equipoise.learners.process_group import GroupLostError, ProcessGroup, write_batch
 from equipoise.learners.remote_policy_trainer import RemotePolicyTrainer
-from equipoise.learners.sampled_policy import EngineAdapters, PolicyState
+from equipoise.learners.sampled_policy import EngineAdapters, PolicyState, PolicyUpdate
 from equipoise.learners.sharding import ProcessRank
 from equipoise.learners.training_worker import carry_out, orders
 from equipoise.models.resources import Resources
+from equipoise.models.samplers.base import EngineAdapter
 from equipoise.players.base import Player
 from equipoise.types import PlayerId
 
@@ -292,15 +295,81 @@ def test_an_adapter_is_not_divided():
     assert "with lora, use ddp" in str(list(learner.faults(adapter, Answers())))
 
 
-def test_an_engine_has_the_two_newest_adapters(tmp_path):
-    def save(folder):
-        (folder / "adapter_model.safetensors").write_bytes(b"weights")
+def adapter_policy(start=None):
+    """A policy of one adapter, which writes its name."""
 
-    policy = SimpleNamespace(player=SimpleNamespace(start=None), save=save)
+    def save(folder):
+        (folder / "adapter_model.safetensors").write_bytes(folder.name.encode())
+
+    return SimpleNamespace(player=SimpleNamespace(start=start), save=save)
+
+
+def test_an_engine_has_the_two_newest_adapters(tmp_path):
     learner = PlayerId("policy", 0)
-    adapters = EngineAdapters(policy, tmp_path, lambda: learner)
+    adapters = EngineAdapters(adapter_policy(), tmp_path, lambda: learner)
     assert adapters.newest() is None  # the base that it began with
+    # what a process that was killed had written of it, whole or in part, is written anew
+    for left in ("10", ".10"):
+        (tmp_path / left).mkdir()
+        (tmp_path / left / "old").touch()
     for generation in (1, 2, 10, 9):
         learner = PlayerId("policy", generation)
         adapters.newest()
+    assert [path.name for path in (tmp_path / "10").iterdir()] == ["adapter_model.safetensors"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["10", "9"]
+
+
+def test_an_adapter_is_written_once_and_takes_the_place_of_what_a_crash_left(tmp_path):
+    for left in ("3", ".3"):
+        (tmp_path / left).mkdir()
+        (tmp_path / left / "half").touch()
+    learner = PlayerId("policy", 3)
+    adapters = EngineAdapters(adapter_policy(), tmp_path, lambda: learner)
+    third = adapters.newest()
+    assert [path.name for path in tmp_path.iterdir()] == ["3"]
+    assert [(path.name, path.read_text()) for path in (tmp_path / "3").iterdir()] == [
+        ("adapter_model.safetensors", ".3")
+    ]
+    assert third == EngineAdapter.of("policy@3", tmp_path / "3")
+    (tmp_path / "3" / "adapter_model.safetensors").write_text("as it was sent")
+    assert adapters.newest() is third
+    learner = PlayerId("policy", 4)
+    assert adapters.newest() == EngineAdapter.of("policy@4", tmp_path / "4")
+    assert (tmp_path / "3" / "adapter_model.safetensors").read_text() == "as it was sent"
+
+
+def test_an_engine_begins_with_the_adapter_that_was_given_and_needs_no_folder(tmp_path):
+    learner = PlayerId("policy", 0)
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "adapter_model.safetensors").write_bytes(b"given")
+    adapters = EngineAdapters(adapter_policy(given), None, lambda: learner)
+    first = adapters.newest()
+    assert first == EngineAdapter.of("policy@0", given) and adapters.newest() is first
+    homes = set()
+    for generation in (1, 2, 3):
+        learner = PlayerId("policy", generation)
+        found = adapters.newest()
+        assert found is not None and found.folder.name == str(generation)
+        homes.add(found.folder.parent)
+    (home,) = homes
+    assert home.name.startswith("equipoise-adapters-")
+    assert sorted(path.name for path in home.iterdir()) == ["2", "3"]
+    shutil.rmtree(home)
+
+
+def test_an_update_is_read_alone_or_out_of_a_state(tmp_path):
+    probe = [([1, 2], [3])]
+    state = PolicyState({"w": torch.ones(2)}, None, {"state": {}}, 0.1, 5, {"first": 0.5}, probe)
+    state.write(tmp_path)
+    assert vars(PolicyState.read(tmp_path)) == {**vars(state), "weights": ANY}
+    found = PolicyUpdate.read(tmp_path)
+    assert found.weights["w"].tolist() == [1, 1] and found.probe == probe
+    PolicyUpdate({"w": torch.zeros(2)}, []).write(tmp_path)
+    found = PolicyUpdate.read(tmp_path)
+    assert found.weights["w"].tolist() == [0, 0] and found.probe == []
+    (tmp_path / "update.pt").write_bytes(b"torn")
+    with pytest.raises(RunError, match=r"update\.pt: is missing or damaged"):
+        PolicyUpdate.read(tmp_path)
+    with pytest.raises(RunError, match=r"none/state\.pt: is missing or damaged"):
+        PolicyState.read(tmp_path / "none")

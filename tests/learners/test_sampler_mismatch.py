@@ -34,7 +34,7 @@ def batch(old, sampled) -> RolloutBatch:
     )
 
 
-BATCH = batch([-1.0, -1.0, -1.0, 0.0], [-1.0, -1.0 - 2 * LOG2, -1.0 + 2 * LOG2, 0.0])
+BATCH = batch([-1.0, -1.0, -1.0, -2.0], [-1.0, -1.0 - 2 * LOG2, -1.0 + 2 * LOG2, -5.0])
 
 
 def test_the_distance_is_of_tokens_alone():
