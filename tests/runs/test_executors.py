@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,9 +24,18 @@ from equipoise.errors import ConfigError, EquipoiseError, ModelError
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.executors import processes
-from equipoise.runs.executors.base import Executor, Local, workers
+from equipoise.runs.executors.base import Executor, Local, short_form, workers
 from equipoise.runs.executors.processes import Processes
-from equipoise.runs.executors.units import Act, Order, Part, ReleaseAll, Weighted, cut, failure
+from equipoise.runs.executors.units import (
+    Act,
+    Order,
+    Part,
+    ReleaseAll,
+    UnitRunner,
+    Weighted,
+    cut,
+    failure,
+)
 from equipoise.runs.executors.worker_pool import TRIES, NoRoomError, WorkerLostError, WorkerPool
 from equipoise.runs.play_out import play_out
 from equipoise.system.addresses import machine
@@ -295,6 +305,46 @@ def test_rows_are_cut_in_order_and_whole():
     assert cut(3, []) == [[[]]]
 
 
+@pytest.mark.parametrize("reads", ["cat", "head -c 1"], ids=["an answer", "a lost one"])
+def test_a_process_that_ends_is_lost_and_another_is_started(reads, monkeypatch):
+    """A worker that answers what it is sent, or ends before it has."""
+    monkeypatch.setattr(
+        processes, "python_command", lambda module: ["sh", "-c", f"{reads}; exit 3"]
+    )
+    worker = processes._Process({})
+    if reads == "cat":
+        assert worker.do(b"an order") == b"an order" == worker.do(b"an order")
+        first = worker._process
+        assert first is not None and first.poll() is None
+        worker.close()
+        assert first.wait(10) == -signal.SIGKILL
+    else:
+        for _ in range(2):
+            with pytest.raises(WorkerLostError, match=r"worker process \d+ ended with exit code"):
+                worker.do(b"an order")
+            assert worker._process is None
+
+
+def test_a_number_of_processes_is_short_for_their_executor():
+    def read(value):
+        return recipe_loader.build({**VALUES, "executor": value}, "test").executor
+
+    assert read({"processes": 3}) == read({"kind": "processes", "processes": 3})
+    assert read("local").open() is None
+    assert short_form({"workers": 3}) == {"workers": 3}
+    longer = {"kind": "ray", "processes": 3}
+    assert short_form(longer) is longer and short_form(["processes"]) == ["processes"]
+
+
+def test_workers_leave_out_what_nobody_can_act_on():
+    with warnings.catch_warnings(record=True) as noticed:
+        warnings.simplefilter("always")
+        UnitRunner()
+        warnings.warn("is_gradient_checkpointing is deprecated", FutureWarning, stacklevel=1)
+        warnings.warn("something else", FutureWarning, stacklevel=1)
+    assert [str(each.message) for each in noticed] == ["something else"]
+
+
 def test_an_unknown_executor_and_an_absent_cluster_are_named(monkeypatch):
     with pytest.raises(ConfigError, match=r"executor.*processes"):
         recipe_loader.build({**VALUES, "executor": "process"}, "test")
@@ -320,6 +370,31 @@ def test_a_ray_actor_is_given_its_cpus_and_its_gpus(monkeypatch):
     pool = recipe_loader.build({**VALUES, "executor": executor}, "test").executor.open()
     pool.close()
     assert asked == {"num_cpus": 3, "num_gpus": 1}
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        ({"CPU": 6, "GPU": 1}, ""),
+        ({"CPU": 5, "GPU": 1}, "2 workers need 6 CPUs, and the Ray cluster has 5; .*executor.cpus"),
+        ({"CPU": 6, "GPU": 0.5}, "need 1 GPUs, and the Ray cluster has 0.5; .*executor.gpus"),
+        ({"CPU": 6}, "need 1 GPUs, and the Ray cluster has 0; lower executor.workers or"),
+    ],
+)
+def test_a_ray_cluster_without_room_is_refused_before_anything_waits(monkeypatch, there, words):
+    stand_in = SimpleNamespace(
+        is_initialized=lambda: True,
+        cluster_resources=lambda: there,
+        remote=lambda **given: lambda kind: kind,
+    )
+    monkeypatch.setitem(sys.modules, "ray", stand_in)
+    executor = {"kind": "ray", "workers": 2, "cpus": 3, "gpus": 0.5}
+    cluster = recipe_loader.build({**VALUES, "executor": executor}, "test").executor
+    if words:
+        with pytest.raises(ConfigError, match=words):
+            cluster.open()
+    else:
+        cluster.open().close()
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,21 @@
 import json
 import shutil
 import sys
+import time
+from typing import Literal
 
 import pytest
 
-from equipoise.evaluation.named_sets.item_scores import BenchmarkResult
+from equipoise.errors import ConfigError, RunError
+from equipoise.evaluation.harnesses.base import Harness, Measured, Prepared, Scores
+from equipoise.evaluation.measures import Estimate
+from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, ItemScores
 from equipoise.players.base import TextScorer
 from equipoise.players.population import Population
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets import results as benchmarks
+from equipoise.runs.named_sets.harness import measure_by_harness
 from equipoise.types import PlayerId
 
 
@@ -107,6 +113,86 @@ def test_an_environment_without_the_harness_says_what_to_install(command, folder
     assert result.code == 2
     assert f"not installed in {python}" in result.err
     assert "equipoise[lm-eval]" in result.err
+
+
+class Counting(Harness):
+    """A harness whose score is the length of the model's address."""
+
+    kind: Literal["counting"] = "counting"
+    version: str = "1"
+
+    def prepare(self):
+        return Prepared(f"counting {self.version}", {"tasks": self.tasks, "limit": self.limit})
+
+    def measure(self, model, replies):
+        assert replies.parent.is_dir()  # where it may keep what the model replied
+        replies.with_name(f"{replies.name}-replies.txt").write_text(model.model)
+        result = BenchmarkResult(
+            name="length",
+            benchmark="length",
+            source="counting",
+            metrics={"length": Estimate(float(len(model.model)), None, None, 1)},
+            headline="length",
+            n=1,
+        )
+        item = ItemScores(item="one", values={"length": float(len(model.model))})
+        return Measured([Scores(result, [item])], {"model": model.model, "dtype": model.dtype})
+
+
+@pytest.fixture
+def run_of_a_model(tmp_path):
+    """A run that has not begun, of the packaged model and one of fixed words."""
+    players = {
+        "policy": {"kind": "local", "model": "builtin", "device": "cpu", "precision": "fp32"},
+        "fixed": {"kind": "scripted", "text": "yes"},
+    }
+    prompts = {"kind": "blank", "per_generation": 1, "held_out": 0}
+    values = {"generations": 0, "players": players, "prompts": prompts, "evaluate": "sets"}
+    config = recipe_loader.build({**values, "game": "answers", "judge": "exact"}, "test")
+    with RunDirectory.create(config, tmp_path / "run") as run:
+        yield run
+
+
+def test_what_a_harness_measured_is_recorded_once_with_its_own_results(run_of_a_model):
+    run, policy, began = run_of_a_model, PlayerId("policy"), time.perf_counter()
+    harness = Counting(tasks=("length",))
+    [result] = measure_by_harness(run, [policy], harness)
+    mean = result.metrics["length"].mean
+    assert (result.player, result.name, mean) == ("policy@0", "length", mean) and mean > 0
+    [stage] = run.ledger.stages("harness")
+    assert stage.generation == 0 and 0 <= stage.seconds <= time.perf_counter() - began
+    written = json.loads((run.folder / "harness" / stage.facts["file"]).read_text())
+    assert len(written["model"]) == mean and written["dtype"] == "float32"
+    assert stage.facts["results"] == [result.facts()]
+    replies = run.folder / "harness" / "policy@0-replies.txt"
+    assert replies.read_text() == written["model"]
+    replies.unlink()
+    assert measure_by_harness(run, [policy], harness) == [result] and not replies.exists()
+    # another version of the harness, or another bound, measures anew
+    for other in (Counting(tasks=("length",), version="2"), Counting(tasks=("length",), limit=3)):
+        measure_by_harness(run, [policy], other)
+        replies.unlink()
+    assert len(list(run.ledger.stages("harness"))) == 3
+    with pytest.raises(ConfigError, match=r"fixed@0: a harness loads weights, .* kind scripted"):
+        measure_by_harness(run, [policy, PlayerId("fixed")], Counting(tasks=("length",), limit=4))
+    assert len(list(run.ledger.stages("harness"))) == 3  # it was said before any was measured
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": ""}, "needs the name of its set and a source"),
+        ({"source": ""}, "needs the name of its set and a source"),
+        ({}, "no player 'nobody'; known: policy, fixed$"),
+    ],
+)
+def test_a_result_that_nobody_could_place_is_refused(run_of_a_model, change, message):
+    given = {"name": "arc", "benchmark": "arc", "source": "elsewhere", "metrics": {}, "n": 0}
+    given["headline"] = "acc"
+    result = BenchmarkResult(**(given | change))
+    with pytest.raises(RunError, match=message):
+        benchmarks.record(run_of_a_model, PlayerId("nobody" if not change else "policy"), result)
+    assert not benchmarks.results(run_of_a_model.ledger)
 
 
 # -- lm-eval itself

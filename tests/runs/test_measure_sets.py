@@ -6,15 +6,22 @@ from pathlib import Path
 import counted_answers
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from openai_server import Say
 
 import equipoise
 from equipoise.errors import ConfigError, DataError, NoSignal, RunError
 from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.item_scores import BenchmarkResult, Item, ItemScores
+from equipoise.evaluation.named_sets.prompt_set import PromptSet
 from equipoise.prompts.rows import Prompt
+from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.named_sets import results as benchmarks
+from equipoise.runs.named_sets.measure_set import _judge_context
+from equipoise.runs.named_sets.recorded_answers import answers_of
+from equipoise.runs.named_sets.set_plan import plan_sets
+from equipoise.runs.open_run import OpenRun
 from equipoise.types import PlayerId, user
 
 SUMS = [("1+1", "2"), ("2+3", "5"), ("4+4", "8"), ("3+9", "12")]
@@ -95,6 +102,41 @@ def test_other_facts_are_judged_anew(run, sums):
 def test_samples_limit_and_players(run, sums):
     [result] = run.evaluate(sums, "adds", "exact", {"samples": 3, "limit": 2}, progress=False)
     assert asked() == 6 and (result.n, result.answers, result.player) == (2, 6, "adds@0")
+
+
+def test_answers_are_read_again_as_they_were_measured_or_not_at_all(run, sums):
+    [result] = run.evaluate(sums, "adds", "exact", {"samples": 2}, progress=False)
+    with RunDirectory.read(run.path) as directory:
+        items, answers = answers_of(directory, result)
+        texts = {
+            item.prompt.messages[-1].content: [answer.moves[0].text for answer in answers[item.id]]
+            for item in items
+        }
+        assert texts == {text: [answer] * 2 for text, answer in SUMS}
+        samples = [answer.sample for of_item in answers.values() for answer in of_item]
+        assert samples == [0, 1] * len(SUMS)
+        more = replace(result, settings={**result.settings, "samples": 3})
+        with pytest.raises(RunError, match="prompts: 4 of 12 answers of adds@0 are not recorded"):
+            answers_of(directory, more)
+
+
+@pytest.mark.parametrize(
+    ("judge", "more", "questions"),
+    [
+        ({"kind": "rubric", "samples": 3}, {}, 3 * 4),  # a grade an answer
+        ({"kind": "rubric"}, {"samples": 2}, 2 * 4),
+        ({"kind": "pairwise"}, {"reference": "answer"}, 2 * 4),  # both orders
+        ("exact", {}, 0),
+    ],
+)
+def test_a_plan_counts_the_questions_to_a_set_s_judge(sums, judge, more, questions):
+    if isinstance(judge, dict):
+        judge = {**judge, "model": {"kind": "scripted", "text": "5"}}
+    given = {"kind": "prompts", "prompts": sums, "judge": judge, **more}
+    evaluate = {"kind": "sets", "sets": {"sums": given}}
+    [plan] = plan_sets(recipe_loader.build(nobody_learns(evaluate=evaluate), "test"), 3)
+    assert plan.questions == 2 * questions  # of two players, whose start is measured once
+    assert plan.answers == 2 * 4 * more.get("samples", 1)
 
 
 def test_a_sweep_is_one_table(run, sums):
@@ -349,3 +391,23 @@ def test_an_endpoint_is_asked_once(sums, openai_server):
     assert measured(sums) == measured(sums) == (1.0, 4)
     write(Path("more.jsonl"), [*SUMS, ("4+5", "9")])
     assert measured("more.jsonl") == (1.0, 5)
+
+
+def test_a_judges_dice_are_the_sets_own_whoever_is_judged(recorded_folder):
+    def of_set(**settings):
+        return PromptSet.model_validate({"prompts": "blank", "judge": "exact", **settings})
+
+    with RunDirectory.read(recorded_folder("people")) as directory, OpenRun(directory) as run:
+
+        def dice(benchmark):
+            return _judge_context(run, benchmark).seed
+
+        assert dice(of_set()) == dice(of_set(seed=0, samples=3)) == dice(of_set(judge="shorter"))
+        assert len({dice(of_set(seed=seed)) for seed in range(5)}) == 5
+        plain = _judge_context(run, of_set())
+        assert plain.game.kind == of_set().game_played.kind
+        played = _judge_context(run, of_set(game={"kind": "answers", "samples": 2}))
+        assert played.game.kind == "answers" and played.game.samples == 2
+        own = dice(of_set())
+        directory.config = directory.config.model_copy(update={"seed": directory.config.seed + 1})
+        assert dice(of_set()) != own

@@ -5,17 +5,20 @@ ratings and agreement.
 import itertools
 import shutil
 from collections import Counter
+from types import SimpleNamespace
 
+import numpy as np
 import people_run
 import pytest
 
 from equipoise.data.pairs import PairMaker
 from equipoise.errors import DataError, RunBusy, RunError
 from equipoise.prompts.base import Prompts
-from equipoise.ratings.base import Ratings
+from equipoise.ratings.base import Outcome, Ratings
+from equipoise.ratings.bradley_terry import information_gain
 from equipoise.report.html import render
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.people.ballot import open_ballot
+from equipoise.runs.people.ballot import _by_gain, open_ballot
 from equipoise.runs.people.journal import (
     HUMAN,
     PEOPLE,
@@ -88,6 +91,31 @@ def test_those_are_asked_about_whose_votes_tell_most(run):
             {player_of(ballot, each.left), player_of(ballot, each.right)} for each in (ann, ben)
         ]
         assert shown[0] != shown[1] and ballot.question("ann") == ann
+
+
+def test_pairs_of_players_come_by_what_a_vote_on_them_adds():
+    """The less two have met, the more is to be learned; who is not in the pool does not count."""
+    names = ["a@0", "a@2", "b@0", "c@1"]
+    pool = SimpleNamespace(players=lambda: names, with_itself=False)
+    met = {("a@0", "a@2"): 1, ("a@0", "b@0"): 9, ("a@2", "b@0"): 4, ("a@2", "c@1"): 30}
+    outcomes = [
+        Outcome(*two, result) for two, n in met.items() for result in (1.0, 0.0) for _ in range(n)
+    ]
+    gain_NN = information_gain(outcomes, names)
+    gains = {
+        (a, b): gain_NN[i, j] for (i, a), (j, b) in itertools.combinations(enumerate(names), 2)
+    }
+    assert len({round(gain, 9) for gain in gains.values()}) == 6
+    expected = sorted(gains, key=gains.__getitem__, reverse=True)
+    strangers = [Outcome("a@0", "gone@0", 1.0)] * 50
+    found = _by_gain(pool, [*outcomes, *strangers], np.random.default_rng(0))
+    assert found == expected
+    pool.with_itself = True  # last, the newest first
+    itself = [("a@2", "a@2"), ("c@1", "c@1"), ("a@0", "a@0"), ("b@0", "b@0")]
+    assert _by_gain(pool, outcomes, np.random.default_rng(0)) == [*expected, *itself]
+    pool.with_itself = False
+    orders = {tuple(_by_gain(pool, [], np.random.default_rng(n))) for n in range(20)}
+    assert len(orders) > 1 and all(set(order) == set(gains) for order in orders)
 
 
 def test_overlap_asks_again_what_somebody_has_decided(run):

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from equipoise.learners.base import Learner
 from equipoise.models.device import Hardware
 from equipoise.models.loading import Description
 from equipoise.models.trial import WorkShape, foresee
 from equipoise.players.local import Local
 from equipoise.runs import recipe_loader
+from equipoise.runs.planning import cost
 from equipoise.runs.planning.cost import number_width
 from equipoise.runs.planning.phases import phases
 
@@ -228,3 +230,131 @@ def test_numbers_are_as_wide_as_the_player_opens_them():
     assert widths == [2, 4, 4, 4]
     half = Local.model_validate({"model": "builtin", "dtype": "float16"})
     assert number_width(half, long, "cpu") == 2
+
+
+# -- advice
+
+
+@pytest.mark.parametrize(
+    ("player", "learner", "training", "advice"),
+    [
+        ({"batch_size": 64}, "sft", False, "player_defaults.batch_size=32"),
+        ({"batch_size": 1}, "sft", False, "a smaller model"),
+        (
+            {},
+            {"kind": "sft", "batch_size": 8, "gradient_checkpointing": False},
+            True,
+            "learner.gradient_checkpointing=true, learner.batch_size=4, "
+            "player_defaults.lora={r: 16}, learner.optimizer=adamw_8bit",
+        ),
+        (
+            {"lora": {"r": 4}},
+            {"kind": "sft", "batch_size": 1, "gradient_checkpointing": True, "precision": "fp32"},
+            True,
+            "player_defaults.quantization=4bit, learner.precision=bf16",
+        ),
+        (
+            {"lora": {"r": 4}, "quantization": "4bit"},
+            {"kind": "sft", "batch_size": 1, "gradient_checkpointing": True, "precision": "bf16"},
+            True,
+            "a smaller model",
+        ),
+        (
+            {},
+            {
+                "kind": "policy_gradient",
+                "critic": "model",
+                "batch_size": 3,
+                "gradient_checkpointing": True,
+                "optimizer": "adamw_8bit",
+                "precision": "fp32",
+            },
+            True,
+            "learner.batch_size=1, learner.critic=head, player_defaults.lora={r: 16}, "
+            "learner.precision=bf16",
+        ),
+    ],
+)
+def test_advice_begins_with_what_costs_least(player, learner, training, advice):
+    seat = Local.model_validate({"model": "builtin", **player})
+    assert cost.advice(seat, Learner.build(learner), training) == advice
+
+
+# -- times
+
+
+def test_seconds_are_counts_times_those_of_a_trial():
+    from equipoise.judges.base import Judge
+    from equipoise.learners.base import Learner
+    from equipoise.models.trial import Trial
+    from equipoise.runs.planning.cost import Work, _seconds
+
+    plain = Local.model_validate({"model": "builtin", "max_new_tokens": 50})
+    lora = Local.model_validate({"model": "builtin", "max_new_tokens": 50, "lora": {"r": 2}})
+    trial = Trial(0.001, 0.02, 0.003, 0.005, 0.7, 1.0, 1.0)
+    work = Work(320, 64, 4, 30, 6, 40, 90)
+    shape = replace(SHAPE, rows=32, prompts=8)
+
+    def seconds(kind, player=plain, judge="exact", **settings):
+        trainer = Learner.build({"kind": kind, **settings})
+        return _seconds(player, trainer, Judge.build(judge), 100.0, work, shape, trial)
+
+    pairs = seconds("preference", gradient_checkpointing=False)
+    assert pairs == pytest.approx(
+        {
+            "sampling_seconds": 10 * 8 * 100 * 0.001 + 10 * 50 * 0.02,
+            "scoring_seconds": 40 * 150 * 0.003,
+            "training_seconds": 30 * (100 / 2 + 50) * 0.005 + 6 * 0.7,
+            "judging_seconds": 0.0,
+        }
+    )
+
+    def training(*given, **settings):
+        return seconds(*given, **settings)["training_seconds"] - 6 * 0.7
+
+    once, again = 30 * 150 * 0.005, {"gradient_checkpointing": True}
+    assert training("preference", **again) == pytest.approx(30 * 100 * 0.005 * 4 / 3)
+    assert training("preference", lora, **again) == pytest.approx(30 * 100 * 0.005 * 3 / 2)
+    # A learner without that setting recomputes nothing.
+    assert training("tabular") == pytest.approx(once)
+    few = {"epochs": 2, "gradient_checkpointing": False}
+    assert training("sft", **few) == pytest.approx(2 * once)
+    group = {"estimator": "group_relative", "kl": 0, **few}
+    score = 30 * 150 * 0.003
+    assert training("policy_gradient", **group) == pytest.approx(2 * once + score)
+    assert training("policy_gradient", **group | {"kl": 0.1}) == pytest.approx(2 * once + 2 * score)
+    critic = {"estimator": "gae", "critic": "model", "kl": 0, **few}
+    assert training("policy_gradient", **critic) == pytest.approx(4 * once + 2 * score)
+
+
+def test_judging_is_timed_where_it_is_done_here():
+    from equipoise.judges.base import Judge
+    from equipoise.models.trial import Trial
+    from equipoise.runs.planning.cost import Work, _judging
+
+    player = Local.model_validate({"model": "builtin"})
+    trial = Trial(0.001, 0.02, 0.003, 0.005, 0.7, 1.0, 1.0)
+    work = Work(320, 64, 4, 30, 6, 40, 90)
+
+    def seconds(judge):
+        return _judging(Judge.build(judge), player, 150.0, work, trial)
+
+    model = {"kind": "local", "model": "builtin", "batch_size": 20, "max_new_tokens": 30}
+    here = seconds({"kind": "rubric", "model": model})
+    assert here == pytest.approx(90 * 150 * 0.001 + 5 * 30 * 0.02)
+    assert seconds({"kind": "reward_model", "model": "here"}) == pytest.approx(90 * 150 * 0.003)
+    assert seconds("shorter") == 0.0
+    far = {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "far"}
+    assert seconds({"kind": "rubric", "model": far}) is None
+    assert seconds({"kind": "peers", "text": "rubric_compact"}) is None
+
+
+def test_without_a_trial_no_time_is_known():
+    from equipoise.judges.base import Judge
+    from equipoise.learners.base import Learner
+    from equipoise.runs.planning.cost import Work, _seconds
+
+    player, work = Local.model_validate({"model": "builtin"}), Work(1, 1, 1, 1, 1, 1, 1)
+    trainer, judge = Learner.build("preference"), Judge.build("exact")
+    found = _seconds(player, trainer, judge, 100.0, work, SHAPE, None)
+    assert set(found.values()) == {None} and len(found) == 4

@@ -3,6 +3,7 @@ run's folder, and its files are read back.
 """
 
 import json
+import os
 import sqlite3
 import struct
 import subprocess
@@ -12,10 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from small import SMALL, settings
 
+from equipoise.errors import ConfigError
 from equipoise.ratings.base import Rating
 from equipoise.runs import recipe_loader, trackers
 from equipoise.runs.directory import RunDirectory
@@ -316,3 +319,116 @@ def test_the_trackers_of_a_run_are_opened_and_closed_whatever_happens(tmp_path, 
     with RunDirectory.create(bare, tmp_path / "bare") as run, trackers.open_trackers(run) as none:
         none.training_log("a", "0/learn")({"loss": 1})
     assert not (tmp_path / "bare" / "logs").exists()
+
+
+# -- what each library is asked; that it keeps what it is asked, the leagues above say
+
+
+class Noting:
+    """Stands where a library would: every call is noted, and returns what `returns` names."""
+
+    def __init__(self, calls, name="", **returns):
+        self._calls, self._name, self._returns = calls, name, returns
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Noting(self._calls, f"{self._name}.{name}".strip("."), **self._returns)
+
+    def __call__(self, *values, **named):
+        self._calls.append((self._name, values, named))
+        return self._returns.get(self._name.rpartition(".")[2], self)
+
+
+def told(tracker):
+    tracker.log({"loss": 0.5, "league/gap": 1.0}, 7)
+    tracker.close()
+
+
+def test_tensorboard_gets_each_number_at_its_step(tmp_path):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    told(trackers.TensorBoard(tmp_path, "project", "name"))
+    assert tensorboard(tmp_path) == (1, {"loss": [(7, 0.5)], "league/gap": [(7, 1.0)]})
+
+
+def test_trackio_keeps_its_numbers_in_the_run_s_folder(tmp_path, monkeypatch):
+    calls, home = [], SimpleNamespace(TRACKIO_DIR=str(tmp_path / "trackio"))
+    monkeypatch.setitem(sys.modules, "trackio", Noting(calls))
+    monkeypatch.setitem(sys.modules, "trackio.utils", home)
+    monkeypatch.delenv("TRACKIO_DIR", raising=False)
+    told(trackers.Trackio(tmp_path, "project", "name"))
+    [(_, _, named), logged, finished] = calls
+    assert named == {
+        "project": "project",
+        "name": "name",
+        "resume": "allow",
+        "embed": False,
+        "auto_log_cpu": False,
+        "auto_log_gpu": False,
+    }
+    assert logged[1:] == (({"loss": 0.5, "league/gap": 1.0},), {"step": 7})
+    assert finished == ("finish", (), {}) and "TRACKIO_DIR" not in os.environ
+    home.TRACKIO_DIR = "/elsewhere"
+    with pytest.raises(ConfigError, match="trackio already writes to /elsewhere in this process"):
+        trackers.Trackio(tmp_path, "project", "name")
+    monkeypatch.setenv("TRACKIO_DIR", "/elsewhere")  # as the user wants it
+    trackers.Trackio(tmp_path, "project", "name")
+    assert os.environ["TRACKIO_DIR"] == "/elsewhere"
+
+
+def test_wandb_is_offline_and_a_folder_s_run_has_one_identity(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setitem(sys.modules, "wandb", Noting(calls))
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    for mode, folder in (("offline", "a"), ("offline", "b"), ("online", "b")):
+        if mode == "online":
+            monkeypatch.setenv("WANDB_MODE", mode)
+        told(trackers.WandB(tmp_path / folder, "project", "name"))
+    begun = [named for name, _, named in calls if name == "init"]
+    assert [each["mode"] for each in begun] == ["offline", "offline", "online"]
+    assert [each["dir"] for each in begun] == [str(tmp_path / name) for name in "abb"]
+    one, two, again = (each["id"] for each in begun)
+    assert one != two == again and len(one) == 12
+    assert all((each["project"], each["name"]) == ("project", "name") for each in begun)
+    assert all(each["resume"] == "allow" for each in begun)
+    settings = [named for name, _, named in calls if name == "Settings"]
+    assert settings == [{"silent": True, "console": "off"}] * 3
+    rest = [call for call in calls if call[0].rpartition(".")[2] in ("log", "finish")]
+    assert [call[1:] for call in rest[:2]] == [
+        (({"loss": 0.5, "league/gap": 1.0},), {"step": 7}),
+        ((), {}),
+    ]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["a new project", "a known one"])
+def test_mlflow_goes_on_with_the_run_of_a_folder(known, tmp_path, monkeypatch):
+    calls = []
+    experiment = SimpleNamespace(experiment_id="5") if known else None
+    client = Noting(
+        calls,
+        get_experiment_by_name=experiment,
+        create_experiment="5",
+        create_run=SimpleNamespace(info=SimpleNamespace(run_id="r1")),
+    )
+    monkeypatch.setitem(sys.modules, "mlflow", Noting(calls))
+    monkeypatch.setitem(sys.modules, "mlflow.tracking", client)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "as it was")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    told(trackers.MLflow(tmp_path, "project", "name"))
+    address = (tmp_path / "mlflow").resolve().as_uri()
+    assert calls[0] == ("MlflowClient", (), {"tracking_uri": address})
+    assert ([call[0].rpartition(".")[2] for call in calls]).count("create_experiment") == (
+        not known
+    )
+    [made] = [call for call in calls if call[0].endswith("create_run")]
+    assert made[1:] == (("5",), {"run_name": "name"})
+    logged = [call[1:] for call in calls if call[0].endswith("log_metric")]
+    assert logged == [(("r1", "loss", 0.5), {"step": 7}), (("r1", "league/gap", 1.0), {"step": 7})]
+    assert calls[-1][0].endswith("set_terminated") and calls[-1][1] == ("r1",)
+    del calls[:]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracks:5000")
+    told(trackers.MLflow(tmp_path, "project", "name"))
+    assert calls[0][2] == {"tracking_uri": "http://tracks:5000"}
+    assert calls[1][1:] == (("r1",), {"status": "RUNNING"})
+    assert not [call for call in calls if call[0].endswith("create_run")]
+    assert os.environ["MLFLOW_ALLOW_FILE_STORE"] == "as it was"

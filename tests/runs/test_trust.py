@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import typer
 import yaml
 from doors import DOORS, READERS, WITHOUT_RUNS
 from small import FINITE, settings
@@ -21,6 +23,7 @@ from equipoise.judges.base import Judge
 from equipoise.players.local import Local
 from equipoise.runs import exploiter
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.handle import ask_for_trust
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.named_sets.sets import as_trained
 from equipoise.runs.open_run import OpenRun
@@ -412,3 +415,24 @@ def test_every_verb_is_known_to_take_a_run_or_not():
     doors = {options[0] if options[0] != "red-team" else options[1] for options in DOORS.values()}
     games = [verb for verbs in wing_table("COMMANDS").values() for verb in verbs]
     assert {*cli.VERBS, *games} == doors | {*READERS} | {*WITHOUT_RUNS}
+
+
+def test_a_person_at_a_terminal_is_asked_once_about_a_strangers_run(begun, monkeypatch, capsys):
+    run, asked, answers = as_a_stranger(begun, monkeypatch), [], iter([True, False])
+
+    def confirm(question, err):
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    terminal = SimpleNamespace(isatty=lambda: True)
+    assert ask_for_trust(run, False) is False and not asked  # nobody sits there
+    monkeypatch.setattr(sys, "stdin", terminal)
+    monkeypatch.setattr(sys.stderr, "isatty", terminal.isatty, raising=False)
+    assert ask_for_trust(run, True) is True and not asked
+    assert ask_for_trust(run.parent / "none", False) is False and not asked
+    assert [ask_for_trust(run, False) for _ in range(2)] == [True, False]
+    assert asked == ["Do you trust it?"] * 2
+    monkeypatch.setenv("XDG_STATE_HOME", str(begun.parents[1] / "state"))
+    assert ask_for_trust(begun, False) is False and len(asked) == 2  # one's own
+    assert f"{run} was not begun here by you. It\n  " in capsys.readouterr().err
