@@ -110,6 +110,8 @@ def test_matrices_share_one_scale_and_choices_are_shares(collected):
     assert [trace["name"] for trace in follow.data] == ["sum", "nash"]
     bare = choices_figure(WrittenGames(2, {}, {"none": 2}))
     assert "100.0 % of the choices name no cell" in bare.note
+    assert (bare.data[0]["zmin"], bare.data[0]["zmax"]) == (0.0, 1e-6)  # a scale all the same
+    assert (chosen.data[0]["zmin"], chosen.data[0]["zmax"]) == (0.0, 0.6)
 
 
 def test_sources_have_a_table_where_there_are_several(collected):

@@ -11,10 +11,14 @@ from equipoise.environments.assistance.comparison import (
     ComparisonSettings,
     MeasuredRun,
     compare_runs,
+    measured_run,
 )
 from equipoise.environments.assistance.measures import AssistanceMeasures
 from equipoise.errors import RunError
+from equipoise.judges.base import Judge
+from equipoise.matches.base import Schedule
 from equipoise.payoffs.pareto import compare
+from equipoise.runs.directory import RunDirectory
 
 
 def entry(name, points, judge=None, **length):
@@ -94,3 +98,53 @@ def test_what_cannot_be_compared():
     other = {"kind": "assistance", "variant": "as_released"}
     [note] = compared(entry("a", {"p": [0, 0]}), entry("b", {"p": [0, 0]}, other))["notes"]
     assert "judge: variant" in note
+
+
+def test_a_run_is_read_at_its_last_measurement_or_a_given_one(recorded_folder):
+    with RunDirectory.read(recorded_folder("assistance")) as run:
+        last, second = measured_run(run, "a"), measured_run(run, "b", 2)
+        judge = run.config.judge_of("policy").model_dump(mode="json", exclude={"welfare"})
+        with pytest.raises(RunError, match=r"generation 3 was not measured; .* 0, 2, 4$"):
+            measured_run(run, "a", 3)
+    assert (last.name, last.generation, second.generation) == ("a", 4, 2)
+    for read, t in ((last, 4), (second, 2)):
+        points = {prompt: list(point) for prompt, point in read.measures.points.items()}
+        assert points == assistance_run.points(t)
+    assert last.judge == second.judge == judge and "welfare" not in judge
+
+
+def test_the_judge_is_the_one_of_whoever_assists(recorded_folder):
+    """Of the players' own judges that of the assistant counts, and where the schedule names none,
+    the first learner's.
+    """
+    judges = [{"kind": "assistance", "variant": v} for v in ("as_released", "corrected")]
+    with RunDirectory.read(recorded_folder("assistance")) as run:
+        own = run.config.players["policy"]
+        first, second = map(Judge.build, judges)
+        evaluate = run.config.evaluate.model_copy(update={"judge": None})
+        changed = {
+            "players": {"other": own, "policy": own},
+            "judges": {"other": first, "policy": second},
+            "evaluate": evaluate,
+        }
+        roles = run.config.model_copy(update=changed)
+        run.config = roles
+        assert measured_run(run, "a").judge["variant"] == "corrected"
+        run.config = roles.model_copy(update={"schedule": Schedule.build("self_play")})
+        assert measured_run(run, "a").judge["variant"] == "as_released"
+
+
+def test_what_has_no_points_is_no_run_to_compare(recorded_folder, tmp_path):
+    folder = assistance_run.write(tmp_path / "run", played=False)
+    with RunDirectory.open(folder) as run:
+        with pytest.raises(RunError, match="nothing was measured yet"):
+            measured_run(run, "a")
+        facts = assistance_run.measured(1) | {"points": {}}
+        run.ledger.finish("1/measure", 1, "measure", facts, 0.1)
+        with pytest.raises(RunError, match="generation 1 has no prompt with both utilities"):
+            measured_run(run, "a")
+    with (
+        RunDirectory.read(recorded_folder("people")) as run,
+        pytest.raises(RunError, match="plays the game 'answers'"),
+    ):
+        measured_run(run, "a")

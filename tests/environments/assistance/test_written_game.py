@@ -7,7 +7,7 @@ import pytest
 
 from equipoise.environments.assistance import written_game as game
 from equipoise.environments.assistance.blocks import parse, write
-from equipoise.environments.assistance.payoff_matrix import CELLS, Cell
+from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, undominated
 
 
 def matrix(*cells):
@@ -100,3 +100,9 @@ def test_any_readable_matrix_has_its_solutions(large):
         assert told["front"] and told["sum"] and told["product"] and told["nash_mixed"]
         assert set(told["nash"]) <= set(told["nash_mixed"])
         assert game.solutions(odd, "DQ")["stackelberg"][0] in game.solutions(odd, "DQ")["nash"]
+
+
+def test_pay_offs_that_differ_by_the_tolerance_are_equal():
+    flat = matrix(*[(1, 1)] * 5, (2, 1))
+    assert undominated(flat, tolerance=1.0) == CELLS
+    assert undominated(flat, tolerance=0.5) == CELLS[-1:]

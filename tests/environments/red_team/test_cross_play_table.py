@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+import red_team_run
+from recorded_run import user_prompt
 
+from equipoise.environments.red_team import cross_play as playing
 from equipoise.environments.red_team.cross_play_table import CrossPlayTable, cycling, summary
+from equipoise.runs.directory import RunDirectory
 from equipoise.types import Judgement, Match, PlayerId
 
 ADVERSARIES, DEFENDERS = ("a@0", "a@1"), ("d@0", "d@1")
@@ -85,3 +89,30 @@ def test_little_differences_are_no_cycle():
     assert (cycling(apart, 4), cycling(apart, 400)) == (0.0, 1.0)
     one_way = np.array([[0.9, 0.1], [0.9, 0.1]])
     assert cycling(one_way, 400) == 0.0
+
+
+def test_one_run_shows_all_its_generations_and_several_their_newest(command, monkeypatch, tmp_path):
+    """Which players would meet; without their weights none can."""
+
+    def nobody_meets(plan, monitor):
+        return {(a.name, d.name): [] for a in plan.adversaries for d in plan.defenders}
+
+    monkeypatch.setattr(playing, "play_cross_play", nobody_meets)
+    runs = [tmp_path / "a", tmp_path / "b"]
+    for folder, generations in zip(runs, (4, 6), strict=True):
+        red_team_run.write(folder, generations, phase=1, every=2)
+        with RunDirectory.open(folder) as run:
+            run.ledger.add_prompts([user_prompt("h", "seed", harmful=True)], "held_out", 0)
+
+    def met(folders, *options):
+        done = command("red-team", "crossplay", *folders, *options, "--json")
+        assert done.code == 0, done.err
+        return done.facts["crossplay"]["adversaries"]
+
+    every, ends = [f"adversary@{age}" for age in (0, 1, 2)], ["adversary@0", "adversary@2"]
+    assert met(runs[:1]) == every
+    assert met(runs[:1], "--generations", "last") == ends
+    newest = [*(f"a/{name}" for name in ends), "b/adversary@3"]
+    assert met(runs) == newest
+    others = [f"b/adversary@{age}" for age in (1, 2, 3)]
+    assert met(runs, "--generations", "measured") == [*(f"a/{name}" for name in every), *others]

@@ -15,6 +15,7 @@ from equipoise.environments.red_team.cross_play import (
     plan_cross_play,
     play_cross_play,
 )
+from equipoise.environments.red_team.red_team_commands import _print
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
@@ -117,6 +118,17 @@ def test_the_command_prints_the_table_of_both(two, command, tmp_path):
     assert worst.split()[1] == "60.0" and worst.split()[-1] == "a/red@0"
     facts = json.loads((tmp_path / "t.json").read_text())
     assert facts["meta_game"]["value"] == pytest.approx(0.6)
+    assert "value of the meta-game 0.6" in said and "written t.json" in said
+    for side in ("adversary", "defender"):
+        most = max(facts["meta_game"][side], key=facts["meta_game"][side].get)
+        assert f"{side}'s mixture {most} " in said
+
+
+def test_the_table_ends_with_its_notes(two, command, tmp_path, capsys):
+    facts = command("red-team", "crossplay", *two, "--prompts", 5, "--json").facts
+    _print({**facts, "notes": ["few prompts", "one judge"]}, None)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines[-2:] == [["note", "few", "prompts"], ["note", "one", "judge"]]
 
 
 def test_attacks_leave_the_run_with_what_they_got(two, command, tmp_path):

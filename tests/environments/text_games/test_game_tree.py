@@ -120,3 +120,11 @@ def test_three_players_are_measured():
 def test_games_that_cannot_be_written_down_are_refused(name, message):
     with pytest.raises(ConfigError, match=message):
         GameTree.of(OpenSpiel(name=name), 500)
+
+
+def test_a_game_that_does_not_say_what_players_know_is_refused():
+    """And one that is too large, before it is written down."""
+    with pytest.raises(ConfigError, match=r"^pig: OpenSpiel does not say what its players know"):
+        GameTree.of(OpenSpiel(name="pig"), 1000)
+    with pytest.raises(ConfigError):
+        GameTree.of(OpenSpiel(), 10)

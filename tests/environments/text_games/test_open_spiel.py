@@ -14,7 +14,7 @@ from equipoise.environments.text_games.game import (
     any_legal_move,
     legal_index,
 )
-from equipoise.environments.text_games.open_spiel import OpenSpiel, _draw
+from equipoise.environments.text_games.open_spiel import OpenSpiel, _draw, _round
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import Planned
@@ -277,3 +277,8 @@ def test_a_game_from_a_file_is_played_in_text(name):
     matches = played(game, any_legal_move)
     assert all(judgement.scores for judgement in judged(game, matches))
     assert any("you" in match.turns[0].view.messages[-1].content for match in matches)
+
+
+def test_a_round_of_leduc_is_told_move_by_move():
+    assert _round("") == "nothing yet"
+    assert _round("2 1 0") == "raise, call, fold"
