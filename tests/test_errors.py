@@ -7,6 +7,8 @@ import unicodedata
 import pytest
 
 from equipoise import errors
+from equipoise.errors import BudgetSpent, ConfigError
+from equipoise.system.hugging_face import hub_repository
 
 
 @pytest.mark.parametrize(
@@ -84,3 +86,16 @@ def test_odd_files_are_one_message():
     for passing in (errors.DataError("ours"), KeyboardInterrupt()):
         with pytest.raises(type(passing)), errors.unreadable("it"):
             raise passing
+
+
+def test_a_spent_budget_says_whose_and_which():
+    spent = BudgetSpent("judge: 3 calls of 3 are made", "judge", "calls")
+    assert str(spent) == "judge: 3 calls of 3 are made"
+    assert (spent.account, spent.limit, spent.exit_code) == ("judge", "calls", 130)
+
+
+@pytest.mark.parametrize("name", ["a/b/c", "org/na me", "-x", "org/.git"])
+def test_a_name_that_no_repository_can_have_is_refused_before_anybody_is_asked(name):
+    pytest.importorskip("huggingface_hub")
+    with pytest.raises(ConfigError, match=f"^--push {name}: "):
+        hub_repository(name, "model")

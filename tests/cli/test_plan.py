@@ -7,7 +7,7 @@ from small import RED_TEAM_RUN, settings
 
 from equipoise.runs import recipe_loader
 from equipoise.runs.ledger import Ledger
-from equipoise.runs.named_sets.set_plan import SetPlan
+from equipoise.runs.named_sets.set_plan import SetPlan, plan_sets
 from equipoise.runs.planning import run_plan
 from equipoise.runs.planning.checks import check_run
 from equipoise.runs.roster import expected_generations
@@ -287,4 +287,46 @@ def test_a_sets_plan_names_what_there_is_of():
     assert plan.text() == (
         "1,200 items × 3 players and generations; 3,600 answers; 7,200 questions to judges; "
         "about 0.50 in money"
+    )
+
+
+@pytest.mark.parametrize("compares", [False, True])
+def test_a_sets_plan_multiplies_items_players_and_generations(rows, compares):
+    """Four prompts of 40 bytes are 10 tokens each; prices are of a million tokens."""
+    data = rows([{"prompt": f"{n}" * 40, "best": "yes"} for n in range(4)])
+
+    def endpoint(most, paid_in, paid_out):
+        prices = {"input": paid_in, "output": paid_out}
+        far = {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "far"}
+        return {**far, "max_new_tokens": most, "prices": prices}
+
+    kind = {"kind": "pairwise"} if compares else {"kind": "rubric"}
+    judge = {**kind, "model": endpoint(40, 1.0, 5.0)}
+    beside = {"reference": "best"} if compares else {}
+    given = {"kind": "prompts", "prompts": str(data), "samples": 3, "judge": judge, **beside}
+    values = {
+        "name": "two players",
+        "generations": 0,
+        "players": {"far": endpoint(100, 2.0, 10.0), "near": {"kind": "scripted", "text": "yes"}},
+        "prompts": {"kind": "blank", "per_generation": 1, "held_out": 0},
+        "game": "answers",
+        "judge": "exact",
+        "evaluate": {"kind": "sets", "sets": {"mine": {**given, "max_new_tokens": 60}}},
+    }
+    config = recipe_loader.build(values, "test")
+    [plan] = plan_sets(config, 7)  # nobody learns: once, however often it is measured
+    seats = 2 if compares else 1
+    asked = 12 * config.evaluate.sets["mine"].judge.questions(seats, 2)
+    assert asked == (24 if compares else 12)
+    answering = 12 * (10 * 2.0 + 60 * 10.0)
+    judging = 2 * asked * ((10 + seats * 60 + 300) * 1.0 + 40 * 5.0)
+    assert plan == SetPlan(
+        name="mine",
+        items=4,
+        players=2,
+        answers=2 * 12,
+        likelihoods=0,
+        questions=2 * asked,
+        sampled_tokens_at_most=12 * 60,
+        money=pytest.approx((answering + judging) / 1e6),
     )

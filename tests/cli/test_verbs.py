@@ -396,6 +396,7 @@ def test_the_doctor_says_what_is_well(command, monkeypatch, whole):
     monkeypatch.setattr(machine_checks, "_checks", lambda: iter(checks))
     shown, facts = command("doctor"), command("doctor", "--json")
     assert shown.code == facts.code == (0 if whole else 1)
+    assert shown.out.startswith("ok")  # without a head
     lines = [line.split() for line in shown.out.splitlines()]
     failed = [["no", "two", "ValueError:", "first"], ["no", "three", "no", "such", "model"]]
     assert lines == [["ok", "one", "fine"], *([] if whole else failed)]

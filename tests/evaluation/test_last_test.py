@@ -3,6 +3,7 @@
 from math import nan
 
 import pytest
+from msgspec.structs import replace
 
 from equipoise.evaluation.last_test import Criterion
 from equipoise.evaluation.named_sets.item_scores import ItemScores, estimate, paired_differences
@@ -51,5 +52,11 @@ def test_differences_are_paired_by_item():
     difference = paired_differences(own, start)["acc"]
     assert (difference.mean, difference.n) == (0.5, 3)
     assert difference.high - 0.5 == pytest.approx(4.3027 * 0.5 / 3**0.5, abs=1e-3)
+    # an item counts as often as its own answers' values do, not those of the other side
+    often = [replace(row, counts={"acc": 3}) if row.item == "b" else row for row in own]
+    assert paired_differences(often, start)["acc"].mean == pytest.approx((0.5 + 3 * 1 + 0) / 5)
+    assert paired_differences(own, often)["acc"].mean == 0.0
+    many = [replace(row, counts={"acc": 3}) if row.item == "b" else row for row in start]
+    assert paired_differences(own, many)["acc"].mean == 0.5
     alike = paired_differences(start, start)["acc"]
     assert (alike.mean, alike.low, alike.high) == (0.0, None, None)

@@ -116,6 +116,31 @@ def test_players_that_are_no_language_model_are_not_offered(tmp_path):
         Catalogue.of_run(tmp_path / "run")
 
 
+def test_players_beside_a_language_model_are_named_with_their_kind(tmp_path):
+    recipe = {
+        "name": "mixed",
+        "generations": 0,
+        "players": {
+            "model": {"kind": "local", "model": "builtin"},
+            "poet": {"kind": "scripted", "text": "O"},
+            "far": {"kind": "endpoint", "base_url": "http://127.0.0.1:9/v1", "model": "far"},
+            "clerk": {"kind": "scripted", "text": "It is 3."},
+        },
+        "prompts": {"kind": "blank", "per_generation": 1, "held_out": 0},
+        "game": "answers",
+        "judge": "shorter",
+        "evaluate": "sets",
+    }
+    with RunDirectory.create(recipe_loader.load(recipe), tmp_path / "run"):
+        pass
+    catalogue = Catalogue.of_run(tmp_path / "run")
+    assert catalogue.names == ["model@0", "far@0", "model", "far"]
+    assert [note for note in catalogue.notes if "is not served" in note] == [
+        f"{name} is not served: its kind is scripted, which is no language model"
+        for name in ("poet", "clerk")
+    ]
+
+
 class FakeExtension(Extension):
     """Answers with another engine where anything is wished; remembers what was."""
 

@@ -2,6 +2,9 @@
 forward pass.
 """
 
+import asyncio
+from typing import ClassVar
+
 import httpx
 import pytest
 import torch
@@ -211,3 +214,34 @@ def test_misuse_is_refused_by_name(address, serving, fake_engine, fake_catalogue
     with serving(fake_catalogue({"tiny": fake_engine()})) as chats_only:
         refused = refusal(chats_only, prompt="a")
         assert refused == (400, "unsupported_value", "model")
+
+
+def test_every_answer_to_every_prompt_takes_a_place(serving, fake_engine, fake_catalogue):
+    class Continuing(fake_engine):
+        """Goes on with texts, whose words are their tokens."""
+
+        tokenizer_facts: ClassVar = {}
+
+        async def tokenize(self, text, *, add_special_tokens):
+            return list(range(len(text.split())))
+
+        async def detokenize(self, ids):
+            return ""
+
+    engine = Continuing(pause=0.02)
+    body = {"model": "talker", "prompt": ["one two", "three"], "n": 2}
+    with serving(fake_catalogue({"talker": engine}), concurrency=5) as address:
+
+        async def ask() -> list[httpx.Response]:
+            headers = {"authorization": "Bearer secret"}
+            async with httpx.AsyncClient(headers=headers, timeout=30) as client:
+                url = f"{address.url}/completions"
+                asked = [client.post(url, json={**body, "seed": seed}) for seed in range(2)]
+                return await asyncio.gather(*asked)
+
+        replies = [reply.json() for reply in asyncio.run(ask())]
+    assert engine.most_under_way == 4  # of five places, so that the other request waits
+    assert len(engine.asked) >= 8
+    for reply in replies:
+        assert [choice["text"] for choice in reply["choices"]] == ["one two three"] * 4
+        assert reply["usage"]["prompt_tokens"] == 3  # each prompt once

@@ -6,9 +6,12 @@ import socket
 import httpx
 import people_run
 import pytest
+from starlette.testclient import TestClient
 
+from equipoise.runs.directory import RunDirectory
 from equipoise.runs.people.ballot import open_ballot
-from equipoise.runs.people.journal import votes_of
+from equipoise.runs.people.journal import HUMAN, votes_of
+from equipoise.serve import vote_page
 from equipoise.serve.asgi_endpoint import Limits
 from equipoise.serve.vote_page import vote_app
 
@@ -131,3 +134,30 @@ def test_people_are_ranked_by_the_command(command, tmp_path):
         ballot.vote("ann", asked.left, asked.right, "left")
     rated = command("rate", "run", "--judge", "human", "--json")
     assert rated.facts["of"] == "votes" and len(rated.facts["ratings"][0]) == 2
+
+
+def test_votes_are_in_the_records_once_the_page_is_closed(tmp_path, monkeypatch):
+    """The server itself goes on until Ctrl-C, and is left out."""
+    run = people_run.write(tmp_path / "run", prompts=1)
+    told = []
+
+    def serve_two_votes(app, host, port, token, announce):
+        announce(f"{host}:{port}")
+        with TestClient(
+            app, base_url="http://127.0.0.1", headers={"authorization": "Bearer t"}
+        ) as page:
+            for voter in ("ann", "ben"):
+                asked = page.post("/api/question", json={"voter": voter}).json()["question"]
+                sides = {
+                    side: {key: asked[side][key] for key in ("match", "seat")}
+                    for side in ("left", "right")
+                }
+                body = {"voter": voter, "choice": "left", **sides}
+                assert page.post("/api/vote", json=body).status_code == 200
+
+    monkeypatch.setattr(vote_page, "serve_page", serve_two_votes)
+    votes = vote_page.vote(run, port=7, token="t", announce=told.append)
+    assert votes == 2 and told == ["127.0.0.1:7"]
+    with RunDirectory.read(run) as read:
+        judges = dict(read.ledger.rows("SELECT judge, count(*) FROM judgements GROUP BY judge"))
+    assert judges[HUMAN] == len({vote.pair for vote in votes_of(run).read()})
