@@ -124,6 +124,21 @@ def test_the_trainer_does_as_it_is_set(tmp_path):
     assert saving.activation_checkpointing_kwargs == {"use_reentrant": False}
 
 
+def test_a_training_counts_its_steps_before_it_begins(model_folder, tmp_path, monkeypatch):
+    class Asked(Exception):  # noqa: N818
+        pass
+
+    def ask(some, steps, scratch, seed, device):
+        raise Asked(some.precision, steps, scratch, seed, device)
+
+    monkeypatch.setattr(fine_tuning, "_trainer_arguments", ask)
+    now = batch(local(model_folder("llama")), tmp_path)
+    rows = [Row(PromptAnswers([5], [[6]]))] * 5
+    with pytest.raises(Asked) as caught:
+        fine_tuning.fine_tune(settings(batch_size=2, epochs=1.4), now, lambda encoding: rows, None)
+    assert caught.value.args == ("fp32", 4, now.scratch, 11, "cpu")
+
+
 def test_a_training_is_known_by_all_that_decides_it():
     def row(token=2, column=0.5):
         return Row(PromptAnswers([1], [[token]]), (column,))
