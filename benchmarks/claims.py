@@ -642,8 +642,8 @@ def _trial_claim(
 
 def _moves(arm: str) -> Dose:
     """An arm that stands still is exploited as little as its start."""
-    what = f"a movement of {arm} beyond the luck of the draw"
-    return Dose(what, "found", arm, "moved", 0.05, "uniform")
+    what = f"a way of {arm} from its start beyond the luck of the draw"
+    return Dose(what, "found", arm, "went", 0.05, "uniform")
 
 
 TRIAL_CLERKS = Trial(
@@ -672,7 +672,7 @@ TRIAL_CLERKS = Trial(
             ("dpo", "… iterated DPO less than one past policy", "one"),
         )
     ),
-    seeds=range(10, 20),
+    seeds=range(20, 30),
     swept={f"η {eta:g}": _step(eta) for eta in (0.3, 1.0, 3.0)},
     reserved=(9,),
     column="last",

@@ -9,8 +9,8 @@ only policy that nobody can exploit draws each of the three with one chance in t
     last       exploitability of the last policy: by how much the best action against its answers to a prompt
                wins more often than half, mean over held-out prompts (0: not at all, .5: always)
     average    of the average of all policies so far, which are drawn from with equal chances
-    moved      the share of answers that a generation's training changed, with the luck of the
-               draw, which the row `uniform` has alone
+    went       the share of answers that are others than the start's, of all prompts together, with
+               the luck of the draw, which the row `uniform` has alone
     largest    the largest share that any action has, over all prompts: 1/3 at the equilibrium
 
 Shares are of some twenty answers a prompt and generation, so that even the uniform policy seems
@@ -80,12 +80,10 @@ def items(arm: str, seed: int, share_GPA: np.ndarray) -> Iterator[Item]:
         for column, of_PA in (("last", share_PA), ("average", average_PA)):
             for prompt, value in enumerate(exploitability(of_PA)):
                 yield Item(arm, seed, generation, str(prompt), column, float(value))
-        if generation:
-            change_GPA = np.abs(np.diff(share_GPA[: generation + 1], axis=0)) / 2
-            moved = float(change_GPA.sum(axis=-1).mean())
-            yield Item(arm, seed, generation, "", "moved", moved)
-        largest = float(share_PA.mean(axis=0).max())
-        yield Item(arm, seed, generation, "", "largest", largest)
+        share_A = share_PA.mean(axis=0)
+        went = float(np.abs(share_A - share_GPA[0].mean(axis=0)).sum() / 2)
+        yield Item(arm, seed, generation, "", "went", went)
+        yield Item(arm, seed, generation, "", "largest", float(share_A.max()))
 
 
 def counts(folder: Path) -> np.ndarray:

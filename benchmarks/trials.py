@@ -55,7 +55,7 @@ CLERKS = replace(
     },
     generations=16,
     common=lambda arm, place, o: [f"prompts.count={500 * o.generations + 100}"],  # none twice
-    columns=(*cycling.COLUMNS, "moved"),
+    columns=(*cycling.COLUMNS, "went"),
 )
 
 GRADES = ["judge.verdict=reply"]  # integers, sampled at the members' temperature

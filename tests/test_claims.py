@@ -378,3 +378,16 @@ def test_only_an_even_mixture_of_the_three_cannot_be_exploited():
     # asks or helps, even chances: who asks back ties with the one and beats the other
     assert cycling.exploitability(part[None])[0] == pytest.approx(0.25)
     assert cycling.exploitability(np.stack([even, pure])).mean() == pytest.approx(0.25)
+
+
+def test_how_far_answers_went_is_told_of_all_prompts_together():
+    """Two prompts whose answers trade places have gone nowhere; a tenth that change have."""
+    start, swapped = np.eye(4)[[0, 1]], np.eye(4)[[1, 0]]
+    tenth = start + [[-0.2, 0, 0.2, 0], [0, 0, 0, 0]]
+    found = {
+        (item.generation, item.column): item.value
+        for item in cycling.items("mnpo", 3, np.stack([start, swapped, tenth]))
+        if not item.prompt
+    }
+    assert [found[t, "went"] for t in range(3)] == pytest.approx([0, 0, 0.1])
+    assert [found[t, "largest"] for t in range(3)] == pytest.approx([0.5, 0.5, 0.5])
