@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 from recorded_run import planned_and_played
 
+from equipoise.errors import ConfigError
 from equipoise.evaluation.held_out import HeldOut
+from equipoise.evaluation.last_test import Criterion
 from equipoise.evaluation.league_measures import (
     LeagueMeasures,
     best_of,
@@ -122,6 +124,20 @@ def test_the_chosen_is_tested_once_beside_the_best_start():
     assert (record.chosen, record.start) == ("policy@1", "policy@0")
     assert record.test["policy@1"].mean == pytest.approx(9 + 1.5 + 100)
     assert record.win_rate is not None and record.win_rate.mean == 1.0
+
+
+@pytest.mark.parametrize("test", [(), ["something"]], ids=["no test", "a test"])
+@pytest.mark.parametrize("given", [False, True], ids=["held out", "a criterion"])
+def test_a_judge_that_only_compares_scores_nobody_for_a_choice(test, given):
+    """A criterion of the caller's needs no score, a test does."""
+    arena = Table(compares=True, test=test, policy=[1.0, 9.0, 3.0])
+    scores = {PlayerId("policy", t): mean_score({"p0": [float(t)]}) for t in range(2)}
+    criterion = Criterion(scores, "a set") if given else None
+    if given and not test:
+        assert HeldOut().select(arena, 2, criterion).chosen == "policy@1"
+    else:
+        with pytest.raises(ConfigError, match="judge 'judge' only compares"):
+            HeldOut().select(arena, 2, criterion)
 
 
 def test_meetings_are_seen_from_the_first_and_leave_out_what_is_unjudged():

@@ -5,7 +5,7 @@ import pytest
 from equipoise.games.answers import Answers
 from equipoise.types import Prompt, user
 
-PROMPT = Prompt("p", (user("context"), user("question")), {"fact": 1}, "source")
+PROMPT = Prompt("p", (user("a"), user("b"), user("question")), {"fact": 1}, "source")
 
 
 def test_nobody_writes_in_place_of_its_prompts():
@@ -17,7 +17,7 @@ def test_a_given_text_makes_another_prompt():
     game = Answers(samples=2)
     assert game.give_text(PROMPT) == PROMPT
     made = game.give_text(PROMPT, "other")
-    assert made.messages == (user("context"), user("other"))
+    assert made.messages == (user("a"), user("b"), user("other"))
     assert (made.facts, made.source) == (PROMPT.facts, PROMPT.source)
     assert len({PROMPT.id, made.id, game.give_text(PROMPT, "third").id}) == 3
     assert made == game.give_text(PROMPT, "other")

@@ -34,11 +34,11 @@ from equipoise.types import PlayerId
 
 # Takes orders as the processes that train do, and trains nothing.
 TAKES_ORDERS = """
-import json, sys, time
+import json, os, sys, time
 from pathlib import Path
-folder, done = Path(sys.argv[1]), 0
+folder, done, parent = Path(sys.argv[1]), 0, os.getppid()
 print("begun", flush=True)
-while True:
+while os.getppid() == parent:
     text = (folder / "order.json").read_text()
     order = json.loads(text) if text.endswith("\\n") else {}
     if order.get("what") == "end":

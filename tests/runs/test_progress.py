@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent, within
 from equipoise.runs.play_out import play_out
+from equipoise.runs.reading import summary
 
 SETTINGS = [
     "generations=1",
@@ -69,3 +71,13 @@ def test_the_command_shows_no_bars_of_other_libraries():
     code = f"import equipoise.cli as c; c.app = lambda: lambda: exec({show!r}); c.main()"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (shown.returncode, shown.stderr) == (0, "")
+
+
+def test_a_line_names_three_learners_and_counts_the_others():
+    learners = tuple(summary.Progress(f"p{n}@2", f"{n}", f"{n + 1}") for n in range(5))
+    told = summary.Summary("mine", "runs/x", "finished", 2, 2, learners)
+    line = told.text()
+    assert line.endswith("p2@2 scores 3, at the start 2; and 2 more learners")
+    assert "p0@2 scores 1, at the start 0; p1@2" in line and "p3" not in line
+    three = replace(told, learners=learners[:3]).text()
+    assert three.endswith("p2@2 scores 3, at the start 2")

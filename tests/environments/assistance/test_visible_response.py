@@ -111,3 +111,14 @@ def test_a_closing_tag_that_was_cut_short_is_dropped():
     """But a single sign may be meant."""
     for said, shown in (("ab</", "ab"), ("ab</resp", "ab"), ("1 <", "1 <"), ("ab</x", "ab</x")):
         assert seen(f"<response>{said}", [11, 13]) == shown
+
+
+def test_blocks_have_begun_with_any_of_their_tags():
+    def begins(text: str) -> bool:
+        response = VisibleResponse()
+        response.add(text)
+        return response.begins_blocks
+
+    for name in ("thinking", "payoff", "analyze", "response"):
+        assert begins(f"so <{name}>x") and not begins(f"<{name}") and not begins(f"</{name}>")
+    assert not begins("") and not begins("<answer>")

@@ -91,6 +91,7 @@ def test_little_differences_are_no_cycle():
     assert cycling(one_way, 400) == 0.0
 
 
+@pytest.mark.long
 def test_one_run_shows_all_its_generations_and_several_their_newest(command, monkeypatch, tmp_path):
     """Which players would meet; without their weights none can."""
 
