@@ -383,7 +383,7 @@ def test_only_an_even_mixture_of_the_three_cannot_be_exploited():
 def test_how_far_answers_went_is_told_of_all_prompts_together():
     """Two prompts whose answers trade places have gone nowhere; a tenth that change have."""
     start, swapped = np.eye(4)[[0, 1]], np.eye(4)[[1, 0]]
-    tenth = start + [[-0.2, 0, 0.2, 0], [0, 0, 0, 0]]
+    tenth = start + np.array([[-0.2, 0, 0.2, 0], [0, 0, 0, 0]])
     found = {
         (item.generation, item.column): item.value
         for item in cycling.items("mnpo", 3, np.stack([start, swapped, tenth]))

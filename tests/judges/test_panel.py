@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from judge_context import TestContext
 from pydantic import ValidationError
@@ -176,3 +178,8 @@ def test_a_welfare_needs_every_member_and_no_score_below_0():
     built = Judge.build({"kind": "panel", "judges": [RIGHT, RIGHT], "how": "product"})
     assert built.known_utilities == ("score", "exact", "exact2")
     assert built.score_range == (0.0, 1.0) and not built.compares
+
+
+def test_standardised_scores_have_no_bounds():
+    built = Judge.build({"kind": "panel", "judges": [RIGHT, RIGHT], "standardise": True})
+    assert built.score_range == (-math.inf, math.inf)

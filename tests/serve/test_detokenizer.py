@@ -63,3 +63,14 @@ def test_what_ends_an_answer_is_never_shown(texts, pieces, expected, stopped):
 def test_only_what_may_begin_an_ending_is_kept_back():
     assert StopTexts(["</x>"]).add("hello <") == ("hello ", False)
     assert StopTexts(["</x>"]).add("hello < ") == ("hello < ", False)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_whole_characters_are_told_as_soon_as_they_come(model_folder, family):
+    encoding = load_encoding(str(model_folder(family)))
+    ids = encoding.text_ids("It is seven, and the train leaves at eight.")
+    decoder, told = Decoder(encoding.tokenizer), ""
+    for n, token in enumerate(ids, 1):
+        told += decoder.add(token)
+        assert told == encoding.decode(ids[:n])
+    assert decoder.end() == ""

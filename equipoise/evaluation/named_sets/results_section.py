@@ -105,7 +105,7 @@ def estimate_text(estimate: Estimate, unit: str) -> str:
 
 
 def difference_text(estimate: Estimate, unit: str) -> str:
-    """`+4.1 points (1.0 to 7.2)` of shares, else in the metric's own unit."""
+    """`+4.1 points (+1.0 to +7.2)` of shares, else in the metric's own unit."""
     interval = estimate.interval
     if math.isnan(interval.mean):
         return "–"

@@ -2,12 +2,20 @@
 or do not.
 """
 
+import json
+
 import numpy as np
 import pytest
 
 from equipoise.environments.assistance import written_game as game
 from equipoise.environments.assistance.blocks import parse, write
-from equipoise.environments.assistance.payoff_matrix import CELLS, Cell, undominated
+from equipoise.environments.assistance.payoff_matrix import (
+    CELLS,
+    Cell,
+    MatrixError,
+    read_matrix_as_released,
+    undominated,
+)
 
 
 def matrix(*cells):
@@ -106,3 +114,12 @@ def test_pay_offs_that_differ_by_the_tolerance_are_equal():
     flat = matrix(*[(1, 1)] * 5, (2, 1))
     assert undominated(flat, tolerance=1.0) == CELLS
     assert undominated(flat, tolerance=0.5) == CELLS[-1:]
+
+
+def test_a_vast_number_beside_one_with_a_fraction_is_no_matrix_as_released():
+    cell = {"LLM": 1, "user": 2}
+    written = dict.fromkeys(CELLS, cell)
+    assert read_matrix_as_released(json.dumps(written))[CELLS[0]] == Cell(2, 1)
+    vast = {**written, CELLS[2]: {"LLM": 0.5, "user": 10**400}}
+    with pytest.raises(MatrixError, match="a vast number beside one with a fraction"):
+        read_matrix_as_released(json.dumps(vast))

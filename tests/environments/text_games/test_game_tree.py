@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from equipoise.environments.text_games.game_tree import GameTree
+from equipoise.environments.text_games.nash_conv import NashConvBenchmark
 from equipoise.environments.text_games.open_spiel import OpenSpiel
-from equipoise.errors import ConfigError
+from equipoise.errors import ConfigError, DataError
 
 pyspiel = pytest.importorskip("pyspiel")
 KUHN = GameTree.of(OpenSpiel(), 1000)
@@ -128,3 +129,9 @@ def test_a_game_that_does_not_say_what_players_know_is_refused():
         GameTree.of(OpenSpiel(name="pig"), 1000)
     with pytest.raises(ConfigError):
         GameTree.of(OpenSpiel(), 10)
+
+
+def test_a_set_of_exact_gains_needs_a_game_of_open_spiel():
+    benchmark = NashConvBenchmark.model_validate({"game": {"kind": "answers", "samples": 2}})
+    with pytest.raises(DataError, match="'nash_conv' needs a game of open_spiel, not 'answers'"):
+        benchmark.items()

@@ -15,6 +15,7 @@ import pytest
 from readable import shown
 
 from equipoise.errors import EquipoiseError
+from equipoise.evaluation.measures import Estimate
 from equipoise.evaluation.named_sets.base import Benchmark, asked_prompt
 from equipoise.evaluation.named_sets.item_scores import (
     AgainstStart,
@@ -554,3 +555,29 @@ def test_a_set_without_items_says_so() -> None:
     with pytest.raises(EquipoiseError, match="the set 'own' has no items"):
         benchmark.items()
     assert not list(benchmark.faults([], TestContext()))
+
+
+def test_a_headline_is_the_newest_players_with_its_difference_from_the_start():
+    start = BenchmarkResult(
+        name="arc",
+        benchmark="arc",
+        player="a@0",
+        source="equipoise 1",
+        metrics={"acc": Estimate(0.5, 0.4, 0.6, 20), "loss": Estimate(1.0, 0.5, 1.5, 20)},
+        headline="acc",
+        n=1200,
+    )
+    new = msgspec.structs.replace(
+        start, player="a@2", metrics={"acc": Estimate(0.75, 0.7, 0.8, 20)}
+    )
+    gained = {"acc": Estimate(0.25, 0.125, 0.375, 20)}
+    for differences, note in (
+        (gained, "+25.0 points (+12.5 to +37.5) over a@0; 1,200 items"),
+        ({"loss": gained["acc"]}, "1,200 items"),
+    ):
+        rows = [AgainstStart(start, None, {}), AgainstStart(new, start, differences)]
+        [headline] = benchmark_headlines(rows)
+        assert (headline.label, headline.note) == ("arc (acc) of a@2", note)
+        assert headline.value == "75.0 % (70.0 to 80.0)"
+    [alone] = benchmark_headlines([AgainstStart(new, None, gained)])
+    assert alone.note == "1,200 items"
