@@ -28,6 +28,7 @@ from equipoise.runs.executors.base import Executor, Local, short_form, workers
 from equipoise.runs.executors.processes import Processes
 from equipoise.runs.executors.units import (
     Act,
+    Done,
     Order,
     Part,
     ReleaseAll,
@@ -323,6 +324,19 @@ def test_a_process_that_ends_is_lost_and_another_is_started(reads, monkeypatch):
             with pytest.raises(WorkerLostError, match=r"worker process \d+ ended with exit code"):
                 worker.do(b"an order")
             assert worker._process is None
+
+
+@pytest.mark.long
+def test_a_worker_answers_on_a_pipe_of_its_own_until_no_order_comes():
+    worker = processes._Process({})
+    for _ in range(2):
+        done = msgspec.msgpack.decode(worker.do(b"no order"), type=Done)
+        with pytest.raises(EquipoiseError, match="a worker failed"):
+            done.value(list)
+    process = worker._process
+    assert process is not None and process.stdin is not None
+    process.stdin.close()
+    assert process.wait(60) == 0
 
 
 def test_a_number_of_processes_is_short_for_their_executor():
