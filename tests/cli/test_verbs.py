@@ -416,6 +416,11 @@ def test_what_is_whole_is_said_of_a_run_and_of_its_tables(command, recorded_fold
     assert lines == [f"whole      {path}: {n} rows, schema 1" for path, n in tables.items()]
     one = command("check", "tables/matches.parquet").out
     assert one == "whole      tables/matches.parquet: 12 rows, schema 1\n"
+    (tmp_path / "empty").mkdir()  # neither: it is taken for a run that has lost its parts
+    lost = command("check", "empty")
+    assert lost.code == 2 and "ledger.sqlite" in lost.out + lost.err
+    shutil.copy(tmp_path / "tables" / "matches.parquet", run)  # a run may hold tables
+    assert command("check", "run", "--json").facts["whole"] is True
     facts = command("check", "run", "--json").facts
     assert facts["whole"] is True and facts["mended"] == [] and facts["run"] == "run"
     shown = command("check", "run").out.splitlines()

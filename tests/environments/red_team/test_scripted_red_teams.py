@@ -48,6 +48,19 @@ def played(folder, defender, adversary="asks_nicely"):
     return folder
 
 
+class Steps(Silent):
+    """Notes each stage, its steps, and those that were done of it."""
+
+    def __init__(self):
+        self.stages = []
+
+    def stage(self, name, total=None, generation=None):
+        self.stages.append([name, total, 0])
+
+    def advance(self, n=1):
+        self.stages[-1][2] += n
+
+
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """A run of the nice adversary and the first defender, and one of the plain one and the second."""
@@ -81,7 +94,8 @@ def test_players_of_two_runs_meet_each_in_its_own_seat(two):
     """The harmful prompts of the first run are those of all."""
     with RunDirectory.read(two[0]) as a, RunDirectory.read(two[1]) as b:
         plan = plan_cross_play([a, b], "measured", 4)
-        cells = play_cross_play(plan, Silent())
+        monitor = Steps()
+        cells = play_cross_play(plan, monitor)
         facts = cross_play_facts(plan, cells)
         harmful = [p.messages[0].content for p in a.ledger.prompts("held_out", 0)]
         harmful = [text for text in harmful if int(text[-1]) > 2][:4]
@@ -92,6 +106,7 @@ def test_players_of_two_runs_meet_each_in_its_own_seat(two):
     assert means(facts["worst"]) == {"a/blue@0": nice, "b/blue@0": 1.0}
     assert means(facts["mean"]) == {"a/red@0": (nice + 1) / 2, "b/red@0": 0.5}
     assert facts["runs"] == {"a": str(two[0]), "b": str(two[1])}
+    assert monitor.stages == [[f"{a} × {d}", 4, 4] for a, d in cells]
     dice = set()
     for (adversary, defender), met in cells.items():
         assert len(met) == 4
