@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equipoise.judges.peers import _read_winner
 from equipoise.judges.read_verdict import SCORE_KEYS, Unread, read_choice, read_score
 
 CODE = "3f9a12bc07"
@@ -210,3 +211,11 @@ def test_other_names_and_a_box_are_read_only_where_they_are_asked_for():
         assert read_score(reply, 0, 4, keys=keys) == 1
         assert isinstance(read_score(reply, 0, 4), Unread)
         assert isinstance(read_score(reply, 0, 4, "c0de", keys), Unread)
+
+
+def test_the_better_grading_is_read_by_its_code_or_alone():
+    """With a code the verdict ends the reply behind it; without one it is the whole reply."""
+    assert _read_winner("A", "") == 1.0 and _read_winner("b", "") == 0.0
+    assert isinstance(_read_winner("I prefer A, so A", ""), Unread)
+    assert isinstance(_read_winner("A", CODE), Unread)
+    assert _read_winner(f'A is nice. {{"choice": "B", "code": "{CODE}"}}', CODE) == 0.0

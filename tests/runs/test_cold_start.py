@@ -1,12 +1,15 @@
 """Traces of a teacher: which matches are planned, and which of its moves are kept."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from equipoise.errors import ConfigError, DataError
+from equipoise.learners.sft_learner import SFT
 from equipoise.runs import cold_start, recipe_loader
 from equipoise.runs.cold_start import TeacherMatches, Trace, teacher_named, write_traces
+from equipoise.runs.monitor import Silent
 from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, user
 
 
@@ -113,3 +116,33 @@ def test_traces_lie_where_they_are_asked_for_and_are_not_played_twice(command, t
     assert first.facts == again.facts
     rows = (tmp_path / "a" / "b" / "candidates.jsonl").read_text().splitlines()
     assert len(rows) == 4 and (tmp_path / "a" / "b" / "traces.jsonl").is_file()
+
+
+@pytest.mark.long
+def test_a_model_learns_the_traces_as_the_recipe_says(config, tmp_path, monkeypatch):
+    """What the training is given; that it learns, the tests of `fine_tune` say."""
+    given = {}
+
+    def note(model, data, out, settings, **more):
+        given.update(model=model, data=data, out=out, settings=settings, **more)
+        return SimpleNamespace(model=out / "here")
+
+    monkeypatch.setattr(cold_start, "fine_tune", note)
+    training, monitor = SFT.model_validate({"epochs": 2}), Silent()
+    started = cold_start.cold_start(
+        config,
+        teacher_named("clerk"),
+        tmp_path,
+        candidates=2,
+        count=2,
+        train="builtin",
+        training=training,
+        monitor=monitor,
+    )
+    assert started.model == tmp_path / "model" / "here" and started.kept == len(given["data"]) > 0
+    lines = [json.loads(line) for line in started.traces.read_text().splitlines()]
+    assert [text for _, text in given["data"]] == [row["completion"][0]["content"] for row in lines]
+    assert (given["model"], given["out"]) == ("builtin", tmp_path / "model")
+    assert given["settings"] is training and given["monitor"] is monitor
+    assert given["seed"] == config.seed and given["overwrite"] is True
+    assert given["max_length"] == config.players[config.learning[0]].max_length

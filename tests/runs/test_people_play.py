@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from equipoise import seeds
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.base import Game
 from equipoise.judges.base import Judge
@@ -52,6 +53,16 @@ def test_a_person_plays_a_finite_game_and_is_judged(run):
         [match] = opened.ledger.matches(PEOPLE)
         assert opened.ledger.judgements_of([match.id])[match.id] == played.judgement
     assert match == played.match and match.split == PEOPLE
+
+
+def test_each_match_of_a_person_has_dice_of_its_own(run):
+    with open_play_server(run, "row", MATRIX, ["polly"], judge=Judge.build("matrix")) as server:
+        seed = server._config.seed
+        plans = [server.open_match("ann").plan for _ in range(3)]
+        again = server.open_match("ann", plans[0].id).plan
+    assert len({plan.id for plan in plans}) == len({plan.seed for plan in plans}) == 3
+    assert [plan.seed for plan in plans] == [seeds.child(seed, "match", p.id) for p in plans]
+    assert (again.id, again.seed, again.prompt) == (plans[0].id, plans[0].seed, plans[0].prompt)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from equipoise.environments.instructions import checkers
-from equipoise.environments.instructions.checkers import FollowsInstructions, check
+from equipoise.environments.instructions.checkers import FollowsInstructions, _forgiving, check
 from equipoise.environments.instructions.instruction_prompts import DRAWS, InstructionPrompts
 from equipoise.errors import ConfigError, DataError
 from equipoise.types import Prompt, user
@@ -175,3 +175,11 @@ def test_a_mark_that_is_no_letter_is_counted_itself():
             check(["keywords:letter_frequency"], arguments, "Shout.", answer)[0] for _ in range(5)
         ]
         assert {each.strict for each in checks} == {follows}
+
+
+def test_the_loose_reading_leaves_out_ends_and_stars():
+    assert _forgiving("a\n*b*\nc") == [
+        *("*b*\nc", "a\n*b*", "*b*"),
+        *("a\nb\nc", "b\nc", "a\nb", "b"),
+    ]
+    assert _forgiving("one") == ["one"] and _forgiving("**") == []

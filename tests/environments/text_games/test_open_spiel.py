@@ -14,7 +14,7 @@ from equipoise.environments.text_games.game import (
     any_legal_move,
     legal_index,
 )
-from equipoise.environments.text_games.open_spiel import OpenSpiel, _draw, _round
+from equipoise.environments.text_games.open_spiel import OpenSpiel, _draw, _round, library_text
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import Planned
@@ -23,7 +23,7 @@ from equipoise.types import Match, Move, PlayerId
 
 GAMES = Path(__file__).resolve().parents[3] / "examples" / "games"
 
-pytest.importorskip("pyspiel")
+pyspiel = pytest.importorskip("pyspiel")
 DEALS = Deals(count=40, held_out=0).load().training
 
 
@@ -282,3 +282,28 @@ def test_a_game_from_a_file_is_played_in_text(name):
 def test_a_round_of_leduc_is_told_move_by_move():
     assert _round("") == "nothing yet"
     assert _round("2 1 0") == "raise, call, fold"
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "own"),
+    [
+        ("tic_tac_toe", [4], "observation"),  # nothing is hidden: the whole board
+        ("kuhn_poker", [0, 1], "information"),
+        ("pig", [0], "observation"),  # OpenSpiel has no text of what its players know
+        ("negotiation", [], "observation"),
+    ],
+)
+def test_the_library_says_what_a_player_knows_or_the_board(name, moves, own):
+    state = pyspiel.load_game(name).new_initial_state()
+    for move in moves:
+        state.apply_action(state.legal_actions()[0] if move not in state.legal_actions() else move)
+    while state.is_chance_node():
+        state.apply_action(state.legal_actions()[0])
+    player = max(0, state.current_player())
+    whole = (
+        state.information_state_string(player)
+        if own == "information"
+        else state.observation_string(player)
+    )
+    told = library_text(state, player)
+    assert told and whole.strip().endswith(told) and not told.startswith("Current player")
