@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from equipoise.errors import ConfigError
 from equipoise.runs import recipe_loader
 from equipoise.system.packaged_recipes import recipe_folder
-from equipoise.system.yaml_text import LENGTH, parse_yaml, read_yaml, yaml_text
+from equipoise.system.yaml_text import DEPTH, LENGTH, check_plain, parse_yaml, read_yaml, yaml_text
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{after}: &{after} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -129,3 +129,17 @@ def test_recipes_that_extend_one_another_without_end(tmp_path):
         (tmp_path / f"{number}.yaml").write_text(f"extends: {number + 1}.yaml\n")
     with pytest.raises(ConfigError, match="extend one another"):
         recipe_loader.load(tmp_path / "0.yaml")
+
+
+def test_values_from_python_may_be_as_deep_as_those_of_a_file():
+    """The outermost value is the first level."""
+
+    def nested(levels):
+        value = 1
+        for _ in range(levels - 1):
+            value = [value]
+        return value
+
+    check_plain(nested(DEPTH), "settings")
+    with pytest.raises(ConfigError, match="settings"):
+        check_plain(nested(DEPTH + 1), "settings")

@@ -151,5 +151,7 @@ def test_metrics_that_cannot_be_read_and_a_run_in_use(run):
     lines = json.dumps({"stage": "0/learn", "loss": 0.5})
     (run / "metrics.jsonl").write_text(f"{lines}\nnothing\n{lines}\n")
     assert states(run)["metrics.jsonl"] == "damaged"
+    with RunDirectory.read(run) as opened, pytest.raises(RunError, match="line 2: is damaged"):
+        opened.read_metrics_file()
     with RunDirectory.hold_lock(run), pytest.raises(RunError):
         mend(run)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import counted_answers
 import pyarrow.parquet as pq
@@ -137,6 +138,29 @@ def test_a_plan_counts_the_questions_to_a_set_s_judge(sums, judge, more, questio
     [plan] = plan_sets(recipe_loader.build(nobody_learns(evaluate=evaluate), "test"), 3)
     assert plan.questions == 2 * questions  # of two players, whose start is measured once
     assert plan.answers == 2 * 4 * more.get("samples", 1)
+
+
+@pytest.mark.parametrize("sources", [("a", "a"), ("a", "b")], ids=["one", "two"])
+def test_scores_are_grouped_where_prompts_have_several_sources(sources):
+    benchmark = PromptSet.model_validate({"prompts": "blank", "judge": "exact"})
+    items = [
+        Item(id=str(n), prompt=Prompt(str(n), (user("?"),)), group=source)
+        for n, source in enumerate(sources)
+    ]
+    judged = [
+        SimpleNamespace(
+            question=SimpleNamespace(item="0", sample=1), utilities={"score": 1.0}, reason=""
+        ),
+        SimpleNamespace(
+            question=SimpleNamespace(item="1", sample=0), utilities=None, reason="mute"
+        ),
+        SimpleNamespace(question=SimpleNamespace(item="1", sample=1), utilities=None, reason=""),
+    ]
+    rows = benchmark.score(items, {}, judged)
+    assert [row.group for row in rows] == ["", "", ""] if sources[1] == "a" else ["a", "b", "b"]
+    assert [(row.item, row.sample) for row in rows] == [("0", 1), ("1", 0), ("1", 1)]
+    assert [row.values["score"] for row in rows] == [1.0, None, None]
+    assert [row.reason for row in rows] == ["", "mute", "no score"]
 
 
 def test_a_sweep_is_one_table(run, sums):
