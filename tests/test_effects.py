@@ -13,6 +13,7 @@ from test_components import FAMILIES, descendants
 
 from equipoise.component import Settings
 from equipoise.judges.pointwise import Pointwise
+from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.system.effects import (
     VERBS,
@@ -171,3 +172,11 @@ def test_the_docs_name_every_setting_with_an_effect():
     present = re.findall(r"^\| .* \| `.*` \|$", DOCS.read_text(), re.M)
     missing = [row for row in rows() if row not in present]
     assert missing == [], "\n".join(rows())
+
+
+def test_a_tracker_is_named_with_its_setting(tmp_path):
+    config = recipe_loader.load("rock_paper_scissors", ["report_to=[wandb]"])
+    [effect] = [each for each in effects_of(config, tmp_path).all if each.verb == "sends"]
+    assert (effect.what, effect.identity, effect.quiet) == ("wandb", "wandb", True)
+    assert effect.setting.startswith("report_to") and "wandb" not in effect.setting
+    assert effect.note == f"hands numbers and names to the tracker wandb ({effect.setting})"

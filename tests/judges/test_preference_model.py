@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from equipoise.errors import ConfigError, ModelError
 from equipoise.judges.base import Judge
-from equipoise.judges.preference_model import PreferenceModel
+from equipoise.judges.preference_model import PreferenceModel, _reading
 from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
 
 PROMPT = Prompt("p", (user("Sum of 2 and 3?"),))
@@ -164,3 +164,18 @@ def test_the_kind_is_known():
     assert isinstance(
         Judge.build({"kind": "preference_model", "model": "some/model"}), PreferenceModel
     )
+
+
+def test_a_lead_is_the_difference_of_two_numbers_or_one_alone():
+    """By hand: σ(2) = .8808."""
+    for values, sign, wins in (
+        ([2.0], 1, 0.8808),
+        ([2.0], -1, 0.1192),
+        ([1.0, 3.0], 1, 0.8808),
+        ([3.0, 1.0], -1, 0.8808),
+    ):
+        reading = _reading(values, sign, 7)
+        assert (reading.value, reading.reason) == (pytest.approx(wins, abs=1e-4), "")
+    none, nor = math.nan, math.inf
+    assert _reading([none], 1, 7).reason == "the preference model's number is nan"
+    assert _reading([1.0, nor], 1, 7).reason == "the preference model's numbers are 1.0, inf"

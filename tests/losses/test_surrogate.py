@@ -103,6 +103,8 @@ def test_padding_has_no_say_and_no_gradient(loss, over):
         (2.0, -2.0, {"dual_clip": 3.0}, 4.0, False),
         (5.0, 2.0, {"dual_clip": 3.0}, -2.4, True),
         (1.5, 0.0, {"dual_clip": 3.0}, 0.0, False),
+        (0.5, 0.0, {}, 0.0, False),  # neither good nor bad: nothing is cut off
+        (5.0, 0.0, {"dual_clip": 3.0}, 0.0, False),
     ],
 )
 def test_clipped_in_closed_form(ratio, advantage, settings, loss, is_clipped):
