@@ -175,8 +175,8 @@ def test_the_docs_name_every_setting_with_an_effect():
 
 
 def test_a_tracker_is_named_with_its_setting(tmp_path):
-    config = recipe_loader.load("rock_paper_scissors", ["report_to=[wandb]"])
+    config = recipe_loader.load("rock_paper_scissors", ["report_to=[trackio]"])
     [effect] = [each for each in effects_of(config, tmp_path).all if each.verb == "sends"]
-    assert (effect.what, effect.identity, effect.quiet) == ("wandb", "wandb", True)
-    assert effect.setting.startswith("report_to") and "wandb" not in effect.setting
-    assert effect.note == f"hands numbers and names to the tracker wandb ({effect.setting})"
+    assert (effect.what, effect.identity, effect.quiet) == ("trackio", "trackio", True)
+    assert effect.setting.startswith("report_to") and "trackio" not in effect.setting
+    assert effect.note == f"hands numbers and names to the tracker trackio ({effect.setting})"
