@@ -20,6 +20,7 @@ from equipoise.report.figures import heat_map
 from equipoise.report.league_sections import (
     caution,
     match_ups_section,
+    payoffs_section,
     ratings_section,
     training_ratings_section,
 )
@@ -196,3 +197,9 @@ def test_a_start_that_was_not_beaten_is_said():
     assert "No later generation" in section.lead
     table = section.blocks[1]
     assert isinstance(table, Table) and len(table.rows) == 1
+
+
+@pytest.mark.parametrize("players", [(), ("a@0", "b@0")])
+def test_a_table_of_nobody_or_of_no_meeting_says_why(players):
+    shown = payoffs_section(players, np.full((len(players), len(players)), np.nan))
+    assert shown.reason == "no two players have met in judged matches" and not shown.blocks

@@ -14,7 +14,13 @@ from equipoise.environments.text_games.game import (
     any_legal_move,
     legal_index,
 )
-from equipoise.environments.text_games.open_spiel import OpenSpiel, _draw, _round, library_text
+from equipoise.environments.text_games.open_spiel import (
+    OpenSpiel,
+    _draw,
+    _round,
+    library_text,
+    rules_in_words,
+)
 from equipoise.errors import ConfigError, DataError
 from equipoise.games.answers import Answers
 from equipoise.matches.base import Planned
@@ -307,3 +313,14 @@ def test_the_library_says_what_a_player_knows_or_the_board(name, moves, own):
     )
     told = library_text(state, player)
     assert told and whole.strip().endswith(told) and not told.startswith("Current player")
+
+
+def test_a_matrix_games_rules_name_every_pay_off_the_rows_player_first():
+    """Chicken: who dares against who swerves gets most."""
+    rules = rules_in_words("matrix_cd")
+    cells = rules.partition("when they play … and …: ")[2].removesuffix(".").split("; ")
+    assert cells == [
+        *("dare and dare: 0 and 0", "dare and chicken: 4 and 1"),
+        *("chicken and dare: 1 and 4", "chicken and chicken: 3 and 3"),
+    ]
+    assert rules_in_words("repeated_game(stage_game=matrix_cd(),num_repetitions=3)") == rules
