@@ -143,3 +143,12 @@ def test_values_from_python_may_be_as_deep_as_those_of_a_file():
     check_plain(nested(DEPTH), "settings")
     with pytest.raises(ConfigError, match="settings"):
         check_plain(nested(DEPTH + 1), "settings")
+
+
+def test_a_runs_own_configuration_extends_nothing(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("extends: mnpo\n")
+    with pytest.raises(ConfigError, match="extends: a run's own configuration is whole"):
+        recipe_loader.read_resolved(path)
+    path.write_text("name: mine\n")
+    assert recipe_loader.read_resolved(path) == {"name": "mine"}

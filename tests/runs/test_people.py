@@ -18,7 +18,7 @@ from equipoise.ratings.base import Outcome, Ratings
 from equipoise.ratings.bradley_terry import information_gain
 from equipoise.report.html import render
 from equipoise.runs.directory import RunDirectory
-from equipoise.runs.people.ballot import _by_gain, open_ballot
+from equipoise.runs.people.ballot import _by_gain, _shared_pairing, open_ballot
 from equipoise.runs.people.journal import (
     HUMAN,
     PEOPLE,
@@ -127,6 +127,22 @@ def test_overlap_asks_again_what_somebody_has_decided(run):
         name: {vote.pair for vote in votes if vote.voter == name} for name in ("ann", "ben")
     }
     assert by_voter["ann"] == by_voter["ben"]
+
+
+def test_what_others_voted_on_is_shared_while_both_answers_are_there(run):
+    with open_ballot(run, overlap=1.0) as ballot:
+        vote_by_taste(ballot, "ann", 3)
+        votes = votes_of(run).read()
+        pool = ballot._pool
+        shared = _shared_pairing(pool, votes, "ben")
+        assert shared is not None
+        refs = {frozenset((vote.left, vote.right)) for vote in votes}
+        assert frozenset((shared[1].ref, shared[2].ref)) in refs
+        del pool.by_ref[shared[2].ref]
+        other = _shared_pairing(pool, votes, "ben")
+        assert other is None or shared[2].ref not in (other[1].ref, other[2].ref)
+        pool.by_ref.clear()
+        assert _shared_pairing(pool, votes, "ben") is None
 
 
 def test_what_is_skipped_is_not_asked_again(run):
