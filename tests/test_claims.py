@@ -291,6 +291,7 @@ def test_every_member_has_facts_of_its_own(tmp_path):
     assert set().union(*taught) == union and len(union) == 24
 
 
+@pytest.mark.long
 def test_the_tiny_members_know_two_topics_each_and_every_topic_is_known_to_two():
     import disjoint_clerks  # pyright: ignore[reportMissingImports]
 
@@ -308,6 +309,7 @@ def test_the_tiny_members_know_two_topics_each_and_every_topic_is_known_to_two()
     assert 0.35 < np.mean(rights[False]) < 0.65
 
 
+@pytest.mark.long
 def test_a_tiny_member_who_abstains_gives_every_foreign_answer_the_same_grade():
     import disjoint_clerks  # pyright: ignore[reportMissingImports]
 

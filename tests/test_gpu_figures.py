@@ -45,6 +45,7 @@ def test_a_figure_is_kept_and_not_made_again(tmp_path, monkeypatch):
     assert made("one", o, time.monotonic() + 60) == record
 
 
+@pytest.mark.long
 def test_what_fails_or_takes_too_long_is_missing_and_said(tmp_path):
     o = options(["--tiny", "--out", str(tmp_path)])
     failed = finished("two", "-c raise(SystemExit(3))", o, tmp_path, 60)

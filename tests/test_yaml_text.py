@@ -48,6 +48,7 @@ def test_refused(text, words):
     assert len(str(refusal.value)) < 400
 
 
+@pytest.mark.long
 def test_packaged_recipes_read_as_pyyaml_reads_them():
     for file in recipe_folder().iterdir():
         if file.name.endswith(".yaml"):

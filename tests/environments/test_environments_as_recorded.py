@@ -264,6 +264,7 @@ def test_questions_for_the_meaning_and_answers_for_several():
 # -- steering
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["prefix", "reask", "strip"])
 def test_every_token_that_is_left_is_used(mode):
     whole = sum(piece.tokens for piece in engines.answered(engines.Scripted(), _steered(mode)))

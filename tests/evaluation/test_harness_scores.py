@@ -411,6 +411,7 @@ def test_an_error_is_of_a_share_where_n_values_can_have_it(n):
         assert other.high - mean == pytest.approx(mean - other.low)
 
 
+@pytest.mark.long
 def test_without_the_neighbours_a_reader_of_theirs_says_what_to_install(write):
     path = write("scores.json", {})
     code = (

@@ -154,6 +154,7 @@ def test_a_reward_that_is_not_finite_is_missing(reward_folder, tmp_path):
     assert seated(folder).scores([(PROMPTS[0], "5")]) == ["the reward model's score is nan"]
 
 
+@pytest.mark.long
 def test_a_value_head_of_another_name_at_a_special_token(reward_folder, tmp_path):
     """The form of Athene-RM: the head is v_head, the reward is read at a token put behind the chat."""
     plain = reward_folder("llama", 1)

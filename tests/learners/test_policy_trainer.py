@@ -465,6 +465,7 @@ def test_probabilities_that_are_no_numbers_are_told_from_others(make):
 # -- an update's facts
 
 
+@pytest.mark.long
 def test_a_sampler_of_the_likeliest_tokens_is_not_compared(make):
     policy_trainer = make({"temperature": 0}, estimator="batch", whiten_advantages=False)
     facts = learn(policy_trainer, played(policy_trainer, answers=1))
@@ -476,6 +477,7 @@ def test_a_sampler_of_the_likeliest_tokens_is_not_compared(make):
     assert learn(other, played(other))["importance_weight"] < 1
 
 
+@pytest.mark.long
 def test_what_is_told_of_an_update_is_what_it_was(make):
     lines = []
     policy_trainer = make(
@@ -880,6 +882,7 @@ def test_reference_and_policy_are_read_at_the_players_temperature(make):
     assert not any(module.training for module in policy_trainer.model.modules())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("correction", ["truncate", "none"])
 def test_the_models_own_likelihood_is_weighed_by_what_sampled(make, correction):
     """As GPO's release, which samples at .8 and top-p .9, and learns at temperature 1 (`none`)."""

@@ -97,6 +97,7 @@ def test_a_file_becomes_an_ordinary_model_once(tmp_path, cache):
     assert (cache / folder / "model.safetensors").is_file()
 
 
+@pytest.mark.long
 def test_precision_is_what_the_file_holds(tmp_path):
     """Quantised weights become bfloat16, a quarter of a per cent from what the file says; the rest
     stay as they are. Planning says the same precision as the weights have.

@@ -171,6 +171,7 @@ def test_weights_of_the_other_kind(adapter_folder, model_folder, tmp_path):
         load_model(name, tmp_path)
 
 
+@pytest.mark.long
 def test_an_adapter_for_another_base(adapter_folder, model_folder, tmp_path, copied):
     folder = shutil.copytree(adapter_folder("llama", 1)[1], tmp_path / "adapter")
     with pytest.raises(ModelError, match=r"'.*llama.*'.*'.*qwen3"):

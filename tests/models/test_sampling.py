@@ -258,6 +258,7 @@ def test_a_past_grows_in_its_room_as_if_it_were_copied():
     assert torch.equal(roomy.keys, kept)
 
 
+@pytest.mark.long
 def test_others_take_the_places_of_finished_rows(model, monkeypatch):
     """On mixed lengths it takes hardly more steps than full batches would."""
     dice = np.random.default_rng(5)

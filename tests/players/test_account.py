@@ -111,6 +111,7 @@ def test_no_server_gets_more_requests_than_the_limit(openai_server, tmp_path, fa
     assert spent.money == spent.tokens >= billing.tokens
 
 
+@pytest.mark.long
 def test_a_row_takes_its_retries_and_no_more(openai_server, tmp_path):
     openai_server.answer = Billing(["fails", "aborts", "hangs"])
     changes = {"retries": 4, "timeout": TIMEOUT}
@@ -133,6 +134,7 @@ def test_time_outs_are_charged_at_the_most_and_said(openai_server, tmp_path):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("limit", "calls"), [({"tokens": 40}, 2), ({"money": 99.0}, 3)])
 def test_time_outs_reach_limits_of_tokens_and_money(openai_server, tmp_path, limit, calls):
     openai_server.answer = Billing(["hangs"])
@@ -141,6 +143,7 @@ def test_time_outs_reach_limits_of_tokens_and_money(openai_server, tmp_path, lim
     assert (spent.calls, moves) == (calls, []) and len(openai_server.requests) <= calls
 
 
+@pytest.mark.long
 def test_a_schema_is_reserved_for(openai_server, tmp_path):
     schema = {"type": "object", "properties": {"winner": {"enum": ["A", "B"]}}}
     openai_server.answer = Billing(["hangs"])
@@ -204,6 +207,7 @@ def test_players_of_one_account_share_its_limit_beside_failures(openai_server, t
         assert ledger.spent("lab").calls == len(openai_server.requests) == 9
 
 
+@pytest.mark.long
 def test_a_larger_budget_goes_on_and_pays_for_nothing_twice(openai_server, tmp_path):
     openai_server.answer = Billing(["answers", "drops", "fails"])
     path = tmp_path / "ledger.sqlite"

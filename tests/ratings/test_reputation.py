@@ -74,6 +74,7 @@ def test_golden_preferences(case):
         assert abs(a - b) == pytest.approx(expected["margin"], abs=1e-9)
 
 
+@pytest.mark.long
 def test_golden_through_training_ratings(golden):
     case = golden("sparta_rating.json")["normal_iter0"]
     names = list(case["player_weights"])
@@ -213,6 +214,7 @@ def test_so_many_are_handicapped_in_each_loop(kind):
     assert player_weights(kind, 7, ends[:7], until=3) == loops[3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_a_run_handicaps_as_the_loops_do(kind):
     """The ends of a run's loops, computed anew one loop at a time with the loop's weights written
@@ -279,6 +281,7 @@ def test_frozen_reputations_stay_as_they_start():
     assert rated[0].value == pytest.approx(100 + 20 * 2**0.5)
 
 
+@pytest.mark.long
 def test_generations_carry_on_and_start_their_count_again():
     first, second = random_duels(80, 2), random_duels(80, 3)
     rating = Reputation(resamples=40)

@@ -24,6 +24,7 @@ def matches(config):
     return TeacherMatches(config, teacher_named("clerk"), 3, 2)
 
 
+@pytest.mark.long
 def test_matches_are_planned_by_the_teacher_and_its_settings(config, matches):
     planned = matches.plan_matches()
     assert len(matches.prompts) == 2 and len(planned) == 6

@@ -317,6 +317,7 @@ def test_a_recipe_measures_its_sets_and_chooses_by_a_dev_set(sums):
     assert "its score on sums" in run.report().read_text()
 
 
+@pytest.mark.long
 def test_players_that_do_not_learn_may_play_a_tournament(sums):
     recipe = nobody_learns(
         generations=2,

@@ -114,6 +114,7 @@ def test_a_budget_stops_the_pool_and_nothing_is_paid_twice(server, tmp_path):
         assert run.ledger.stage_facts("1/measure")["scores"].keys() == {"ann@1", "ben@1"}
 
 
+@pytest.mark.long
 def test_only_limits_may_change_midway(server, tmp_path):
     with RunDirectory.create(
         recipe_loader.build(values(server.url, None), "test"), tmp_path / "run"
@@ -139,6 +140,7 @@ def test_a_judge_keeps_its_name_when_its_limits_change():
     assert Judge.build("gold").name == "gold"
 
 
+@pytest.mark.long
 def test_a_server_that_moves_is_not_paid_again(server, openai_server, tmp_path):
     """Identity is where the run began: models of one name on two servers stay two."""
     other, third = OpenAIServer(), OpenAIServer()

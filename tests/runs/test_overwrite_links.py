@@ -13,6 +13,7 @@ def run(command):
     assert command("run", *FINITE, "--out", "run", "--json").code == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("link", ["ledger.sqlite", "ledger.sqlite-wal", "players", "logs"])
 def test_what_a_link_names_stays(command, run, tmp_path, link):
     precious = tmp_path / "precious"
@@ -30,6 +31,7 @@ def test_what_a_link_names_stays(command, run, tmp_path, link):
     assert not (tmp_path / "run" / "ledger.sqlite").is_symlink()
 
 
+@pytest.mark.long
 def test_another_runs_ledger_stays(command, run, tmp_path):
     other = shutil.copytree(tmp_path / "run", tmp_path / "other") / "ledger.sqlite"
     before = other.read_bytes()

@@ -112,6 +112,7 @@ def test_more_rows_than_the_file_can_hold(stranger):
                 pass
 
 
+@pytest.mark.long
 def test_a_query_without_end_is_broken_off(stranger):
     with closing(connect_to_read(stranger / "ledger.sqlite")) as db:
         with pytest.raises(sqlite3.DatabaseError, match="does not end"):

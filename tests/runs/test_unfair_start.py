@@ -47,6 +47,7 @@ def test_the_first_generation_meets_its_nearest(tmp_path):
     assert firsts == set(NEAREST)
 
 
+@pytest.mark.long
 def test_a_player_without_a_task_score_is_refused_before_anything_is_played():
     config = recipe_loader.load("sparta_clerks", unfair("{sums: 60, asker: 10}"))
     with pytest.raises(ConfigError, match="initial has no task score of 'guard'"):

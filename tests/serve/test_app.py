@@ -247,6 +247,7 @@ def test_misuse_is_answered_in_the_protocols_own_shape(serving, fake_engine, fak
         assert address.post(ASK, headers={"authorization": "bearer secret"}).status_code == 200
 
 
+@pytest.mark.long
 def test_a_long_body_is_not_held(serving, fake_engine, fake_catalogue):
     with serving(fake_catalogue({"talker": fake_engine()}), body_bytes=5000) as address:
         refused(address.post(content=b" " * 5001), 413, "request_too_large")
@@ -369,6 +370,7 @@ def test_a_client_that_goes_away_ends_its_answer(
         assert health == {"status": "ok", "running": 0, "waiting": 0}
 
 
+@pytest.mark.long
 def test_what_is_under_way_is_finished_when_the_server_stops(
     serving, fake_engine, fake_catalogue, until
 ):

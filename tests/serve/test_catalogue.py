@@ -204,6 +204,7 @@ def test_a_server_that_does_not_steer_says_so(fake_engine, fake_catalogue):
         asyncio.run(catalogue.find("policy@1:latency", 0))
 
 
+@pytest.mark.long
 def test_a_server_before_a_server_says_what_that_says(serving, fake_engine, fake_catalogue):
     engine = fake_engine()
     with serving(fake_catalogue({"talker": engine}), token=None) as behind:

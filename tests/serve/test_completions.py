@@ -190,6 +190,7 @@ def test_the_tokenizer_is_offered_as_harnesses_ask_for_it(address, folder):
     assert httpx.get(f"{root}/tokenizer_info").status_code == 401
 
 
+@pytest.mark.long
 def test_misuse_is_refused_by_name(address, serving, fake_engine, fake_catalogue):
     for wrong in (None, [], [[]], [1.5], [True], ["a", 1], [["a"]], {"a": 1}):
         status, _, param = refusal(address, prompt=wrong)
@@ -216,6 +217,7 @@ def test_misuse_is_refused_by_name(address, serving, fake_engine, fake_catalogue
         assert refused == (400, "unsupported_value", "model")
 
 
+@pytest.mark.long
 def test_every_answer_to_every_prompt_takes_a_place(serving, fake_engine, fake_catalogue):
     class Continuing(fake_engine):
         """Goes on with texts, whose words are their tokens."""

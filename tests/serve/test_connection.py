@@ -66,6 +66,7 @@ def test_a_server_leaves_the_log_of_its_process_open(serving, fake_engine, fake_
     assert logging.getLogger("uvicorn.error").getEffectiveLevel() == logging.WARNING
 
 
+@pytest.mark.long
 def test_headers_must_come_in_time(serving, fake_engine, fake_catalogue, errors):
     engine = fake_engine()
     with (
@@ -95,6 +96,7 @@ def test_an_answered_connection_waits_as_long_as_a_new_one(serving, fake_engine,
                 time.sleep(idle)
 
 
+@pytest.mark.long
 def test_idle_connections_make_room(serving, fake_engine, fake_catalogue, until):
     engine = fake_engine(words=("a ",) * 1000, pause=0.05)
     with serving(fake_catalogue({"talker": engine}), connections=3) as address:
@@ -113,6 +115,7 @@ def test_idle_connections_make_room(serving, fake_engine, fake_catalogue, until)
         until(lambda: engine.under_way == 0)
 
 
+@pytest.mark.long
 def test_an_answer_that_is_not_read_is_given_up(
     serving, fake_engine, fake_catalogue, until, errors
 ):
@@ -127,6 +130,7 @@ def test_an_answer_that_is_not_read_is_given_up(
         assert address.post(ASK, path="/models").status_code == 405
 
 
+@pytest.mark.long
 def test_bodies_must_come_in_time(serving, fake_engine, fake_catalogue):
     with (
         serving(fake_catalogue({"talker": fake_engine()}), body_seconds=0.2) as address,

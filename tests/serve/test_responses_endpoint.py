@@ -68,6 +68,7 @@ def serve(serving, fake_catalogue):
     return start
 
 
+@pytest.mark.long
 def test_a_text_is_answered_whole_and_in_a_stream(serve, fake_engine):
     engine = fake_engine()
     with serve(engine) as client:
@@ -169,6 +170,7 @@ def test_a_stream_that_breaks_off_raises_in_the_client(serve):
             list(stream)
 
 
+@pytest.mark.long
 def test_the_asynchronous_client_is_answered_side_by_side(serving, fake_catalogue, fake_engine):
     async def ask(url: str) -> list[str]:
         async with AsyncOpenAI(base_url=url, api_key="secret", max_retries=0) as client:
@@ -205,6 +207,7 @@ BAD = [
 ]
 
 
+@pytest.mark.long
 def test_what_cannot_be_is_refused_by_its_field(serve, fake_engine):
     engine = fake_engine()
     with serve(engine) as client:
@@ -223,6 +226,7 @@ def vectors(body) -> Raw:
     return Raw(json.dumps(reply).encode())
 
 
+@pytest.mark.long
 def test_embeddings_are_those_of_the_server_behind(serving, openai_server):
     openai_server.answer = vectors
     player = Endpoint.model_validate({"base_url": openai_server.url, "model": "e5", "retries": 1})

@@ -155,6 +155,7 @@ def test_mangled_outputs_are_taken_apart_or_refused(texts):
         checked(mangled(dice))
 
 
+@pytest.mark.long
 def test_damaged_outputs_are_read_as_the_release_reads_them():
     """Beside a reader of its regular expressions and of JSON and Python, written apart."""
     readable = 0

@@ -134,6 +134,7 @@ def test_the_judge_is_the_one_of_whoever_assists(recorded_folder):
         assert measured_run(run, "a").judge["variant"] == "as_released"
 
 
+@pytest.mark.long
 def test_what_has_no_points_is_no_run_to_compare(recorded_folder, tmp_path):
     folder = assistance_run.write(tmp_path / "run", played=False)
     with RunDirectory.open(folder) as run:

@@ -243,6 +243,7 @@ def test_prompts_without_options_are_refused():
     assert scores(game, {"judge": trusting}, judge, lettered).score("judge", "score") == 1
 
 
+@pytest.mark.long
 def test_a_judge_who_reads_less_is_right_more_often_after_a_debate():
     """A debater can quote what supports it; without a debate the judge guesses A."""
     judge = {"kind": "verdict", "gold": "stands_for_answer"}
