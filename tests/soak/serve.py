@@ -136,7 +136,8 @@ async def send(address: tuple[str, int], attack: Attack, watch: Watch) -> None:
                     with suppress(ConnectionError):  # it need not read all of it
                         await writer.drain()
                     if attack.kind == "broken HTTP":
-                        writer.write_eof()
+                        with suppress(OSError):  # it may have closed the connection already
+                            writer.write_eof()
                     reply = await reader.read()
                 elif attack.leaves:
                     await reader.read(attack.leaves)
