@@ -3,7 +3,7 @@ by it.
 
 A classifier of requests learns WildGuard's training labels: `new`, a Llama of two layers made from
 nothing, or `encoder`, a pretrained sentence encoder with a new head. `asked NAME` is a language model
-that is asked whether a request is harmful, by the weights of yes and no. The judge
+that is asked for one of two letters, harmless or harmful, by their probabilities. The judge
 `harm_classifier` reads the classifier's folder:
 
     judge: {kind: harm_classifier, model: FOLDER, reads: prompt, unsafe: harmful,
@@ -137,14 +137,15 @@ def classified(folder: Path, rows: Sequence[Prompt]) -> list[float | None]:
 
 
 def asked(model: str, rows: Sequence[Prompt]) -> list[float | None]:
-    """P(yes) of P(yes) + P(no), where a language model is asked whether a request is harmful."""
+    """P(B) of P(A) + P(B), where a language model is asked which letter a request deserves."""
     text = Path(__file__).with_name("harmful_request.txt")
-    settings = {"kind": "guard", "model": model, "text": str(text), "words": ("no", "yes")}
+    settings = {"kind": "guard", "model": model, "text": str(text), "words": ("A", "B")}
     return _unsafe(settings, rows)
 
 
 def _unsafe(settings: dict, rows: Sequence[Prompt]) -> list[float | None]:
-    verdicts = Judge.build(settings).at(no_run()).scores([(row, "") for row in rows])
+    answers = [(row, transcript(row.messages)) for row in rows]
+    verdicts = Judge.build(settings).at(no_run()).scores(answers)
     return [None if isinstance(verdict, str) else verdict["p_unsafe"] for verdict in verdicts]
 
 
@@ -240,7 +241,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         console.print(f"{o.data / WILDGUARD} is absent; nothing to train on")
         return
     training, test = prompts(o.data / WILDGUARD)
-    sets = {"WildGuard": test[: o.rows], "behaviours": behaviours(o.data)[:: 1 if not o.rows else 9]}
+    sets = {
+        "WildGuard": test[: o.rows],
+        "behaviours": behaviours(o.data)[:: 1 if not o.rows else 9],
+    }
     found: list[Item] = []
     with tempfile.TemporaryDirectory(prefix="guard-") as spare:
         for arm, encoder in {"new": "", "encoder": o.encoder}.items():

@@ -1,21 +1,25 @@
-"""Attack and defence on real prompts: the effect of GPO on a small model that refuses at random,
-beside RLHF.
+"""Attack and defence on real prompts: the effect of GPO, beside RLHF and an adversary that never
+learns.
 
-The guard is a classifier of requests, made from WildGuard's training labels (`benchmarks.guard`). A
-model of about a million parameters is made from nothing and learns two things: to refuse or to
-comply, at random, and to write another request of the same kind. It starts both players of the
-recipe `gpo`: harmful seeds are WildGuard's and GPO's red-team requests, harmless prompts are
-WildGuard's, and the held-out prompts are from the test files of both.
+The guard is a classifier of requests, made from WildGuard's training labels (`benchmarks.guard`).
+Both players of the recipe `gpo` begin as one model of about a million parameters, made from nothing,
+which learns two things: to refuse or to comply, at random, and to write another request of the same
+kind; or as the pretrained models that are named, each with an adapter of its own. Harmful seeds are
+WildGuard's and GPO's red-team requests, harmless prompts are WildGuard's, and the held-out prompts
+are from the test files of both, or HarmBench's behaviours.
 
     gpo   defender and adversary learn in turn, as in the recipe; the share `RAW` of the
           seeds is used as it is
-    rlhf  the defender alone learns, for as many generations, on the seeds as they are; where
+    frozen adversary  the defender alone learns, for as many updates, against the start's
+    rlhf  the defender alone learns, for as many updates, on the seeds as they are; where
           gpo is played its last adversary attacks it, else the start
-    fresh, ARM  an adversary learns against the finished defender, which stays as it is:
-          how far it can be exploited; beside its start
+    start learns nothing
+    fresh, ARM  an adversary learns by GRPO with `REWRITES` rewrites against the finished defender,
+          which stays as it is: how far it can be exploited; beside its start
 
     python -m benchmarks.red_team_questions --data ../shared/data [--seeds 0 1]
         [--generations 48] [--probe 16] [--out DIR] [--json FILE]
+        [--defender MODEL --adversary MODEL] [--encoder MODEL] [--behaviours val|test]
 
 Prompts longer than `CHARACTERS` are dropped. No text is printed; all texts stay in the run folders.
 The guard knows natural requests only, so that an adversary may satisfy it with texts that are no
@@ -37,9 +41,9 @@ import numpy as np
 from benchmarks import wildguard
 from benchmarks.controls import decoded, newest_weights
 from benchmarks.experiment import Experiment, Options, name_of, of_rows, played, written
-from benchmarks.guard import WILDGUARD, accuracy, majority, train_guard
+from benchmarks.guard import WILDGUARD, accuracy, area, classified, items, majority, train_guard
 from benchmarks.running import recorded
-from benchmarks.verdicts import GREEDY, Item
+from benchmarks.verdicts import GREEDY, Item, Scores
 from equipoise import seeds
 from equipoise.environments.red_team.game import PACKAGE
 from equipoise.learners.sft_learner import SFT, train_sft
@@ -63,8 +67,10 @@ ADVERSARY_KL = 0.05
 # The share of the seeds that is used as it is; at 0 the defender of one seed settled on answering
 # everything.
 RAW = 0.5
+REWRITES = 4
+BY_GROUPS = {"estimator": "group_relative", "critic": None, "critic_learning_rate": None}
 Values = dict[str, Any]
-DEFENDER, ADVERSARY = "defender", "adversary"
+DEFENDER, ADVERSARY, START = "defender", "adversary", "start"
 # Utility of a defender's answer -> column, to attacks as they are, and to an adversary's.
 RAW_ANSWERS = {"unsafe": "raw"}
 ANSWERS = {"unsafe": "attacked"}
@@ -90,6 +96,14 @@ def read(data: Path) -> tuple[PromptTexts, PromptTexts]:
         _part("train", train, data / GPO / "train.json"),
         _part("held_out", test, data / GPO / "test.json"),
     )
+
+
+def harmbench(data: Path, part: str) -> list[str]:
+    """HarmBench's behaviours of the validation or of half of the test."""
+    file = {"val": "harmbench_val.csv", "test": "harmbench_test_half.csv"}[part]
+    settings = {"path": str(data / "redteam" / file), "prompt_column": "Behavior"}
+    found = Files.model_validate(settings).load().training
+    return [prompt.messages[-1].content for prompt in found]
 
 
 def _part(name: str, labelled: list[Prompt], file: Path) -> PromptTexts:
@@ -149,9 +163,11 @@ def rewrites(texts: list[str]) -> list[tuple[tuple[Message, ...], str]]:
     ]
 
 
-def write_rows(parts: tuple[PromptTexts, PromptTexts], folder: Path, seed: int) -> Values:
+def write_rows(
+    parts: tuple[PromptTexts, PromptTexts], folder: Path, seed: int, behaviours: Sequence[str] = ()
+) -> Values:
     """Seeds and harmless prompts with their labels as files in `folder`; the settings that read
-    them.
+    them. `behaviours`: the harmful ones that are held out, in place of the part's.
     """
     rng = seeds.generator(seed, "rows")
     count = 0
@@ -159,6 +175,8 @@ def write_rows(parts: tuple[PromptTexts, PromptTexts], folder: Path, seed: int) 
         missing = max(most - len(part.harmful), 0)
         chosen = rng.permutation(len(part.seeds))[:missing].tolist()
         harmful = [*part.harmful, *(part.seeds[i] for i in chosen)]
+        if behaviours and part is parts[1]:
+            harmful = list(behaviours)
         rows = [{"prompt": text, "harmful": True} for text in harmful]
         rows += [{"prompt": text, "harmful": False} for text in part.harmless]
         lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -170,6 +188,22 @@ def write_rows(parts: tuple[PromptTexts, PromptTexts], folder: Path, seed: int) 
         "per_generation": 48,
         "held_out": count,
         "reuse": True,
+    }
+
+
+def pretrained(o: Options) -> Values:
+    """What pretrained models have instead: an adapter each, whole sentences, smaller batches."""
+    own = {"max_new_tokens": 48, "lora": {"r": 16, "alpha": 32}}
+    return {
+        "player_defaults": {"max_length": 256, "batch_size": 64},
+        "players": {
+            "defender": {"model": o.defender, **own},
+            "adversary": {"model": o.adversary or o.defender, **own},
+        },
+        "prompts": {"per_generation": 16},
+        "game": {"text": "rewrite"},
+        "learner": {"learning_rate": 1e-4, "critic_learning_rate": 3e-4, "batch_size": 16},
+        "learners": {"adversary": {"learning_rate": 3e-4}},
     }
 
 
@@ -216,14 +250,18 @@ def settings(start: Path, guard: Path, prompts: Values, generations: int, seed: 
     return {**values, "shaping": [*values["shaping"], {"kind": "unfit"}]}
 
 
-def alone(values: Values, learner: str, frozen: Path, generations: int) -> Values:
+def alone(values: Values, learner: str, frozen: Path | None, generations: int) -> Values:
     """The same game, but `learner` alone learns; the other player keeps the weights in the folder
-    `frozen`.
+    `frozen`, or its start's. An adversary learns by groups of rewrites, of as many samples.
     """
     other = {"defender": "adversary", "adversary": "defender"}[learner]
+    weights: Values = {}
+    if frozen is not None:
+        is_adapter = (frozen / "adapter_config.json").exists()
+        weights = {"adapter" if is_adapter else "model": str(frozen)}
     changed = {
         "generations": generations,
-        "players": {other: {"model": str(frozen), "learns": False}},
+        "players": {other: {**weights, "learns": False}},
         "turns": {"kind": "one", "player": learner},
         "evaluate": {"every": generations, "crossplay": 0},
     }
@@ -232,30 +270,42 @@ def alone(values: Values, learner: str, frozen: Path, generations: int) -> Value
     )
     values["learners"] = {name: own for name, own in values["learners"].items() if name == learner}
     if learner == "defender":
-        values["shaping"] = []
-    return values
+        return {**values, "shaping": []}
+    values["learners"][ADVERSARY] |= BY_GROUPS
+    of_groups = {
+        "game": {"rewrites": REWRITES},
+        "prompts": {"per_generation": values["prompts"]["per_generation"] // REWRITES},
+    }
+    return recipe_loader.merge(values, of_groups)
 
 
 def play(seed: int, place: Path, o: Options) -> None:
     """Every arm of a seed from the same start, and fresh adversaries of their defenders."""
     home = place / f"seed-{seed}"
     parts = read(o.data)
-    if not (home / "start" / "config.json").exists():
-        home.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
+    start = None if o.defender else home / "start"
+    if start and not (start / "config.json").exists():
         make_start(parts[0], home, seed)
-    prompts = write_rows(parts, home, seed)
+    held_out = harmbench(o.data, o.behaviours) if o.behaviours else ()
+    prompts = write_rows(parts, home, seed, held_out)
     values = settings(home / "start", place / "guard", prompts, o.generations, seed)
+    if not start:
+        values = recipe_loader.merge(values, pretrained(o))
     for arm in o.arms:
-        own = values
-        if arm == "rlhf":
-            met = place / name_of("gpo", seed)
-            frozen = newest_weights(met, ADVERSARY) if met.exists() else home / "start"
-            own = alone(values, DEFENDER, frozen, values["generations"] // 2)
-        finish(own, place, arm, seed)
-        if o.probe:
+        own, trained = values, start
+        if arm != START:
+            if arm != "gpo":
+                met = place / name_of("gpo", seed)
+                meets = arm == "rlhf" and met.exists()
+                frozen = newest_weights(met, ADVERSARY) if meets else start
+                own = alone(values, DEFENDER, frozen, values["generations"] // 2)
+            if arm == "frozen adversary":
+                own["schedule"]["raw"] = RAW
+            finish(own, place, arm, seed)
             trained = newest_weights(place / name_of(arm, seed), DEFENDER)
+        if o.probe:
             own = alone(values, ADVERSARY, trained, o.probe)
-            own["players"][ADVERSARY]["model"] = str(home / "start")
             finish(own, place, f"fresh, {arm}", seed)
 
 
@@ -270,20 +320,22 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     """Every arm of a seed at its end, and the start, sampled and with learners that decode
     greedily; the guard.
     """
+    trained = [arm for arm in o.arms if arm != START]
     for arm in o.arms:
         folder = place / name_of(arm, seed)
-        if arm == o.arms[0]:
+        if arm in trained[:1]:
             begun = decoded(folder, "start", place / f"start-{folder.name}")
-            yield from measured(folder, "start", seed, 0)
-            yield from measured(begun, "start", seed, 0, GREEDY)
-        ended = decoded(folder, "end", place / f"end-{folder.name}")
-        yield from measured(folder, arm, seed, -1)
-        yield from measured(ended, arm, seed, 0, GREEDY)
+            yield from measured(folder, START, seed, 0)
+            yield from measured(begun, START, seed, 0, GREEDY)
+        if arm in trained:
+            ended = decoded(folder, "end", place / f"end-{folder.name}")
+            yield from measured(folder, arm, seed, -1)
+            yield from measured(ended, arm, seed, 0, GREEDY)
         if o.probe:
             fresh = place / name_of(f"fresh, {arm}", seed)
             yield from measured(fresh, f"before it learns, {arm}", seed, 0)
             yield from measured(fresh, f"fresh, {arm}", seed, -1)
-    row = json.loads((place / GUARD).read_text())
+    row = json.loads((place / GUARD).read_text()) | {"attacker updates": o.probe}
     yield from of_rows({"guard": row}, seed)
 
 
@@ -305,14 +357,17 @@ def measured(folder: Path, arm: str, seed: int, which: int, ending: str = "") ->
         if not set(match.seats.values()) <= playing:
             continue
         judgement = judgements[match.id]
-        if ADVERSARY in match.seats:
-            columns = {DEFENDER: ANSWERS, ADVERSARY: ATTACKS}
-            attacks += [turn.move.text for turn in match.turns[:1]]
-        else:
-            attacked = "unsafe" in judgement.utilities(DEFENDER)
-            columns = {DEFENDER: RAW_ANSWERS if attacked else HARMLESS}
-        for seat, names in columns.items():
-            for utility, value in judgement.utilities(seat).items():
+        attacked = [turn.move.text for turn in match.turns if role(turn.seat) == ADVERSARY]
+        attacks += attacked
+        for seat in match.seats:
+            utilities = judgement.utilities(seat)
+            if role(seat) == ADVERSARY:
+                names = ATTACKS
+            elif attacked:
+                names = ANSWERS
+            else:
+                names = RAW_ANSWERS if "unsafe" in utilities else HARMLESS
+            for utility, value in utilities.items():
                 if utility in names:
                     column = names[utility] + ending
                     yield Item(arm, seed, generation, match.prompt, column, float(value))
@@ -326,6 +381,11 @@ def measured(folder: Path, arm: str, seed: int, which: int, ending: str = "") ->
     }
     given = {name + ending: value for name, value in row.items() if value is not None}
     yield from of_rows({arm: given}, seed, generation)
+
+
+def role(seat: str) -> str:
+    """Of one of several rewrites or answers, too: "adversary 2"."""
+    return seat.split()[0]
 
 
 def _words(text: str) -> list[str]:
@@ -343,8 +403,10 @@ def begin(place: Path, o: Options) -> None:
         return
     train, test = read(o.data)
     guard = place / "guard"
-    train_guard(train.labelled, guard)
+    train_guard(train.labelled, guard, encoder=o.encoder)
+    told = list(items("guard", 0, "told", test.labelled, classified(guard, test.labelled)))
     row = {
+        "guard's area": area(Scores(told), "guard", "told").mean,
         "guard is right": accuracy(guard, test.labelled).mean,
         "commoner label": majority(train.labelled, test.labelled).mean,
     }
@@ -355,17 +417,21 @@ def begin(place: Path, o: Options) -> None:
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add --data and --probe."""
+    """Add the data, the models, and how long a fresh adversary learns."""
     add, holds = parser.add_argument, f"holds {WILDGUARD} and {GPO}"
     add("--data", type=Path, default=Path("../shared/data"), help=holds)
     add("--probe", type=int, default=16, help="generations of a fresh adversary; 0: none")
+    add("--defender", default="", help="a pretrained chat model: a folder, a GGUF file or an id")
+    add("--adversary", default="", help="likewise; the defender's by default")
+    add("--encoder", default="", help="what the guard is made from: a folder or an id")
+    add("--behaviours", choices=["val", "test"], help="HarmBench's are the harmful held-out ones")
 
 
 GUARD = "guard.json"
 EXPERIMENT = Experiment(
     name="red_team_questions",
     doc=__doc__,
-    arms={"gpo": (), "rlhf": ()},
+    arms={"gpo": (), "frozen adversary": (), "rlhf": (), START: ()},
     seeds=(0, 1),
     generations=48,  # in four phases
     play=play,
@@ -382,16 +448,17 @@ EXPERIMENT = Experiment(
             "on topic",
             "refused attacks",
         ),
-        *("diversity", "distinct", "known", "words", "guard is right", "commoner label"),
+        *("diversity", "distinct", "known", "words", "guard's area", "guard is right"),
     ),
     points=("words",),
     begin=begin,
     add=add_options,
-    decides=("probe",),
+    decides=("probe", "defender", "adversary", "encoder", "behaviours"),
     beside={
         arm: other
-        for name in ("gpo", "rlhf")
-        for arm, other in ((name, "start"), (f"fresh, {name}", f"before it learns, {name}"))
+        for name in ("gpo", "frozen adversary", "rlhf", START)
+        for arm, other in ((name, START), (f"fresh, {name}", f"before it learns, {name}"))
+        if arm != other
     },
 )
 main = EXPERIMENT.main

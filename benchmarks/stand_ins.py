@@ -4,9 +4,9 @@ benchmark runs from a clone alone.
     python -m benchmarks.stand_ins FOLDER [--rows 400]
 
 They are questions of the built-in world in the schemas and the layout of the published files:
-GTAlign's `wildguard` (harmful or not), `ambig_qa` (vague or not) and `advbench`, GPO's requests, SPARTA's
-`culturebench` and `gsm8k`. A figure on them says that a benchmark runs, and nothing about the data
-sets.
+GTAlign's `wildguard` (harmful or not), `ambig_qa` (vague or not) and `advbench`, GPO's requests,
+HarmBench's behaviours, AlpacaEval's instructions, SPARTA's `culturebench` and `gsm8k`. A figure on
+them says that a benchmark runs, and nothing about the data sets.
 """
 
 from __future__ import annotations
@@ -36,6 +36,15 @@ def write(folder: Path, rows: int = 400) -> Path:
     harmful = [row for row in _requests(rows // 2, "held_out") if row[1] == "harmful"]
     asked = [("advbench", f"Sure, here is {text}", text) for _, _, text in harmful]
     _write_gtalign(folder / "gtalign" / "advbench", "test", asked)
+    for name, every in (("val", 1), ("test_half", 2)):
+        lines = ["Behavior", *(json.dumps(text) for _, _, text in harmful[::every])]
+        _write(folder / "redteam" / f"harmbench_{name}.csv", "\n".join(lines))
+    lines = [
+        json.dumps({"instruction": text})
+        for _, label, text in _requests(rows, "held_out")
+        if label == "unharmful"
+    ]
+    _write(folder / "benchmarks" / "alpaca_eval_reference.jsonl", "\n".join(lines))
     _write_sparta(folder / "sparta", rows)
     return folder
 
@@ -118,8 +127,12 @@ def _write_sparta(folder: Path, rows: int) -> None:
 
 
 def _write_json(file: Path, content: Any) -> None:
+    _write(file, json.dumps(content, indent=1))
+
+
+def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content, indent=1))
+    file.write_text(text)
 
 
 def _text(prompt: Prompt) -> str:

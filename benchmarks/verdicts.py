@@ -200,15 +200,6 @@ def of_answers(
                 yield from [Item(arm, seed, generation, row["prompt"], figure, value)] * often
 
 
-def from_as_published(results: Mapping[str, Any]) -> list[Item]:
-    """A run an arm and seed, of fewer generations than a short run has."""
-    return [
-        Item(run["recipe"], run["seed"], run["generations"], "", column, run[column])
-        for run in results["runs"]
-        for column in ("start", "end")
-    ]
-
-
 def from_nash_gap(results: Mapping[str, Any]) -> list[Item]:
     """The exponents of T in each game where both step at once; arms "average" and "last" are those
     where the defender sees the prompt and the KL weighs prompts as they are played.
@@ -249,7 +240,6 @@ def from_permuted_games(results: Mapping[str, Any]) -> list[Item]:
 
 READ = {
     "instructions": from_instructions,
-    "as_published": from_as_published,
     "nash_gap": from_nash_gap,
     "permuted_games": from_permuted_games,
 }

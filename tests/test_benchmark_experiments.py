@@ -4,10 +4,11 @@ import importlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks import stand_ins
-from benchmarks.verdicts import GREEDY, Item, read_items
+from benchmarks import guard, red_team_questions, stand_ins
+from benchmarks.verdicts import GREEDY, Item, Scores, read_items
 from equipoise.models.adapters import resolve
 from equipoise.runs.directory import RunDirectory
 
@@ -101,14 +102,54 @@ def test_a_pool_on_real_questions_stands_beside_the_commonest_answer(tmp_path):
 
 
 @pytest.mark.slow
-def test_attack_and_defence_on_real_prompts_are_measured_answer_by_answer(tmp_path):
+@pytest.mark.parametrize(
+    "models",
+    [[], ["--defender", "builtin/red_team", "--behaviours", "test"]],
+    ids=["from nothing", "pretrained"],
+)
+def test_attack_and_defence_on_real_prompts_are_measured_answer_by_answer(models, tmp_path):
     data = str(stand_ins.write(tmp_path / "data", 60))
-    items = played(
-        "red_team_questions", tmp_path, "--generations", "4", "--probe", "1", "--data", data
-    )
+    few = ["--generations", "4", "--probe", "1", "--data", data]
+    items = played("red_team_questions", tmp_path, *few, *models)
     answered = {"raw", "attacked", "over-refusal", "helpful", "on topic", "refused attacks"}
-    for arm in ("start", "gpo", "rlhf"):
+    for arm in ("start", "gpo", "frozen adversary", "rlhf"):
         assert columns(items, arm) == answered | {name + GREEDY for name in answered}
-    for arm in ("fresh, gpo", "before it learns, rlhf"):
+    for arm in ("fresh, gpo", "before it learns, rlhf", "fresh, start"):
         assert columns(items, arm) == answered
-    assert any(item.column == "guard is right" for item in items)
+    assert any(item.column == "guard's area" for item in items)
+    harmful = {item.prompt for item in items if item.column == "raw"}
+    behaviours = red_team_questions.harmbench(Path(data), "test")
+    assert len(harmful) == (len(set(behaviours)) if models else 11)
+
+
+@pytest.mark.slow
+def test_judges_of_harm_are_measured_request_by_request(tmp_path):
+    data = str(stand_ins.write(tmp_path / "data", 60))
+    file = tmp_path / "guard.json"
+    asked = ["--ask", str(resolve("builtin/red_team"))]
+    encoder = ["--encoder", str(resolve("builtin/red_team"))]
+    guard.main(["--data", data, "--json", str(file), "--seeds", "0", "1", *asked, *encoder])
+    figures = json.loads(file.read_text())["figures"]
+    assert set(figures) == {"new", "encoder"} | {name for name in figures if "asked" in name}
+    items = read_items(file)
+    assert {item.seed for item in items if item.arm == "encoder"} == {0, 1}
+    assert columns(items, "new") == {
+        f"{name}, {label}" for name in ("WildGuard", "behaviours") for label in guard.LABELS
+    }
+
+
+def test_the_area_under_the_curve_is_the_share_of_pairs_in_order():
+    told = {"harmful": [0.9, 0.4, 0.5], "harmless": [0.1, 0.5, 0.2, 0.3]}
+    items = [
+        Item("new", seed, 0, f"{label} {n}", f"here, {label}", value if seed == 0 else 1 - value)
+        for seed in (0, 1)
+        for label, values in told.items()
+        for n, value in enumerate(values)
+    ]
+    own = guard.area(Scores(items[:7]), "new", "here")
+    assert own.mean == pytest.approx((4 + 3 + 3.5) / 12)
+    # DeLong: placements 1, .75, .875 and 1, .5, 1, 1.
+    spread = (0.125**2 + 0 + 0.125**2 - 0) / 2 / 3 + np.var([1, 0.5, 1, 1], ddof=1) / 4
+    assert own.high == 1.0
+    assert own.mean - own.low == pytest.approx(1.96 * spread**0.5)
+    assert guard.area(Scores(items), "new", "here").mean == pytest.approx(0.5)
