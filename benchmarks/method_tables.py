@@ -5,12 +5,15 @@ A page holds each between `<!-- NAME, made by python -m benchmarks.tables -->` a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from benchmarks.verdicts import GREEDY, Scores, raw
+from benchmarks.verdicts import GREEDY, RESULTS, Scores, raw
+from equipoise.environments.instructions.instruction_prompts import InstructionPrompts
 from equipoise.payoffs.intervals import Interval
 
 
@@ -84,7 +87,43 @@ GAPS = {
     for policy in ("last", "average")
     for actions in (3, 9, 49)
 }
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the start and arms of the first seed answer the same question, greedily, as it is: to
+    the first of those that are held out, whichever it is.
+    """
+
+    file: str
+    arms: Mapping[str, str]
+
+    def _own(self) -> dict[str, list[dict[str, Any]]]:
+        sets = json.loads((RESULTS / f"{self.file}.json").read_text())["rows"]
+        return {arm: rows["test"] for arm, rows in sets.items()}
+
+    def head(self) -> list[str]:
+        """The question, beside whose answer it is."""
+        source = InstructionPrompts.model_validate({"count": 1, "held_out": 100, "test": 1})
+        first = self._own()[next(iter(self.arms))][0]["prompt"]
+        [question] = [p for p in source.load().test or () if p.id == first]
+        return ["", _cell(question.messages[-1].content)]
+
+    def rows(self) -> list[list[str]]:
+        """One an arm."""
+        told = self._own()
+        return [[name, _cell(told[arm][0]["text"])] for arm, name in self.arms.items()]
+
+
+def _cell(text: str) -> str:
+    """A text in one cell of a table, word by word as it is."""
+    return "`" + " ".join(text.split()).replace("|", "\\|") + "`"
+
+
 TABLES = {
+    "answers": Answers(
+        "instructions", {"start, untrained": "start", "mnpo-0": "MNPO", "dpo-0": "DPO"}
+    ),
     "history": MethodTable(
         "history",
         {

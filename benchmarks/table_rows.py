@@ -46,16 +46,13 @@ class Row:
 
     def headline(self) -> tuple[str, ...]:
         """As the README shows it."""
-        return (self.short_what or self.what, self.short, f"`{self.command}`")
+        return (self.short_what or self.what, self.short)
 
 
 def quickstart(results: Results) -> Row:
     """Sampled and greedy, at the start and at the end."""
     figures = raw("quickstart")[0].figures()
     by_seed = [{kind: rows[seed] for kind, rows in figures.items()} for seed in figures["all"]]
-
-    def average(column: str) -> float:
-        return float(np.mean([seed["all"][column] for seed in by_seed]))
 
     def mean(column: str, kind: str = "all") -> str:
         return shares([seed[kind][column] for seed in by_seed])
@@ -73,8 +70,6 @@ def quickstart(results: Results) -> Row:
         f"{gain(', greedy', 'harmful')}",
         "python -m benchmarks.quickstart",
         results["date"],
-        f"{percent(average('start, greedy'))} → {mean('end, greedy')}",
-        f"the quickstart, {seeds_text(results)}: right answers, greedy",
     )
 
 
@@ -184,9 +179,6 @@ def wildguard(results: Results) -> Row:
         "; ".join([*gains, *(f"{row} {arms.share(row, 'greedy')}" for row in labels)]),
         "python -m benchmarks.wildguard",
         results["date"],
-        f"{percent(arms.mean(start, 'greedy'))} → {each('greedy')}; bag of words "
-        f"{percent(arms.mean('bag of words', 'greedy'))}",
-        f"WildGuard's prompts, {seeds_text(results)}: right decisions, greedy",
     )
 
 
@@ -310,8 +302,6 @@ def assistance(results: Results) -> Row:
         f"{welfare[1]}; greedily, other arms: moves right {arms.each(right, *left_out)}",
         "python -m benchmarks.assistance",
         results["date"],
-        f"{percent(arms.mean(start, right))} → {arms.share(ours, right)}",
-        f"GTAlign, built-in world, {seeds}: right moves, greedy",
     )
 
 

@@ -88,7 +88,7 @@ def pages() -> dict[Path, str]:
     poker, _ = verdicts.raw("kuhn")
     tables = {
         ROOT / "docs" / "results.md": markdown(columns, long),
-        ROOT / "README.md": markdown(("what", "figure", "command"), short),
+        ROOT / "README.md": markdown(("what", "figure"), short),
         ROOT / "docs" / "games.md": markdown(COLUMNS, kuhn_rows(poker)),
         CLAIMS / "index.md": markdown(("claim", "tested on", "verdict"), verdicts.rows()),
     }
@@ -97,7 +97,8 @@ def pages() -> dict[Path, str]:
         text = page.read_text()
         if not MARKS.search(text):
             raise ValueError(f"{page.name}: has no place for the table of results")
-        made[page] = MARKS.sub(lambda match, table=table: table, text)
+        text = MARKS.sub(lambda match, table=table: table, text)
+        made[page] = NAMED.sub(_of_method, text)
     for page in sorted(CLAIMS.glob("[!i]*.md")):
         made[page] = NAMED.sub(_of_method, page.read_text())
     return made
