@@ -11,6 +11,7 @@ from equipoise.matches.base import Planned, Seatings
 from equipoise.matches.match_play import Batch
 from equipoise.matches.match_play import play as play_together
 from equipoise.players.base import EngineSampled
+from equipoise.players.local import Local
 from equipoise.players.together import MoveRequest
 from equipoise.runs.contexts import match_context
 from equipoise.runs.dealt_prompts import MADE
@@ -19,6 +20,7 @@ from equipoise.runs.open_run import OpenRun
 from equipoise.types import Match, Move, PlayerId, Prompt, record_id
 
 T = TypeVar("T")
+AHEAD = 4  # batches of answers that are measured between two commits
 
 
 def play(run: OpenRun, prompts: Sequence[Prompt], t: int) -> list[Match]:
@@ -89,11 +91,18 @@ def unplayed_chunks(run: OpenRun, planned: Sequence[Planned]) -> Iterator[Sequen
     """The whole chunks of matches in which one is not recorded yet, in order.
 
     Matches of fewer seats than the game has, as in evaluations, are more to a chunk: as many
-    answers grow together.
+    answers grow together. What is measured, of which every answer may have another length, comes in
+    `AHEAD` batches of its local player: those that wait take the places of answers that have ended.
     """
     known = run.ledger.recorded_ids("matches", [plan.id for plan in planned])
     seats = max((len(plan.seats) for plan in planned), default=1)
-    size = max(run.config.commit_every, answers_at_once(run) // max(1, seats))
+    answers = answers_at_once(run)
+    if any(plan.split != "train" for plan in planned):
+        names = {player.name for plan in planned for player in plan.seats.values()}
+        players = [run.config.players.get(name) for name in names]
+        batches = [player.batch_size for player in players if isinstance(player, Local)]
+        answers = max(answers, AHEAD * max(batches, default=0))
+    size = max(run.config.commit_every, answers // max(1, seats))
     for chunk in chunks(planned, size):
         if not all(plan.id in known for plan in chunk):
             yield chunk

@@ -31,6 +31,7 @@ from equipoise.judges.base import JudgeContext
 from equipoise.judges.pointwise import Pointwise
 from equipoise.matches.base import Planned
 from equipoise.models.resources import Resources
+from equipoise.players.local import Local
 from equipoise.runs.judge_matches import record_judgements
 from equipoise.runs.ledger import Ledger
 from equipoise.runs.open_run import OpenRun
@@ -417,6 +418,26 @@ def test_as_many_answers_grow_together_where_a_match_has_one_seat(ledger, sample
     ]
     assert [len(chunk) for chunk in unplayed_chunks(run, planned)] == matches
     all_seats = [
-        replace(plan, seats=dict.fromkeys(Answers(samples=samples).seats)) for plan in planned
+        replace(plan, seats=dict.fromkeys(Answers(samples=samples).seats, seats["1"]))
+        for plan in planned
     ]
     assert [len(chunk) for chunk in unplayed_chunks(run, all_seats)] == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("split", "batch_size", "matches"),
+    [
+        ("held_out", 1, [4, 1]),
+        ("benchmark", 1, [4, 1]),
+        ("held_out", 2, [5]),
+        ("train", 2, [2, 2, 1]),
+    ],
+)
+def test_what_is_measured_comes_in_several_batches_of_its_local_player(
+    ledger, split, batch_size, matches
+):
+    player = Local.model_validate({"model": "builtin/clerk", "batch_size": batch_size})
+    run = opened(ledger, game=Answers(samples=1), players={"policy": player})
+    seats = {"1": PlayerId("policy")}
+    planned = [Planned(p.id, 0, split, p, seats, 0) for p in prompts("held_out", 0)]
+    assert [len(chunk) for chunk in unplayed_chunks(run, planned)] == matches
