@@ -10,6 +10,31 @@ from pathlib import Path
 
 import psutil
 
+from equipoise.runs.monitor import Silent
+
+
+class Noting(Silent):
+    """A monitor that notes each stage with its steps, its generation and the steps that were done,
+    the parts of steps, and the numbers in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self.stages: list[list] = []
+        self.named: list[dict] = []
+        self.parts = 0.0
+
+    def stage(self, name, total=None, generation=None):
+        self.stages.append([name, total, generation, 0])
+
+    def advance(self, n=1):
+        self.stages[-1][3] += n
+
+    def part(self, steps):
+        self.parts += steps
+
+    def numbers(self, **named):
+        self.named.append(named)
+
 
 def settings(**values: object) -> list[str]:
     """Keyword arguments as `-s` options; `__` is a dot."""

@@ -1,40 +1,21 @@
 """Fine-tuning a model on a file of answers: what is trained, followed, written and refused."""
 
 import pytest
+from small import Noting
 
 from equipoise.errors import DataError, RunError
 from equipoise.learners.sft_learner import SFT
 from equipoise.runs.fine_tune import fine_tune, read_examples
-from equipoise.runs.monitor import Silent
 from equipoise.types import user
 
 EXAMPLES = [((user(f"How much is {n} and one?"),), f"It is {n + 1}.") for n in range(6)]
 SETTINGS = SFT.model_validate({"epochs": 2, "batch_size": 3, "log_steps": 1, "save_steps": 0})
 
 
-class Noting(Silent):
-    """Notes what it is told."""
-
-    def __init__(self) -> None:
-        self.stages, self.done, self.named, self.parts = [], 0, [], 0.0
-
-    def stage(self, name, total=None, generation=None):
-        self.stages.append((name, total))
-
-    def advance(self, n=1):
-        self.done += n
-
-    def part(self, steps):
-        self.parts += steps
-
-    def numbers(self, **named):
-        self.named.append(named)
-
-
 def test_a_training_is_followed_step_by_step(model_folder, tmp_path):
     monitor, out = Noting(), tmp_path / "made"
     made = fine_tune(str(model_folder("llama")), EXAMPLES, out, SETTINGS, seed=3, monitor=monitor)
-    assert monitor.stages == [("learn", 4)] and monitor.done == 4
+    assert monitor.stages == [["learn", 4, None, 4]]
     assert monitor.parts == pytest.approx(4)
     assert len(monitor.named) == 4
     assert all(set(named) == {"loss", "tokens_per_second"} for named in monitor.named)

@@ -10,6 +10,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 from recorded_run import planned_and_played
+from small import Noting
 from taught import BATCH, logprob
 
 from equipoise import seeds
@@ -23,7 +24,6 @@ from equipoise.runs.contexts import judge_context, match_context
 from equipoise.runs.damage import examine, mend
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.reading.frames import (
     judgement_rows,
@@ -72,22 +72,6 @@ def settings(prompts):
         "evaluate": {"kind": "held_out", "samples": 2, "judge": "shorter"},
         "keep": 2,
     }
-
-
-class Noting(Silent):
-    """Notes each stage with its steps, those that were done of it, and the newest numbers."""
-
-    def __init__(self):
-        self.stages, self.last = [], {}
-
-    def stage(self, name, total=None, generation=None):
-        self.stages.append([name, total, generation, 0])
-
-    def advance(self, n=1):
-        self.stages[-1][3] += n
-
-    def numbers(self, **named):
-        self.last |= named
 
 
 @pytest.fixture(scope="module")
@@ -479,10 +463,12 @@ def test_who_watches_hears_of_every_step(run, noted):
             ("opponents' log-probabilities bob", scored[1]),
             ("learn bob", 1),
         ]
-    newest = run.ledger.stage_facts("3/measure")
+    newest, last = run.ledger.stage_facts("3/measure"), {}
+    for named in noted.named:
+        last |= named
     for name in ("score", "best_score", "win_rate", "exploitability"):
-        assert noted.last[name] == newest[name]
-    assert (noted.last["unjudged_share"], noted.last["loss"]) == (0.0, 6.0)
+        assert last[name] == newest[name]
+    assert (last["unjudged_share"], last["loss"]) == (0.0, 6.0)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from recorded_run import planned_and_played
+from small import Noting
 
 from equipoise.environments.red_team.cross_play import (
     cross_play_facts,
@@ -19,7 +20,6 @@ from equipoise.environments.red_team.red_team_commands import _print
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.loop import league
-from equipoise.runs.monitor import Silent
 from equipoise.runs.open_run import OpenRun
 
 TEXTS = ["refuse seed 0", "seed 1", "seed 2", "Please, seed 3", *(f"seed {n}" for n in range(4, 8))]
@@ -46,19 +46,6 @@ def played(folder, defender, adversary="asks_nicely"):
     with RunDirectory.create(recipe_loader.build(values, "test"), folder) as run:
         league(OpenRun(run), 0)
     return folder
-
-
-class Steps(Silent):
-    """Notes each stage, its steps, and those that were done of it."""
-
-    def __init__(self):
-        self.stages = []
-
-    def stage(self, name, total=None, generation=None):
-        self.stages.append([name, total, 0])
-
-    def advance(self, n=1):
-        self.stages[-1][2] += n
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +81,7 @@ def test_players_of_two_runs_meet_each_in_its_own_seat(two):
     """The harmful prompts of the first run are those of all."""
     with RunDirectory.read(two[0]) as a, RunDirectory.read(two[1]) as b:
         plan = plan_cross_play([a, b], "measured", 4)
-        monitor = Steps()
+        monitor = Noting()
         cells = play_cross_play(plan, monitor)
         facts = cross_play_facts(plan, cells)
         harmful = [p.messages[0].content for p in a.ledger.prompts("held_out", 0)]
@@ -106,7 +93,7 @@ def test_players_of_two_runs_meet_each_in_its_own_seat(two):
     assert means(facts["worst"]) == {"a/blue@0": nice, "b/blue@0": 1.0}
     assert means(facts["mean"]) == {"a/red@0": (nice + 1) / 2, "b/red@0": 0.5}
     assert facts["runs"] == {"a": str(two[0]), "b": str(two[1])}
-    assert monitor.stages == [[f"{a} × {d}", 4, 4] for a, d in cells]
+    assert monitor.stages == [[f"{a} × {d}", 4, None, 4] for a, d in cells]
     dice = set()
     for (adversary, defender), met in cells.items():
         assert len(met) == 4
