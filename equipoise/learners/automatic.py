@@ -1,7 +1,8 @@
 """Settings that are `auto`: the way in which a learner computes on a player's device.
 
 on a CPU              bf16 from a hundred million parameters on where a trial shows that it is
-                      faster (`models.device`), else fp32; nothing computed twice
+                      faster (`models.device`), else fp32; from there on whole weights
+                      compute their cheap activations twice
 on an accelerator     bf16 and gradient checkpointing from a billion parameters on,
                       below that fp32 without; products of fp32 in TF32 where it has
                       that (`models.device`)
@@ -38,6 +39,16 @@ Optimizer = Annotated[
     ),
 ]
 
+Recomputed = Annotated[
+    bool | Literal["auto", "selective"],
+    Field(
+        description="compute activations again in the backward pass: less memory, about a third "
+        "slower; selective: all but products and attention, half of that memory at hardly any "
+        "time; auto: true on an accelerator from a billion parameters on, selective on a CPU for "
+        "whole weights from a hundred million on"
+    ),
+]
+
 
 class HasAutomatic(Protocol):
     """Settings of a learner, some of which may be `auto`."""
@@ -46,7 +57,7 @@ class HasAutomatic(Protocol):
     def precision(self) -> str: ...
 
     @property
-    def gradient_checkpointing(self) -> bool | Literal["auto"]: ...
+    def gradient_checkpointing(self) -> bool | Literal["auto", "selective"]: ...
 
     @property
     def max_disagreement(self) -> float | None: ...
@@ -67,27 +78,36 @@ def settle(settings: S, player: Player) -> S:
     tf32 = device == "cuda" and has_tf32()
     is_open = "auto" in (settings.precision, settings.gradient_checkpointing)
     parameters = _parameters(player.model) if is_open else 0
-    return decide_on(device, settings, parameters, tf32)
+    return decide_on(device, settings, parameters, tf32, whole=player.lora is None)
 
 
-def decide_on(device: str, settings: S, parameters: int, tf32: bool = False) -> S:
-    """The settings without `auto` for a model of so many parameters on a type of device."""
+def decide_on(
+    device: str, settings: S, parameters: int, tf32: bool = False, whole: bool = False
+) -> S:
+    """The settings without `auto` for a model of so many parameters on a type of device; whole: its
+    own weights learn.
+    """
     if device != "cpu":
         return decide(settings, parameters >= LARGE, tf32)
     from equipoise.models.device import bfloat16_is_faster
 
-    is_open = settings.precision == "auto" and parameters >= NOTABLE
-    return decide(settings, large=False, short=is_open and bfloat16_is_faster())
+    notable = parameters >= NOTABLE
+    short = notable and settings.precision == "auto" and bfloat16_is_faster()
+    return decide(settings, large=False, short=short, tight=notable and whole)
 
 
-def decide(settings: S, large: bool, tf32: bool = False, short: bool = False) -> S:
-    """The settings without `auto`; large: on an accelerator; tf32, short: it multiplies so."""
+def decide(
+    settings: S, large: bool, tf32: bool = False, short: bool = False, tight: bool = False
+) -> S:
+    """The settings without `auto`; large: on an accelerator; tf32, short: it multiplies so; tight:
+    activations are much of the memory.
+    """
     precision = settings.precision
     if precision == "auto":
         precision = "bf16" if large or short else "fp32"
     checkpointing = settings.gradient_checkpointing
     if checkpointing == "auto":
-        checkpointing = large
+        checkpointing = "selective" if tight else large
     most = settings.max_disagreement
     if most is None:
         rounded = getattr(settings, "rounding", "none") != "none"

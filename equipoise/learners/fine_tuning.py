@@ -104,11 +104,7 @@ class FineTuning(Learner):
         description="answer tokens projected to the vocabulary at a time, at 8 x "
         "vocabulary bytes each; null: 256 on a CPU, 2048 on an accelerator",
     )
-    gradient_checkpointing: bool | Literal["auto"] = Field(
-        "auto",
-        description="compute activations again in the backward pass: less memory, "
-        "about a third slower; auto: on an accelerator from a billion parameters on",
-    )
+    gradient_checkpointing: automatic.Recomputed = "auto"
     log_steps: int = Field(10, ge=1, description="optimizer steps between two lines of metrics")
     save_steps: int = Field(
         200,
@@ -256,13 +252,15 @@ def _trainer_arguments(
     """The Trainer's arguments. Its data are one pass in a given order, whatever `epochs`."""
     from transformers import TrainingArguments
 
+    from equipoise.learners.recomputing import checkpointing as again
     from equipoise.models.device import choose_device
 
     save_steps = math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
     checkpointing: dict[str, Any] = {}
-    if settings.gradient_checkpointing is True:
+    if settings.gradient_checkpointing in (True, "selective"):
         checkpointing["activation_checkpointing"] = True
-        checkpointing["activation_checkpointing_kwargs"] = {"use_reentrant": False}
+        keywords = again(settings.gradient_checkpointing)
+        checkpointing["activation_checkpointing_kwargs"] = keywords
     return TrainingArguments(
         output_dir=str(scratch),
         num_train_epochs=1,

@@ -121,11 +121,7 @@ class PolicyGradientSettings(Settings):
         "float32; auto: bf16 on an accelerator from a billion parameters on, and on a CPU that "
         "is faster in it from a hundred million on, else fp32",
     )
-    gradient_checkpointing: bool | Literal["auto"] = Field(
-        "auto",
-        description="compute activations again in the backward pass; auto: on an "
-        "accelerator from a billion parameters on",
-    )
+    gradient_checkpointing: automatic.Recomputed = "auto"
     save_every: int = Field(
         20, ge=1, description="updates between two states on disk, from which a run is resumed"
     )

@@ -12,6 +12,7 @@ from torch import nn
 from equipoise import seeds
 from equipoise.learners.fine_tuning import model_to_train, seed_adapter
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.learners.recomputing import checkpointing
 from equipoise.learners.sharding import Sharding, place_model
 from equipoise.models.loading import Dtype, load_model
 from equipoise.models.packing import PackedBatch
@@ -60,7 +61,9 @@ class TrainableModel:
             if player.start is not None and settings.kl and trained:
                 self._base.add_frozen(_start_adapter(name), player.start)
         if settings.gradient_checkpointing and trained:
-            self.model.activation_checkpointing_enable({"use_reentrant": False})
+            self.model.activation_checkpointing_enable(
+                checkpointing(settings.gradient_checkpointing)
+            )
             self.model.enable_input_require_grads()
         self.activate()
 
@@ -151,7 +154,7 @@ class Critic(nn.Module):
         )
         body.requires_grad_(True)
         if settings.gradient_checkpointing:
-            body.activation_checkpointing_enable({"use_reentrant": False})
+            body.activation_checkpointing_enable(checkpointing(settings.gradient_checkpointing))
         return cls(body.base_model, body.config.get_text_config().hidden_size)
 
     def forward(self, packed: PackedBatch, hidden_NH: torch.Tensor | None) -> torch.Tensor:

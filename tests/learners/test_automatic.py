@@ -61,6 +61,24 @@ def test_a_notable_model_on_a_cpu_multiplies_as_the_trial_says(learner, faster, 
     assert decide_on("cpu", learner, NOTABLE - 1).precision == "fp32"
     own = learner.model_validate({"precision": "fp32"})
     assert decide_on("cpu", own, NOTABLE).precision == "fp32"
+    for parameters, on, whole, chosen in (
+        (NOTABLE, "cpu", True, "selective"),
+        (NOTABLE, "cpu", False, False),
+        (NOTABLE - 1, "cpu", True, False),
+        (NOTABLE, "cuda", True, False),
+    ):
+        settled = decide_on(on, learner, parameters, whole=whole)
+        assert settled.gradient_checkpointing == chosen
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.kind)
+def test_whose_weights_learn_is_the_players(monkeypatch, learner):
+    monkeypatch.setattr(automatic, "_parameters", lambda model: NOTABLE)
+    monkeypatch.setattr(device, "bfloat16_is_faster", lambda: False)
+    player = {"kind": "local", "model": "builtin", "device": "cpu"}
+    for lora, chosen in ((None, "selective"), ({"r": 2}, False)):
+        settled = learner.settle(Player.build({**player, "lora": lora}))
+        assert settled.gradient_checkpointing == chosen
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.kind)

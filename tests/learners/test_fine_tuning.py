@@ -122,6 +122,9 @@ def test_the_trainer_does_as_it_is_set(tmp_path):
     assert saving.bf16
     assert saving.activation_checkpointing is True
     assert saving.activation_checkpointing_kwargs == {"use_reentrant": False}
+    some = arguments(tmp_path, gradient_checkpointing="selective")
+    assert some.activation_checkpointing is True
+    assert set(some.activation_checkpointing_kwargs) == {"use_reentrant", "context_fn"}
 
 
 def test_a_training_counts_its_steps_before_it_begins(model_folder, tmp_path, monkeypatch):

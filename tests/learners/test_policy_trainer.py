@@ -279,7 +279,10 @@ def test_neither_micro_batches_nor_shared_prompts_nor_checkpointing_change_the_g
     ]
     others += [
         (policy_trainer, False),
-        (make(critic=critic, kl_in="loss", entropy=0.01, gradient_checkpointing=True), None),
+        *(
+            (make(critic=critic, kl_in="loss", entropy=0.01, gradient_checkpointing=again), None)
+            for again in (True, "selective")
+        ),
     ]
     for other, shares in others:
         other.forward.decide_sharing(prepared)

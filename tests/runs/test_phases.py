@@ -249,6 +249,12 @@ def test_numbers_are_as_wide_as_the_player_opens_them():
         ),
         (
             {"lora": {"r": 4}},
+            {"kind": "sft", "batch_size": 1, "gradient_checkpointing": "selective"},
+            True,
+            "learner.gradient_checkpointing=true, player_defaults.quantization=4bit",
+        ),
+        (
+            {"lora": {"r": 4}},
             {"kind": "sft", "batch_size": 1, "gradient_checkpointing": True, "precision": "fp32"},
             True,
             "player_defaults.quantization=4bit, learner.precision=bf16",
@@ -314,6 +320,8 @@ def test_seconds_are_counts_times_those_of_a_trial():
 
     once, again = 30 * 150 * 0.005, {"gradient_checkpointing": True}
     assert training("preference", **again) == pytest.approx(30 * 100 * 0.005 * 4 / 3)
+    cheap = {"gradient_checkpointing": "selective"}
+    assert training("preference", **cheap) == pytest.approx(30 * 100 * 0.005)
     assert training("preference", lora, **again) == pytest.approx(30 * 100 * 0.005 * 3 / 2)
     # A learner without that setting recomputes nothing.
     assert training("tabular") == pytest.approx(once)

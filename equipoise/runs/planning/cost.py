@@ -359,7 +359,10 @@ def training_bytes(
     weights += (8.0 + moment_bytes(trainer)) * size.trainable
     kept = trainer.extra_bytes(size.parameters, player.lora is not None)
     by_token, by_layer = _kept(size, trial)
-    if getattr(trainer, "gradient_checkpointing", False):
+    again = getattr(trainer, "gradient_checkpointing", False)
+    if again == "selective":
+        by_token = by_layer + by_token / 2
+    elif again:
         by_token = by_layer + size.layers * size.hidden * (2 if bf16 else 4)
     activations = shape.batch * shape.length * by_token
     chunk = getattr(trainer, "chunk", None) or (256 if device == "cpu" else 2048)
@@ -406,7 +409,7 @@ def advice(player: Local, trainer: Learner, training: bool) -> str:
             settings.append(f"player_defaults.batch_size={player.batch_size // 2}")
     else:
         batch = getattr(trainer, "batch_size", 1)
-        if not getattr(trainer, "gradient_checkpointing", True):
+        if getattr(trainer, "gradient_checkpointing", True) is not True:
             settings.append("learner.gradient_checkpointing=true")
         if batch > 1:
             settings.append(f"learner.batch_size={batch // 2}")
@@ -446,7 +449,7 @@ def _seconds(
     if trainer.needs == "pairs":
         learned = work.examples * (prompt / 2 + player.max_new_tokens)
     recomputed = 1.0
-    if getattr(trainer, "gradient_checkpointing", False):
+    if getattr(trainer, "gradient_checkpointing", False) is True:
         recomputed = 4 / 3 if player.lora is None else 3 / 2
     training = learned * (updates * recomputed * trial.train + passes * trial.score)
     return {

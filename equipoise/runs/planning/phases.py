@@ -204,7 +204,8 @@ class _Estimate:
     def _trainer(self, name: str, player: Local) -> Learner:
         trainer = self._config.learner_of(name)
         if isinstance(trainer, FineTuning | PolicyGradientSettings):
-            return decide_on(self._kind(self._on(player)), trainer, self._size(player).parameters)
+            kind, whole = self._kind(self._on(player)), player.lora is None
+            return decide_on(kind, trainer, self._size(player).parameters, whole=whole)
         return trainer
 
     def _size(self, player: Local) -> Description:
