@@ -233,7 +233,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--ask", nargs="*", default=[], help="language models: folders, GGUF files or ids")
     add("--out", type=Path, help="keep the classifiers here, each by its name and seed")
     add("--seeds", type=int, nargs="+", default=[0])
-    add("--rows", type=int, help="the first so many requests of each part alone")
     add("--json", type=Path, help="write the areas here, every verdict beside them")
     o = parser.parse_args(argv)
     console = Console()
@@ -241,16 +240,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         console.print(f"{o.data / WILDGUARD} is absent; nothing to train on")
         return
     training, test = prompts(o.data / WILDGUARD)
-    sets = {
-        "WildGuard": test[: o.rows],
-        "behaviours": behaviours(o.data)[:: 1 if not o.rows else 9],
-    }
+    sets = {"WildGuard": test, "behaviours": behaviours(o.data)}
     found: list[Item] = []
     with tempfile.TemporaryDirectory(prefix="guard-") as spare:
         for arm, encoder in {"new": "", "encoder": o.encoder}.items():
             for seed in o.seeds if encoder or arm == "new" else ():
                 folder = (o.out or Path(spare)) / f"{arm}-{seed}"
-                train_guard(training[: o.rows], folder, seed, encoder)
+                train_guard(training, folder, seed, encoder)
                 for name, rows in sets.items():
                     found += items(arm, seed, name, rows, classified(folder, rows))
         for model in o.ask:
@@ -267,7 +263,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             word = "can judge" if own.low >= LEAST else "judges nothing"
             console.print(f"{arm:20} {name:10} AUC {own.text()}  judged {share:.0%}  {word}")
     if o.json:
-        write_results(o.json, figures, seeds=o.seeds, rows=o.rows)
+        write_results(o.json, figures, seeds=o.seeds)
         write_items(o.json, found)
 
 
