@@ -133,7 +133,10 @@ def verdict(claim: Claim, scores: Scores, told: Mapping[str, Any]) -> Verdict:
     """What scores say of a claim; `told` are the arguments that they were made with."""
     if failed := [text for dose in claim.doses if (text := missed(dose, scores, told))]:
         return Verdict("not tested", None, claim.withdrawn or "; ".join(failed))
-    gap = scores.difference(claim.first, claim.second, claim.column)
+    try:
+        gap = scores.difference(claim.first, claim.second, claim.column)
+    except ValueError:
+        return Verdict("not tested", None, "not every arm of it has been played")
     return Verdict(word_of(gap, claim.claimed, claim.margin), gap)
 
 

@@ -403,6 +403,13 @@ def test_a_sweep_that_was_not_made_and_a_withdrawn_claim_test_nothing():
     assert (withdrawn.word, withdrawn.gap) == ("not tested", None)
 
 
+def test_an_arm_that_was_not_played_tests_nothing():
+    claim = Claim("c", "", "", "", "new", "old", "right")
+    scores = Scores([Item("new", seed, 0, "", "right", 0.5) for seed in range(3)])
+    found = verdict(claim, scores, {})
+    assert (found.word, found.why) == ("not tested", "not every arm of it has been played")
+
+
 def test_history_in_closed_form_is_what_newtons_method_finds():
     payoff_GAA, start_GA = history.games("cyclic", 9, [3])
     for past, reference in ((1, 0.0), (3, 0.0), (2, 0.05)):
