@@ -13,12 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import Field
 
+from equipoise.errors import ModelError
 from equipoise.players.base import Player
 from equipoise.players.local_settings import LocalSettings
+
+if TYPE_CHECKING:
+    from equipoise.models.loading import Description
 
 LARGE = 1_000_000_000
 """Parameters from which on an accelerator computes in bf16 and checkpoints."""
@@ -43,9 +47,9 @@ Recomputed = Annotated[
     bool | Literal["auto", "selective"],
     Field(
         description="compute activations again in the backward pass: less memory, about a third "
-        "slower; selective: all but products and attention, half of that memory at hardly any "
-        "time; auto: true on an accelerator from a billion parameters on, selective on a CPU for "
-        "whole weights from a hundred million on"
+        "slower; selective: products and attention are kept, half of the activations' memory "
+        "(bf16: three quarters) at hardly any time; auto: true on an accelerator from a billion "
+        "parameters on, selective on a CPU for whole weights from a hundred million on"
     ),
 ]
 
@@ -76,38 +80,42 @@ def settle(settings: S, player: Player) -> S:
 
     device = choose_device(player.device).type
     tf32 = device == "cuda" and has_tf32()
-    is_open = "auto" in (settings.precision, settings.gradient_checkpointing)
-    parameters = _parameters(player.model) if is_open else 0
-    return decide_on(device, settings, parameters, tf32, whole=player.lora is None)
+    if "auto" not in (settings.precision, settings.gradient_checkpointing):
+        return decide(settings, large=False, tf32=tf32)
+    return decide_on(device, settings, _size(player.model), tf32, whole=player.lora is None)
 
 
 def decide_on(
-    device: str, settings: S, parameters: int, tf32: bool = False, whole: bool = False
+    device: str, settings: S, size: Description, tf32: bool = False, whole: bool = False
 ) -> S:
-    """The settings without `auto` for a model of so many parameters on a type of device; whole: its
-    own weights learn.
-    """
+    """The settings without `auto` for a model on a type of device; whole: its own weights learn."""
     if device != "cpu":
-        return decide(settings, parameters >= LARGE, tf32)
+        large = size.parameters >= LARGE
+        return decide(settings, large, tf32, again=large and size.checkpoints)
     from equipoise.models.device import bfloat16_is_faster
 
-    notable = parameters >= NOTABLE
+    notable = size.parameters >= NOTABLE
     short = notable and settings.precision == "auto" and bfloat16_is_faster()
-    return decide(settings, large=False, short=short, tight=notable and whole)
+    cheap = notable and whole and size.checkpoints and not size.shared
+    return decide(settings, large=False, short=short, again="selective" if cheap else False)
 
 
 def decide(
-    settings: S, large: bool, tf32: bool = False, short: bool = False, tight: bool = False
+    settings: S,
+    large: bool,
+    tf32: bool = False,
+    short: bool = False,
+    again: bool | Literal["selective"] | None = None,
 ) -> S:
-    """The settings without `auto`; large: on an accelerator; tf32, short: it multiplies so; tight:
-    activations are much of the memory.
+    """The settings without `auto`; large: on an accelerator; tf32, short: it multiplies so; again:
+    what the backward pass computes again, None: all where large.
     """
     precision = settings.precision
     if precision == "auto":
         precision = "bf16" if large or short else "fp32"
     checkpointing = settings.gradient_checkpointing
     if checkpointing == "auto":
-        checkpointing = "selective" if tight else large
+        checkpointing = large if again is None else again
     most = settings.max_disagreement
     if most is None:
         rounded = getattr(settings, "rounding", "none") != "none"
@@ -137,8 +145,22 @@ def faults_of_weights(optimizer: Optimizer, launch: Any, player: Player) -> Iter
         )
 
 
+def faults_of_recomputing(setting: bool | str, player: Player) -> Iterator[str]:
+    """Why a model's layers cannot be computed again as gradient_checkpointing asks."""
+    if setting in (False, "auto") or not isinstance(player, LocalSettings):
+        return
+    try:
+        size = _size(player.model)
+    except ModelError:
+        return  # which the player tells
+    if not size.checkpoints:
+        yield f"gradient_checkpointing: model '{player.model}' has no such way; set it false"
+    elif setting == "selective" and size.shared:
+        yield f"gradient_checkpointing: layers of model '{player.model}' share weights; set it true"
+
+
 @cache
-def _parameters(model: str) -> int:
+def _size(model: str) -> Description:
     from equipoise.models.loading import describe
 
-    return describe(model).parameters
+    return describe(model)

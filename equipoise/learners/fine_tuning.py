@@ -117,6 +117,7 @@ class FineTuning(Learner):
         if not isinstance(player, Local):
             yield f"'{self.kind}' trains players of kind 'local', not '{player.kind}'"
         yield from automatic.faults_of_weights(self.optimizer, self.launch, player)
+        yield from automatic.faults_of_recomputing(self.gradient_checkpointing, player)
 
     def settle(self, player: Player) -> Self:
         return automatic.settle(self, player)

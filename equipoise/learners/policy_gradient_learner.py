@@ -65,6 +65,7 @@ class PolicyGradient(PolicyGradientSettings, Learner):
             yield "launch: fsdp2 divides whole weights; with lora, use ddp"
             return
         yield from automatic.faults_of_weights(self.optimizer, self.launch, player)
+        yield from automatic.faults_of_recomputing(self.gradient_checkpointing, player)
 
     def notes(self) -> tuple[str, ...]:
         if not self.whiten_advantages or not self.whiten_floor:

@@ -35,6 +35,15 @@ def checkpointing(setting: bool | str) -> dict[str, Any]:
 def _policy(_: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
     # Autocast's copy of a weight is kept by the products that read it.
     of_weight = operation is aten._to_copy.default and isinstance(args[0], torch.nn.Parameter)
-    if of_weight or operation in DEAR:
+    if of_weight or (operation in DEAR and not _dropout(operation, args, kwargs)):
         return CheckpointPolicy.MUST_SAVE
     return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def _dropout(operation: Any, args: Any, kwargs: Any) -> float:
+    """Of an attention: were it kept, a layer's later dropouts would draw other numbers again."""
+    names = [argument.name for argument in operation._schema.arguments]
+    if "dropout_p" not in names:
+        return 0.0
+    place = names.index("dropout_p")
+    return args[place] if place < len(args) else kwargs.get("dropout_p", 0.0)

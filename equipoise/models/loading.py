@@ -6,6 +6,7 @@ The tokenizer always comes from the base.
 
 import base64
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -84,6 +85,8 @@ class Description:
     trainable: int  # of the parameters
     short: bool  # its own type has two bytes a number
     linear: int = 0  # of the parameters, in layers that `quantization` makes short
+    checkpoints: bool = True  # its layers can be computed again in the backward pass
+    shared: bool = False  # a weight stands in two of those layers
 
 
 class Loading(NamedTuple):
@@ -252,6 +255,7 @@ def describe(model: str, lora: Lora | None = None) -> Description:
     """A model's size from its configuration alone; no weights are loaded. Raises ModelError."""
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.modeling_layers import GradientCheckpointingLayer
 
     config = load_config(model)
     what = f"model '{model}' is not a causal language model"
@@ -261,6 +265,8 @@ def describe(model: str, lora: Lora | None = None) -> Description:
     layers = (each for each in built.modules() if isinstance(each, torch.nn.Linear))
     head = built.get_output_embeddings()
     linear = sum(layer.weight.numel() for layer in layers if layer is not head)
+    again = [each for each in built.modules() if isinstance(each, GradientCheckpointingLayer)]
+    stands = Counter(id(weight) for layer in again for weight in layer.parameters())
     text = config.get_text_config()
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
@@ -279,6 +285,8 @@ def describe(model: str, lora: Lora | None = None) -> Description:
         trainable=trainable,
         short=config.dtype in (torch.bfloat16, torch.float16),
         linear=linear,
+        checkpoints=bool(built.supports_gradient_checkpointing),
+        shared=max(stands.values(), default=1) > 1,
     )
 
 

@@ -5,9 +5,10 @@ from collections import Counter
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import CheckpointPolicy
 from transformers import AutoModelForCausalLM
 
-from equipoise.learners.recomputing import checkpointing
+from equipoise.learners.recomputing import _policy, checkpointing
 
 IDS = torch.arange(24).reshape(2, 12) + 5
 CHEAP = torch.ops.aten.silu.default
@@ -59,3 +60,14 @@ def test_selective_repeats_what_is_cheap_and_nothing_dear(model_folder, dtype):
         assert (count[products] > plain[products]) == repeated
         ran = [str(op) for op in count if attentions in str(op) and "backward" not in str(op)]
         assert bool(ran) == repeated
+
+
+def test_an_attention_that_drops_is_not_kept():
+    """Its dice come before those of a layer's later dropouts."""
+    flash = torch.ops.aten._scaled_dot_product_flash_attention.default
+    given = [None, None, None]
+    keep, again = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_RECOMPUTE
+    assert _policy(None, flash, *given) == _policy(None, flash, *given, 0.0) == keep
+    assert _policy(None, flash, *given, 0.1) == again
+    assert _policy(None, flash, *given, dropout_p=0.1) == again
+    assert _policy(None, torch.ops.aten.silu.default, None) == again

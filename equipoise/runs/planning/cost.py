@@ -176,7 +176,7 @@ def settle(trainer: Learner, player: Local, hardware: Hardware | None = None) ->
     """The learner with nothing left to `auto`, as it would be on `hardware`; None: here."""
     if hardware is None or not isinstance(trainer, FineTuning | PolicyGradientSettings):
         return trainer.settle(player)
-    return decide_on("cuda", trainer, describe(player.model).parameters, tf32=True)
+    return decide_on("cuda", trainer, describe(player.model), tf32=True)
 
 
 def _foresee(
@@ -361,7 +361,7 @@ def training_bytes(
     by_token, by_layer = _kept(size, trial)
     again = getattr(trainer, "gradient_checkpointing", False)
     if again == "selective":
-        by_token = by_layer + by_token / 2
+        by_token = by_layer + by_token * (0.75 if bf16 else 0.5)
     elif again:
         by_token = by_layer + size.layers * size.hidden * (2 if bf16 else 4)
     activations = shape.batch * shape.length * by_token

@@ -205,7 +205,7 @@ class _Estimate:
         trainer = self._config.learner_of(name)
         if isinstance(trainer, FineTuning | PolicyGradientSettings):
             kind, whole = self._kind(self._on(player)), player.lora is None
-            return decide_on(kind, trainer, self._size(player).parameters, whole=whole)
+            return decide_on(kind, trainer, self._size(player), whole=whole)
         return trainer
 
     def _size(self, player: Local) -> Description:
