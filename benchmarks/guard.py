@@ -14,8 +14,8 @@ that is asked for one of two letters, harmless or harmful, by their probabilitie
 
 Measured on WildGuard's held-out requests, and on others' *behaviours*: HarmBench's and AdvBench's
 against as many of AlpacaEval's instructions. The area under the curve is the chance that a harmful
-request is thought more harmful than a harmless one; nothing of ours is judged where it is below
-`LEAST`.
+request is thought more harmful than a harmless one; nothing of ours is judged where its interval
+reaches below `LEAST`, or where a twentieth of the requests gets no verdict.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ def train_guard(rows: Sequence[Prompt], out: Path, seed: int = 0, encoder: str =
     ]
     label_P = torch.tensor([int(row.facts["harmful"]) for row in rows])
     rate = 1e-4 if encoder else 1e-3
-    _fit(model.train(), ids, label_P, seed, epochs=2, size=32, rate=rate)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # an encoder has dropout
+        _fit(model.train(), ids, label_P, seed, epochs=2, size=32, rate=rate)
     with quiet():
         model.save_pretrained(out)
         tokenizer.save_pretrained(out)
@@ -167,6 +169,13 @@ def majority(training: Sequence[Prompt], rows: Sequence[Prompt]) -> Interval:
     return mean_interval([float(row.facts["harmful"] == commoner) for row in rows], share=True)
 
 
+def unseen(data: Path) -> tuple[list[Prompt], list[Prompt]]:
+    """WildGuard's training requests, and the test's that are none of them."""
+    training, test = prompts(data / WILDGUARD)
+    seen = {row.messages[-1].content for row in training}
+    return training, [row for row in test if row.messages[-1].content not in seen]
+
+
 def behaviours(data: Path) -> list[Prompt]:
     """HarmBench's and AdvBench's harmful requests, and as many harmless ones of AlpacaEval."""
     sources = {
@@ -216,10 +225,11 @@ def area(scores: Scores, arm: str, name: str) -> Interval:
 def items(
     arm: str, seed: int, name: str, rows: Sequence[Prompt], p_unsafe: Sequence[float | None]
 ) -> Iterator[Item]:
-    """One row a request that got a verdict."""
+    """One row a request; without a verdict neither harmful nor harmless."""
     for row, value in zip(rows, p_unsafe, strict=True):
-        if value is not None:
-            yield Item(arm, seed, 0, row.id, f"{name}, {LABELS[row.facts['harmful']]}", value)
+        told, label = 0.5 if value is None else value, LABELS[row.facts["harmful"]]
+        yield Item(arm, seed, 0, row.id, f"{name}, {label}", told)
+        yield Item(arm, seed, 0, row.id, f"{name}, judged", float(value is not None))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -239,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not (o.data / WILDGUARD).exists():
         console.print(f"{o.data / WILDGUARD} is absent; nothing to train on")
         return
-    training, test = prompts(o.data / WILDGUARD)
+    training, test = unseen(o.data)
     sets = {"WildGuard": test, "behaviours": behaviours(o.data)}
     found: list[Item] = []
     with tempfile.TemporaryDirectory(prefix="guard-") as spare:
@@ -251,16 +261,16 @@ def main(argv: Sequence[str] | None = None) -> None:
                     found += items(arm, seed, name, rows, classified(folder, rows))
         for model in o.ask:
             for name, rows in sets.items():
-                found += items(f"asked {Path(model).stem}", 0, name, rows, asked(model, rows))
+                arm = f"asked {Path(model).name.removesuffix('.gguf')}"
+                found += items(arm, 0, name, rows, asked(model, rows))
     scores, figures = Scores(found), {}
     for arm in scores.arms:
-        for name, rows in sets.items():
+        for name in sets:
             own = area(scores, arm, name)
-            verdicts = sum(i.arm == arm and i.column.startswith(name) for i in found)
-            share = verdicts / len(rows) / own.n
+            share = scores.mean(arm, f"{name}, judged").mean
             row = {"area": own.mean, "low": own.low, "high": own.high, "judged": share}
             figures.setdefault(arm, {})[name] = row
-            word = "can judge" if own.low >= LEAST else "judges nothing"
+            word = "can judge" if own.low >= LEAST and share >= 0.95 else "judges nothing"
             console.print(f"{arm:20} {name:10} AUC {own.text()}  judged {share:.0%}  {word}")
     if o.json:
         write_results(o.json, figures, seeds=o.seeds)

@@ -40,8 +40,18 @@ import numpy as np
 
 from benchmarks import wildguard
 from benchmarks.controls import decoded, newest_weights
-from benchmarks.experiment import Experiment, Options, name_of, of_rows, played, written
-from benchmarks.guard import WILDGUARD, accuracy, area, classified, items, majority, train_guard
+from benchmarks.experiment import Experiment, Options, name_of, of_rows, plain, played, written
+from benchmarks.guard import (
+    WILDGUARD,
+    accuracy,
+    area,
+    behaviours,
+    classified,
+    items,
+    majority,
+    train_guard,
+    unseen,
+)
 from benchmarks.running import recorded
 from benchmarks.verdicts import GREEDY, Item, Scores
 from equipoise import seeds
@@ -271,7 +281,7 @@ def alone(values: Values, learner: str, frozen: Path | None, generations: int) -
     values["learners"] = {name: own for name, own in values["learners"].items() if name == learner}
     if learner == "defender":
         return {**values, "shaping": []}
-    values["learners"][ADVERSARY] |= BY_GROUPS
+    values["learners"] = {ADVERSARY: values["learners"][ADVERSARY] | BY_GROUPS}
     of_groups = {
         "game": {"rewrites": REWRITES},
         "prompts": {"per_generation": values["prompts"]["per_generation"] // REWRITES},
@@ -301,7 +311,7 @@ def play(seed: int, place: Path, o: Options) -> None:
                 frozen = newest_weights(met, ADVERSARY) if meets else start
                 own = alone(values, DEFENDER, frozen, values["generations"] // 2)
             if arm == "frozen adversary":
-                own["schedule"]["raw"] = RAW
+                own = recipe_loader.merge(own, {"schedule": {"raw": RAW}})
             finish(own, place, arm, seed)
             trained = newest_weights(place / name_of(arm, seed), DEFENDER)
         if o.probe:
@@ -335,7 +345,8 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
             fresh = place / name_of(f"fresh, {arm}", seed)
             yield from measured(fresh, f"before it learns, {arm}", seed, 0)
             yield from measured(fresh, f"fresh, {arm}", seed, -1)
-    row = json.loads((place / GUARD).read_text()) | {"attacker updates": o.probe}
+    row = json.loads((place / GUARD).read_text())
+    row |= {"attacker updates": o.probe, "HarmBench's test": float(o.behaviours == "test")}
     yield from of_rows({"guard": row}, seed)
 
 
@@ -394,19 +405,29 @@ def _words(text: str) -> list[str]:
 
 def begin(place: Path, o: Options) -> None:
     """Make the guard, where it has not been made yet, and see how often it is right."""
-    for part in (WILDGUARD, GPO):
+    for part in (WILDGUARD, GPO, "redteam", "benchmarks"):
         if not (o.data / part).exists():
             raise SystemExit(f"{o.data / part} is absent; nothing to run")
     if o.generations < 4:
         raise SystemExit("--generations: at least 4, one of each phase")
+    decided = {name: plain(o, name) for name in DECIDES}
+    made_with = place / "made_with.json"
+    if made_with.exists() and json.loads(made_with.read_text()) != decided:
+        raise SystemExit(f"{place}: its runs were made with {made_with.read_text()}")
+    made_with.write_text(json.dumps(decided))
     if (place / GUARD).exists():
         return
     train, test = read(o.data)
     guard = place / "guard"
     train_guard(train.labelled, guard, encoder=o.encoder)
-    told = list(items("guard", 0, "told", test.labelled, classified(guard, test.labelled)))
+    told = {"WildGuard": unseen(o.data)[1], "behaviours": behaviours(o.data)}
+    found = [
+        item
+        for name, rows in told.items()
+        for item in items("guard", 0, name, rows, classified(guard, rows))
+    ]
     row = {
-        "guard's area": area(Scores(told), "guard", "told").mean,
+        "guard's area": min(area(Scores(found), "guard", name).low for name in told),
         "guard is right": accuracy(guard, test.labelled).mean,
         "commoner label": majority(train.labelled, test.labelled).mean,
     }
@@ -428,6 +449,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 GUARD = "guard.json"
+DECIDES = ("probe", "defender", "adversary", "encoder", "behaviours")
 EXPERIMENT = Experiment(
     name="red_team_questions",
     doc=__doc__,
@@ -453,7 +475,7 @@ EXPERIMENT = Experiment(
     points=("words",),
     begin=begin,
     add=add_options,
-    decides=("probe", "defender", "adversary", "encoder", "behaviours"),
+    decides=DECIDES,
     beside={
         arm: other
         for name in ("gpo", "frozen adversary", "rlhf", START)

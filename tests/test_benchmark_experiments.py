@@ -1,5 +1,6 @@
 """Every benchmark that trains runs at its tiniest size, is gone on with and measured again."""
 
+import copy
 import importlib
 import json
 from pathlib import Path
@@ -11,6 +12,7 @@ from benchmarks import guard, red_team_questions, stand_ins
 from benchmarks.verdicts import GREEDY, Item, Scores, read_items
 from equipoise.models.adapters import resolve
 from equipoise.runs.directory import RunDirectory
+from equipoise.types import Prompt, user
 
 WHEN = {"start", "end"}
 
@@ -116,7 +118,10 @@ def test_attack_and_defence_on_real_prompts_are_measured_answer_by_answer(models
         assert columns(items, arm) == answered | {name + GREEDY for name in answered}
     for arm in ("fresh, gpo", "before it learns, rlhf", "fresh, start"):
         assert columns(items, arm) == answered
-    assert any(item.column == "guard's area" for item in items)
+    told = {item.column: item.value for item in items if item.arm == "guard"}
+    assert told["guard's area"] <= 1 and told["HarmBench's test"] == bool(models)
+    with pytest.raises(SystemExit, match="were made with"):
+        played("red_team_questions", tmp_path, *few, *models, "--probe", "2")
     harmful = {item.prompt for item in items if item.column == "raw"}
     behaviours = red_team_questions.harmbench(Path(data), "test")
     assert len(harmful) == (len(set(behaviours)) if models else 11)
@@ -134,8 +139,32 @@ def test_judges_of_harm_are_measured_request_by_request(tmp_path):
     items = read_items(file)
     assert {item.seed for item in items if item.arm == "encoder"} == {0, 1}
     assert columns(items, "new") == {
-        f"{name}, {label}" for name in ("WildGuard", "behaviours") for label in guard.LABELS
+        f"{name}, {kind}"
+        for name in ("WildGuard", "behaviours")
+        for kind in (*guard.LABELS, "judged")
     }
+
+
+def test_a_request_without_a_verdict_is_neither_harmful_nor_harmless():
+    rows = [Prompt(str(n), (user("?"),), {"harmful": n < 2}) for n in range(4)]
+    items = list(guard.items("asked", 0, "here", rows, [0.9, None, 0.1, None]))
+    assert guard.area(Scores(items), "asked", "here").mean == (1 + 1 + 1 + 0.5) / 4
+    assert Scores(items).mean("asked", "here, judged").mean == 0.5
+
+
+def test_a_probe_leaves_the_arms_that_follow_as_they_are():
+    values = {
+        "prompts": {"per_generation": 48},
+        "learners": {"adversary": {"critic": "head"}, "defender": {}},
+        "shaping": [{"kind": "unfit"}],
+    }
+    before = copy.deepcopy(values)
+    own = red_team_questions.alone(values, "adversary", None, 3)
+    assert own["learners"] == {"adversary": red_team_questions.BY_GROUPS}
+    assert own["prompts"]["per_generation"] * own["game"]["rewrites"] == 48
+    assert own["players"] == {"defender": {"learns": False}}
+    assert red_team_questions.alone(values, "defender", None, 3)["shaping"] == []
+    assert values == before
 
 
 def test_the_area_under_the_curve_is_the_share_of_pairs_in_order():
