@@ -68,6 +68,11 @@ def sets(o: Options) -> dict[str, tuple[list[Prompt], int]]:
     return named
 
 
+def named(part: str) -> str:
+    """A part as its figures are named: with --dev the dev part stands for the test."""
+    return "test" if part == "held_out" else part
+
+
 def answered(player: Local, weights: Path | None, home: Path, o: Options) -> dict[str, list[Any]]:
     """Set -> judged rows, one an answer, in `home`; those that are there are read."""
     home.mkdir(parents=True, exist_ok=True)
@@ -96,11 +101,11 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
         yield from of_rows({arm: drawn}, seed, length)
         weights = newest_weights(folder, PLAYER)
         for name, rows in answered(player, weights, place / f"answers-{folder.name}", o).items():
-            yield from of_answers(arm, seed, name, rows, length)
+            yield from of_answers(arm, seed, named(name), rows, length)
         if arm == o.arms[0]:
             yield from of_run(folder, START, seed, {0: SAMPLED}, [PLAYER])
             for name, rows in answered(player, None, place / "answers-start", o).items():
-                yield from of_answers(START, seed, name, rows)
+                yield from of_answers(START, seed, named(name), rows)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -91,8 +91,8 @@ GAPS = {
 
 @dataclass(frozen=True)
 class Answers:
-    """What the start and arms of the first seed answer the same question, greedily, as it is: to
-    the first of those that are held out, whichever it is.
+    """What the start and arms of the first seed answer greedily to the same question: the first of
+    those that are held out, whichever it is.
     """
 
     file: str
@@ -116,7 +116,7 @@ class Answers:
 
 
 def _cell(text: str) -> str:
-    """A text in one cell of a table, word by word as it is."""
+    """A text in one cell of a table, without its line ends."""
     return "`" + " ".join(text.split()).replace("|", "\\|") + "`"
 
 

@@ -113,16 +113,13 @@ def preference_training(results: Results) -> Row:
     parameters = figures["runs"]["ours"][0]["parameters"] / 1e6
     speed, memory = ratios(figures)
     other = at_smollm2("preference_training")
-    what = "preference training beside trl's `DPOTrainer`, CPU"
     return Row(
-        f"{what}, {parameters:.1f} M parameters of which most are a vocabulary of 32 k",
+        f"preference training beside trl's `DPOTrainer`, CPU, {parameters:.1f} M parameters of which "
+        "most are a vocabulary of 32 k",
         f"{speed} the tokens per second, {memory} the memory",
         f"a vocabulary this large makes the logits dear. At SmolLM2's shape: {other}",
         "python -m benchmarks.preference_training",
         results["date"],
-        f"tokens/s {speed}, memory {memory} at {parameters:.1f} M parameters; "
-        f"{other} at SmolLM2's shape",
-        what,
     )
 
 

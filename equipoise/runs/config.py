@@ -114,7 +114,7 @@ class RunConfig(Settings):
         256,
         ge=1,
         description="matches played and recorded together, as many answers where a match has fewer "
-        "seats; also the unit of resuming",
+        "seats, and in evaluations four batches of a local player; also the unit of resuming",
     )
     ledger: Annotated[str | None, WRITES] = Field(
         None,

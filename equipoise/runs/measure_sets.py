@@ -170,5 +170,5 @@ def model_settings(model: str, overrides: recipe_loader.Overrides) -> dict[str, 
         "game": "answers",
         "judge": "exact",
         "evaluate": "sets",
-        "commit_every": 64,  # a batch of a local player; what a crash can cost
+        "commit_every": 64,  # a batch of a local player, of which a crash can cost four
     }
