@@ -55,6 +55,10 @@ def test_instructions_are_answered_greedily_by_the_start_and_each_arm(tmp_path):
         assert columns(items, arm) >= {f"strict{GREEDY}", f"relevance{GREEDY}", "strict"}
     (kept,) = (tmp_path / "runs" / "answers-grpo-0").iterdir()
     assert len(json.loads(kept.read_text())) == 3, "with their texts"
+    dev = played("instructions", tmp_path, *few, "policy.max_length=256", "judge=shorter", "--dev")
+    assert columns(dev, "grpo") == columns(items, "grpo"), "by which a sweep chooses"
+    asked = [{i.prompt for i in each if i.column == f"strict{GREEDY}"} for each in (items, dev)]
+    assert asked[0].isdisjoint(asked[1])
 
 
 @pytest.mark.slow
