@@ -33,7 +33,6 @@ REQUIRED = {
         "players.defender.model": "builtin/red_team",
         "players.adversary.model": "builtin/red_team",
     },
-    "both_roles": {"judge.guard.model": "guard", "prompts.path": "requests.jsonl"},
     "disjoint_clerks": {
         "player_defaults.model": "builtin/pool",
         **{
