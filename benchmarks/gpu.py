@@ -56,7 +56,7 @@ SAMPLING = BENCHMARK + "sampling --json {result} "
 ENGINES = BENCHMARK + "engines --out {result} "
 LEAGUE = BENCHMARK + "league --json {result} "
 PLANNED = BENCHMARK + "plan_accuracy --out {result} "
-RUN = "-m equipoise run instructions --json --out {folder} "
+RUN = "-m equipoise run instructions -s judge=instructions --json --out {folder} "
 ON_GPU = "--device cuda --dtype bfloat16 "
 SHORT_RUN = "-m equipoise run quickstart --json --out {folder} -s generations=1"
 

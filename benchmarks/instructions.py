@@ -30,7 +30,10 @@ from equipoise.prompts.prompt_files import Files
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import Prompt
 
-ARMS = {"mnpo": [], "dpo": ["loss=dpo"], "grpo": []}
+# The rule alone, where the recipe pays for relevance and freshness, too; and the rate of that.
+RULE = ["judge=instructions"]
+PAIRS = [*RULE, "learner.learning_rate=5e-4"]
+ARMS = {"mnpo": PAIRS, "dpo": [*PAIRS, "loss=dpo"], "grpo": RULE}
 RECIPE, RECIPES = "instructions", {"grpo": "instructions_grpo"}
 START, PLAYER, SAMPLED = "start", "policy", "strict"
 HELD_OUT = 8  # prompts that a run measures as it goes; the figures are made here

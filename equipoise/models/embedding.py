@@ -100,7 +100,12 @@ class MiniLM(Embedding):
             model = str(Path(package.submodule_search_locations[0]) / "model")
         settings = {"device": self.device, "batch_size": self.batch_size}
         encoder = Encoder.model_validate({"model": model, **settings})
-        return encoder.open(resources)
+        try:
+            return encoder.open(resources)
+        except ModelError as error:
+            if package is not None:
+                raise
+            raise ModelError(f"{error}; pip install 'equipoise[embeddings]' brings it") from error
 
 
 def sentence_embedding() -> Embedding:

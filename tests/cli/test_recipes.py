@@ -210,6 +210,7 @@ def arguments(name, rows) -> list[str]:
             prompts__per_generation=24,
             prompts__several=[1, 1],
             prompts__instructions=["punctuation:no_comma", "keywords:letter_frequency"],
+            judge__judges__relevant__embedding="hashed",
             players__policy={**TINY, "max_length": 256, "temperature": 1.5},
         )
         if name == "instructions_grpo":

@@ -7,6 +7,7 @@ import pytest
 from models.test_samplers import OwnSampler
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from equipoise.errors import ModelError
 from equipoise.models import embedding, progress
 from equipoise.models.mixed_adapters import can_mix
 from equipoise.models.packing import _can_mask
@@ -98,6 +99,13 @@ def test_minilm_is_the_installed_packages(tmp_path, monkeypatch):
     with pytest.raises(Exception, match=f"{embedding.MINILM_PACKAGE}/model"):
         embedding.MiniLM.model_validate({}).open(Resources())
     assert isinstance(embedding.sentence_embedding(), embedding.MiniLM)
+
+
+def test_without_package_or_hub_minilm_says_what_brings_it(monkeypatch):
+    monkeypatch.setattr(embedding, "find_spec", lambda name: None)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelError, match=r"MiniLM.*pip install 'equipoise\[embeddings\]'"):
+        embedding.MiniLM.model_validate({}).open(Resources())
 
 
 def test_a_vector_of_nothing_stays_nothing():
