@@ -856,38 +856,32 @@ TRIAL_GTALIGN = Trial(
 TRIALS["trial_gtalign"] = TRIAL_GTALIGN
 FOLLOWED = "strict, greedy"
 TRIAL_INSTRUCTIONS = Trial(
-    claims=(
-        *(
-            _trial_claim(
-                "instructions",
-                name,
-                text,
-                "mnpo",
-                "start",
-                column,
-                claimed=claimed,
-                margin=margin,
-                share=column != "relevance, greedy",
-                doses=(SWEPT, _moved("mnpo", FOLLOWED, "start")),
-            )
-            for name, text, column, claimed, margin in (
-                ("follows", "MNPO follows instructions better than its start", FOLLOWED, "more", 0),
-                ("relevant", "… and answers as near", "relevance, greedy", "equal", 0.03),
-                ("fresh", "… and repeats itself no more", "repetition, greedy", "equal", 0.02),
-            )
-        ),
-        *(
-            _trial_claim(
-                "instructions",
-                other,
-                f"… and is worth more than {other}'s",
-                "mnpo",
-                other,
-                "welfare, greedy",
-                doses=(SWEPT, _moved("mnpo", FOLLOWED, "start")),
-            )
-            for other in ("dpo", "grpo", "ipo", "sppo", "inpo", "simpo")
-        ),
+    claims=tuple(
+        _trial_claim(
+            "instructions",
+            name,
+            text,
+            "mnpo",
+            "start",
+            column,
+            claimed=claimed,
+            margin=margin,
+            share=column != "relevance, greedy",
+            doses=(SWEPT, _moved("mnpo", FOLLOWED, "start")),
+            named=f"mnpo.trial_{name}",
+            world="SmolLM2, paid for relevance and freshness, too" if not margin else "",
+        )
+        for name, text, column, claimed, margin in (
+            (
+                "follows",
+                "MNPO follows instructions better than its start (primary)",
+                FOLLOWED,
+                "more",
+                0,
+            ),
+            ("relevant", "… and answers as near", "relevance, greedy", "equal", 0.03),
+            ("fresh", "… and repeats itself no more", "repetition, greedy", "equal", 0.02),
+        )
     ),
     seeds=range(20, 23),
     swept={
@@ -900,6 +894,24 @@ TRIAL_INSTRUCTIONS = Trial(
     reserved=(100,),
     column="welfare, greedy",
     effect=0.2,
+    spread=0.05,
+)
+TRIALS["trial_instructions"] = TRIAL_INSTRUCTIONS
+RIVALS = Trial(
+    claims=tuple(
+        _trial_claim(
+            "instructions",
+            other,
+            f"MNPO is worth more than {other}",
+            "mnpo",
+            other,
+            "welfare, greedy",
+            doses=(SWEPT, _moved("mnpo", FOLLOWED, "start")),
+        )
+        for other in ("dpo", "grpo", "ipo", "sppo", "inpo", "simpo")
+    ),
+    seeds=TRIAL_INSTRUCTIONS.seeds,
+    effect=0.1,
     spread=0.05,
 )
 TRIALS["wildguard"] = replace(
@@ -915,7 +927,7 @@ TRIALS["trial_sparta"] = TRIAL_SPARTA
 DESIGNED = {  # and not yet played
     "trial_gpo": TRIAL_GPO,
     "red_team_questions": TRIAL_BEHAVIOURS,
-    "trial_instructions": TRIAL_INSTRUCTIONS,
+    "trial_instructions, rivals": RIVALS,
 }
 WORLD = "tiny models of the built-in world"
 

@@ -95,7 +95,7 @@ def test_every_arm_of_the_clerks_trial_takes_each_swept_step(label):
         assert (loss.beta / 4 if arm == "dpo" else loss.eta) == pytest.approx(step)
 
 
-@pytest.mark.parametrize("label", DESIGNED["trial_instructions"].swept or {})
+@pytest.mark.parametrize("label", TRIALS["trial_instructions"].swept or {})
 def test_every_arm_of_the_instructions_trial_takes_each_swept_rate(label):
     made = trials.EXPERIMENTS["instructions"]
     o = made.parser().parse_args(["--model", "builtin/beginner", "--encoder", "minilm"])
