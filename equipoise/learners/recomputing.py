@@ -1,4 +1,4 @@
-"""What a backward pass computes again to save its memory: the setting gradient_checkpointing."""
+"""Activations that a backward pass computes again to save memory: gradient_checkpointing."""
 
 from __future__ import annotations
 
