@@ -3,7 +3,7 @@
 Each answer's length in tokens, whether it was cut, the share of its 4-grams of words that it
 repeats, its mean log-probability a token under the untrained start, and the cosine of question and
 answer by a sentence encoder: an instruction that is followed by gibberish is no gain. `welfare` is
-the product that the judge of `FOLLOWS_AND_ANSWERS` pays.
+the product that the judge of the recipe `instructions` pays.
 """
 
 from __future__ import annotations
@@ -23,10 +23,6 @@ from equipoise.types import Move, Prompt, View
 
 QUALITIES = ("tokens", "cut", "repetition", "start_logprob", "relevance")
 RELEVANT = 0.6  # the cosine of an answer that counts as one to its question
-FOLLOWS_AND_ANSWERS = (
-    "judge={kind: panel, how: product, judges: {follows: instructions, fresh: repetition, relevant: "
-    f"{{kind: on_topic, fact: question, graded: true, threshold: {RELEVANT}, embedding: minilm}}}}}}"
-)
 
 
 def greedy_answers(

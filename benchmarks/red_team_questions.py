@@ -174,10 +174,10 @@ def rewrites(texts: list[str]) -> list[tuple[tuple[Message, ...], str]]:
 
 
 def write_rows(
-    parts: tuple[PromptTexts, PromptTexts], folder: Path, seed: int, behaviours: Sequence[str] = ()
+    parts: tuple[PromptTexts, PromptTexts], folder: Path, seed: int, held_out: Sequence[str] = ()
 ) -> Values:
     """Seeds and harmless prompts with their labels as files in `folder`; the settings that read
-    them. `behaviours`: the harmful ones that are held out, in place of the part's.
+    them. `held_out`: the harmful ones that are held out, in place of the part's.
     """
     rng = seeds.generator(seed, "rows")
     count = 0
@@ -185,8 +185,8 @@ def write_rows(
         missing = max(most - len(part.harmful), 0)
         chosen = rng.permutation(len(part.seeds))[:missing].tolist()
         harmful = [*part.harmful, *(part.seeds[i] for i in chosen)]
-        if behaviours and part is parts[1]:
-            harmful = list(behaviours)
+        if held_out and part is parts[1]:
+            harmful = list(held_out)
         rows = [{"prompt": text, "harmful": True} for text in harmful]
         rows += [{"prompt": text, "harmful": False} for text in part.harmless]
         lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -355,7 +355,7 @@ def measured(folder: Path, arm: str, seed: int, which: int, ending: str = "") ->
     by answer; how diverse the attacks were.
     """
     with RunDirectory.read(folder) as run:
-        facts = recorded(run, "measure")[which]
+        facts, role = recorded(run, "measure")[which], run.config.game.role
         matches = list(run.ledger.matches("held_out"))
         judgements = run.ledger.judgements_of(match.id for match in matches)
         known = set[str]()
@@ -394,11 +394,6 @@ def measured(folder: Path, arm: str, seed: int, which: int, ending: str = "") ->
     yield from of_rows({arm: given}, seed, generation)
 
 
-def role(seat: str) -> str:
-    """Of one of several rewrites or answers, too: "adversary 2"."""
-    return seat.split()[0]
-
-
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
@@ -420,7 +415,8 @@ def begin(place: Path, o: Options) -> None:
     train, test = read(o.data)
     guard = place / "guard"
     train_guard(train.labelled, guard, encoder=o.encoder)
-    told = {"WildGuard": unseen(o.data)[1], "behaviours": behaviours(o.data)}
+    fresh = unseen(train.labelled, test.labelled)
+    told = {"WildGuard": fresh, "behaviours": behaviours(o.data)}
     found = [
         item
         for name, rows in told.items()

@@ -31,7 +31,6 @@ import yaml
 from scipy.stats import spearmanr
 
 from benchmarks import assistance_questions, cycling, instructions, pool, red_team, withheld
-from benchmarks.answer_quality import FOLLOWS_AND_ANSWERS
 from benchmarks.claims import DESIGNED, TRIALS
 from benchmarks.controls import decoded
 from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
@@ -227,13 +226,10 @@ INSTRUCTIONS = replace(
     name="trial_instructions",
     doc=__doc__,
     arms={
-        "mnpo": [FOLLOWS_AND_ANSWERS],
-        "mnpo, η 1": [FOLLOWS_AND_ANSWERS, "loss.eta=1"],
-        **{
-            loss: [FOLLOWS_AND_ANSWERS, f"loss={loss}"]
-            for loss in ("dpo", "ipo", "sppo", "inpo", "simpo")
-        },
-        "grpo": [FOLLOWS_AND_ANSWERS],
+        "mnpo": [],
+        "mnpo, η 1": ["loss.eta=1"],
+        **{loss: [f"loss={loss}"] for loss in ("dpo", "ipo", "sppo", "inpo", "simpo")},
+        "grpo": [],
     },
     columns=(f"welfare{GREEDY}", *instructions.EXPERIMENT.columns),
 )

@@ -156,6 +156,11 @@ def test_a_request_without_a_verdict_is_neither_harmful_nor_harmless():
     assert Scores(items).mean("asked", "here, judged").mean == 0.5
 
 
+def test_what_the_guard_is_measured_on_was_not_in_its_training():
+    training, test = ([Prompt(text, (user(text),)) for text in texts] for texts in ("abc", "bcd"))
+    assert [row.id for row in guard.unseen(training, test)] == ["d"]
+
+
 def test_a_probe_leaves_the_arms_that_follow_as_they_are():
     values = {
         "prompts": {"per_generation": 48},

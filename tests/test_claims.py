@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from judge_context import TestContext
 
 import equipoise
 from benchmarks import cycling, permuted_games, pool, trials, withheld
-from benchmarks.answer_quality import FOLLOWS_AND_ANSWERS, answering
+from benchmarks.answer_quality import answering
 from benchmarks.claims import DESIGNED, TRIALS
 from benchmarks.verdicts import Scores
 from equipoise.environments.assistance.blocks import parse
@@ -113,7 +112,7 @@ def test_every_arm_of_the_instructions_trial_takes_each_swept_rate(label):
 
 @pytest.mark.parametrize("text", ["", "a dog and a cat", "a b c d a b c d a b c d", "the lake"])
 def test_what_a_greedy_answer_is_worth_is_what_the_judge_pays(text):
-    judges = yaml.safe_load(FOLLOWS_AND_ANSWERS.removeprefix("judge="))["judges"]
+    judges = recipe_loader.read("instructions")["judge"]["judges"]
     assert (judges["follows"], judges["fresh"]) == ("instructions", "repetition")
     relevant = Judge.build({**judges["relevant"], "embedding": "hashed"}).at(TestContext())
     asked = Prompt("p", (user("how deep is the lake"),))

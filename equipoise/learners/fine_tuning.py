@@ -253,15 +253,15 @@ def _trainer_arguments(
     """The Trainer's arguments. Its data are one pass in a given order, whatever `epochs`."""
     from transformers import TrainingArguments
 
-    from equipoise.learners.recomputing import checkpointing as again
+    from equipoise.learners.recomputing import checkpointing
     from equipoise.models.device import choose_device
 
     save_steps = math.ceil(settings.save_steps / settings.log_steps) * settings.log_steps
-    checkpointing: dict[str, Any] = {}
+    saving: dict[str, Any] = {}
     if settings.gradient_checkpointing in (True, "selective"):
-        checkpointing["activation_checkpointing"] = True
-        keywords = again(settings.gradient_checkpointing)
-        checkpointing["activation_checkpointing_kwargs"] = keywords
+        saving["activation_checkpointing"] = True
+        keywords = checkpointing(settings.gradient_checkpointing)
+        saving["activation_checkpointing_kwargs"] = keywords
     return TrainingArguments(
         output_dir=str(scratch),
         num_train_epochs=1,
@@ -288,7 +288,7 @@ def _trainer_arguments(
         disable_tqdm=True,
         log_level="error",
         report_to="none",  # the run has its own
-        **checkpointing,
+        **saving,
     )
 
 
