@@ -73,7 +73,7 @@ FIGURES = {
     ),
     "grpo": Figure(
         5,
-        GRADIENT + "--model {smollm2} --prompts 8 --group 8 --tokens 256 --steps 5 --device cuda",
+        GRADIENT + "--model {smollm2} --prompts 8 --group 8 --tokens 256 --steps 3 --device cuda",
         GRADIENT + "--prompts 2 --group 2 --tokens 4 --steps 1 --repeats 1",
     ),
     "sampling": Figure(
@@ -83,17 +83,17 @@ FIGURES = {
     ),
     "engines": Figure(
         4,
-        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 256",
+        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 128",
         ENGINES + "--shape toy --rows 8 --prompt 4 --new 4 --rounds 1 --without-trl",
     ),
     "vllm": Figure(
         5,
-        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 256 --server {server}",
+        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 128 --server {server}",
         ENGINES + "--shape toy --rows 8 --prompt 4 --new 4 --rounds 1 --without-trl",
     ),
     "league": Figure(
         3,
-        LEAGUE + "--device cuda --shapes smollm2 --rows 8 --new 128",
+        LEAGUE + "--device cuda --shapes smollm2 --rounds 3 --new 32",
         LEAGUE + "--shapes tiny --adapters 2 --new 2 --rounds 1 --prompt 4",
     ),
     "plan": Figure(4, PLANNED + "--device cuda --model {smollm2}", PLANNED + "--only tiny"),

@@ -75,7 +75,7 @@ class Stages(Silent):
 
     def __init__(self, device: str) -> None:
         self._device, self._name = device, "start"
-        self._began = 0.0
+        self._began = time.perf_counter() if device == "cuda" else 0.0
         self._memory: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
 
