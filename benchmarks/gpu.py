@@ -4,11 +4,13 @@ result is a file; a later call makes those that are missing.
     python -m benchmarks.gpu [FIGURE …] [--out benchmarks/results/gpu] [--minutes 10]
         [--smollm2 MODEL] [--qwen MODEL]        # folders, GGUF files or hub ids
         [--server http://127.0.0.1:8000]        # a vLLM that serves SmolLM2 (sampler start)
-    python -m benchmarks.gpu --tiny             # the same commands on a CPU, at a size for tests
+    python -m benchmarks.gpu --tiny             # the same commands at a size for tests: without a GPU
+                                                # on the CPU, with one a rehearsal of a minute or two
 
-A figure is begun only where its time still fits into the call, and ended where it takes longer; it
-is then named as missing, and why. A figure of a model or server that is not named waits. Beside
-each file lies what the command printed.
+`tests` are those that need a GPU, before anything is measured on it. A figure is begun only where its
+time still fits into the call, and ended, with all that it began, where it takes longer; it is then
+named as missing, and why. A figure of a model or server that is not named waits. Beside each file
+lies what the command printed.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,7 +43,7 @@ GIVEN = ("smollm2", "qwen", "server")
 class Figure:
     """A command that makes one figure.
 
-    `command` runs on a GPU, `tiny` on a CPU; `{result}` is its file, `{folder}` a place of its own,
+    `command` runs on a GPU, `tiny` everywhere; `{result}` is its file, `{folder}` a place of its own,
     `{smollm2}` or `{qwen}` a model and `{server}` a vLLM. Where a command writes no result, its time
     is the figure.
     """
@@ -47,6 +51,11 @@ class Figure:
     minutes: float
     command: str
     tiny: str
+
+    def rehearsal(self, on_gpu: bool) -> str:
+        """The tiny command, on a GPU in the device and the numbers that the figure has there."""
+        own = [given for given in ON_DEVICE if given in self.command] if on_gpu else []
+        return " ".join([self.tiny, *own])
 
 
 BENCHMARK = "-m benchmarks."
@@ -57,46 +66,50 @@ ENGINES = BENCHMARK + "engines --out {result} "
 LEAGUE = BENCHMARK + "league --json {result} "
 PLANNED = BENCHMARK + "plan_accuracy --out {result} "
 RUN = "-m equipoise run instructions -s judge=instructions --json --out {folder} "
-ON_GPU = "--device cuda --dtype bfloat16 "
+ON_DEVICE = ("--device cuda", "--dtype bfloat16")
+ON_GPU = " ".join(ON_DEVICE) + " "
+TESTS = "-m pytest -q -m gpu -n 0 tests/models"
 SHORT_RUN = "-m equipoise run quickstart --json --out {folder} -s generations=1"
 
 FIGURES = {
+    "tests": Figure(2, TESTS, TESTS),
     "dpo": Figure(
-        4,
+        5,
         PREFERENCE + ON_GPU + "--shape qwen3-0.6b --pairs 256 --prompt 128 512 --answer 128 512",
         PREFERENCE + "--pairs 4 --batch 2 --repeats 1 --prompt 8 12 --answer 4 8",
     ),
     "dpo_lora": Figure(
-        3,
+        4,
         PREFERENCE + ON_GPU + "--shape qwen3-0.6b --pairs 256 --lora 16",
         PREFERENCE + "--pairs 4 --batch 2 --repeats 1 --prompt 8 12 --answer 4 8 --lora 2",
     ),
     "grpo": Figure(
         5,
-        GRADIENT + "--model {smollm2} --prompts 8 --group 8 --tokens 256 --steps 3 --device cuda",
+        GRADIENT
+        + "--model {smollm2} --prompts 8 --group 8 --tokens 128 --steps 2 --repeats 1 --device cuda",
         GRADIENT + "--prompts 2 --group 2 --tokens 4 --steps 1 --repeats 1",
     ),
     "sampling": Figure(
         4,
-        SAMPLING + ON_GPU + "--shape qwen3-0.6b --rows 64 --new 256",
+        SAMPLING + ON_GPU + "--shape qwen3-0.6b --rows 64 --new 64 --rounds 2",
         SAMPLING + "--shape toy --rows 4 --rounds 1",
     ),
     "engines": Figure(
         4,
-        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 128",
+        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 32 --rounds 2",
         ENGINES + "--shape toy --rows 8 --prompt 4 --new 4 --rounds 1 --without-trl",
     ),
     "vllm": Figure(
         5,
-        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 128 --server {server}",
+        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 32 --rounds 2 --server {server}",
         ENGINES + "--shape toy --rows 8 --prompt 4 --new 4 --rounds 1 --without-trl",
     ),
     "league": Figure(
-        3,
-        LEAGUE + "--device cuda --shapes smollm2 --rounds 3 --new 32",
+        4,
+        LEAGUE + "--device cuda --shapes smollm2 --rounds 2 --new 24",
         LEAGUE + "--shapes tiny --adapters 2 --new 2 --rounds 1 --prompt 4",
     ),
-    "plan": Figure(4, PLANNED + "--device cuda --model {smollm2}", PLANNED + "--only tiny"),
+    "plan": Figure(3, PLANNED + "--device cuda --model {smollm2}", PLANNED + "--only tiny"),
     "smollm2_run": Figure(5, RUN + "-s policy.model={smollm2}", SHORT_RUN),
     "qwen_run": Figure(6, RUN + "-s policy.model={qwen}", SHORT_RUN),
 }
@@ -110,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("gpu: no GPU here; these figures wait for a machine that has one")
         return
     end = time.monotonic() + 60 * o.minutes
-    table = Table(title="figures of a GPU" if not o.tiny else "the commands, on a CPU: no figures")
+    table = Table(title="figures of a GPU" if not o.tiny else "the commands, tiny: no figures")
     for heading in ("figure", "state", "seconds"):
         table.add_column(heading, justify="right" if heading == "seconds" else "left")
     for name in o.figure or FIGURES:
@@ -148,7 +161,7 @@ def made(name: str, o: argparse.Namespace, end: float) -> dict[str, Any]:
     figure, path = FIGURES[name], o.out / f"{name}.json"
     if path.is_file():
         return json.loads(path.read_text())["figures"]
-    command = figure.tiny if o.tiny else figure.command
+    command = figure.rehearsal(has_gpu()) if o.tiny else figure.command
     if waits := [given for given in GIVEN if f"{{{given}}}" in command and not vars(o)[given]]:
         return {"state": f"waits for --{waits[0]}"}
     left = end - time.monotonic()
@@ -166,14 +179,19 @@ def finished(
     places = {given: vars(o)[given] for given in GIVEN} | {"result": result}
     argv = [part.format(**places, folder=folder / "run") for part in command.split()]
     with (o.out / f"{name}.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, *argv], stdout=log, stderr=log, start_new_session=True
+        )
         try:
-            subprocess.run(
-                [sys.executable, *argv], stdout=log, stderr=log, timeout=left, check=True
-            )
+            code = process.wait(left)
         except subprocess.TimeoutExpired:
             return {"state": f"took longer than {left:.0f} s", "seconds": left}
-        except subprocess.CalledProcessError as error:
-            return {"state": f"failed with code {error.returncode}: see {name}.log"}
+        finally:  # nothing that it began may disturb the next
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if code:
+        return {"state": f"failed with code {code}: see {name}.log"}
     record = {"state": "done", "seconds": round(time.monotonic() - began, 1), **environment()}
     record["command"] = "python " + command
     record |= {"result": json.loads(result.read_text())} if result.is_file() else {}

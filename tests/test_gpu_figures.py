@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 
+import psutil
 import pytest
 
 from benchmarks.gpu import FIGURES, Figure, finished, has_gpu, made, main, options
@@ -17,7 +19,7 @@ def test_without_a_gpu_nothing_is_begun(tmp_path, capsys):
     assert "no GPU here" in capsys.readouterr().out and not list(tmp_path.iterdir())
     with pytest.raises(SystemExit):
         main(["speed"])
-    assert "no figure speed; there are dpo, dpo_lora, grpo" in capsys.readouterr().err
+    assert "no figure speed; there are tests, dpo, dpo_lora" in capsys.readouterr().err
 
 
 def test_a_figure_waits_for_its_model_and_for_time(tmp_path):
@@ -45,14 +47,27 @@ def test_a_figure_is_kept_and_not_made_again(tmp_path, monkeypatch):
     assert made("one", o, time.monotonic() + 60) == record
 
 
+def test_a_rehearsal_on_a_gpu_is_there_and_in_its_numbers():
+    tiny = FIGURES["dpo"].tiny
+    assert FIGURES["dpo"].rehearsal(False) == tiny
+    assert FIGURES["dpo"].rehearsal(True) == f"{tiny} --device cuda --dtype bfloat16"
+    assert FIGURES["grpo"].rehearsal(True).endswith(" --device cuda")
+
+
 @pytest.mark.long
 def test_what_fails_or_takes_too_long_is_missing_and_said(tmp_path):
     o = options(["--tiny", "--out", str(tmp_path)])
     failed = finished("two", "-c raise(SystemExit(3))", o, tmp_path, 60)
     assert failed == {"state": "failed with code 3: see two.log"}
-    (tmp_path / "sleep.py").write_text("import time; time.sleep(60)")
-    slow = finished("three", f"{tmp_path}/sleep.py", o, tmp_path, 0.3)
-    assert slow["state"] == "took longer than 0 s"
+    (tmp_path / "sleep.py").write_text(
+        "import subprocess, sys; child = subprocess.Popen(['sleep', '60']); print(child.pid, "
+        "flush=True); child.wait()"
+    )
+    slow = finished("three", f"{tmp_path}/sleep.py", o, tmp_path, 2)
+    assert slow["state"] == "took longer than 2 s"
+    child = int((tmp_path / "three.log").read_text())
+    with contextlib.suppress(psutil.NoSuchProcess):  # what it began has ended, too
+        assert psutil.Process(child).status() == psutil.STATUS_ZOMBIE
     assert not list(tmp_path.glob("*.json"))
 
 

@@ -387,16 +387,12 @@ def _chunks(
 def _softmax_into(
     out: torch.Tensor, softmax: Callable[..., torch.Tensor], logits: torch.Tensor
 ) -> None:
-    """Softmax or its logarithm in float32; on a GPU the kernel reads the shorter type itself."""
-    reads_short = logits.is_cuda and logits.dtype != torch.float32
-    softmax(logits if reads_short else logits.float(), -1, reads_short, out=out)
+    """Softmax or its logarithm in float32, within `out` alone. No kernel reads bfloat16 and writes
+    float32.
+    """
+    softmax(logits if logits.dtype == out.dtype else out.copy_(logits), -1, False, out=out)
 
 
 def _add_product(total: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> None:
     """total += first · second in float32; the product is not rounded to a shorter type."""
-    if first.dtype == total.dtype:
-        total.addmm_(first, second)
-    elif total.is_cuda:
-        torch.addmm(total, first, second, out_dtype=torch.float32, out=total)
-    else:
-        total.addmm_(first.float(), second.float())
+    total.addmm_(first.to(total.dtype), second.to(total.dtype))
