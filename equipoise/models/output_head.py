@@ -352,11 +352,10 @@ class ChunkedLogprob(torch.autograd.Function):
             grad_CV = ctx.tail.pull_back(grad_CV, logits_CV)
             if grad_V is not None:
                 grad_V += grad_CV.sum(0)
-            grad_CV = grad_CV.to(weight_VH.dtype)
-            if grad_NH is not None:
-                grad_NH[rows] = grad_CV @ weight_VH
             if grad_VH is not None:
-                _add_product(grad_VH, grad_CV.t(), hidden_NH[rows])
+                grad_VH.addmm_(grad_CV.t(), hidden_NH[rows].float())
+            if grad_NH is not None:
+                grad_NH[rows] = grad_CV.to(weight_VH.dtype) @ weight_VH
         if grad_VH is not None:
             grad_VH = grad_VH.to(weight_VH.dtype)
         if grad_V is not None:
@@ -391,8 +390,3 @@ def _softmax_into(
     float32.
     """
     softmax(logits if logits.dtype == out.dtype else out.copy_(logits), -1, False, out=out)
-
-
-def _add_product(total: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> None:
-    """total += first · second in float32; the product is not rounded to a shorter type."""
-    total.addmm_(first.to(total.dtype), second.to(total.dtype))
