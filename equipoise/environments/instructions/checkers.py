@@ -77,7 +77,8 @@ def checker_of(instruction: str) -> Any:
 
 
 def conflicts(instruction: str) -> set[str]:
-    """The instructions that cannot stand beside this one in one prompt."""
+    """The instructions that cannot stand beside this one in one prompt. Raises ConfigError."""
+    ifeval_checkers()
     from if_verifiable.ifeval import instructions_registry
 
     table = instructions_registry.conflict_make(instructions_registry.INSTRUCTION_CONFLICTS)

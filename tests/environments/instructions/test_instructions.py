@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import sys
 
 import pytest
 
@@ -157,6 +158,16 @@ def test_too_few_questions_are_said(tmp_path):
         InstructionPrompts(count=1, held_out=2, questions="q.txt").load(tmp_path)
     with pytest.raises(DataError, match="cannot be read"):
         InstructionPrompts(questions="nowhere.txt").load(tmp_path)
+
+
+def test_without_the_checkers_prompts_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "if_verifiable", None)
+    checkers.ifeval_checkers.cache_clear()
+    try:
+        with pytest.raises(ConfigError, match=r"pip install 'equipoise\[instructions\]'"):
+            InstructionPrompts(count=4, held_out=0).load()
+    finally:
+        checkers.ifeval_checkers.cache_clear()
 
 
 def test_ifbench_is_loaded_without_the_network(monkeypatch):
