@@ -161,7 +161,7 @@ def test_too_few_questions_are_said(tmp_path):
 
 
 def test_without_the_checkers_prompts_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "if_verifiable", None)
+    monkeypatch.setitem(sys.modules, "if_verifiable.ifeval.instructions_registry", None)
     checkers.ifeval_checkers.cache_clear()
     try:
         with pytest.raises(ConfigError, match=r"pip install 'equipoise\[instructions\]'"):
