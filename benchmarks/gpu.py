@@ -74,13 +74,13 @@ SHORT_RUN = "-m equipoise run quickstart --json --out {folder} -s generations=1"
 FIGURES = {
     "tests": Figure(2, TESTS, TESTS),
     "dpo": Figure(
-        5,
+        6,
         PREFERENCE + ON_GPU + "--shape qwen3-0.6b --pairs 256 --prompt 128 512 --answer 128 512",
         PREFERENCE + "--pairs 4 --batch 2 --repeats 1 --prompt 8 12 --answer 4 8",
     ),
     "dpo_lora": Figure(
         4,
-        PREFERENCE + ON_GPU + "--shape qwen3-0.6b --pairs 256 --lora 16",
+        PREFERENCE + ON_GPU + "--shape qwen3-0.6b --pairs 256 --lora 16 --repeats 1",
         PREFERENCE + "--pairs 4 --batch 2 --repeats 1 --prompt 8 12 --answer 4 8 --lora 2",
     ),
     "grpo": Figure(
