@@ -68,11 +68,11 @@ PLANNED = BENCHMARK + "plan_accuracy --out {result} "
 RUN = "-m equipoise run instructions -s judge=instructions --json --out {folder} "
 ON_DEVICE = ("--device cuda", "--dtype bfloat16")
 ON_GPU = " ".join(ON_DEVICE) + " "
-TESTS = "-m pytest -q -m gpu -n 0 tests/models"
+TESTS = "-m pytest -q -m gpu -n 0 tests/models tests/cli/test_recipes.py"
 SHORT_RUN = "-m equipoise run quickstart --json --out {folder} -s generations=1"
 
 FIGURES = {
-    "tests": Figure(2, TESTS, TESTS),
+    "tests": Figure(4, TESTS, TESTS),
     "dpo": Figure(
         6,
         PREFERENCE + ON_GPU + "--shape qwen3-0.6b --pairs 256 --prompt 128 512 --answer 128 512",

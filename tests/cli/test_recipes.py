@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 from small import SMALL, settings
 
@@ -276,6 +277,18 @@ def test_a_recipe_plans_and_runs_one_generation(name, rows, command, tmp_path, r
     assert "<html" in (tmp_path / "run" / "report.html").read_text()
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize(
+    "name", ["quickstart", "mnpo", "sparta", "gpo", "gtalign", "instructions_grpo"]
+)
+def test_a_recipe_learns_in_bfloat16_on_a_gpu(name, rows, command):
+    given = [*arguments(name, rows), *settings(learner__precision="bf16")]
+    done = command("run", name, *given, "--out", "run", "--json")
+    assert done.code == 0, done.err
+    assert [m["generation"] for m in done.facts["measured"]] == [0, 1]
 
 
 @pytest.mark.long
