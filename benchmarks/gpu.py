@@ -63,6 +63,8 @@ PREFERENCE = BENCHMARK + "preference_training --out {result} "
 GRADIENT = BENCHMARK + "policy_gradient speed --json {result} "
 SAMPLING = BENCHMARK + "sampling --json {result} "
 ENGINES = BENCHMARK + "engines --out {result} "
+ENGINES_ON_GPU = ENGINES + "--model {smollm2} --device cuda --rows 64 --new 32 --rounds 2"
+ENGINES_TINY = ENGINES + "--shape toy --rows 8 --prompt 4 --new 4 --rounds 1 --without-trl"
 LEAGUE = BENCHMARK + "league --json {result} "
 PLANNED = BENCHMARK + "plan_accuracy --out {result} "
 RUN = "-m equipoise run instructions -s judge=instructions --json --out {folder} "
@@ -94,16 +96,8 @@ FIGURES = {
         SAMPLING + ON_GPU + "--shape qwen3-0.6b --rows 64 --new 64 --rounds 2",
         SAMPLING + "--shape toy --rows 4 --rounds 1",
     ),
-    "engines": Figure(
-        4,
-        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 32 --rounds 2",
-        ENGINES + "--shape toy --rows 8 --prompt 4 --new 4 --rounds 1 --without-trl",
-    ),
-    "vllm": Figure(
-        5,
-        ENGINES + "--model {smollm2} --device cuda --rows 64 --new 32 --rounds 2 --server {server}",
-        ENGINES + "--shape toy --rows 8 --prompt 4 --new 4 --rounds 1 --without-trl",
-    ),
+    "engines": Figure(4, ENGINES_ON_GPU, ENGINES_TINY),
+    "vllm": Figure(5, ENGINES_ON_GPU + " --server {server}", ENGINES_TINY),
     "league": Figure(
         4,
         LEAGUE + "--device cuda --shapes smollm2 --rounds 2 --new 24",
