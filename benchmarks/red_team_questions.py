@@ -100,11 +100,11 @@ class PromptTexts:
 
 
 def read(data: Path) -> tuple[PromptTexts, PromptTexts]:
-    """The training part and the held-out part."""
+    """The training part and the held-out part, whose requests are none of the training's."""
     train, test = wildguard.prompts(data / WILDGUARD)
     return (
         _part("train", train, data / GPO / "train.json"),
-        _part("held_out", test, data / GPO / "test.json"),
+        _part("held_out", unseen(train, test), data / GPO / "test.json"),
     )
 
 
@@ -415,8 +415,7 @@ def begin(place: Path, o: Options) -> None:
     train, test = read(o.data)
     guard = place / "guard"
     train_guard(train.labelled, guard, encoder=o.encoder)
-    fresh = unseen(train.labelled, test.labelled)
-    told = {"WildGuard": fresh, "behaviours": behaviours(o.data)}
+    told = {"WildGuard": test.labelled, "behaviours": behaviours(o.data)}
     found = [
         item
         for name, rows in told.items()
