@@ -7,7 +7,7 @@ A trial's primary claim, its doses and its power are written before it is run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from benchmarks.comparing import Claimed, power
@@ -218,10 +218,14 @@ WILDGUARD = Trial(
             "dpo",
             "greedy",
             doses=(SWEPT,),
-            withdrawn="DPO's rate was chosen on one seed, and at two of its three rates it is at "
-            "chance",
         ),
-    )
+    ),
+    seeds=range(30, 40),
+    swept={rate: {"": [f"learning_rate={rate}"]} for rate in ("5e-4", "1e-3", "2e-3")},
+    reserved=(0, 1, 2),
+    column="greedy",
+    effect=0.08,
+    spread=0.065,
 )
 RIGHT_JUDGE = Dose(
     "what a right judge adds", "found", "world judges", "mean after, greedy", 0.05, "sparta"
@@ -914,15 +918,6 @@ RIVALS = Trial(
     seeds=TRIAL_INSTRUCTIONS.seeds,
     effect=0.1,
     spread=0.05,
-)
-TRIALS["wildguard"] = replace(
-    WILDGUARD,
-    seeds=range(30, 40),
-    swept={rate: {"": [f"learning_rate={rate}"]} for rate in ("5e-4", "1e-3", "2e-3")},
-    reserved=(0, 1, 2),
-    column="greedy",
-    effect=0.08,
-    spread=0.065,
 )
 TRIALS["trial_sparta"] = TRIAL_SPARTA
 DESIGNED = {  # and not yet played
