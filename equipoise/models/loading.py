@@ -182,10 +182,18 @@ def load_model(
         options = {"cross_entropy": False, "fused_linear_cross_entropy": False}
         # The output head's numbers are taken by `output_head`.
         monkey_patch._apply_liger_kernel_to_instance(base, **options)
+    head = base.get_output_embeddings()
+    if head is not None:
+        head.register_forward_pre_hook(_contiguous)
     if not trainable:
         # Where weights need gradients, torch multiplies by them in another order.
         return base.requires_grad_(False)
     return base if lora is None else add_adapter(base, lora).eval()
+
+
+def _contiguous(head: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The head's input in one piece: of a view torch would copy the whole head once a row."""
+    return (arguments[0].contiguous(), *arguments[1:])
 
 
 def load_classifier(

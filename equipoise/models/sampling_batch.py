@@ -93,9 +93,7 @@ class SamplingBatch:
                 f"{type(model).__name__} keeps its past in a way that this sampler does not "
                 "know; it cannot be sampled from here"
             )
-        # An index makes them one piece; of a slice torch would copy the whole head once a row.
-        last = torch.tensor([-1], device=self.device)
-        self.last = {"logits_to_keep": last} if "logits_to_keep" in parameters else {}
+        self.last = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
         self.cache: Any = roomy_cache(model.config)
         of_row = [0] * len(prompts) if adapters is None else adapters.of_row
         keys = [(own, *prompt) for own, prompt in zip(of_row, prompts, strict=True)]
