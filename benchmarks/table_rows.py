@@ -156,38 +156,6 @@ def instructions(results: Results) -> Row:
     )
 
 
-def capitals(arm: str) -> str:
-    """An arm's name with its method's in capitals."""
-    method, *rest = arm.split(", ")
-    return ", ".join([method.upper(), *rest])
-
-
-def wildguard(results: Results) -> Row:
-    """Sampled and greedy, beside what the labels allow."""
-    arms = Arms(results["figures"])
-    start = "sft start"
-    methods = [name for name, rows in arms.rows.items() if "win_rate" in rows[0]]
-    labels = ("SFT on the labels", "bag of words", "commoner label")
-
-    def each(column: str) -> str:
-        return ", ".join(f"{capitals(row)} {arms.share(row, column)}" for row in methods)
-
-    gains = [
-        f"MNPO − {capitals(other)}, greedy {arms.gain('mnpo', other, 'greedy')}"
-        for other in methods
-        if other != "mnpo"
-    ]
-    return Row(
-        "real prompts: WildGuard, 1.2 M parameters from nothing, three generations, "
-        f"{seeds_text(results)} that no setting was chosen on",
-        f"right decisions {arms.share(start, 'score')} → {each('score')}; greedily "
-        f"{arms.share(start, 'greedy')} → {each('greedy')}",
-        "; ".join([*gains, *(f"{row} {arms.share(row, 'greedy')}" for row in labels)]),
-        "python -m benchmarks.wildguard",
-        results["date"],
-    )
-
-
 def longer() -> str:
     """What a fresh adversary of more updates gets; "" where none was trained."""
     file = RESULTS / f"{LONGER}.json"
