@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ from transformers import (
 from benchmarks import preference_runs
 from benchmarks.running import write_results
 from equipoise.models.device import choose_device
+from equipoise.models.loading import load_model
 from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings
 
@@ -142,17 +144,18 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make(o: argparse.Namespace) -> Any:
-    """A model of random weights that never ends an answer by itself."""
+    """A model of random weights that never ends an answer by itself, loaded as a player's is."""
     torch.manual_seed(1)
     shape = SHAPES[o.shape]
     config = AutoConfig.for_model(**shape, max_position_embeddings=o.prompt[1] + o.new)
-    model = (
-        AutoModelForCausalLM.from_config(config, dtype=getattr(torch, o.dtype)).to(o.device).eval()
-    )
+    model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, o.dtype))
     with torch.no_grad():
         model.get_output_embeddings().weight.normal_(0, SPREAD / shape["hidden_size"] ** 0.5)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        model = load_model(folder, dtype=o.dtype, device=o.device)
     model.generation_config = GenerationConfig(pad_token_id=0)
-    return model.requires_grad_(False)
+    return model
 
 
 def workloads(o: argparse.Namespace) -> list[Workload]:
