@@ -920,7 +920,7 @@ RIVALS = Trial(
     spread=0.05,
 )
 TRIALS["trial_sparta"] = TRIAL_SPARTA
-DESIGNED = {  # and not yet played
+DESIGNED = {  # and not yet, or not wholly, played
     "trial_gpo": TRIAL_GPO,
     "red_team_questions": TRIAL_BEHAVIOURS,
     "trial_instructions, rivals": RIVALS,
