@@ -27,9 +27,10 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
 from benchmarks.running import load, provenance
+from benchmarks.sampling import random_model
 from equipoise.models.adapters import Lora
 from equipoise.models.sampling import sample
 from equipoise.models.sampling_batch import RowAdapters
@@ -106,14 +107,9 @@ class League:
     """A base with adapters of random weights, and the prompts of all rows."""
 
     def __init__(self, shape: str, o: argparse.Namespace) -> None:
-        torch.manual_seed(1)
         self.o = o
         config = AutoConfig.for_model("llama", **SHAPES[shape], eos_token_id=None)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-        with torch.no_grad():  # a next token about as uncertain as a trained model's
-            head = model.get_output_embeddings().weight
-            head.normal_(0, 4 / config.hidden_size**0.5)
-        self.base = SharedBase(shape, model.to(o.device).eval().requires_grad_(False))
+        self.base = SharedBase(shape, random_model(config, "float32", o.device))
         self.names = [f"member_{n}" for n in range(o.adapters)]
         lora = Lora.model_validate({"r": o.rank, "alpha": 2 * o.rank})
         for name in self.names:

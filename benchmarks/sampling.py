@@ -45,7 +45,7 @@ from transformers import (
 from benchmarks import preference_runs
 from benchmarks.running import write_results
 from equipoise.models.device import choose_device
-from equipoise.models.loading import load_model
+from equipoise.models.loading import Dtype, load_model
 from equipoise.models.sampling import sample
 from equipoise.models.token_choice import SamplingSettings
 
@@ -144,18 +144,23 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make(o: argparse.Namespace) -> Any:
-    """A model of random weights that never ends an answer by itself, loaded as a player's is."""
-    torch.manual_seed(1)
-    shape = SHAPES[o.shape]
-    config = AutoConfig.for_model(**shape, max_position_embeddings=o.prompt[1] + o.new)
-    model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, o.dtype))
-    with torch.no_grad():
-        model.get_output_embeddings().weight.normal_(0, SPREAD / shape["hidden_size"] ** 0.5)
-    with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        model = load_model(folder, dtype=o.dtype, device=o.device)
+    """A model of random weights that never ends an answer by itself."""
+    longest = o.prompt[1] + o.new
+    config = AutoConfig.for_model(**SHAPES[o.shape], max_position_embeddings=longest)
+    model = random_model(config, o.dtype, o.device)
     model.generation_config = GenerationConfig(pad_token_id=0)
     return model
+
+
+def random_model(config: Any, dtype: Dtype, device: str) -> Any:
+    """A model of random weights whose next token is uncertain, loaded as a player's is."""
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+    with torch.no_grad():
+        model.get_output_embeddings().weight.normal_(0, SPREAD / config.hidden_size**0.5)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        return load_model(folder, dtype=dtype, device=device)
 
 
 def workloads(o: argparse.Namespace) -> list[Workload]:

@@ -79,6 +79,16 @@ def test_dtype_is_obeyed_and_auto_is_float32_on_a_cpu(model_folder):
     assert load_model(name, device="cpu").dtype == torch.float32
 
 
+def test_the_head_reads_the_last_positions_in_one_piece(model_folder):
+    """Of a view torch would copy the whole head once a row."""
+    model, whole = load_model(str(model_folder("llama"))), []
+    model.get_output_embeddings().register_forward_hook(
+        lambda head, given, result: whole.append(given[0].is_contiguous())
+    )
+    model(IDS.repeat(2, 1), logits_to_keep=1)
+    assert whole == [True]
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3"])
 def test_a_description_needs_no_weights_and_is_right(model_folder, family):
     name = str(model_folder(family))
