@@ -129,7 +129,7 @@ class VerbGroup(TyperGroup):
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb. Raises Stopped on Ctrl-C and SIGTERM."""
+        """Run the verb; a fault of the command line says what to write instead."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -138,8 +138,6 @@ class VerbGroup(TyperGroup):
         except USAGE_ERROR as error:
             _explain(error, sys.argv[1:])
             raise
-        except KeyboardInterrupt:
-            raise Stopped("stopped") from None
 
 
 def _verb_called(name: str) -> str:
@@ -229,6 +227,10 @@ def main() -> None:
         )
     except KeyboardInterrupt:
         _fail("stopped", Stopped.exit_code)
+    except SystemExit as end:
+        if end.code == Stopped.exit_code:  # what typer makes of Ctrl-C, without a word
+            _fail("stopped", Stopped.exit_code)
+        raise
     except OSError as error:
         place = shorten(str(error.filename or "disk"))
         if error.errno in DISK_FULL:

@@ -286,13 +286,14 @@ def test_what_the_system_refuses_is_one_message(command, monkeypatch, number, co
     assert done.err == f"error: a\ufffd{'b' * 197}…: {said}\n"
 
 
-def test_what_is_interrupted_is_stopped(command, monkeypatch):
+@pytest.mark.parametrize("where", ["app", "make_context", "resolve_command", "invoke"])
+def test_what_is_interrupted_is_stopped(command, monkeypatch, where):
     from equipoise import cli
 
-    def verb():
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", lambda: verb)
+    monkeypatch.setattr(cli if where == "app" else cli.VerbGroup, where, stop)
     done = command("recipes")
     assert (done.code, done.err) == (130, "error: stopped\n")
 
