@@ -15,7 +15,8 @@
                would take alone
     grpo       samples a second beside trl's GRPOTrainer, of --model, which is float32 in both
 
-Everything runs by turns in processes of its own; a share is of the same machine in the same run.
+Everything runs by turns in processes of its own, and each precision's training and decoding beside
+products of their own: a machine that others share is not the same an hour later.
 """
 
 from __future__ import annotations
@@ -105,14 +106,14 @@ def measured(o: argparse.Namespace, shape: str) -> dict[str, Any]:
         }
         first = settings[o.dtypes[0]]
         preference_training.call("make", first)
-        found["products"] = preference_training.call("products", first)
         for dtype, own in settings.items():
             parts: dict[str, Any] = {"ours": [], "trl": [], "plain": []}
             for _ in range(o.repeats):
                 for name, results in parts.items():
                     results.append(preference_training.call(name, own))
+            products = {"training": preference_training.call("products", own)}
             parts["new"] = o.new
-            parts["opponents"] = preference_training.call("opponents", own)
+            parts["scoring"] = preference_training.call("scoring", own)
             parts["profile"] = preference_training.call("profile", own)
             for part, new in (("decoding", o.new), ("reading", 1)):
                 parts[part] = {
@@ -124,7 +125,8 @@ def measured(o: argparse.Namespace, shape: str) -> dict[str, Any]:
                     )
                     for rows in o.rows
                 }
-            found[dtype] = parts
+            products["decoding"] = preference_training.call("products", own)
+            found[dtype] = parts | {"products": products}
         found["weights"] = dict(zip(("layers", "head", "embeddings"), sizes(first), strict=True))
     return found
 
@@ -142,13 +144,14 @@ def table(shape: str, found: dict[str, Any]) -> Table:
         made.add_row(name, *(cell for dtype in dtypes for cell in of(dtype)))
 
     def products(dtype: str) -> tuple[str, str]:
-        rate = found["products"][dtype][TRAINING]
-        return f"{rate:,.0f} GFLOP/s", f"{rate / peak(found, TRAINING):.0%}"
+        rate = training_products(found[dtype], dtype)
+        return f"{rate:,.0f} GFLOP/s", f"{rate / peak(found[dtype], 'training', TRAINING):.0%}"
 
     def plain(dtype: str) -> tuple[str, str]:
         rate = speed(found[dtype]["plain"])
         flops = found[dtype]["ours"][0]["flops"] / found[dtype]["ours"][0]["tokens"] * 3 / 4
-        return f"{rate:,.0f} tokens/s", f"{rate * flops / 1e9 / peak(found, TRAINING):.0%}"
+        most = peak(found[dtype], "training", TRAINING)
+        return f"{rate:,.0f} tokens/s", f"{rate * flops / 1e9 / most:.0%}"
 
     def steps(dtype: str) -> tuple[str, str]:
         rate = step_speed(found[dtype]["ours"])
@@ -165,8 +168,8 @@ def table(shape: str, found: dict[str, Any]) -> Table:
         return f"{theirs:,.0f} tokens/s", beside
 
     def scoring(dtype: str) -> tuple[str, str]:
-        opponents = found[dtype]["opponents"]
-        return f"{opponents['seconds']:.1f} s", f"{1 / opponents['share']:.0%} of plain"
+        scored = found[dtype]["scoring"]
+        return f"{scored['seconds']:.1f} s", f"{1 / scored['share']:.0%} of plain"
 
     row("products, GFLOP/s", products)
     row("plain pass, of products", plain)
@@ -189,7 +192,7 @@ def decoding_share(found: dict[str, Any], dtype: str, rows: str) -> float:
     """Of the better precision's products of so many rows, what decoding so many reaches."""
     weights = found["weights"]["layers"] + found["weights"]["head"]
     rate = decoding_speed(found[dtype], rows, "ours")
-    return rate * 2 * weights / 1e9 / peak(found, rows)
+    return rate * 2 * weights / 1e9 / peak(found[dtype], "decoding", rows)
 
 
 def decoding_speed(parts: dict[str, Any], rows: str, of: str) -> float:
@@ -201,10 +204,16 @@ def decoding_speed(parts: dict[str, Any], rows: str, of: str) -> float:
     return int(rows) * (parts["new"] - 1) / (seconds[0] - seconds[1])
 
 
-def peak(found: dict[str, Any], tokens: str) -> float:
-    """The better precision's rate of products of so many tokens, GFLOP/s."""
-    rates = (rates for rates in found["products"].values())
-    return max(each.get(tokens, each[TRAINING]) for each in rates)
+def peak(parts: dict[str, Any], beside: str, tokens: str) -> float:
+    """The better precision's rate of products of so many tokens, GFLOP/s, as measured beside a
+    part.
+    """
+    return max(each.get(tokens, each[TRAINING]) for each in parts["products"][beside].values())
+
+
+def training_products(parts: dict[str, Any], dtype: str) -> float:
+    """This precision's rate of products of a training step's tokens, GFLOP/s."""
+    return parts["products"]["training"][dtype][TRAINING]
 
 
 def speed(runs: Sequence[dict[str, float]]) -> float:

@@ -360,10 +360,8 @@ def peak_mib(device: str) -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def opponents(o: argparse.Namespace) -> dict[str, float]:
-    """An opponent's pass beside a plain inference pass over the same rows, and training with 4
-    opponents beside 1.
-    """
+def scoring(o: argparse.Namespace) -> dict[str, float]:
+    """An opponent's pass beside a plain inference pass over the same rows."""
     import torch
     import transformers
 
@@ -384,9 +382,15 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
             logprob = torch.log_softmax(output.logits[:, :-1].float(), -1)
             logprob.gather(-1, ids[:, 1:, None]).sum().item()
 
-    scores = reference_pass(o, now)
+    reference_pass(o, now)
     plain_seconds = min(timed(inference) for _ in range(2))
     seconds = min(timed(lambda: reference_pass(o, now)) for _ in range(2))
+    return {"seconds": seconds, "plain_seconds": plain_seconds, "share": seconds / plain_seconds}
+
+
+def opponents(o: argparse.Namespace) -> dict[str, float]:
+    """An opponent's pass, and training with 4 opponents beside 1."""
+    scores = reference_pass(o, training_batch(o))
     repeats = 2 if o.device == "cpu" else 1
 
     def training_seconds(count: int) -> float:
@@ -394,12 +398,7 @@ def opponents(o: argparse.Namespace) -> dict[str, float]:
             timed(lambda: train(o, training_batch(o, count), scores)) for _ in range(repeats)
         )
 
-    return {
-        "seconds": seconds,
-        "plain_seconds": plain_seconds,
-        "share": seconds / plain_seconds,
-        "training_ratio": training_seconds(4) / training_seconds(1),
-    }
+    return scoring(o) | {"training_ratio": training_seconds(4) / training_seconds(1)}
 
 
 def batches_of(o: argparse.Namespace, now: Any) -> list[Any]:
@@ -541,7 +540,7 @@ def trl_imports(o: argparse.Namespace) -> dict[str, Any]:
 
 PARTS = (
     *(make, ours, trl, ours_imports, trl_imports, opponents, has_gpu, peak),
-    *(plain, products, profile),
+    *(scoring, plain, products, profile),
 )
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.limit import TRAINING, decoding_share, step_speed, training_speed
+from benchmarks.limit import decoding_share, step_speed, training_products, training_speed
 from benchmarks.limit import speed as tokens_per_second
 from benchmarks.table_rows import RESULTS, Results, Row, percent
 
@@ -147,7 +147,7 @@ def limit(results: Results) -> Row:
     ]
     trl = [tokens_per_second(k["ours"]) / tokens_per_second(k["trl"]) for k in kinds]
     decoded = [decoding_share(found, dtype, "64") for dtype in ("float32", "bfloat16")]
-    rates = [found["products"][dtype][TRAINING] for dtype in ("float32", "bfloat16")]
+    rates = [training_products(found[dtype], dtype) for dtype in ("float32", "bfloat16")]
 
     def both(values: Sequence[float], form: str) -> str:
         return " and ".join(format(value, form) for value in values)
@@ -156,7 +156,7 @@ def limit(results: Results) -> Row:
         f"DPO of {o['pairs']} pairs at SmolLM2's shape, two cores, float32 and bfloat16",
         f"later steps {both(steps, '.0%')} of a plain pass's tokens/s, with loading, first steps, "
         f"check and saving {both(training, '.0%')}; scoring "
-        f"{both([1 / kind['opponents']['share'] for kind in kinds], '.0%')}; decoding 64 rows "
+        f"{both([1 / kind['scoring']['share'] for kind in kinds], '.0%')}; decoding 64 rows "
         f"{both(decoded, '.0%')} of the products",
         f"trl's: {both(trl, '.1f')} ×; products {both(rates, ',.0f')} GFLOP/s",
         "python -m benchmarks.limit --shapes smollm2 "

@@ -11,12 +11,18 @@ RUN = {"tokens": 600, "seconds": 6.0, "before_training": 1.0, "tokens_per_second
 OURS = RUN | {"peak_mib": 400, "flops": 480e9, "steps_per_second": 200.0}
 MADE = {
     "weights": {"layers": 90e6, "head": 10e6, "embeddings": 0},
-    "products": {"float32": {"1": 10.0, "1024": 100.0}, "bfloat16": {"1": 20.0, "1024": 80.0}},
     "float32": {
+        "products": {
+            "training": {"float32": {"1": 1.0, "1024": 100.0}, "bfloat16": {"1024": 80.0}},
+            "decoding": {
+                "float32": {"1": 10.0, "1024": 50.0},
+                "bfloat16": {"1": 20.0, "1024": 50.0},
+            },
+        },
         "ours": [OURS],
         "trl": [RUN | {"peak_mib": 800, "tokens_per_second": 40.0}],
         "plain": [{"tokens_per_second": 160.0}],
-        "opponents": {"seconds": 2.0, "share": 0.8},
+        "scoring": {"seconds": 2.0, "share": 0.8},
         # Of 5 tokens the first, with the reading, takes ours 2 seconds and the others .4.
         "new": 5,
         "decoding": {"1": {"top-p 0.95": {"ours": [2.0, 5 / 2.4, 3.0], "generate": [1.0]}}},
@@ -51,6 +57,7 @@ def test_the_whole_runs_small(tmp_path):
     small = "--shapes small --dtypes float32 --pairs 2 --repeats 1 --new 2 --rows 1 --threads 1"
     limit.main([*small.split(), "--json", str(file)])
     figures = json.loads(file.read_text())["figures"]["small"]
-    assert set(figures["products"]) == {"float32", "bfloat16"}
+    for products in figures["float32"]["products"].values():
+        assert set(products) == {"float32", "bfloat16"}
     assert figures["float32"]["ours"][0]["ids"] == figures["float32"]["trl"][0]["ids"]
     assert sum(figures["float32"]["profile"].values()) <= 1
