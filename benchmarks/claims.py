@@ -18,8 +18,8 @@ class Dose:
     """What must have been given for a verdict to mean anything.
 
     Args: kind: `least`: |column of `arm`, less that of `other`| is at least so much; `found`: a
-    difference that was planted is found, its interval above `least`; `swept`: each arm has the best
-    of the same settings, on reserved seeds; `given`: by construction, as `what` says.
+    difference that was planted is found, its interval above `least`; `swept`: `arm` and `other` each
+    have the best of the same settings, on reserved seeds; `given`: by construction, as `what` says.
     """
 
     what: str
@@ -174,7 +174,12 @@ INSTRUCTIONS = Trial(
         )
     )
 )
-SWEPT = Dose("each arm's step", "swept")
+
+
+def _swept(arm: str, other: str = "") -> Dose:
+    return Dose("each arm's step", "swept", arm, other=other)
+
+
 MEASURES = Dose(
     "how much less the uniform policy is exploited", "found", "start", "last", 0.02, "uniform"
 )
@@ -192,7 +197,7 @@ CYCLING = Trial(
             "start",
             "last",
             "less",
-            doses=(SWEPT, MEASURES),
+            doses=(_swept("mnpo, ½ ½"), MEASURES),
             withdrawn=STEPS,
         ),
     )
@@ -217,7 +222,7 @@ WILDGUARD = Trial(
             "mnpo",
             "dpo",
             "greedy",
-            doses=(SWEPT,),
+            doses=(_swept("mnpo", "dpo"),),
         ),
     ),
     seeds=range(30, 40),
@@ -660,7 +665,7 @@ TRIAL_CLERKS = Trial(
             other,
             "last",
             claimed="less",
-            doses=(SWEPT, MEASURES, _moves(name), _moves(other)),
+            doses=(_swept(name, other), MEASURES, _moves(name), _moves(other)),
             share=False,
             named=f"mnpo.trial_{name}",
             world="clerks, each method at its best step of three" if name == "two" else "",
@@ -872,7 +877,7 @@ TRIAL_INSTRUCTIONS = Trial(
             claimed=claimed,
             margin=margin,
             share=column != "relevance, greedy",
-            doses=(SWEPT, _moved("mnpo", FOLLOWED, "start")),
+            doses=(_swept("mnpo"), _moved("mnpo", FOLLOWED, "start")),
             named=f"mnpo.trial_{name}",
             world="SmolLM2, paid for relevance and freshness, too" if not margin else "",
         )
@@ -911,7 +916,7 @@ RIVALS = Trial(
             "mnpo",
             other,
             "welfare, greedy",
-            doses=(SWEPT, _moved("mnpo", FOLLOWED, "start")),
+            doses=(_swept("mnpo", other), _moved("mnpo", FOLLOWED, "start")),
         )
         for other in ("dpo", "grpo", "ipo", "sppo", "inpo", "simpo")
     ),

@@ -143,7 +143,8 @@ def verdict(claim: Claim, scores: Scores, told: Mapping[str, Any]) -> Verdict:
 def missed(dose: Dose, scores: Scores, told: Mapping[str, Any]) -> str:
     """Why a dose was not given; "" where it was."""
     if dose.kind == "swept":
-        return "" if "swept" in told else "no step was swept"
+        arms = [arm for arm in (dose.arm, dose.other) if arm not in ("", *told.get("swept", ()))]
+        return f"no step was swept for {' and '.join(arms)}" if arms else ""
     if dose.kind == "given":
         return ""
     try:

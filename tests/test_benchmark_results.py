@@ -12,7 +12,7 @@ from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose
 from benchmarks.comparing import bounded, crossed, holm, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from benchmarks.experiment import Experiment, best_settings
-from benchmarks.verdicts import Item, Scores, Verdict, read_items, verdict
+from benchmarks.verdicts import Item, Scores, Verdict, missed, read_items, verdict
 from equipoise.learners.tabular_learner import win_probabilities
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.players.local import Local
@@ -375,7 +375,7 @@ def claimed(*doses: Dose, **more) -> Verdict:
         for seed in range(5)
     )
     claim = Claim("c", "", "", "", "new", "old", "right", doses=doses, **more)
-    return verdict(claim, scores, {"swept": {}} if more.get("share") is None else {})
+    return verdict(claim, scores, {"swept": {"new": "step 1"}})
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,8 @@ def claimed(*doses: Dose, **more) -> Verdict:
         (Dose("nats", arm="new", column="nats", least=0.1), "nats was not measured"),
         (Dose("planted gain", "found", "new", "right", 0.2, "old"), ""),
         (Dose("planted gain", "found", "new", "right", 0.4, "old"), "planted gain is not found"),
-        (Dose("", "swept"), ""),
+        (Dose("", "swept", "new"), ""),
+        (Dose("", "swept", "new", other="old"), "no step was swept for old"),
     ],
 )
 def test_without_its_dose_a_claim_is_not_tested(dose: Dose, why: str):
@@ -395,8 +396,9 @@ def test_without_its_dose_a_claim_is_not_tested(dose: Dose, why: str):
     assert (found.word, found.why) == ("not tested" if why else "shown", why)
 
 
-def test_a_sweep_that_was_not_made_and_a_withdrawn_claim_test_nothing():
-    assert claimed(Dose("", "swept"), share=False).why == "no step was swept"
+def test_without_a_sweep_and_where_it_is_withdrawn_a_claim_tests_nothing():
+    dose = Dose("", "swept", "new", other="old")
+    assert missed(dose, Scores([]), {}) == "no step was swept for new and old"
     undone = Dose("nats", arm="new", column="nats", least=0.1)
     withdrawn = claimed(undone, withdrawn="it could not be true")
     assert withdrawn.why == "it could not be true"
