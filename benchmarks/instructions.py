@@ -23,6 +23,7 @@ from typing import Any
 from benchmarks.answer_quality import greedy_answers, judged
 from benchmarks.controls import newest_weights
 from benchmarks.experiment import Experiment, Options, name_of, of_rows, of_run
+from benchmarks.running import write_results
 from benchmarks.verdicts import GREEDY, Item, of_answers
 from equipoise.environments.instructions.instruction_prompts import InstructionPrompts
 from equipoise.players.local import Local
@@ -109,6 +110,13 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
             yield from of_run(folder, START, seed, {0: SAMPLED}, [PLAYER])
             for name, rows in answered(player, None, place / "answers-start", o).items():
                 yield from of_answers(START, seed, named(name), rows)
+    if o.answers and seed == o.seeds[0]:
+        homes = {START: START, **{arm: name_of(arm, seed) for arm in o.arms}}
+        files = {
+            arm: place / f"answers-{home}" / f"test-{o.test}.json" for arm, home in homes.items()
+        }
+        first = {arm: json.loads(file.read_text())[0] for arm, file in files.items()}
+        write_results(o.answers, first, seed=seed)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -125,6 +133,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--ifeval", type=Path, help="IFEval's prompts: JSONL in their own columns")
     add("--ifeval-rows", type=int, default=None, help="the first so many; all by default")
     add("--ifeval-tokens", type=int, default=320, help="most tokens of an answer")
+    add("--answers", type=Path, help="write each arm's answer to the first question here")
     add("--precision", choices=["fp32", "bf16"], default="fp32")
 
 

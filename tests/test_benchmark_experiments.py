@@ -50,12 +50,17 @@ def test_instructions_are_answered_greedily_by_the_start_and_each_arm(tmp_path):
     few = ["--generations", "1", "--updates", "1", "--prompts", "8", "--tokens", "8"]
     few += ["--test", "3", "--held-out", "3", "--model", "builtin/beginner", "--encoder"]
     few += [str(resolve("builtin/beginner")), "--arms", "grpo", "--set", "policy.lora=null"]
-    items = played("instructions", tmp_path, *few, "policy.max_length=256", "judge=shorter")
+    few += ["policy.max_length=256", "judge=shorter"]
+    told = tmp_path / "answers.json"
+    items = played("instructions", tmp_path, *few, "--answers", str(told))
     for arm in ("start", "grpo"):
         assert columns(items, arm) >= {f"strict{GREEDY}", f"relevance{GREEDY}", "strict"}
     (kept,) = (tmp_path / "runs" / "answers-grpo-0").iterdir()
-    assert len(json.loads(kept.read_text())) == 3, "with their texts"
-    dev = played("instructions", tmp_path, *few, "policy.max_length=256", "judge=shorter", "--dev")
+    rows = json.loads(kept.read_text())
+    assert len(rows) == 3, "with their texts"
+    first = json.loads(told.read_text())["figures"]
+    assert set(first) == {"start", "grpo"} and first["grpo"] == rows[0]
+    dev = played("instructions", tmp_path, *few, "--dev")
     assert columns(dev, "grpo") == columns(items, "grpo"), "by which a sweep chooses"
     asked = [{i.prompt for i in each if i.column == f"strict{GREEDY}"} for each in (items, dev)]
     assert asked[0].isdisjoint(asked[1])
