@@ -98,21 +98,21 @@ class Answers:
     file: str
     arms: Mapping[str, str]
 
-    def _own(self) -> dict[str, list[dict[str, Any]]]:
-        sets = json.loads((RESULTS / f"{self.file}.json").read_text())["rows"]
-        return {arm: rows["test"] for arm, rows in sets.items()}
+    def _own(self) -> dict[str, dict[str, Any]]:
+        told: dict[str, dict[str, Any]] = json.loads((RESULTS / f"{self.file}.json").read_text())
+        return told["figures"]
 
     def head(self) -> list[str]:
         """The question, beside whose answer it is."""
         source = InstructionPrompts.model_validate({"count": 1, "held_out": 100, "test": 1})
-        first = self._own()[next(iter(self.arms))][0]["prompt"]
+        first = self._own()[next(iter(self.arms))]["prompt"]
         [question] = [p for p in source.load().test or () if p.id == first]
         return ["", _cell(question.messages[-1].content)]
 
     def rows(self) -> list[list[str]]:
         """One an arm."""
         told = self._own()
-        return [[name, _cell(told[arm][0]["text"])] for arm, name in self.arms.items()]
+        return [[name, _cell(told[arm]["text"])] for arm, name in self.arms.items()]
 
 
 def _cell(text: str) -> str:
@@ -122,7 +122,7 @@ def _cell(text: str) -> str:
 
 TABLES = {
     "answers": Answers(
-        "instructions", {"start, untrained": "start", "mnpo-0": "MNPO", "dpo-0": "DPO"}
+        "trial_instructions_answers", {"start": "start", "mnpo": "MNPO", "dpo": "DPO"}
     ),
     "history": MethodTable(
         "history",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import nash_gap as nash_gaps
+from benchmarks.claims import FOLLOWED
 from benchmarks.comparing import bounded, paired
 from benchmarks.kuhn_table import kuhn_claim
 from benchmarks.verdicts import GREEDY, raw
@@ -22,6 +23,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 Results = Mapping[str, Any]
 LEAGUES = "the league's"
 LONGER = "best_response_400"
+LABELS = {"start": "start", "simpo": "SimPO"}
 
 
 @dataclass(frozen=True)
@@ -107,52 +109,24 @@ def cyclic_preferences(results: Results) -> Row:
 
 
 def instructions(results: Results) -> Row:
-    """Every arm beside the start, greedily, and what the answers are otherwise worth."""
-    scores, _ = raw("instructions")
-    sets = {"": "strict, greedy", "ifeval": "ifeval strict, greedy"}
-    figures, qualities, short = [], [], []
-    for arm in scores.arms:
-        relevance, repeated = (
-            scores.mean(arm, name + GREEDY).mean for name in ("relevance", "repetition")
-        )
-        after, label = percent(scores.mean(arm, sets[""]).mean), arm.upper()
-        worth = f"{relevance:.2f}, {repeated:.2f}"
-        if arm == "start":
-            short.insert(0, f"start {after} (relevance {relevance:.2f})")
-            qualities.insert(0, f"start {worth}")
-            continue
-        short.append(f"{label} {after} ({relevance:.2f})")
-        qualities.append(f"{label} {worth}")
-        texts = []
-        for name, column in sets.items():
-            try:
-                gain = scores.difference(arm, "start", column)
-            except ValueError:
-                continue  # an arm that did not answer this set
-            seeds = {seed for seed, _, _ in scores.cells(arm, column)}
-            own = [(s, p) for s, p, _ in scores.cells("start", column) if s in seeds]
-            prompts = len({prompt for _, prompt in own})
-            where = f"{name} ({counted(len(seeds))}, {prompts} prompts) " if name else ""
-            before, mean = (scores.mean(who, column).mean for who in ("start", arm))
-            low, high = 100 * gain.low, 100 * gain.high
-            texts.append(
-                f"{where}{percent(before)} → {percent(mean)}, "
-                f"{100 * gain.mean:+.1f} ({low:+.1f} to {high:+.1f}) points"
-            )
-        figures.append(f"{label} {'; '.join(texts)}")
-    cells = scores.cells("start", sets[""])
-    prompts = len({prompt for _, prompt, _ in cells})
-    amount = counted(len({seed for seed, _, _ in cells}))
-    what = f"instructions followed, SmolLM2-135M-Instruct with LoRA, {amount}, greedy"
+    """Each method under the judge that multiplies, its rate swept like its rivals'."""
+    scores, told = raw("trial_instructions")
+    after = [
+        f"{LABELS.get(arm, arm.upper())} {percent(scores.mean(arm, FOLLOWED).mean)} "
+        f"({scores.mean(arm, 'relevance' + GREEDY).mean:.2f})"
+        for arm in ("start", *sorted(told["swept"]))
+    ]
+    what = (
+        "instructions followed, SmolLM2-135M-Instruct with LoRA, at best rates, "
+        f"{seeds_text(results)}, greedy (relevance)"
+    )
     return Row(
-        f"{what}, {prompts} new prompts",
-        "; ".join(figures),
-        "all greedy. Relevance to the question and share of repeated 4-grams: "
-        f"{'; '.join(qualities)}",
-        "python -m benchmarks.instructions --model SmolLM2-135M-Instruct --encoder all-MiniLM-L6-v2",
-        results["date"],
-        f"{short[0]}; {', '.join(short[1:])}",
         what,
+        ", ".join(after),
+        "",
+        "python -m benchmarks.trials instructions",
+        results["date"],
+        ", ".join(after),
     )
 
 

@@ -34,12 +34,12 @@ NAMED = re.compile(
     r"(<!-- (\w+), made by python -m benchmarks\.tables -->\n).*?(<!-- end -->)", re.DOTALL
 )
 # Benchmarks whose figures the methods' pages hold.
-ON_PAGES = ("instructions", "pool", "red_team", "assistance")
+ON_PAGES = ("trial_instructions", "pool", "red_team", "assistance")
 
 
 # Benchmark -> what makes a row of its raw results, in the order of the rows.
 MADE: dict[str, Callable[[Results], Row]] = {
-    "instructions": table_rows.instructions,
+    "trial_instructions": table_rows.instructions,
     "quickstart": table_rows.quickstart,
     "pool": table_rows.pool,
     "red_team": table_rows.red_team,

@@ -78,7 +78,8 @@ def test_a_row_of_raw_results_says_when_and_how_they_were_made():
     for name in tables.MADE:
         results = json.loads((tables.RESULTS / f"{name}.json").read_text())
         assert {"commit", "command", "date", "machine"} <= results.keys()
-        assert f"benchmarks.{name}" in results["command"]
+        module = name.replace("trial_", "trials ")
+        assert f"benchmarks.{module}" in results["command"]
 
 
 PROBABILITY = {"target": "probability"}
