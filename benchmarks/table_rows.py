@@ -23,7 +23,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 Results = Mapping[str, Any]
 LEAGUES = "the league's"
 LONGER = "best_response_400"
-LABELS = {"start": "start", "simpo": "SimPO"}
+SHOWN = {"start": "start", "mnpo": "MNPO", "dpo": "DPO", "simpo": "SimPO"}
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ def cyclic_preferences(results: Results) -> Row:
 
 
 def instructions(results: Results) -> Row:
-    """Each method under the judge that multiplies, its rate swept like its rivals'."""
-    scores, told = raw("trial_instructions")
+    """Methods under the judge that multiplies, each at the best of the same rates."""
+    scores, _ = raw("trial_instructions")
     after = [
-        f"{LABELS.get(arm, arm.upper())} {percent(scores.mean(arm, FOLLOWED).mean)} "
+        f"{label} {percent(scores.mean(arm, FOLLOWED).mean)} "
         f"({scores.mean(arm, 'relevance' + GREEDY).mean:.2f})"
-        for arm in ("start", *sorted(told["swept"]))
+        for arm, label in SHOWN.items()
     ]
     what = (
         "instructions followed, SmolLM2-135M-Instruct with LoRA, at best rates, "
