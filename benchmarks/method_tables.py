@@ -181,7 +181,6 @@ TABLES = {
             f"relevance{GREEDY}": "relevance",
             f"repetition{GREEDY}": "repeated 4-grams",
         },
-        {"MNPO − this": ("mnpo", f"strict{GREEDY}")},
         points=("relevance",),
         bare=(f"relevance{GREEDY}", f"repetition{GREEDY}"),
     ),
