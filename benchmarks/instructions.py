@@ -93,6 +93,7 @@ def answered(player: Local, weights: Path | None, home: Path, o: Options) -> dic
 
 def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     """Start and end of every arm of a seed: greedy answers, what was sampled, and how much."""
+    first: dict[str, Any] = {}
     for arm in o.arms:
         folder = place / name_of(arm, seed)
         with RunDirectory.read(folder) as run:
@@ -104,18 +105,17 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
         drawn = {"samples": len(moves), "sampled tokens": tokens}
         yield from of_rows({arm: drawn}, seed, length)
         weights = newest_weights(folder, PLAYER)
-        for name, rows in answered(player, weights, place / f"answers-{folder.name}", o).items():
+        own = answered(player, weights, place / f"answers-{folder.name}", o)
+        first[arm] = next(iter(own.values()))[0]
+        for name, rows in own.items():
             yield from of_answers(arm, seed, named(name), rows, length)
         if arm == o.arms[0]:
             yield from of_run(folder, START, seed, {0: SAMPLED}, [PLAYER])
-            for name, rows in answered(player, None, place / "answers-start", o).items():
+            own = answered(player, None, place / "answers-start", o)
+            first[START] = next(iter(own.values()))[0]
+            for name, rows in own.items():
                 yield from of_answers(START, seed, named(name), rows)
     if o.answers and seed == o.seeds[0]:
-        homes = {START: START, **{arm: name_of(arm, seed) for arm in o.arms}}
-        files = {
-            arm: place / f"answers-{home}" / f"test-{o.test}.json" for arm, home in homes.items()
-        }
-        first = {arm: json.loads(file.read_text())[0] for arm, file in files.items()}
         write_results(o.answers, first, seed=seed)
 
 
