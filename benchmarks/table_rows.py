@@ -124,7 +124,7 @@ def instructions(results: Results) -> Row:
         what,
         ", ".join(after),
         "",
-        "python -m benchmarks.trials instructions",
+        results["command"].partition(" --out")[0],
         results["date"],
         ", ".join(after),
     )
