@@ -757,13 +757,26 @@ TRIAL_SPARTA = Trial(
     effect=0.03,
     spread=0.022,
 )
+
+
+def _updates(arm: str) -> Dose:
+    return Dose("updates of a fresh attacker", arm=arm, column="attacker updates", least=400)
+
+
 LEARNED = Dose(
     "what learning adds on the start's defender", "found", "gpo", "on the start", 0.1, "start"
 )
 TRIAL_GPO = Trial(
     claims=tuple(
         _trial_claim(
-            "gpo", name, text, "gpo", other, "best response", claimed="less", doses=(LEARNED, WORKS)
+            "gpo",
+            name,
+            text,
+            "gpo",
+            other,
+            "best response",
+            claimed="less",
+            doses=(LEARNED, WORKS, _updates("gpo")),
         )
         for name, text, other in (
             (
@@ -806,11 +819,7 @@ TRIAL_BEHAVIOURS = Trial(
             f"fresh, {other}",
             ATTACKED,
             claimed="less",
-            doses=(
-                *TRUSTED,
-                ADDS,
-                Dose("updates of it", arm="guard", column="attacker updates", least=400),
-            ),
+            doses=(*TRUSTED, ADDS, _updates("guard")),
         )
         for name, text, other in (
             (

@@ -94,10 +94,10 @@ def measured(folder: Path, which: int = -1) -> dict[str, Any]:
 
 
 def last(folder: Path, role: str) -> PlayerId:
-    """The newest of those who play a role in a run."""
+    """The newest of those who play a role in a run; where none of them learns, the start."""
     with RunDirectory.read(folder) as opened:
         name = opened.config.schedule.settings()["roles"][role]
-    return PlayerId(name, measured(folder)["ages"][name])
+    return PlayerId(name, measured(folder)["ages"].get(name, 0))
 
 
 @dataclass(frozen=True)

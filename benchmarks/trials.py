@@ -159,6 +159,12 @@ def gpo_play(seed: int, place: Path, o: Options) -> None:
         played(red_team.RECIPE, place / f"against_{name_of(arm, seed)}", seed, own)
 
 
+def gpo_options(parser: argparse.ArgumentParser) -> None:
+    """As the red team's; every arm, and attackers of 400 updates."""
+    red_team.add_options(parser)
+    parser.set_defaults(arms=list(GPO_ARMS), answers=400)
+
+
 GPO = replace(
     red_team.EXPERIMENT,
     name="trial_gpo",
@@ -167,6 +173,7 @@ GPO = replace(
     generations=800,
     play=gpo_play,
     columns=("on the start", *red_team.COLUMNS),
+    add=gpo_options,
     begin=lambda place, o: importable(withheld.HOME),  # augmentation's rule lies there
 )
 
