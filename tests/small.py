@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from equipoise.runs import recipe_loader
+from equipoise.runs.config import RunConfig
 from equipoise.runs.monitor import Silent
 
 
@@ -34,6 +36,14 @@ class Noting(Silent):
 
     def numbers(self, **named):
         self.named.append(named)
+
+
+def quickstart(**more: object) -> RunConfig:
+    """The quickstart's configuration, one small generation; `__` is a dot."""
+    values = {"prompts.count": 60, "prompts.per_generation": 16, "prompts.held_out": 8}
+    values |= {"generations": 1, "evaluate.sets.greedy": None}
+    given = {name.replace("__", "."): value for name, value in more.items()}
+    return recipe_loader.load("quickstart", {**values, **given})
 
 
 def settings(**values: object) -> list[str]:

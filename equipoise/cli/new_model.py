@@ -99,7 +99,8 @@ def sft(
     learning_rate: Annotated[float, typer.Option(help="peak learning rate")] = 1e-4,
     batch_size: Annotated[int, typer.Option(help="examples per step")] = 16,
     max_length: Annotated[
-        int | None, typer.Option(help="tokens of prompt and answer", show_default="the model's")
+        int | None,
+        typer.Option(min=2, help="tokens of prompt and answer", show_default="the model's"),
     ] = None,
     seed: Annotated[int, typer.Option(help="seed of the data's order")] = 0,
     overwrite: Annotated[
@@ -113,11 +114,11 @@ def sft(
     """
     from equipoise.learners.sft_learner import SFT
     from equipoise.report.terminal import Display, terminal
+    from equipoise.runs import recipe_loader
     from equipoise.runs.fine_tune import fine_tune
 
-    settings = SFT.model_validate(
-        {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
-    )
+    given = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
+    settings = recipe_loader.component(SFT, {"kind": "sft", **given}, (), "sft")
     with Display(console=terminal(stderr=json), silent=json) as display:
         tuned = fine_tune(
             model,

@@ -51,7 +51,6 @@ class VoterReport(msgspec.Struct, frozen=True, kw_only=True):
     cost: float
     first_preferred: Estimate | None
     inconsistent: Estimate | None
-    first_seat_lead: Estimate | None
     length: LengthBias | None
 
 
@@ -132,7 +131,6 @@ def _of_voter(
         cost=math.fsum(vote.cost for vote in votes),
         first_preferred=first_preferred(every),
         inconsistent=inconsistent(every),
-        first_seat_lead=first_seat_lead(views),
         length=length_bias(views),
     )
 
@@ -209,40 +207,6 @@ def _share(rows: Sequence[tuple[bool, str]]) -> Estimate | None:
     """The share of (whether, prompt) that is true, prompts counting as clusters."""
     values = np.array([value for value, _ in rows], float)
     return estimate(mean_interval(values, [prompt for _, prompt in rows], share=True))
-
-
-def first_seat_lead(opinions: Sequence[Opinion]) -> Estimate | None:
-    """The mean score of the first seat's answer less the second's, where one player answered one
-    chat in both.
-
-    With different players the lead would be their skill.
-    """
-    by_answer = {
-        (opinion.voter, opinion.match.id, opinion.seat): opinion
-        for opinion in opinions
-        if not opinion.other
-    }
-    leads, prompts = [], []
-    for opinion in by_answer.values():
-        match = opinion.match
-        if not _of_one_player(match) or opinion.seat != next(iter(match.seats)):
-            continue
-        second_seat = list(match.seats)[1]
-        second = by_answer.get((opinion.voter, match.id, second_seat))
-        if second is not None:
-            leads.append(opinion.value - second.value)
-            prompts.append(match.prompt)
-    return estimate(mean_interval(leads, prompts))
-
-
-def _of_one_player(match: Match) -> bool:
-    """True if one player answered the same chat in two seats."""
-    chats = {turn.seat: turn.view.messages for turn in match.turns}
-    return (
-        len(match.seats) == 2
-        and len(set(match.seats.values())) == 1
-        and len(set(chats.values())) == 1
-    )
 
 
 def length_bias(opinions: Sequence[Opinion]) -> LengthBias | None:

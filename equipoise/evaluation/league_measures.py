@@ -119,14 +119,14 @@ DEVIATION = Quantity(
 class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     """Scores and win rates of the newest generation, and the pay-off table of the league.
 
-    `payoff`, `se` and `count` are [N, N] in the order of `players`: row i against column j, its
-    standard error (None where it is not known), and the judged meetings. `judges` names each newest
-    learner's judge. `gap` is what the best member of the league wins against a newest learner, in
-    [0, 1]; `exploitability` is the largest. `best_reply_gains` are the same with an interval that
-    allows for the maximum; `deviation_gains` what the learner itself would gain by playing as any
-    of the league does against the mixture that it faces. Both are lower bounds: a maximum over the
-    league, where eq 9's is over all policies, without its −τ·KL. `win_rates` are over the player's
-    own start.
+    `payoff`, `se`, `count` and `clusters` are [N, N] in the order of `players`: row i against
+    column j, its standard error (None where it is not known), the judged meetings, and their
+    prompts. `judges` names each newest learner's judge. `gap` is what the best member of the league
+    wins against a newest learner, in [0, 1]; `exploitability` is the largest. `best_reply_gains`
+    are the same with an interval that allows for the maximum; `deviation_gains` what the learner
+    itself would gain by playing as any of the league does against the mixture that it faces. Both
+    are lower bounds: a maximum over the league, where eq 9's is over all policies, without its
+    −τ·KL. `win_rates` are over the player's own start.
     """
 
     quantities: ClassVar[tuple[Quantity, ...]] = (SCORE, WIN_RATE, EXPLOITABILITY, DEVIATION)
@@ -136,6 +136,7 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
     payoff: list[list[float]] = no_default()
     se: list[list[float | None]]
     count: list[list[int]]
+    clusters: list[list[int]] = msgspec.field(default_factory=list)
     mixture: dict[str, float] = no_default()
     gap: dict[str, float]
     best_reply_gains: dict[str, Estimate] = msgspec.field(default_factory=dict)
@@ -153,7 +154,9 @@ class LeagueMeasures(Measures, frozen=True, kw_only=True, omit_defaults=True):
             return None
         i, j = self.players.index(player), self.players.index(other)
         mean, error = self.payoff[i][j], self.se[i][j]
-        return Estimate.of(payoff_interval(mean, error, self.count[i][j]))
+        clusters = self.clusters or self.count  # older records lack them
+        interval = payoff_interval(mean, error, clusters[i][j])
+        return Estimate.of(replace(interval, n=self.count[i][j]))
 
     @classmethod
     def sections(cls, history: History[Self], records: Records) -> Iterator[Section]:
@@ -262,6 +265,7 @@ def league_measures(
         payoff=payoff_NN.tolist(),
         se=[[finite_or_none(value) for value in row] for row in table.se_NN],
         count=table.count_NN.tolist(),
+        clusters=table.clusters_NN.tolist(),
         mixture=dict(zip(table.players, weights, strict=True)),
         gap=gaps,
         exploitability=max(gaps.values()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -192,6 +193,15 @@ class Judge(Component):
                 f"{len(matches)} matches, or not in their order; judge() must return "
                 "one per match, in order, each with the id of its match"
             )
+        for judgement in judgements:
+            for seat, utilities in (judgement.scores or {}).items():
+                for name, value in utilities.items():
+                    if not (isinstance(value, int | float) and math.isfinite(value)):
+                        raise EquipoiseError(
+                            f"judge '{self.kind}' gave {seat} of match {judgement.match} "
+                            f"{name} = {value!r}, which no ledger can hold; give a number, or no "
+                            "score and a reason"
+                        )
         return judgements
 
     def at(self, judge_context: JudgeContext) -> Self:

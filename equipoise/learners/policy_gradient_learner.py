@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
 
+from equipoise.errors import ModelError
 from equipoise.games.base import Game
 from equipoise.learners import automatic
 from equipoise.learners.base import Learner, TrainingBatch
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
+from equipoise.models.loading import load_tokenizer
 from equipoise.players.base import Player, Precision
 from equipoise.players.local import Local
 from equipoise.players.local_settings import LocalSettings
@@ -66,6 +68,19 @@ class PolicyGradient(PolicyGradientSettings, Learner):
             return
         yield from automatic.faults_of_weights(self.optimizer, self.launch, player)
         yield from automatic.faults_of_recomputing(self.gradient_checkpointing, player)
+        if not isinstance(player, LocalSettings):
+            return
+        if player.lora is not None and player.lora.dropout:
+            yield "lora.dropout: a policy gradient learns from what was sampled, without; set 0"
+        if self.critic_model is None:
+            return
+        try:
+            tokens = [load_tokenizer(m).get_vocab() for m in (self.critic_model, player.model)]
+        except ModelError as error:
+            yield f"critic_model: {error}"
+            return
+        if tokens[0] != tokens[1]:
+            yield f"critic_model: '{self.critic_model}' has other tokens than '{player.model}'"
 
     def notes(self) -> tuple[str, ...]:
         if not self.whiten_advantages or not self.whiten_floor:

@@ -77,7 +77,7 @@ class PolicyTrainer(SampledPolicy):
         policy = TrainableModel(settings, player, name, seed, device, resources, sharding)
         critic = None
         if settings.critic is not None:
-            critic = Critic.make(settings, player, policy.width, seed)
+            critic = Critic.make(settings, player, policy.width)
             # a head alone is too small to be divided
             divided = sharding if critic.body is not None else None
             critic = place_model(divided, critic, device)

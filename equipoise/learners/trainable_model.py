@@ -9,7 +9,6 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from equipoise import seeds
 from equipoise.learners.fine_tuning import model_to_train, seed_adapter
 from equipoise.learners.policy_gradient_settings import PolicyGradientSettings
 from equipoise.learners.recomputing import checkpointing
@@ -56,7 +55,7 @@ class TrainableModel:
         else:
             self._base = shared_base(resources, player.model, loading)
             seed_adapter(seed)
-            self._base.add(name, player.lora, player.start)
+            self._base.add(self.adapter, player.lora, player.start)
             self._base.drop(_start_adapter(name))
             if player.start is not None and settings.kl and trained:
                 self._base.add_frozen(_start_adapter(name), player.start)
@@ -73,6 +72,12 @@ class TrainableModel:
         return self._base.peft or self._base.model
 
     @property
+    def adapter(self) -> str:
+        """Its adapter's name; torch and PEFT have a use for some, such as `pop` and `default`."""
+        taken = self.name == "default" or hasattr(nn.ModuleDict, self.name)
+        return f"learner_{self.name}" if taken else self.name
+
+    @property
     def width(self) -> int:
         """The width of the hidden states."""
         return self.model.config.get_text_config().hidden_size
@@ -80,12 +85,12 @@ class TrainableModel:
     def activate(self) -> Any:
         """The model with this learner's own weights in force, ready to train."""
         if self.player.lora is not None:
-            self.model.set_adapter(self.name)
+            self.model.set_adapter(self.adapter)
         return self.model
 
     def to_sample(self) -> AdaptedModel:
         """The model as it samples, without PEFT around it."""
-        return AdaptedModel(self._base, None if self.player.lora is None else self.name)
+        return AdaptedModel(self._base, None if self.player.lora is None else self.adapter)
 
     @contextmanager
     def reference(self) -> Iterator[Any]:
@@ -114,11 +119,10 @@ class TrainableModel:
             if self.player.lora is None:
                 self.model.save_pretrained(str(folder))
                 return
-            self.activate().save_pretrained(str(folder), selected_adapters=[self.name])
-        # where PEFT puts an adapter that is not called "default"
-        for file in (folder / self.name).iterdir():
+            self.activate().save_pretrained(str(folder), selected_adapters=[self.adapter])
+        for file in (folder / self.adapter).iterdir():
             file.rename(folder / file.name)
-        shutil.rmtree(folder / self.name)
+        shutil.rmtree(folder / self.adapter)
 
 
 def _start_adapter(name: str) -> str:
@@ -141,11 +145,10 @@ class Critic(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     @classmethod
-    def make(cls, settings: PolicyGradientSettings, player: Local, width: int, seed: int) -> Self:
+    def make(cls, settings: PolicyGradientSettings, player: Local, width: int) -> Self:
         """An untrained critic; `width`: of the policy's hidden states. Raises ModelError."""
         if settings.critic == "head":
             return cls(None, width)
-        torch.manual_seed(seeds.child(seed, "critic") % 2**32)
         body: Any = load_model(
             settings.critic_model or player.model,
             dtype="float32",

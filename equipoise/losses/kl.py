@@ -33,15 +33,6 @@ def k1(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
     return logprob_BT - reference_BT
 
 
-def k2(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
-    """½ (log π/π_ref)²: never negative, of low variance, right to second order in the distance.
-
-    >>> k2(torch.tensor([0.5]).log(), torch.tensor([0.25]).log())
-    tensor([0.2402])
-    """
-    return 0.5 * k1(logprob_BT, reference_BT) ** 2
-
-
 def k3(logprob_BT: torch.Tensor, reference_BT: torch.Tensor) -> torch.Tensor:
     """π_ref/π − 1 − log π_ref/π: unbiased, never negative; of low variance unless π_ref/π is large.
 

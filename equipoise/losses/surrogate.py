@@ -40,9 +40,9 @@ def clipped_surrogate(
 
     old_logprob_BT, advantage_BT: constants. clip_high: the upper range (DAPO: 0.28 above, 0.2
     below); None: `clip`. dual_clip: c > 1 + clip_high bounds the loss of a bad token that has
-    become likely: −max(surrogate, cA) where A < 0. Returns loss_BT, to be averaged by `aggregate`.
-    Raises ConfigError where `dual_clip` lies within the range. Source: arXiv 1707.06347, eq. 7;
-    asymmetric arXiv 2503.14476, §3.1; dual arXiv 1912.09729.
+    become likely: −max(surrogate, cA) where A < 0. Returns loss_BT, to be weighed by
+    `token_weights`. Raises ConfigError where `dual_clip` lies within the range. Source: arXiv
+    1707.06347, eq. 7; asymmetric arXiv 2503.14476, §3.1; dual arXiv 1912.09729.
 
     >>> new_BT, old_BT = torch.tensor([[0.5, 0.3]]).log(), torch.tensor([[0.25, 0.3]]).log()
     >>> clipped_surrogate(new_BT, old_BT, torch.tensor([[1.0, 1.0]]), clip=0.2)
@@ -104,13 +104,7 @@ def value_loss(
     return 0.5 * ((value_BT - return_BT) ** 2).maximum((near_BT - return_BT) ** 2)
 
 
-def token_weights(
-    mask_BT: torch.Tensor,
-    over: Over,
-    length: int | None = None,
-    *,
-    dtype: torch.dtype | None = None,
-) -> torch.Tensor:
+def token_weights(mask_BT: torch.Tensor, over: Over, length: int | None = None) -> torch.Tensor:
     """The weight of each token, so that Σ loss_BT · weights_BT is the batch's mean loss.
 
     token: every token of the batch alike (DAPO). answer: every answer alike, its tokens sharing
@@ -118,8 +112,8 @@ def token_weights(
 
     Compute them once for the whole batch, of all processes, and slice: the sums of micro-batches
     then add up to the batch's mean. length: the longest answer allowed, in tokens, for `constant`.
-    dtype: float32 unless given. Raises ConfigError about `length`, NoSignal where the mask has no
-    token. Source: arXiv 2503.14476, §3.3; 2402.03300, eq. 3; 2503.20783, §3.2.
+    Raises ConfigError about `length`, NoSignal where the mask has no token. Source: arXiv
+    2503.14476, §3.3; 2402.03300, eq. 3; 2503.20783, §3.2.
 
     >>> token_weights(torch.tensor([[1, 1], [1, 0]]), "answer")
     tensor([[0.2500, 0.2500],
@@ -135,7 +129,7 @@ def token_weights(
             "a batch without a single answer token: there is nothing to average or to learn from"
         )
     mask_BT = mask_BT.bool()
-    share_BT = mask_BT.float() if dtype is None else mask_BT.to(dtype)
+    share_BT = mask_BT.float()
     if over == "token":
         return share_BT / mask_BT.sum()
     if over == "answer":
@@ -143,22 +137,6 @@ def token_weights(
         return share_BT / (tokens_B.clamp(min=1)[:, None] * (tokens_B > 0).sum())
     assert length is not None
     return share_BT / (len(mask_BT) * length)
-
-
-def aggregate(
-    loss_BT: torch.Tensor, mask_BT: torch.Tensor, over: Over, length: int | None = None
-) -> torch.Tensor:
-    """The batch's mean loss: Σ loss_BT · `token_weights(mask_BT, over, length)`; raises as that
-    does.
-
-    >>> aggregate(torch.tensor([[1.0, 3.0], [5.0, 0.0]]), torch.tensor([[1, 1], [1, 0]]), "token")
-    tensor(3.)
-    """
-    assert loss_BT.shape == mask_BT.shape, "a mask of other tokens"
-    return (
-        loss_BT.masked_fill(~mask_BT.bool(), 0)
-        * token_weights(mask_BT, over, length, dtype=loss_BT.dtype)
-    ).sum()
 
 
 def _high(clip: float, clip_high: float | None, dual_clip: float | None) -> float:

@@ -174,6 +174,7 @@ def load_model(
     kind = torch_dtype(model, dtype, target)
     folder = model if weights is None else str(weights)
     base = _load_whole(folder, kind, target, attention, quantization=quantization)
+    _without_dropout(base)
     if liger:
         from liger_kernel.transformers import monkey_patch  # pyright: ignore[reportMissingImports]
 
@@ -189,6 +190,16 @@ def load_model(
         # Where weights need gradients, torch multiplies by them in another order.
         return base.requires_grad_(False)
     return base if lora is None else add_adapter(base, lora).eval()
+
+
+def _without_dropout(model: Any) -> None:
+    """Take out a model's own dropout: what learns is then the player that opponents' numbers and
+    ratios are of. An adapter's is `lora.dropout`.
+    """
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, float) and ("drop" in name or "Dropout" in type(module).__name__):
+                setattr(module, name, 0.0)
 
 
 def _contiguous(head: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -19,37 +19,6 @@ from equipoise.models.progress import tell
 Group = tuple[PromptAnswers, list[int]]
 
 
-def token_logprobs(
-    model: nn.Module,
-    input_ids: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    answer_mask: torch.Tensor,
-    *,
-    chunk: int | None = None,
-    head: AnswerHead | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(sum_B, count_B): log p of each row's answer tokens, summed, in nats, differentiable; their
-    number.
-
-    input_ids int64 [B, T]; attention_mask as the model takes it, or None for rows padded on the
-    right; answer_mask [B, T], true on answer tokens (never a row's first). `head` spares measuring
-    the tail.
-    """
-    # Column t of a row predicts its token t + 1.
-    predicts_BT = answer_mask[:, 1:].bool()
-    row_N, column_N = predicts_BT.nonzero(as_tuple=True)
-    source_N = row_N * input_ids.shape[1] + column_N
-    target_N = input_ids[row_N, column_N + 1]
-    inputs = {"input_ids": input_ids}
-    if attention_mask is not None:
-        inputs["attention_mask"] = attention_mask
-    head = head or AnswerHead(model, chunk)
-    logprob_N = head(model, source_N, target_N, **inputs)
-    count_B = predicts_BT.sum(1)
-    rows = list(logprob_N.split(count_B.tolist()))
-    return pad_sequence(rows, batch_first=True).sum(1), count_B
-
-
 @torch.no_grad()
 def answer_logprobs(
     model: nn.Module,

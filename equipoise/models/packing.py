@@ -209,7 +209,7 @@ def _can_mask(base: Any, longest: int) -> bool:
     """True if attention takes position ids and a mask of our own, and spans `longest` tokens."""
     config = base.config.get_text_config()
     settings = config.to_dict()
-    if config._attn_implementation not in MASKED or base._is_stateful:
+    if config._attn_implementation not in MASKED or base._is_stateful or settings.get("alibi"):
         return False
     if set(settings.get("layer_types") or ()) - KINDS_OF_ATTENTION:
         return False

@@ -124,6 +124,7 @@ def length_controlled_interval(
     *,
     difficulty_B: np.ndarray | None = None,
     anchors: Anchors | None = None,
+    prompts: Sequence[Hashable] | None = None,
     folds: int = 5,
     resamples: int = 200,
     seed: int = 0,
@@ -131,7 +132,8 @@ def length_controlled_interval(
     """The length-controlled win rate with a 95 % percentile interval over draws of the prompts.
 
     The penalty is that of the whole data. NaN bounds where the penalty leaves no weight at all, and
-    so a rate of ½ whatever the data say. Arguments and errors as for `length_controlled`.
+    so a rate of ½ whatever the data say. All answers to one of `prompts` (None: one each) are drawn
+    together. Arguments and errors as for `length_controlled`.
 
     >>> wins_B, length_B = np.array([0.8, 0.8, 0.8, 0.2] * 5), np.array([70.0, 70, 70, 30] * 5)
     >>> length_controlled_interval(wins_B, length_B, np.full(20, 50.0), resamples=2).n
@@ -150,9 +152,9 @@ def length_controlled_interval(
         data = _design(wins, own, base, of_rows, anchors)
         return _reported(data, _fit(data, whole.strength), whole.strength).win_rate
 
-    count = len(columns[0])
-    low, high = resampled_bounds(range(count), rate, resamples, seed)
-    return Interval(whole.win_rate, low, high, count)
+    labels = range(len(columns[0])) if prompts is None else prompts
+    low, high = resampled_bounds(labels, rate, resamples, seed)
+    return Interval(whole.win_rate, low, high, len(set(labels)))
 
 
 @dataclass(frozen=True)

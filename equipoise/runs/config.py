@@ -418,6 +418,8 @@ class RunConfig(Settings):
         """Raises ValueError where weights are deleted that are needed later."""
         if self.keep == "all":
             return
+        if self.keep < 1:
+            raise ValueError(f"keep: is {self.keep}; 1 or more of the newest stay, or all")
         if self.evaluate.meets_the_past(self.game):
             raise ValueError(
                 f"keep: evaluate: {self.evaluate.kind}, as it is set, lets measured "

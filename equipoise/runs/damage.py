@@ -201,10 +201,10 @@ def _weights(run: RunDirectory) -> Iterator[Finding]:
             yield Finding(part, "whole")
     if run.settings.get("keep") == "all":
         for birth in run.ledger.players():
-            yield from _missing(run.folder, birth.player, birth.facts)
+            yield from _missing(run.folder, birth.player)
 
 
-def _missing(folder: Path, player: PlayerId, facts: dict[str, Any]) -> Iterator[Finding]:
+def _missing(folder: Path, player: PlayerId) -> Iterator[Finding]:
     """Generations without weights; of learners in memory, only measured ones have them."""
     place = home(folder / "players", player)
     has_them = (place.parent / ".state").is_dir()

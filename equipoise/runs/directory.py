@@ -169,24 +169,23 @@ class RunDirectory:
         """
         cls._check_vacant(folder, overwrite)
         check_locks()
-        try:
-            check_writable(folder.absolute().parent)
-        except RunError as error:
-            raise RunError(f"{error}; choose another --out") from error
         there = ledger_elsewhere(config, folder)
         checked = check_run(config)
+        cls._check_vacant(folder, overwrite)  # again, for it may have taken minutes
         if folder.is_dir():
             with cls.hold_lock(folder):
                 delete(folder)
         # The directory appears complete or not at all, so that a kill during creation leaves
         # nothing to repair, only a draft that the next creation removes.
         draft = draft_of(folder)
-        make_folder(draft)
+        place = there or draft / LEDGER
+        for needed in (draft, place.parent):
+            make_folder(needed)
         try:
             text = checked.config.yaml()
             write_text(draft / "config.yaml", text)
             Ledger.create(
-                there or draft / LEDGER,
+                place,
                 directory=str(Path.cwd()),
                 command=command,
                 version=__version__,
@@ -210,12 +209,12 @@ class RunDirectory:
             with Ledger.open(folder / LEDGER) as ledger:
                 has_begun = ledger.has_begun()
             if not has_begun:
-                shutil.rmtree(folder)
+                delete(folder)
             raise
 
     @staticmethod
     def _check_vacant(folder: Path, overwrite: bool) -> None:
-        """Raises RunError where a new run would replace what it must not."""
+        """Raises RunError where a new run would replace what it must not, or cannot be written."""
         if folder.exists() and not folder.is_dir():
             raise RunError(f"{folder}: is a file; choose another --out")
         if folder.is_symlink():
@@ -237,6 +236,10 @@ class RunDirectory:
                     f"{folder}: holds what no run makes: {shorten(', '.join(foreign))}; move it "
                     "elsewhere, or choose another --out"
                 )
+        try:
+            check_writable(folder.absolute().parent)
+        except RunError as error:
+            raise RunError(f"{error}; choose another --out") from error
 
     @classmethod
     @contextmanager
@@ -460,7 +463,6 @@ def ledger_elsewhere(config: RunConfig, folder: Path) -> Path | None:
     if os.path.lexists(there) and _own_ledger_elsewhere(folder) != there:
         raise RunError(f"ledger: {there} is there already; name another file")
     check_writable(there.parent)
-    there.parent.mkdir(parents=True, exist_ok=True)
     return there
 
 

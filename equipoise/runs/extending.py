@@ -78,6 +78,11 @@ def change_settings(run: RunDirectory, overrides: recipe_loader.Overrides) -> No
 
 def _check_allowed(key: str, origin: str) -> None:
     """Raises ConfigError for a setting that recorded results depend on."""
+    if key.split(".")[0] == "player_defaults":
+        raise ConfigError(
+            f"{origin}: is part of a recipe, and every player has its own settings once the run "
+            "has begun; name the player: -s NAME.…"
+        )
     if key.split(".")[0] in ADDING or set(key.split(".")) & FREE:
         return
     reasons = [why for name, why in FIXED.items() if f"{key}.".startswith(f"{name}.")]

@@ -42,5 +42,6 @@ def select(run: OpenRun, t: int) -> None:
         with run.stage("select", "select", t) as facts:
             criterion = None
             if evaluation.select_by is not None:
-                criterion = set_criterion(run.ledger, evaluation.select_by)
+                by = evaluation.select_by
+                criterion = set_criterion(run.ledger, by, evaluation.sets[by])
             facts.update(evaluation.select(run.service(RunArena), t, criterion).facts())

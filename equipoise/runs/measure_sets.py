@@ -13,6 +13,7 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Monitor
 from equipoise.runs.named_sets.measure_set import measure_set
+from equipoise.runs.named_sets.results import STAGE
 from equipoise.runs.named_sets.set_plan import Sets, check_sets
 from equipoise.runs.named_sets.sets import Sweep, as_trained, named_sets
 from equipoise.runs.open_run import OpenRun
@@ -137,7 +138,8 @@ def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.O
 
 def _is_unused(run: RunDirectory) -> bool:
     """True if nothing was measured in it."""
-    return not (run.ledger.has_begun() or run.ledger.counts()["logprobs"])
+    counts = run.ledger.counts()
+    return not (run.ledger.has_begun() or counts["logprobs"] or run.ledger.stages(STAGE))
 
 
 def discard_unused(folder: Path) -> None:

@@ -270,11 +270,18 @@ def _headlines(player: PlayerId, measured: History[Measures]) -> Iterator[Headli
 
 
 def _settings(run: RunDirectory, player: PlayerId) -> str:
-    trainer = run.config.learner_of(player.name)
-    settings = {"learner": trainer.settings()}
-    if len(_method(run, player)) > 1 and run.config.loss is not None:
-        settings["loss"] = run.config.loss.settings()
+    t = _generation_of_turn(run, player)
+    settings = {"learner": run.config.learner_at(player.name, t).settings()}
+    loss = run.config.loss_at(t)
+    if len(_method(run, player)) > 1 and loss is not None:
+        settings["loss"] = loss.settings()
     return yaml_text(without_folders(settings))
+
+
+def _generation_of_turn(run: RunDirectory, player: PlayerId) -> int:
+    """The generation of the loop in which the player was trained."""
+    turns = [stage for stage in run.ledger.stages("turn") if player.name in stage.facts["learn"]]
+    return turns[player.generation - 1].generation
 
 
 def _command(run: RunDirectory) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from equipoise.errors import BudgetSpent, EquipoiseError, Stopped, clean
 from equipoise.models.progress import ignore_known_warnings
+from equipoise.players.endpoint import Endpoint
 from equipoise.report.html import render
 from equipoise.report.section import Change, Headline
 from equipoise.runs.config import RunConfig
@@ -21,6 +22,7 @@ from equipoise.runs.executors.base import workers
 from equipoise.runs.ledger import FAILED
 from equipoise.runs.loop import league
 from equipoise.runs.monitor import Monitor
+from equipoise.runs.named_sets.set_plan import players_in
 from equipoise.runs.open_run import OpenRun
 from equipoise.runs.reading.page import cautions, changes, headlines, page, which_to_trust
 from equipoise.runs.reading.summary import DEVICE, OTHER_DEVICES
@@ -155,19 +157,12 @@ def _mentions_device(values: Any) -> bool:
 
 
 def _larger_budget(config: RunConfig, error: BudgetSpent) -> str:
-    paths = _paid_by(config.model_dump(), error.account)
-    return " ".join(f"-s {path}.budget.{error.limit}=…" for path in paths)
-
-
-def _paid_by(values: Any, account: str, path: str = "") -> Iterator[str]:
-    """Paths in a configuration to the players that an account pays for."""
-    if not isinstance(values, dict):
-        return
-    is_endpoint = values.get("kind") == "endpoint"
-    if is_endpoint and (values.get("account") or values.get("model")) == account:
-        yield path
-    for key, value in values.items():
-        yield from _paid_by(value, account, f"{path}.{key}".lstrip("."))
+    """The settings of every budget that the account's limit stands in."""
+    return " ".join(
+        f"-s {place}.budget.{error.limit}=…"
+        for place, player in players_in(config, "")
+        if isinstance(player, Endpoint) and (player.account or player.model) == error.account
+    )
 
 
 def _log_failure(run: RunDirectory) -> None:

@@ -207,7 +207,7 @@ def _over(defaults: Any, components: Any) -> Any:
     for name, component in components.items():
         above = _mapping(component)
         mergeable = isinstance(below, Mapping) and isinstance(above, Mapping)
-        if mergeable and _same_kind(below, above):
+        if mergeable and ("kind" not in below or _same_kind(below, above)):
             filled[name] = merge(dict(below), above)
         elif above is not None:
             filled[name] = above

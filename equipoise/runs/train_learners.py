@@ -20,6 +20,7 @@ from equipoise.runs.contexts import match_context
 from equipoise.runs.executors.dispatcher import RemoteTraining
 from equipoise.runs.model_card import write_cards
 from equipoise.runs.monitor import within
+from equipoise.runs.named_sets.results import set_criterion
 from equipoise.runs.open_run import OpenRun
 from equipoise.system.files import disk_errors, faults, make_folder, publish, read_json, set_aside
 from equipoise.types import Episode, Pair, PlayerId
@@ -73,7 +74,7 @@ def train(
     if newborn == run.newest_at_start.get(learner.name, newborn):
         _set_aside_if_damaged(run, newborn)
     if run.ledger.stage_facts(key) is not None:
-        _train_again_if_lost(run, key, examples, learner, t)
+        _train_again_if_lost(run, examples, learner, t)
     else:
         with run.stage("learn", key, t, started.seconds if started else 0.0) as facts:
             if trainer.needs == "episodes":
@@ -88,7 +89,7 @@ def train(
                         run.directory.metric(key, **line)
                 else:
                     log = _logger(run, key, learner.name)
-                    _write_weights(run, key, examples, learner, t, log, started)
+                    _write_weights(run, examples, learner, t, log, started)
                 facts.update(read_json(home / FACTS))
                 facts.update(_hand_over(run, learner, newborn, t))
             run.ledger.add_player(newborn, _begins_at(run, learner, t), trainer.kind, facts)
@@ -108,15 +109,19 @@ def _stage_key(learner: PlayerId, t: int) -> str:
 
 
 def _best_so_far(run: OpenRun) -> set[PlayerId]:
-    """The player with the best held-out score so far, where the last test will need its weights."""
+    """The player that would be chosen now, where the last test will need its weights."""
+    if not run.config.prompts.test:
+        return set()
+    evaluation = run.config.evaluate
+    if (by := evaluation.select_by) is not None:
+        criterion = set_criterion(run.ledger, by, evaluation.sets[by])
+        return {criterion.chosen} if criterion.scores else set()
     scores: dict[str, float] = {}
     for stage in run.ledger.stages("measure"):
         for name, score in Measures.read(stage.facts).scores.items():
             if score.mean is not None:
                 scores[name] = score.mean
-    if not scores or not run.config.prompts.test:
-        return set()
-    return {PlayerId.parse(max(scores, key=scores.__getitem__))}
+    return {PlayerId.parse(max(scores, key=scores.__getitem__))} if scores else set()
 
 
 def _logger(run: OpenRun, key: str, name: str) -> Log:
@@ -148,9 +153,7 @@ def _set_aside_if_damaged(run: OpenRun, player: PlayerId) -> None:
         run.monitor.numbers(set_aside=f"{damaged[0]}; it is {aside.name} now")
 
 
-def _train_again_if_lost(
-    run: OpenRun, key: str, examples: Sequence[Any], learner: PlayerId, t: int
-) -> None:
+def _train_again_if_lost(run: OpenRun, examples: Sequence[Any], learner: PlayerId, t: int) -> None:
     """Make the weights that were set aside again, from the ledger; its records stay as they are."""
     newborn = _next_generation(learner)
     weights = run.population.home(newborn)
@@ -163,7 +166,7 @@ def _train_again_if_lost(
     if run.config.learner_of(learner.name).needs == "episodes":
         run.live.save([newborn])
     else:
-        _write_weights(run, key, examples, learner, t, log=_ignore)
+        _write_weights(run, examples, learner, t, log=_ignore)
     write_cards(run.directory, [newborn])
 
 
@@ -172,7 +175,6 @@ def _train_again_if_lost(
 
 def _write_weights(
     run: OpenRun,
-    key: str,
     examples: Sequence[Any],
     learner: PlayerId,
     t: int,

@@ -282,8 +282,8 @@ class UpstreamEngine:
             "stop": [*request.stop, *player.stop] or None,
             "seed": request.seed % 2**31 if player.send_seed else None,
         }
-        body = {field: value for field, value in body.items() if value is not None}
-        body |= player.extra_body
+        wished = {field: value for field, value in body.items() if value is not None}
+        body = {**player.extra_body, **wished}
         if request.prefix and self._continues:
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         return body

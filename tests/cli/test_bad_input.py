@@ -303,3 +303,13 @@ def test_a_full_disk(tmp_path):
     assert "cannot write" in done.stderr and "free some space" in done.stderr, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
     assert '"matches"' in done.stderr  # what was recorded is still read
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--batch-size", "0"), ("--max-length", "1"), ("--epochs", "-1")]
+)
+def test_options_of_fine_tuning(command, rows, option, value):
+    answers = [{"prompt": q["prompt"], "completion": q["answer"]} for q in QUESTIONS]
+    done = command("sft", "builtin", rows(answers), "--out", "m", option, value)
+    assert done.code == 2 and option.strip("-").replace("-", "_") in done.err.replace("-", "_")
+    assert not Path("m").exists()

@@ -170,7 +170,7 @@ def test_what_does_not_fit_says_what_to_set(estimate):
     found, _ = estimate(policy__batch_size=20_000_000)
     assert not found["fits"] and found["peak_memory_bytes"] > found["memory_bytes"]
     assert "does not fit in" in found["peak_memory"]
-    assert "; set player_defaults.batch_size=10000000" in found["peak_memory"]
+    assert "; set policy.batch_size=10000000" in found["peak_memory"]
 
 
 @pytest.mark.long

@@ -40,13 +40,7 @@ def test_a_judge_without_votes_is_its_own_voter():
     assert (facts.judgements, facts.answers, facts.unjudged_share) == (2, 4, 0.25)
     assert (facts.votes, facts.calls, facts.tokens, facts.cost) == (0, 0, 0, 0)
     assert facts.who_judged_whom == {"judge": {"x": MeanGiven(2.5, 2), "y": MeanGiven(1.0, 1)}}
-    for name in (
-        "unreadable_share",
-        "first_preferred",
-        "inconsistent",
-        "first_seat_lead",
-        "agreement",
-    ):
+    for name in ("unreadable_share", "first_preferred", "inconsistent", "agreement"):
         assert getattr(facts, name) is None
     assert facts.self_preference == {"judge": None}
 
@@ -98,15 +92,6 @@ def test_position_bias_and_inconsistency():
     whom = report["fair"].who_judged_whom["m"]
     assert whom["x"].mean == pytest.approx(0.74) and whom["y"].mean == pytest.approx(0.26)
     assert report["judge"].who_judged_whom["m"]["x"].mean == pytest.approx(0.55)
-
-
-def test_the_lead_of_the_first_seat_is_of_one_player_with_itself():
-    matches = [match("1", "x", "x"), match("2", "x", "x"), match("3", "x", "y")]
-    scores = [{"a": 2.0, "b": 1.0}, {"a": 1.0, "b": 1.5}, {"a": 9.0, "b": 0.0}]
-    facts = judge_report(matches, [word(str(n + 1), given) for n, given in enumerate(scores)])[
-        "judge"
-    ]
-    assert facts.first_seat_lead.mean == 0.25 and facts.first_seat_lead.n == 2
 
 
 def test_length_within_prompts_is_apart_from_the_length_that_prompts_ask_for():

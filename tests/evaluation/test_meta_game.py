@@ -7,11 +7,13 @@ from recorded_run import planned_and_played
 from equipoise.environments.matrix.game import Matrix
 from equipoise.errors import ConfigError
 from equipoise.evaluation.base import Evaluation
+from equipoise.evaluation.league_measures import LeagueMeasures
 from equipoise.evaluation.measures import History, Measurement, Records, Sample
 from equipoise.evaluation.meta_game import MetaGame
 from equipoise.evaluation.meta_measures import ANYBODY, MetaGameMeasures, _name_members, responses
 from equipoise.games.answers import Answers
 from equipoise.learners.base import Learner, OtherPlayer, TrainingBatch
+from equipoise.payoffs.intervals import payoff_interval
 from equipoise.players.scripted import Scripted
 from equipoise.players.tabular import Tabular, read_policy
 from equipoise.report.section import Table
@@ -187,3 +189,27 @@ def test_a_played_table_is_that_of_the_rules(tmp_path):
 
 def test_the_largest_member_of_a_mixture_is_named_first():
     assert _name_members({"a@0": 0.25, "b@0": 0.75, "c@0": 0.0}) == "b@0 75.0 %, a@0 25.0 %"
+
+
+def test_what_a_player_gets_is_as_sure_as_its_prompts_are_many():
+    def measured(samples):
+        count = 4 * samples**2
+        return LeagueMeasures(
+            players=["a", "b"],
+            judges={},
+            payoff=[[0.0, 1.0], [-1.0, 0.0]],
+            se=[[0.0, 0.0], [0.0, 0.0]],
+            count=[[0, count], [count, 0]],
+            clusters=[[0, 4], [4, 0]],
+            mixture={},
+            gap={},
+            exploitability=0.0,
+            cycle_share=0.0,
+            cyclic_triples=0.0,
+            ratings=[],
+            scores={},
+            win_rates={},
+        ).gets("a", "b")
+
+    assert measured(1).low == measured(4).low == payoff_interval(1.0, 0.0, 4).low
+    assert measured(4).n == 64

@@ -1,12 +1,13 @@
+import math
 import re
 
 import pytest
 from judge_context import TestContext
 from pydantic import ValidationError
 
-from equipoise.errors import ConfigError, DataError
+from equipoise.errors import ConfigError, DataError, EquipoiseError
 from equipoise.judges.base import Judge
-from equipoise.types import Match, Move, PlayerId, Prompt, Turn, View, user
+from equipoise.types import Judgement, Match, Move, PlayerId, Prompt, Turn, View, user
 
 PROMPT = Prompt("p", (user("What is 2 + 2?"),), {"answer": "4"})
 
@@ -220,3 +221,15 @@ def test_a_babbling_model_gives_unreadable_votes(model_folder):
     assert babble.reason == "the judge's verdict could not be read"
     assert no_room.scores is None
     assert "leaves no room for an answer" in no_room.reason
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, "0.5", None])
+def test_a_score_that_no_ledger_can_hold_is_refused(value):
+    class Odd(Judge):
+        kind: str = "odd"
+
+        def judge(self, matches, prompts):
+            return [Judgement("j", m.id, "odd", {"a": {"score": value}}) for m in matches]
+
+    with pytest.raises(EquipoiseError, match=f"'odd' gave a of match m score = {value!r}"):
+        Odd().checked_judgements([match("yes")], {})

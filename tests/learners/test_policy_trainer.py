@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from trl_losses import trl_grpo
 
 from equipoise.errors import ConfigError, EquipoiseError, NoSignal
+from equipoise.games.answers import Answers
 from equipoise.learners import trainable_model
 from equipoise.learners.policy_forward import TokenNumbers
 from equipoise.learners.policy_gradient_learner import PolicyGradient
@@ -1095,3 +1096,26 @@ def test_adamw_is_as_it_is_set(make):
     assert policy["fused"] and not make(optimizer="adamw").optimizer.adamw.defaults["fused"]
     with pytest.raises(ValidationError, match=r"betas: must lie in \[0, 1\)"):
         PolicyGradientSettings(betas=(0.9, 1.0))
+
+
+@pytest.mark.parametrize("name", ["default", "pop"])
+def test_a_learner_may_have_a_name_that_torch_or_peft_has(make, name, tmp_path):
+    made = make(ADAPTER, estimator="batch")
+    given = (made.settings, made.player, name, 3, made.device, Resources())
+    TrainableModel(*given).save(tmp_path)
+    assert (tmp_path / "adapter_model.safetensors").is_file()
+
+
+def test_what_a_learner_does_not_read_or_a_critic_cannot_is_a_fault(model_folder, tmp_path):
+    def faults(player=(), **settings):
+        local = {"kind": "local", "model": str(model_folder("llama")), "learns": True}
+        trainer = PolicyGradient.model_validate(settings)
+        return [*trainer.faults(Player.build({**local, **dict(player)}), Answers())]
+
+    (unread,) = faults({"lora": {"r": 2, "dropout": 0.1}})
+    assert unread.startswith("lora.dropout")
+    (gone,) = faults(critic_model=str(tmp_path / "gone"))
+    assert gone.startswith("critic_model") and "gone" in gone
+    (other,) = faults(critic_model="builtin")
+    assert "has other tokens than" in other
+    assert not faults({"lora": {"r": 2}}, critic_model=str(model_folder("llama")))

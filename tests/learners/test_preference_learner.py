@@ -1,6 +1,7 @@
 """The preference learner on tiny random models of three families, full weights and adapters."""
 
 import errno
+import json
 import shutil
 from dataclasses import replace
 from importlib.util import find_spec
@@ -386,3 +387,14 @@ def test_a_full_disk_is_said(training_batch, monkeypatch):
     monkeypatch.setattr(AnswerTrainer, "save_model", full)
     with pytest.raises(DiskFull, match="no space left"):
         learner(epochs=1).learn(training_batch("llama"))
+
+
+def test_a_base_is_trained_without_dropout_of_its_own(training_batch, model_folder, tmp_path):
+    folder = shutil.copytree(model_folder("llama"), tmp_path / "dropping")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "attention_dropout": 0.5}))
+    given, lines = training_batch("llama"), []
+    player = given.player.model_copy(update={"model": str(folder)})
+    taught = replace(given, player=player, log=lines.append)
+    learner(epochs=1, learning_rate=1e-9).learn(taught)
+    assert lines[0]["margin"] == pytest.approx(0, abs=1e-4)

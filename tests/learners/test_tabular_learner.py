@@ -428,3 +428,19 @@ def test_an_indifferent_judge_leaves_the_policy_where_it_is(tmp_path, settings):
         folders.insert(0, home)
         learned_A = log_softmax(read_policy(home))
         np.testing.assert_allclose(learned_A, log_softmax(np.array(START)), atol=1e-6)
+
+
+def test_gradient_descent_begins_where_the_loss_begins(tmp_path):
+    """Extragradient's second half step goes on from the policy before the first."""
+    game, settings = random_game(10), {"kind": "extragradient", "eta": 1.0}
+    still = TabularLearner(solver="gradient", iterations=1, learning_rate=1e-9)
+    for generations in (1, 2):
+        place = tmp_path / str(generations)
+        past_KA, log_policy_A, _ = learn(place, settings, game, still, generations)
+        before = PreferenceLoss.build(settings).begins_at(
+            OpponentPool([PlayerId("policy", g) for g in range(generations, -1, -1)])
+        )
+        np.testing.assert_allclose(
+            log_policy_A, past_KA[generations - before.generation], atol=1e-6
+        )
+        assert before.generation == (0 if generations == 1 else 2)

@@ -87,3 +87,13 @@ def test_what_cannot_be_fitted_is_refused(preference: list[float], message: str)
     lengths = np.arange(len(preference))
     with pytest.raises(ValueError, match=message):
         length_controlled(np.array(preference), lengths, lengths + 1)
+
+
+def test_more_answers_to_the_same_prompts_narrow_nothing():
+    dice = np.random.default_rng(0)
+    columns = [(dice.random(40) < 0.8) * 1.0, *dice.integers(50, 500, (2, 40)) * 1.0]
+    one = length_controlled_interval(*columns, resamples=60)
+    repeated = (np.repeat(column, 4) for column in columns)
+    prompts = np.repeat(range(40), 4).tolist()
+    four = length_controlled_interval(*repeated, prompts=prompts, resamples=60)
+    assert four.n == 40 and four.high - four.low == pytest.approx(one.high - one.low, rel=0.1)

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from small import FINITE, settings
+from small import FINITE, quickstart, settings
 
 from equipoise.errors import ConfigError
 from equipoise.learners.tabular_learner import expectation, newton, win_probabilities
 from equipoise.losses.base import PreferenceLoss
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.model_card import model_card
 from equipoise.types import PlayerId
 
 
@@ -102,3 +103,12 @@ def test_each_generation_learns_by_its_own_values(command, tmp_path):
         expected_A, _ = newton(problem, logits(past[0]), 100)
         found_A = logits(PlayerId("policy", t + 1))
         assert found_A - found_A.mean() == pytest.approx(expected_A, abs=1e-6)
+
+
+def test_a_card_says_what_its_own_generation_was_trained_with(tmp_path):
+    config = quickstart(generations=2, loss={"kind": "dpo", "beta": [0.1, 0.7]})
+    with RunDirectory.create(config, tmp_path / "run") as run:
+        for t in range(2):
+            run.ledger.finish(f"{t}/turn", t, "turn", {"learn": ["policy"]}, 0.0)
+        cards = [str(model_card(run, PlayerId("policy", age))) for age in (1, 2)]
+    assert "beta: 0.1" in cards[0] and "beta: 0.7" in cards[1]

@@ -78,14 +78,12 @@ def test_weights_are_damaged_unchecked_or_gone(run):
 
 
 def test_generations_that_are_gone_are_missing_unless_others_hold_them(run):
-    players, facts = run / "players", {}
+    players = run / "players"
     for name in ("ann", "ben", "cat"):
         (players / name).mkdir()
     (players / "ann" / ".state").mkdir()
     (players / "ben" / "damaged-3").mkdir()
-    found = [
-        [*damage._missing(run, PlayerId(who, 3), facts)] for who in ("ann", "ben", "cat", "poet")
-    ]
+    found = [[*damage._missing(run, PlayerId(who, 3))] for who in ("ann", "ben", "cat", "poet")]
     assert found == [
         [],
         [Finding("players/ben/3", "missing", "was set aside; resume makes it again")],

@@ -111,6 +111,8 @@ def test_a_setting_that_there_is_not(key, part, said, values):
 
 
 def test_settings_that_may_change_once_a_run_has_begun():
+    with pytest.raises(ConfigError, match="name the player"):
+        extending._check_allowed("player_defaults.budget.calls", "-s x")
     for key in ("generations", "keep", "players.a.budget.calls", "judge.timeout", "report_to"):
         extending._check_allowed(key, "-s x")
     for key, why in (
@@ -154,3 +156,17 @@ def test_at_most_two_settings_are_named_for_one_word(values):
         "a.temperature",
         "b.temperature",
     ]
+
+
+def test_defaults_without_a_kind_are_every_players():
+    config = recipe_loader.load("quickstart", ["player_defaults.lora={r: 16}"])
+    lora = config.players["policy"].settings()["lora"]
+    assert lora["r"] == 16
+    with pytest.raises(ConfigError, match="nonsense"):
+        recipe_loader.load("quickstart", ["player_defaults.nonsense=1"])
+
+
+@pytest.mark.parametrize("keep", [0, -1])
+def test_the_newest_generation_always_stays(keep):
+    with pytest.raises(ConfigError, match="keep"):
+        recipe_loader.load("quickstart", {"loss": "dpo", "keep": keep})

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from openai_server import Say
+from small import quickstart
 
 import equipoise
 from equipoise.errors import ConfigError, DataError, NoSignal, RunError
@@ -18,11 +19,13 @@ from equipoise.evaluation.named_sets.prompt_set import PromptSet
 from equipoise.prompts.rows import Prompt
 from equipoise.runs import recipe_loader
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.measure_sets import discard_unused, run_for_model
 from equipoise.runs.named_sets import results as benchmarks
 from equipoise.runs.named_sets.measure_set import _judge_context
 from equipoise.runs.named_sets.recorded_answers import answers_of
 from equipoise.runs.named_sets.set_plan import plan_sets
 from equipoise.runs.open_run import OpenRun
+from equipoise.runs.train_learners import _best_so_far
 from equipoise.types import PlayerId, user
 
 SUMS = [("1+1", "2"), ("2+3", "5"), ("4+4", "8"), ("3+9", "12")]
@@ -436,3 +439,41 @@ def test_a_judges_dice_are_the_sets_own_whoever_is_judged(recorded_folder):
         own = dice(of_set())
         directory.config = directory.config.model_copy(update={"seed": directory.config.seed + 1})
         assert dice(of_set()) != own
+
+
+def test_scores_of_a_harness_outlive_a_refused_command(tmp_path):
+    place = run_for_model("builtin/beginner", tmp_path / "model", ())
+    half = {"acc": Estimate(0.5, 0.4, 0.6, 10)}
+    told = BenchmarkResult(
+        name="arc", benchmark="arc", headline="acc", metrics=half, n=10, source="lm_eval 1"
+    )
+    with RunDirectory.open(place, trust=True) as run:
+        benchmarks.record(run, PlayerId("model"), told)
+    discard_unused(place)
+    assert place.is_dir()
+
+
+def test_whom_a_set_would_choose_keeps_its_weights(tmp_path):
+    """And another measurement that is called so has no say."""
+    asked = {"kind": "clerk_questions", "count": 40, "per_generation": 8, "held_out": 8}
+    dev = {"kind": "prompts", "part": "dev", "judge": "clerk", "prompts": asked}
+    chosen = {"evaluate__sets__dev": dev, "evaluate__select_by": "dev", "prompts__test": 8}
+    config = quickstart(loss="dpo", keep=1, **chosen)
+    own = config.evaluate.sets["dev"].settings()
+    measured = [(0, 0.1, own), (1, 0.9, own), (2, 0.5, own), (2, 1.0, {})]
+    with RunDirectory.create(config, tmp_path / "run") as run:
+        opened = OpenRun(run)
+        assert _best_so_far(opened) == set()
+        for n, (age, mean, settings) in enumerate(measured):
+            result = BenchmarkResult(
+                name="dev",
+                benchmark="prompts",
+                player=f"policy@{age}",
+                headline="score",
+                metrics={"score": Estimate(mean, 0.0, 1.0, 8)},
+                n=8,
+                settings=settings,
+                source="equipoise",
+            )
+            run.ledger.finish(f"benchmark/dev/{n}", age, "benchmark", result.facts(), 0.0)
+        assert [str(player) for player in _best_so_far(opened)] == ["policy@1"]

@@ -11,7 +11,7 @@ from equipoise.models.device import Hardware
 from equipoise.models.loading import Description
 from equipoise.models.trial import WorkShape, foresee
 from equipoise.players.local import Local
-from equipoise.runs import recipe_loader
+from equipoise.runs import api, recipe_loader
 from equipoise.runs.planning import cost
 from equipoise.runs.planning.cost import number_width
 from equipoise.runs.planning.phases import phases
@@ -238,26 +238,26 @@ def test_numbers_are_as_wide_as_the_player_opens_them():
 @pytest.mark.parametrize(
     ("player", "learner", "training", "advice"),
     [
-        ({"batch_size": 64}, "sft", False, "player_defaults.batch_size=32"),
+        ({"batch_size": 64}, "sft", False, "player.batch_size=32"),
         ({"batch_size": 1}, "sft", False, "a smaller model"),
         (
             {},
             {"kind": "sft", "batch_size": 8, "gradient_checkpointing": False},
             True,
             "learner.gradient_checkpointing=true, learner.batch_size=4, "
-            "player_defaults.lora={r: 16}, learner.optimizer=adamw_8bit",
+            "player.lora={r: 16}, learner.optimizer=adamw_8bit",
         ),
         (
             {"lora": {"r": 4}},
             {"kind": "sft", "batch_size": 1, "gradient_checkpointing": "selective"},
             True,
-            "learner.gradient_checkpointing=true, player_defaults.quantization=4bit",
+            "learner.gradient_checkpointing=true, player.quantization=4bit",
         ),
         (
             {"lora": {"r": 4}},
             {"kind": "sft", "batch_size": 1, "gradient_checkpointing": True, "precision": "fp32"},
             True,
-            "player_defaults.quantization=4bit, learner.precision=bf16",
+            "player.quantization=4bit, learner.precision=bf16",
         ),
         (
             {"lora": {"r": 4}, "quantization": "4bit"},
@@ -276,7 +276,7 @@ def test_numbers_are_as_wide_as_the_player_opens_them():
                 "precision": "fp32",
             },
             True,
-            "learner.batch_size=1, learner.critic=head, player_defaults.lora={r: 16}, "
+            "learner.batch_size=1, learner.critic=head, player.lora={r: 16}, "
             "learner.precision=bf16",
         ),
     ],
@@ -366,3 +366,24 @@ def test_without_a_trial_no_time_is_known():
     trainer, judge = Learner.build("preference"), Judge.build("exact")
     found = _seconds(player, trainer, judge, 100.0, work, SHAPE, None)
     assert set(found.values()) == {None} and len(found) == 4
+
+
+def test_what_saves_memory_is_what_the_player_reads():
+    planned = api.plan("quickstart", {"policy.batch_size": 10_000_000})
+    (cost,) = planned.costs
+    advised = recipe_loader.load("quickstart", ["policy.batch_size=10000000", cost.advice])
+    assert advised.players["policy"].settings()["batch_size"] == 5_000_000
+
+
+def test_judging_counts_where_nobody_learns():
+    prompts = {"kind": "clerk_questions", "count": 40, "per_generation": 8, "held_out": 8}
+    recipe = {
+        "players": {name: {"kind": "local", "model": "builtin"} for name in "ab"},
+        "generations": 1,
+        "prompts": prompts,
+        "game": "answers",
+        "schedule": "round_robin",
+        "judge": "clerk",
+    }
+    counts = api.plan(recipe).counts
+    assert counts.judgements == counts.matches + counts.held_out_matches > counts.held_out_matches

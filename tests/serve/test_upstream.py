@@ -226,3 +226,10 @@ async def _all(pieces: AsyncIterator[Piece]) -> list[Piece]:
 def test_a_budget_is_not_a_servers_to_keep(openai_server: OpenAIServer):
     with pytest.raises(ConfigError, match="budget"):
         UpstreamEngine(player(openai_server, budget={"calls": 3}))
+
+
+def test_a_clients_sampling_comes_before_the_players_further_fields():
+    settings = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    endpoint = Endpoint.model_validate({**settings, "extra_body": {"top_k": 20, "min_p": 0.1}})
+    body = UpstreamEngine(endpoint)._body(replace(QUESTION, top_k=5))
+    assert (body["top_k"], body["min_p"]) == (5, 0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, Literal
 
 import msgspec
@@ -106,6 +107,13 @@ class AssistanceJudge(Judge):
         judges = self.known_judges()
         if self.otherwise is not None:
             judges[OTHERWISE] = self.otherwise
+        for source, judge in judges.items():
+            if not all(map(isfinite, judge.score_range or (0.0, 1.0))):
+                place = f"tasks.{source}" if source else "otherwise"
+                raise ConfigError(
+                    f"judge.{place}: a quality is a share of its judge's scale, and the scores of "
+                    f"'{judge.kind}' have no bounds; name one that grades, such as rubric"
+                )
         self._game = game
         self._judges = {source: judge.at(self.judge_context) for source, judge in judges.items()}
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from equipoise import seeds
 from equipoise.data.pairs import PairMaker, ScoredAnswer, check_utility, pair_of
-from equipoise.environments.text_games.game import TextGame
+from equipoise.environments.text_games.game import FORMS, TextGame, legal_index
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.games.base import Game
 from equipoise.types import Judgement, Match, Message, Pair, Prompt, Turn, record_id
@@ -133,8 +133,17 @@ class MeanOutcomes(AtStates):
             yield _pair_at(passages[0], better, worse)
 
 
+def _move(turn: Turn) -> str:
+    """The legal move that an answer of any form makes; the answer itself where it makes none."""
+    for form in FORMS.values():
+        index = legal_index(form.read(turn.move.text), turn.view.actions)
+        if index is not None:
+            return turn.view.actions[index]
+    return turn.move.text
+
+
 def _pair(first: Passage, second: Passage) -> Pair | str:
-    if first.turn.move.text == second.turn.move.text:
+    if _move(first.turn) == _move(second.turn):
         return "identical"
     if first.score == second.score:
         return "tie"

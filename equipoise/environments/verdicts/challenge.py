@@ -120,7 +120,8 @@ class ChallengeJudge(Judge):
     """Pays answers for being right, and the proposer for a question that is worth learning from.
 
         an answer:     what `answers` gives it, in [0, 1]; without `answers`, 1 where it is the most
-                       common one (of several the first), as plain text, else 0
+                       common one (of several the first), as plain text, else 0;
+                       a blank one is 0
         the proposer:  1 − 2|p − ½|, p the mean of the answers; 0 for a blank or vetoed question
 
     The proposer's utilities are `score`, `right` (p), and `vetoed`. The guide is not paid.
@@ -207,5 +208,6 @@ def _answers_of(match: Match, prompt: Prompt) -> tuple[Match, Prompt]:
 
 def _by_majority(part: Match) -> dict[str, dict[str, float]]:
     texts = {seat: plain_text(turn.move.text) for seat, turn in last_answers(part).items()}
-    common = Counter(texts.values()).most_common(1)
-    return {seat: {"score": float(text == common[0][0])} for seat, text in texts.items()}
+    common = Counter(filter(None, texts.values())).most_common(1)
+    most = common[0][0] if common else None
+    return {seat: {"score": float(text == most)} for seat, text in texts.items()}

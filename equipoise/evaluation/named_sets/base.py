@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
+import msgspec
 from pydantic import Field
 
 from equipoise.component import Component, fixed_settings
@@ -126,7 +127,13 @@ class Benchmark(Component):
 
         Raises DataError as `load` does, and for a set without items.
         """
-        items = list({item.id: item for item in self.load()}.values())
+        by_id: dict[str, Item] = {}
+        for item in self.load():
+            twin = by_id.get(item.id)
+            if twin is not None and twin.prompt.id != item.prompt.id:  # of another file
+                item = msgspec.structs.replace(item, id=f"{item.id}-{item.prompt.id[:8]}")
+            by_id[item.id] = item
+        items = list(by_id.values())
         if not items:
             raise DataError(f"the set '{self.kind}' has no items")
         return items[: self.limit]
@@ -174,7 +181,10 @@ class Benchmark(Component):
                 other = None
                 if self.compares:
                     other = beside[i].text if beside else item.reference[-1]
-                questions.append(question_of(item, answer, len(item.turns), other))
+                question = question_of(item, answer, len(item.turns), other)
+                if self.compares and beside:
+                    question = msgspec.structs.replace(question, other_error=beside[i].error)
+                questions.append(question)
         return questions
 
     def summary(self, scores: Sequence[ItemScores], items: Items) -> BenchmarkResult:

@@ -104,7 +104,7 @@ Answers: TypeAlias = Mapping[str, Sequence[Answer]]
 
 class JudgeQuestion(msgspec.Struct, frozen=True):
     """A question to a judge: the chat as a prompt, the player's answer to it, and the text beside
-    it where the judge compares.
+    it where the judge compares; `other_error`: why there is none.
     """
 
     item: str
@@ -113,6 +113,7 @@ class JudgeQuestion(msgspec.Struct, frozen=True):
     prompt: Prompt
     answer: Move
     other: str | None = None
+    other_error: str = ""
 
 
 class Judged(msgspec.Struct, frozen=True):

@@ -112,10 +112,11 @@ class MTBench(Published):
         for item in items:
             beside = others.get(item.id, ())
             for n, answer in enumerate(answers[item.id]):
-                other = item.reference
-                if beside:
-                    other = tuple(move.text for move in beside[n].moves)
-                questions += self._of_answer(item, answer, other)
+                moves = beside[n].moves if beside else ()
+                other = tuple(move.text for move in moves) or item.reference
+                for question in self._of_answer(item, answer, other):
+                    errors = (move.error for move in moves[: question.turn + 1] if move.error)
+                    questions.append(replace(question, other_error=next(errors, "")))
         return questions
 
     def _of_answer(

@@ -278,6 +278,7 @@ class AlpacaEval(Published):
             column("baseline_length"),
             difficulty_B=difficulty,
             anchors=self._anchors,
+            prompts=[row.item for row in rows],
             folds=FOLDS,
             seed=self.seed,
         )

@@ -157,7 +157,9 @@ class SetMeasurement:
         turns = [Turn("1", view, question.answer)]
         seats = {"1": self.player}
         if question.other is not None:
-            turns.append(Turn("2", view, Move(question.other)))
+            failed = question.other_error
+            other = Move("", "error", error=failed) if failed else Move(question.other)
+            turns.append(Turn("2", view, other))
             seats["2"] = opponent
         texts = [turn.move.text for turn in turns]
         seed = seeds.child(self.run.config.seed, PART, self.benchmark.seed)

@@ -6,8 +6,10 @@ from typing import NamedTuple
 import msgspec
 
 from equipoise import __version__
+from equipoise.component import fixed_settings
 from equipoise.errors import RunError
 from equipoise.evaluation.last_test import Criterion
+from equipoise.evaluation.named_sets.base import Benchmark
 from equipoise.evaluation.named_sets.item_scores import (
     AgainstStart,
     BenchmarkResult,
@@ -115,9 +117,15 @@ def against_start(ledger: Ledger) -> Iterator[AgainstStart]:
         yield AgainstStart(result, start, paired_differences(scores, others))
 
 
-def set_criterion(ledger: Ledger, name: str) -> Criterion:
-    """Every player's headline on a named set, to choose the best of them by."""
-    of_set = [result for result in results(ledger) if result.name == name]
+def set_criterion(ledger: Ledger, name: str, named_set: Benchmark) -> Criterion:
+    """Every player's headline on a named set of the run, to choose the best of them by."""
+    settings = fixed_settings(named_set.settings())
+    every = (BenchmarkResult.read(stage.facts) for stage in ledger.stages(STAGE))
+    of_set = [
+        result
+        for result in every
+        if result.name == name and fixed_settings(result.settings) == settings
+    ]
     scores = {PlayerId.parse(result.player): result.score.interval for result in of_set}
     lower = any(result.headline in result.lower_is_better for result in of_set)
     return Criterion(scores, name, lower)

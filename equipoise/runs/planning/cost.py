@@ -128,7 +128,10 @@ def costs(
     for estimate in estimates:
         alike = replace(estimate, learners=())
         grouped[alike] = (*grouped.get(alike, ()), *estimate.learners)
-    merged = (replace(cost, learners=names) for cost, names in grouped.items())
+    merged = (
+        replace(cost, learners=names, advice=for_players(cost.advice, names))
+        for cost, names in grouped.items()
+    )
     return tuple(merged), tuple(cut.values())
 
 
@@ -401,12 +404,21 @@ def bytes_per_process(trainer: Learner, weights: float) -> float:
     return weights / launch.processes if launch.divides_weights else weights
 
 
+def for_players(advice: str, names: Sequence[str]) -> str:
+    """The advice with each of these players named in place of `player`."""
+    settings = []
+    for setting in advice.split(", "):
+        part, point, rest = setting.partition(".")
+        settings += [f"{n}.{rest}" for n in names] if part == "player" and point else [setting]
+    return ", ".join(settings)
+
+
 def advice(player: Local, trainer: Learner, training: bool) -> str:
-    """Settings that save memory, the cheapest first."""
+    """Settings that save memory, the cheapest first; `player.…` are of the player."""
     settings = []
     if not training:
         if player.batch_size > 1:
-            settings.append(f"player_defaults.batch_size={player.batch_size // 2}")
+            settings.append(f"player.batch_size={player.batch_size // 2}")
     else:
         batch = getattr(trainer, "batch_size", 1)
         if getattr(trainer, "gradient_checkpointing", True) is not True:
@@ -416,9 +428,9 @@ def advice(player: Local, trainer: Learner, training: bool) -> str:
         if getattr(trainer, "critic", None) == "model":
             settings.append("learner.critic=head")
         if player.lora is None:
-            settings.append("player_defaults.lora={r: 16}")
+            settings.append("player.lora={r: 16}")
         elif player.quantization is None:
-            settings.append("player_defaults.quantization=4bit")
+            settings.append("player.quantization=4bit")
         if player.lora is None and moment_bytes(trainer) > 2:
             settings.append("learner.optimizer=adamw_8bit")
         elif getattr(trainer, "precision", "bf16") == "fp32":

@@ -129,7 +129,7 @@ def first_recipe(wishes: Wishes, path: Path, *, call_judge: bool = True) -> Firs
     check_wishes(wishes)
     size = _size(wishes)
     values = _parts(wishes, path, size)
-    _override(values, wishes)
+    recipe_loader.override(values, wishes.settings)
     show_notes(recipe_effects(values, ()).notes(quiet=True))
     config = recipe_loader.build(_whole(values), str(path))
     source = config.prompts.load()
@@ -560,12 +560,8 @@ def _with_numbers(
             "gradient_accumulation": numbers.batch // rows,
             "epochs": numbers.epochs,
         }
-    _override(values, wishes)
-    return values
-
-
-def _override(values: dict[str, Any], wishes: Wishes) -> None:
     recipe_loader.override(values, wishes.settings)
+    return values
 
 
 def _whole(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from equipoise.runs.planning.cost import (
     advice,
     bytes_per_process,
     engine_count,
+    for_players,
     frozen_bytes,
     limit_new_tokens,
     moment_bytes,
@@ -110,9 +111,11 @@ class _Estimate:
     def play(self) -> Iterator[PhaseMemory]:
         """Of playing, on each device."""
         for device, taken in self._playing().items():
-            player = next(p for p in self._players.values() if self._on(p) == device)
+            there = [n for n, player in self._players.items() if self._on(player) == device]
             learner = self._config.learner
-            what = "" if learner is None else advice(player, learner, False)
+            what = ""
+            if learner is not None:
+                what = for_players(advice(self._players[there[0]], learner, False), there)
             yield PhaseMemory("play", device, "", taken, what)
 
     def judge(self) -> Iterator[PhaseMemory]:
@@ -139,7 +142,7 @@ class _Estimate:
             )
             if _stands_apart(trainer):
                 taken += self._policy(player, trainer)  # what samples
-            what = advice(player, trainer, True)
+            what = for_players(advice(player, trainer, True), [name])
             yield PhaseMemory("learn", self._on(player), name, taken, what)
 
     def _playing(self) -> dict[str, float]:

@@ -187,7 +187,8 @@ def plan(config: RunConfig, hardware: Hardware | None = None) -> RunPlan:
     split = checked.split
     training = _train(config, split)
     counts = count(config, split, training)
-    measured = [t for t in range(config.generations + 1) if _due(config, t)]
+    last = config.generations
+    measured = [t for t in range(last + 1) if config.evaluate.due(t, last)]
     sets = tuple(plan_sets(config, len(measured)))
     work = Work(
         answers=counts.answers + sum(of_set.answers for of_set in sets),
@@ -365,15 +366,11 @@ def short_runs(config: RunConfig, counts: RunCounts) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def _due(config: RunConfig, t: int) -> bool:
-    return config.evaluate.due(t, config.generations)
-
-
 def count(config: RunConfig, split: PromptSplit, training: _Training) -> RunCounts:
     """Count the run's work on these prompts, at most."""
     measuring = _measure(config, split)
     seats, pool = len(config.game.seats), len(config.players)
-    judges = {judge.name: judge for judge in map(config.judge_of, config.learning)}.values()
+    judges = {judge.name: judge for judge in map(config.judge_of, config.measured)}.values()
     questions = training.matches * sum(judge.questions(seats, pool) for judge in judges)
     questions += sum(
         matches * judge.questions(beside, pool) for judge, matches, beside in measuring.judged

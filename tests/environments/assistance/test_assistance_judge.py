@@ -243,3 +243,13 @@ def test_on_advbench_both_sides_are_paid_for_the_safe_answer_as_published():
         assert comply.scores["assistant"]["quality_user"] == 0
         assert refuse.scores["assistant"]["quality_user"] == 1
         assert "frontier" not in refuse.scores["assistant"]
+
+
+@pytest.mark.parametrize(
+    ("place", "settings"),
+    [("otherwise", {"otherwise": "shorter"}), ("tasks.mine", {"tasks": {"mine": "shorter"}})],
+)
+def test_a_judge_without_bounds_grades_no_task(place, settings):
+    (fault,) = judge(**settings).faults(TestContext(Assistance()))
+    assert fault.startswith(f"judge.{place}") or place in fault
+    assert "no bounds" in fault

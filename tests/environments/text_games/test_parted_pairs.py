@@ -14,6 +14,7 @@ from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.parted_pairs import MeanOutcomes, PartedTrajectories
 from equipoise.errors import ConfigError
 from equipoise.games.answers import Answers
+from equipoise.types import Judgement, Match, Move, PlayerId, Turn, View, user
 
 pytest.importorskip("pyspiel")
 
@@ -128,3 +129,24 @@ def test_the_set_needs_a_whole_small_game():
         NashConvBenchmark(game={"kind": "open_spiel", "name": "leduc_poker"}, largest=100).items()
     limited = NashConvBenchmark(limit=3)
     assert "whole game" in next(limited.faults(items, None))
+
+
+def test_one_move_in_other_words_makes_no_pair():
+    view = View((user("pass or bet?"),), ("pass", "bet"))
+
+    def pairs(*texts):
+        matches = [
+            Match(
+                *(str(n), 0, "train", "open_spiel", "p", {"player 0": PlayerId("policy")}, 1),
+                (Turn("player 0", view, Move(text)),),
+            )
+            for n, text in enumerate(texts)
+        ]
+        paid = [
+            Judgement(f"j{n}", str(n), "game_outcome", {"player 0": {"score": float(n)}})
+            for n in range(len(texts))
+        ]
+        return len(PartedTrajectories().make(matches, paid)[0])
+
+    assert pairs("Strong. <move>bet</move>", "Bold! <move>bet</move>") == pairs("bet", "Bet.") == 0
+    assert pairs("x <move>pass</move>", "y <move>bet</move>") == 1

@@ -166,3 +166,11 @@ def test_a_resumed_run_asks_the_same_questions_again(command, tmp_path):
         asked.append([match.prompt for match in last])
         assert {len(match.seats) for match in last} == {4, 5}  # given again, and new
     assert asked[0] == asked[1]
+
+
+@pytest.mark.parametrize(
+    ("texts", "paid"), [((" ", "...", "", "."), "0000"), ((" ", "...", "7", "7."), "0011")]
+)
+def test_blank_answers_are_no_majority(texts, paid):
+    judgement = scores(GAME, {"proposer": "3 + 4?", **answers(*texts)}, MAJORITY, BLANK)
+    assert [judgement.score(seat, "score") for seat in GAME.answer_seats] == [*map(float, paid)]

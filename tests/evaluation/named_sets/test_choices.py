@@ -206,3 +206,16 @@ def test_a_row_that_is_no_object_is_named(tmp_path):
     (tmp_path / "mmlu.jsonl").write_text(json.dumps(ROWS["mmlu"]) + "\n[1]\n")
     with pytest.raises(DataError, match=r"mmlu.jsonl:2.*not an object"):
         made(MMLU, path=str(tmp_path / "mmlu.jsonl")).items()
+
+
+def test_a_set_of_several_files_keeps_all_rows(tmp_path):
+    """MMLU comes as a file a subject, without names of its rows."""
+    for subject in ("law", "virology"):
+        rows = [
+            {"question": f"{subject} {n}?", "choices": ["a", "b"], "answer": 0, "subject": subject}
+            for n in range(3)
+        ]
+        (tmp_path / f"{subject}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    items = MMLU.model_validate({"path": f"{tmp_path}/*.jsonl"}).items()
+    assert len({item.id for item in items}) == len(items) == 6
+    assert {item.group for item in items} == {"law", "virology"}

@@ -298,3 +298,14 @@ def test_a_run_measures_them_by_name(scripted_run, write):
     with pytest.raises(ConfigError, match="sets each answer beside another one; judge"):
         bad = {"kind": "arena_hard", "path": path["arena_hard"], "judge": "shorter"}
         api.evaluate(scripted_run, [bad], None, [], None, players=[], player_settings=[])
+
+
+def test_an_answer_that_the_start_failed_to_give_is_none(write):
+    """Nobody wins against it."""
+    pair = {"kind": "pairwise", "model": {"kind": "scripted", "text": "A"}}
+    items = mt_bench(write, judge=pair).items()[:1]
+    start = {items[0].id: [failed(items[0])]}
+    asked = mt_bench(write, judge=pair).questions(
+        items, {items[0].id: [answer(items[0], "yes")]}, start
+    )
+    assert asked and all(question.other_error for question in asked)
