@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.running import provenance
-from equipoise.environments.text_games.game import Deals, any_move_in_brackets
+from equipoise import seeds
+from equipoise.environments.text_games.game import Deals
 from equipoise.environments.text_games.text_arena import TextArena, textarena
 from equipoise.errors import ConfigError
 from equipoise.matches.base import Planned
@@ -36,6 +38,13 @@ from equipoise.types import Move, PlayerId, Prompt, View
 SEATS = (2, 1, 3, 4, 5, 6)
 MOST = 120  # moves of a match
 Answers = Callable[[Sequence[View], Sequence[int]], list[Move]]
+
+
+def any_move_in_brackets(view: View, seed: int) -> str:
+    """One of the moves in square brackets in the player's messages, as TextArena writes them."""
+    texts = [message.content for message in view.messages if message.role == "user"]
+    moves = re.findall(r"\[[^\[\]\n]{1,40}\]", "\n".join(texts)) or ["[pass]"]
+    return moves[int(seeds.generator(seed).integers(len(moves)))]
 
 
 def names() -> list[str]:

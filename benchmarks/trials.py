@@ -126,9 +126,13 @@ SPARTA = replace(
 )
 
 BY_GROUPS = "estimator: group_relative, critic: null, critic_learning_rate: null"
-FOUR = ["game.rewrites=4", f"learners.adversary={{learning_rate: 2.0e-4, {BY_GROUPS}}}"]
-# 40 of 60 generations are the defender's: 800 of 1200, and 400 of the adversary.
-TURNS = ["turns.steps={defender: 40, adversary: 20}"]
+# Chosen on seed 100 by what 50 updates of an adversary add to its success on the start's defender,
+# +22 points: with the recipe's rate of the defender (1e-4) and phases it loses 61 of them, having
+# nothing left to learn from.
+FOUR = ["game.rewrites=4", f"learners.adversary={{learning_rate: 2.4e-4, kl: 0.03, {BY_GROUPS}}}"]
+SLOW = ["learner.learning_rate=1.0e-5"]  # of the defender, in all arms
+# 4 of 6 generations are the defender's: 800 of 1200, and 400 of the adversary.
+TURNS = ["turns.steps={defender: 4, adversary: 2}"]
 LENGTHS = {"gpo": 3, "gpo no diversity": 3}  # of half the generations of the others' updates
 GPO_ARMS = {
     **{arm: red_team.ARMS[arm] for arm in ("rlhf", "frozen adversary", "self play")},
@@ -151,7 +155,7 @@ def gpo_play(seed: int, place: Path, o: Options) -> None:
             red_team.RECIPE,
             place / name_of(arm, seed),
             seed,
-            [f"generations={length}", *models, *own],
+            [f"generations={length}", *SLOW, *models, *own],
         )
     for arm, model in red_team.models(seed, place, o).items():
         own = [f"generations={o.answers}", *red_team.roles(o.start), *red_team.RESPONSE, *FOUR]

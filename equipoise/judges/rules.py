@@ -13,9 +13,9 @@ from importlib import resources
 from itertools import groupby
 from numbers import Real
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_serializer
 from pydantic_core import PydanticCustomError
 
 from equipoise.component import function_path, import_object
@@ -23,7 +23,7 @@ from equipoise.errors import ConfigError, DataError, shorten
 from equipoise.judges.mathematics import Checker
 from equipoise.judges.pointwise import BatchPointwise, Pointwise, Verdict
 from equipoise.system.effects import READS, Code, Text
-from equipoise.system.user_parts import NotImported, raised
+from equipoise.system.user_parts import NotImported, file_hash, raised
 from equipoise.types import Prompt
 
 NUMBER = re.compile(
@@ -254,6 +254,7 @@ class Call(Pointwise):
     function: Code = Field(
         description="package.module:function or file.py:function; file.py alone, where it has one"
     )
+    code: Text = Field("", description="a hash of its file, so that an edited one judges anew")
 
     @field_validator("function")
     @classmethod
@@ -277,7 +278,16 @@ class Call(Pointwise):
         if not file.endswith(".py"):
             return self.function
         name = f"{Path(file).stem}:{function}"
-        return name if Path(file).name == file else name + super().name.removeprefix(self.kind)
+        is_plain = Path(file).name == file and not self.code
+        return name if is_plain else name + super().name.removeprefix(self.kind)
+
+    @model_serializer(mode="wrap")
+    def _settings(self, dump: Callable[[Self], dict[str, Any]]) -> dict[str, Any]:
+        return {name: value for name, value in dump(self).items() if value or name != "code"}
+
+    def as_it_is(self) -> Self:
+        code = file_hash(self.function)
+        return self.model_validate(self.settings() | {"code": code}) if code else self
 
     def why_unjudgeable(self, prompt: Prompt) -> str:
         missing = [name for name in self._signature.needs if name not in prompt.facts]

@@ -1,10 +1,9 @@
-"""Settings of a policy gradient; an estimator's own may stand in it or beside it."""
+"""Settings of a policy gradient."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from equipoise.component import Settings
 from equipoise.learners import automatic
@@ -13,15 +12,6 @@ from equipoise.learners.launch import Launch
 from equipoise.losses.surrogate import Over
 from equipoise.players.base import Player
 from equipoise.system.effects import Model
-
-# Settings of estimators that may stand beside the estimator, with their defaults.
-ESTIMATOR_SETTINGS = {
-    "gamma": 1.0,
-    "lam": 0.95,
-    "whiten_rewards": False,
-    "scale_by_group": True,
-    "role_decay": 0.95,
-}
 
 
 def of_estimator(data: Mapping[str, Any], name: str, otherwise: Any) -> Any:
@@ -149,18 +139,6 @@ class PolicyGradientSettings(Settings):
         "run. null: 0.001 in fp32, 0.02 where its products are TF32, 0.25 in bf16",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _estimators_settings(cls, value: Any) -> Any:
-        """Move the settings of the estimator that stand beside it into it."""
-        if not isinstance(value, Mapping):
-            return value
-        beside = {key: value[key] for key in ESTIMATOR_SETTINGS if key in value}
-        if not beside:
-            return value
-        rest = {key: value[key] for key in value if key not in beside}
-        return rest | {"estimator": _complete(value.get("estimator", "gae"), beside)}
-
     def settle(self, player: Player) -> Self:
         return automatic.settle(self, player)
 
@@ -186,32 +164,3 @@ class PolicyGradientSettings(Settings):
         if self.kl_target is not None and not self.kl:
             raise ValueError("kl_target: adapts the weight `kl`, which is 0")
         return self
-
-
-def _complete(estimator: Any, beside: Mapping[str, Any]) -> Any:
-    """The estimator with the settings beside it; one that it does not read must be at its default.
-
-    Raises PydanticCustomError for another value.
-    """
-    if isinstance(estimator, Estimator):
-        estimator = estimator.settings()
-    if isinstance(estimator, str):
-        estimator = {"kind": estimator}
-    if not isinstance(estimator, Mapping):
-        return estimator  # an error of the field itself
-    try:
-        known = Estimator.find(str(estimator.get("kind"))).model_fields
-    except PydanticCustomError:
-        return estimator  # likewise
-    settings = dict(estimator)
-    for name, value in beside.items():
-        if name in known and settings.setdefault(name, value) == value:
-            continue
-        if name in known or value != ESTIMATOR_SETTINGS[name]:
-            verdict = "is given twice" if name in known else "is not read"
-            raise PydanticCustomError(
-                "estimator",
-                "{name}: {verdict} with estimator: {kind}",
-                {"name": name, "verdict": verdict, "kind": str(settings["kind"])},
-            )
-    return settings

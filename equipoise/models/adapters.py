@@ -1,5 +1,6 @@
 """Names of models and adapters, packaged ones included; LoRA adapters on a base."""
 
+import filecmp
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -199,13 +200,22 @@ def load_adapter(base: Any, model: str, folder: Path, name: str, *, trainable: b
 
 
 def _check_base(config: Mapping[str, Any], model: str, folder: Path) -> None:
-    """Raises ModelError if an adapter names another base; one that is gone is not compared."""
+    """Raises ModelError if an adapter names another base, copies and what is gone left out."""
     base = config.get("base_model_name_or_path") or ""
     moved = Path(base).is_absolute() and not Path(base).is_dir()
-    if base and not moved and resolve(base) != resolve(model):
+    if base and not moved and not _is_copy(resolve(base), resolve(model)):
         raise ModelError(
             f"adapter {folder} was made for '{base}', but the player's model is '{model}'"
         )
+
+
+def _is_copy(first: str, second: str) -> bool:
+    """True for one model, or two folders with like configurations and weights of like sizes."""
+    if first == second or not (Path(first).is_dir() and Path(second).is_dir()):
+        return first == second
+    sizes = [{f.name: f.stat().st_size for f in Path(p).glob("*model*")} for p in (first, second)]
+    same = filecmp.cmp(Path(first, "config.json"), Path(second, "config.json"), shallow=False)
+    return same and sizes[0] == sizes[1]
 
 
 def _check_adapter(folder: Path, config: Any, modules: Iterable[str]) -> None:

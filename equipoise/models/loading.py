@@ -5,6 +5,7 @@ The tokenizer always comes from the base.
 """
 
 import base64
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -106,6 +107,29 @@ def load_tokenizer(model: str, trust_remote_code: bool = False) -> Any:
     with unreadable(f"model '{model}' has no usable tokenizer (tokenizer.json beside config.json)"):
         _check_tokens(Path(resolve(model, weights=False)))
         return _fetch(model, AutoTokenizer.from_pretrained, trust_remote_code)
+
+
+def check_files(model: str) -> None:
+    """Raises ModelError where a folder lacks weights, or a part of them; they are not read."""
+    from safetensors import safe_open
+    from transformers import utils
+
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        return
+    with unreadable(f"model '{model}' has no whole weights (is its download finished?)"):
+        names = (utils.SAFE_WEIGHTS_NAME, utils.SAFE_WEIGHTS_INDEX_NAME)
+        names += (utils.WEIGHTS_NAME, utils.WEIGHTS_INDEX_NAME)
+        first = next((name for name in names if (folder / name).is_file()), names[0])
+        parts = {first}
+        if first.endswith(".json"):
+            parts = set(json.loads((folder / first).read_bytes())["weight_map"].values())
+        for part in sorted(parts):
+            if not (folder / part).is_file():
+                raise FileNotFoundError(f"there is no {part}")
+            if part.endswith(".safetensors"):
+                with safe_open(folder / part, "pt"):
+                    pass
 
 
 def load_encoding(

@@ -347,17 +347,13 @@ class StyleControlled:
 
 
 def style_controlled(
-    models: Sequence[str],
-    score_B: Sequence[float] | np.ndarray,
-    difference_BF: np.ndarray,
-    *,
-    centred: bool = False,
+    models: Sequence[str], score_B: Sequence[float] | np.ndarray, difference_BF: np.ndarray
 ) -> StyleControlled:
     """The style-controlled win rate of each model over the common baseline.
 
     Args: models: the model of each of B comparisons; score_B: 1 it won, 0 it lost, ½ a tie;
-    difference_BF: of `style_differences`; centred: take the mean difference out of the features, as
-    arena-hard-auto does for many models (of one alone it would take out its style altogether).
+    difference_BF: of `style_differences`, whose mean stays, where arena-hard-auto takes it out for
+    many models (of one alone that would take out its style altogether).
 
     A feature that never differs has weight 0. Raises ValueError for scores outside [0, 1] or
     unequal numbers of rows.
@@ -377,7 +373,7 @@ def style_controlled(
     names = sorted(set(models))
     place = {name: n for n, name in enumerate(names)}
     own_BN = np.eye(len(names))[[place[model] for model in models]]
-    z_BF = _in_deviations(np.asarray(difference_BF, float), centred)
+    z_BF = _in_deviations(np.asarray(difference_BF, float))
     weight = _unpenalised_fit(np.concatenate([own_BN, z_BF], axis=1), score_B)
     rates = expit(weight[: len(names)])
     by_name = dict(zip(names, map(float, rates), strict=True))
@@ -413,12 +409,10 @@ def style_controlled_interval(
     return Interval(rate(every), low, high, len(set(prompts)))
 
 
-def _in_deviations(difference_BF: np.ndarray, centred: bool) -> np.ndarray:
+def _in_deviations(difference_BF: np.ndarray) -> np.ndarray:
     if len(difference_BF) < 2:
         return np.zeros_like(difference_BF)
     spread_F = difference_BF.std(axis=0, ddof=1)
-    if centred:
-        difference_BF = difference_BF - difference_BF.mean(axis=0)
     # A feature without spread cannot be told from strength: it explains nothing.
     return np.where(spread_F > 0, difference_BF / np.where(spread_F > 0, spread_F, 1), 0)
 

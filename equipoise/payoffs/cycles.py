@@ -6,35 +6,10 @@ and a mixture is the honest answer.
 """
 
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 
 CYCLIC = 0.1  # share of cyclic triples above which a single rating misleads
-
-
-class Decomposition(NamedTuple):
-    """payoff_NN = transitive_NN + cyclic_NN; transitive_NN[i, j] = rating_N[i] − rating_N[j]."""
-
-    rating_N: np.ndarray
-    transitive_NN: np.ndarray
-    cyclic_NN: np.ndarray
-
-
-def decompose(payoff_NN: np.ndarray) -> Decomposition:
-    """The combinatorial Hodge decomposition on the complete graph.
-
-    f minimises sum_ij (payoff_ij − (f_i − f_j))² with sum f = 0: f_i = mean_j payoff_ij. Raises
-    ValueError unless `payoff_NN` is antisymmetric and finite. Source: Jiang, Lim, Yao and Ye 2011
-    (HodgeRank), arXiv 0811.1067, §4; Balduzzi et al. 2018, arXiv 1806.02643, §2.2.
-
-    >>> decompose(np.array([[0.0, 1, 2], [-1, 0, 1], [-2, -1, 0]])).rating_N
-    array([ 1.,  0., -1.])
-    """
-    payoff_NN = _antisymmetric(payoff_NN)
-    rating_N = payoff_NN.mean(axis=1)
-    transitive_NN = rating_N[:, None] - rating_N[None, :]
-    return Decomposition(rating_N, transitive_NN, payoff_NN - transitive_NN)
 
 
 def cycle_share(payoff_NN: np.ndarray) -> float:
@@ -44,7 +19,8 @@ def cycle_share(payoff_NN: np.ndarray) -> float:
     Two things other than cycles raise it. Sampling noise: pure noise has an expected share of (N −
     2)/N. Saturation: when each player beats *all* weaker ones by the same 1, the share is (N −
     2)/(3N), and `cyclic_triples` 0. Raises ValueError unless `payoff_NN` is antisymmetric and
-    finite. Source: Balduzzi et al. 2019, arXiv 1901.08106, §2, for its reading as a game.
+    finite. Source: Jiang, Lim, Yao and Ye 2011 (HodgeRank), arXiv 0811.1067, §4; Balduzzi et al.
+    2019, arXiv 1901.08106, §2, for its reading as a game.
 
     >>> cycle_share(np.array([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]]))
     1.0
@@ -54,7 +30,8 @@ def cycle_share(payoff_NN: np.ndarray) -> float:
     if scale == 0:
         return 0.0
     payoff_NN = payoff_NN / scale  # squares of tiny pay-offs would underflow
-    cyclic_NN = decompose(payoff_NN).cyclic_NN
+    rating_N = payoff_NN.mean(axis=1)  # of the least squares: the Hodge decomposition
+    cyclic_NN = payoff_NN - np.subtract.outer(rating_N, rating_N)
     return float(min(1.0, (cyclic_NN**2).sum() / (payoff_NN**2).sum()))
 
 

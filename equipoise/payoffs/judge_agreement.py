@@ -14,7 +14,7 @@ from scipy.special import expit, log_expit, ndtri
 
 from equipoise.errors import ConfigError
 
-Level = Literal["nominal", "ordinal", "interval"]
+Level = Literal["ordinal", "interval"]
 
 
 def krippendorff_alpha(ratings_JU: npt.ArrayLike, level: Level = "interval") -> float:
@@ -25,7 +25,7 @@ def krippendorff_alpha(ratings_JU: npt.ArrayLike, level: Level = "interval") -> 
         D_e = 1/(n(n − 1)) · Σ_{i≠j} d(v_i, v_j)
 
     over the n ratings of units u that have m_u ≥ 2 of them. d is the squared difference
-    ("interval"), that of the middle ranks ("ordinal"), or whether two ratings differ ("nominal").
+    ("interval") or that of the middle ranks ("ordinal").
 
     Args: ratings_JU: judge j's rating of unit u [J, U], NaN where there is none. NaN where no unit
     has two ratings, or no two differ. Raises ValueError for another shape or infinite ratings.
@@ -64,9 +64,7 @@ def _points(value_n: np.ndarray, level: Level) -> np.ndarray:
         return value_n[:, None]
     if level == "ordinal":
         return (np.cumsum(count_V) - count_V / 2)[place_n][:, None]
-    if level == "nominal":
-        return np.eye(len(count_V))[place_n]
-    raise ValueError(f"level '{level}' is not known; it is nominal, ordinal or interval")
+    raise ValueError(f"level '{level}' is not known; it is ordinal or interval")
 
 
 def _spread(point_nF: np.ndarray, unit_n: np.ndarray, count_U: np.ndarray) -> np.ndarray:

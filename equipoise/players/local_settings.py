@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from equipoise.errors import DataError, UserError
 from equipoise.models.adapters import Lora, resolve_adapter
 from equipoise.models.device import DeviceName, choose_device
-from equipoise.models.loading import Dtype, Loading, describe, load_encoding
+from equipoise.models.loading import Dtype, Loading, check_files, describe, load_encoding
 from equipoise.models.progress import quiet
 from equipoise.models.quantization import Quantization, missing_package
 from equipoise.models.samplers.base import Sampler
@@ -199,6 +199,7 @@ class LocalSettings(Player):
             if self.device not in ("auto", "cpu"):  # asking takes torch
                 choose_device(self.device)
             self.encoding()
+            check_files(self.model)
             _ = self.start
             if missing := missing_package(self.quantization):
                 yield missing

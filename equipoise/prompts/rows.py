@@ -25,6 +25,7 @@ All other columns become `facts` under their names, for judges; a column that is
 text under `dataset` names the row's source.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -207,9 +208,17 @@ def _common_beginning(row: Mapping[str, Any], where: str) -> Chat:
 # -- values in a row
 
 
+WRITTEN_CHAT = re.compile(r"\s*\[\s*\{\s*['\"](role|content|from|value)['\"]\s*:")
+
+
 def read_chat(value: Any, where: str) -> Chat:
     """The messages of a text, a list with a text, or of messages. Raises DataError otherwise."""
     if isinstance(value, str):
+        if WRITTEN_CHAT.match(value):
+            raise DataError(
+                f"{where}: is a list of messages written as a text, as CSV files hold it; "
+                "save the chats as .jsonl or .parquet"
+            )
         return (user(value),)
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         return (user(value[0]),)

@@ -146,7 +146,9 @@ def fit_counts(
     if not prompts.shrink:
         return prompts, ()
     own = _contents(source.held_out or ()) | _contents(source.test or ())
-    known = {content(prompt) for prompt in _distinct(source.training, Counter())}
+    dropped: Counter[str] = Counter()
+    known = {content(prompt) for prompt in _distinct(source.training, dropped)}
+    dropped["in_held_out_or_test"] += len(known & own)
     count = len(known - own)
     shares = {"held_out": 5, "test": 10}
     wanted = {name: getattr(prompts, name) for name in shares if getattr(source, name) is None}
@@ -159,8 +161,8 @@ def fit_counts(
     if left < 1:
         raise DataError(
             f"too few prompts: {generations} generations and the parts that are set aside take at "
-            f"least {turns + sum(map(bool, wanted.values()))}, and {count} are there; give more "
-            "prompts"
+            f"least {turns + sum(map(bool, wanted.values()))}, and {count} are there"
+            f"{_reasons(dropped)}; give more prompts"
         )
     changes = [
         f"prompts.{name} {getattr(prompts, name):,} → {size:,}"
@@ -200,14 +202,12 @@ def split(
     needed = 1 if reuse else generations * per_generation
     if len(pool) < needed:
         size = f"{generations} generations × {per_generation} prompts need {needed}"
-        advice = "; lower prompts.per_generation, or set prompts.reuse: true to start over"
+        advice = "; set prompts.shrink: true, or prompts.reuse: true to start over"
         if reuse:
             size, advice = "nothing is left to train on", ""
-        reasons = [f"{number} {reason}" for reason, number in sorted((+dropped).items())]
-        note = f"; dropped: {', '.join(reasons)}" if reasons else ""
         raise DataError(
-            f"too few prompts: {size}, but {len(pool)} are there (held out: "
-            f"{len(apart) + len(tested)}{note}){advice}"
+            f"too few prompts: {size}, but {len(pool)} are there, {len(apart) + len(tested)} held "
+            f"out{_reasons(dropped)}{advice}"
         )
     most = min(per_generation, len(pool)) if reuse else per_generation
     parts: Sequence[list[Prompt]] = Dealt(pool, generations, most, seed)
@@ -278,10 +278,15 @@ def _order(prompts: Sequence[Prompt], seed: int, turn: int) -> list[Prompt]:
     return sorted(prompts, key=lambda p: (seeds.child(seed, "split", turn, p.id), p.id))
 
 
+def _reasons(dropped: Counter[str]) -> str:
+    reasons = [f"{number} {reason}" for reason, number in sorted((+dropped).items())]
+    return f" (dropped: {', '.join(reasons)})" if reasons else ""
+
+
 def _empty(part: str, size: int, dropped: Counter[str]) -> str:
     setting = "test" if part == "test" else "held_out"
     shared = dropped["held_out_in_test"]
-    note = ""
+    note = _reasons(dropped)
     if shared and part != "test":
         note = f" ({shared} of its prompts are in the test, where they stay)"
     return f"prompts.{setting} is {size}, but the {part} is empty{note}"

@@ -23,10 +23,11 @@ from equipoise.runs import recipe_loader
 from equipoise.runs.config import RunConfig
 from equipoise.runs.ledger import Ledger
 from equipoise.system.effects import Effects, effects_of
-from equipoise.system.user_parts import fingerprint, is_users, only_reading
+from equipoise.system.user_parts import file_hash, fingerprint, is_users, only_reading
 
 SIGNATURE = "begun_by"  # under which the ledger keeps the signature
 PARTS = "users_parts"  # and under which what reading needs to know of a user's parts
+FILES = "users_files"  # path of a user's part -> a hash of its file
 
 
 def recipe_effects(recipe: recipe_loader.Recipe, overrides: recipe_loader.Overrides) -> Effects:
@@ -128,6 +129,22 @@ def record_parts(ledger: Ledger, config: RunConfig) -> None:
     }
     if facts:
         ledger.note(PARTS, json.dumps(facts))
+
+
+def edited_parts(ledger: Ledger, effects: Effects, home: Path) -> tuple[str, ...]:
+    """Notes on files of a user's parts that were others when they were last run; keeps what they
+    hold now.
+    """
+    paths = {each.what: each.setting for each in effects.all if each.is_part}
+    known = json.loads(ledger.meta(FILES, "{}"))
+    now = {path: code for path in paths if (code := file_hash(path, home))}
+    ledger.note(FILES, json.dumps(known | now))
+    return tuple(
+        f"{paths[path]}: the file of {path} is not as it was when the run last went on; what is "
+        "recorded came of it as it was"
+        for path, code in now.items()
+        if known.get(path, code) != code
+    )
 
 
 def read_parts(ledger: Ledger) -> dict[str, dict[str, Any]]:

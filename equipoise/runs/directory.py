@@ -263,6 +263,8 @@ class RunDirectory:
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
             run.agree(trust, announce)
             consent.record_parts(run.ledger, run.config)
+            place = home or run._starting_folder() or Path.cwd()
+            announce(consent.edited_parts(run.ledger, run.effects(), place))
             run._restore_metrics()
             adopt(folder, run.ledger, run.config.utility)
             yield run

@@ -141,7 +141,7 @@ class Run:
     def beside_start(self, results: Sequence[BenchmarkResult] | None = None) -> list[AgainstStart]:
         """The newest results on named sets, or these, each beside the player's start."""
         with self._read() as run:
-            rows = list(against_start(run.ledger))
+            rows = list(against_start(run.ledger, every=results is not None))
         return [row for row in rows if results is None or row.result in results]
 
     def ratings(self) -> Frame:
@@ -254,7 +254,7 @@ class Run:
         from equipoise.report.terminal import Display, show_notes
 
         _one_of(part, get_args(JudgedPart), "part")
-        other = recipe_loader.component(Judge, judge, settings, "--with")
+        other = recipe_loader.component(Judge, judge, settings, "--with").as_it_is()
         with (
             RunDirectory.open(self.path, self.trust, show_notes) as run,
             Display(console=console(), silent=not progress) as display,

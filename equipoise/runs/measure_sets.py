@@ -32,7 +32,7 @@ def measure(
 ) -> list[BenchmarkResult]:
     """`Run.evaluate` of an open run. Raises Stopped on Ctrl-C: the same call goes on."""
     many = on if isinstance(on, list | tuple) else [on]
-    by = None if judge is None else recipe_loader.component(Judge, judge, (), "--judge")
+    by = judge and recipe_loader.component(Judge, judge, (), "--judge").as_it_is()
     below = as_trained(run) if trained else None
     sets = named_sets(many, by, settings, sweep, below)
     wanted = [players] if isinstance(players, str) else players
@@ -138,8 +138,8 @@ def run_for_model(model: str, out: str | Path | None, overrides: recipe_loader.O
 
 def _is_unused(run: RunDirectory) -> bool:
     """True if nothing was measured in it."""
-    counts = run.ledger.counts()
-    return not (run.ledger.has_begun() or counts["logprobs"] or run.ledger.stages(STAGE))
+    ledger = run.ledger
+    return not (ledger.has_begun() or ledger.counts()["logprobs"] or ledger.stages(STAGE))
 
 
 def discard_unused(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -285,8 +286,8 @@ def _generation_of_turn(run: RunDirectory, player: PlayerId) -> int:
 
 
 def _command(run: RunDirectory) -> str:
-    recorded = run.ledger.meta("command")
-    return without_folders(recorded) or "equipoise run config.yaml"
+    words = shlex.split(run.ledger.meta("command"))
+    return shlex.join(without_folders(words)) or "equipoise run config.yaml"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

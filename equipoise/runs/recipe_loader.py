@@ -64,7 +64,12 @@ def component(
     """
     check_plain(given, option)
     values = plain_values(given)
-    if not isinstance(values, dict):
+    if not isinstance(values, dict | str):
+        raise ConfigError(
+            f"{option}: needs a kind, a mapping of settings, a component or its class, and this is "
+            f"of type {type(values).__name__}; a function is named: 'file.py:function'"
+        )
+    if isinstance(values, str):
         values = parse_mapping(values, option)
     origins = override(values, overrides)
     check_plain(values, option)

@@ -7,6 +7,7 @@ anything, it raises RunError.
 """
 
 import ast
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -26,6 +27,7 @@ from pydantic import ConfigDict
 from equipoise.errors import RunError
 
 OWN_PACKAGE = "equipoise."
+CODE = "__equipoise_hash__"  # in a module from a file: that of the file as it was executed
 
 
 @dataclass
@@ -88,7 +90,7 @@ def search_current_folder() -> None:
 
 
 def import_module(path: str) -> ModuleType:
-    """The module of an import path; of a file, it is executed once. Raises ImportError.
+    """The module of an import path; a file is executed once as it stands. Raises ImportError.
 
     A file's folder is searched for modules after everything else, as the current one is.
     """
@@ -97,20 +99,29 @@ def import_module(path: str) -> ModuleType:
             search_current_folder()
         return importlib.import_module(path.partition(":")[0])
     file = Path(path.rpartition(":")[0] or path).expanduser().resolve()
-    name = str(file)
-    if name not in sys.modules:
+    name, code = str(file), file_hash(path)
+    if name not in sys.modules or sys.modules[name].__dict__.get(CODE, code) != code:
         spec = importlib.util.spec_from_file_location(name, file)
         if spec is None or spec.loader is None or not file.is_file():
             raise ImportError(f"there is no file {file}")
         if str(file.parent) not in sys.path:
             sys.path.append(str(file.parent))
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        setattr(module, CODE, code)
         try:
             spec.loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
             raise
     return sys.modules[name]
+
+
+def file_hash(path: str, home: Path = Path()) -> str:
+    """A hash of the file of `file.py:name`, below `home`; "" where there is none to read."""
+    file = home / Path(path.rpartition(":")[0] or path).expanduser()
+    if not is_in_file(path) or not file.is_file():
+        return ""
+    return hashlib.blake2b(file.read_bytes(), digest_size=6).hexdigest()
 
 
 def import_hint(path: str) -> str:

@@ -10,7 +10,13 @@ import torch
 
 from equipoise.errors import ModelError
 from equipoise.models.adapters import Lora, load_adapter
-from equipoise.models.loading import describe, load_encoding, load_model, load_tokenizer
+from equipoise.models.loading import (
+    check_files,
+    describe,
+    load_encoding,
+    load_model,
+    load_tokenizer,
+)
 
 LORA = Lora(r=2, alpha=4)
 IDS = torch.tensor([[5, 9, 17, 30, 44, 8]])
@@ -199,6 +205,34 @@ def test_an_adapter_for_another_base(adapter_folder, model_folder, tmp_path, cop
         remake(copied)
         with pytest.raises(ModelError, match=rf"does not fit model .*{complaint}"):
             load_model(str(copied), folder, LORA)
+
+
+@pytest.mark.long
+def test_an_adapter_fits_a_copy_of_its_base(adapter_folder, model_folder, tmp_path):
+    """As after `merge --base COPY`, where the first one is there yet."""
+    copy = shutil.copytree(model_folder("llama"), tmp_path / "copy")
+    load_model(str(copy), adapter_folder("llama", 1)[1], LORA)
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "rms_norm_eps": 1e-3}))
+    with pytest.raises(ModelError, match="was made for"):
+        load_model(str(copy), adapter_folder("llama", 1)[1], LORA)
+
+
+def test_weights_are_missed_and_cut_ones_are_seen_before_they_are_read(model_folder, tmp_path):
+    folder = shutil.copytree(model_folder("llama"), tmp_path / "part")
+    check_files(str(folder))
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:1000])
+    with pytest.raises(ModelError, match="no whole weights"):
+        check_files(str(folder))
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"there is no model\.safetensors"):
+        check_files(str(folder))
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "one.safetensors"}}')
+    with pytest.raises(ModelError, match=r"there is no one\.safetensors"):
+        check_files(str(folder))
+    (folder / "one.safetensors").write_bytes(whole)
+    check_files(str(folder))
 
 
 def remake(folder) -> None:

@@ -56,8 +56,8 @@ def test_many_models_at_once_as_logistic_regression_has_it():
         scores.append(score)
         differences.append(style_differences(own, base))
     score, difference = np.concatenate(scores), np.concatenate(differences)
-    result = style_controlled(models, score, difference, centred=True)
-    z = (difference - difference.mean(0)) / difference.std(0, ddof=1)
+    result = style_controlled(models, score, difference)
+    z = difference / difference.std(0, ddof=1)
     own = np.stack([np.array(models) == name for name in "abc"], 1)
     other = linear_model.LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-8)
     weight = other.fit(np.concatenate([own, z], 1), score).coef_[0]
@@ -70,7 +70,7 @@ def test_of_one_model_alone_centring_would_control_for_nothing():
     score, own, base = comparisons(skill=0.0, taste=1.5, longer=0.6)
     difference = style_differences(own, base)
     kept = style_controlled(["m"] * 600, score, difference).win_rates["m"]
-    centred = style_controlled(["m"] * 600, score, difference, centred=True)
+    centred = style_controlled(["m"] * 600, score, difference - difference.mean(0))
     assert abs(kept - 0.5) < 0.08 < abs(centred.win_rates["m"] - 0.5)
 
 

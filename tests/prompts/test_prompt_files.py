@@ -5,6 +5,7 @@ import re
 from datetime import date
 from pathlib import Path
 
+import pandas
 import pytest
 
 from equipoise.errors import DataError
@@ -284,3 +285,16 @@ def test_the_last_message_is_cut_and_nothing_else(tmp_path):
     assert first.id == second.id and first.facts == {"n": 0}
     whole, _ = Files.model_validate({"path": str(path), "cut_at": 6}).load().training
     assert whole == Files.model_validate({"path": str(path)}).load().training[0]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        str([{"role": "user", "content": "Praise a ship."}]),
+        json.dumps([{"from": "human", "value": "Praise a ship."}]),
+    ],
+)
+def test_a_chat_that_was_written_into_a_cell_is_not_asked_as_it_stands(tmp_path, cell):
+    pandas.DataFrame({"prompt": [cell]}).to_csv(tmp_path / "chats.csv", index=False)
+    with pytest.raises(DataError, match=r"messages written as a text.* \.jsonl"):
+        Files(path="chats.csv").load(tmp_path)

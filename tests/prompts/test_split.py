@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from equipoise.errors import DataError
 from equipoise.prompts.base import Blank, PromptSource
+from equipoise.prompts.prompt_files import Files
 from equipoise.prompts.rows import to_prompt
-from equipoise.prompts.split import PromptSplit, content, split
+from equipoise.prompts.split import PromptSplit, content, fit_counts, split
 from equipoise.types import Message, Prompt, user
 
 
@@ -129,14 +130,14 @@ def test_the_same_prompts_in_every_generation():
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"generations": 3, "per_generation": 4}, "need 12, but 8 are there (held out: 2)"),
+        ({"generations": 3, "per_generation": 4}, "need 12, but 8 are there, 2 held out"),
         (
             {"generations": 3, "per_generation": 9, "reuse": True, "held_out": 10},
-            "0 are there (held out: 10)",
+            "0 are there, 10 held out",
         ),
         (
             {"generations": 1, "per_generation": 1, "held_out": 20},
-            "need 1, but 0 are there (held out: 10)",
+            "need 1, but 0 are there, 10 held out",
         ),
     ],
 )
@@ -265,3 +266,11 @@ def test_texts_that_only_look_otherwise_are_the_same_text():
     assert content(plain) != content(Prompt("3", (user("What is 2?"),)))
     system = Message("system", "What is 1?")
     assert content(plain) != content(Prompt("4", (system,)))
+
+
+def test_prompts_that_were_dropped_are_counted_where_too_few_are_left():
+    kept = Files.model_validate({"path": "x", "held_out": 2, "shrink": True})
+    with pytest.raises(DataError, match=r"0 are there \(dropped: 2 empty\)"):
+        fit_counts(kept, PromptSource(prompts(" ", "\n")), 1)
+    with pytest.raises(DataError, match=r"\(dropped: 2 empty\)"):
+        split(PromptSource(prompts(" ", "\n")), generations=1, per_generation=1, held_out=1, seed=0)

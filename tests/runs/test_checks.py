@@ -4,6 +4,7 @@ nothing is left behind.
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,29 @@ def test_counts_that_fit_stay_as_they_are(rows):
 def test_too_few_prompts(rows, count, further, words):
     with pytest.raises(DataError, match=words):
         check_run(mnpo(rows(PLAIN[:count]), *settings(judge="shorter", **further)))
+
+
+def test_prompts_and_parts_that_fail_are_named_together(tmp_path):
+    """And a model without a chat template is noted."""
+    (tmp_path / "odd.jsonl").write_text('{"words": 1}\n')
+    with pytest.raises(ConfigError, match=r"odd\.jsonl[\s\S]*there is no|does not exist"):
+        check_run(mnpo(tmp_path / "odd.jsonl", *settings(policy__model=str(tmp_path / "none"))))
+
+
+def test_a_model_without_a_chat_template_is_noted(rows, model_folder, tmp_path):
+    folder = shutil.copytree(model_folder("llama"), tmp_path / "plain")
+    for name in ("chat_template.jinja", "tokenizer_config.json"):
+        file = folder / name
+        if name.endswith(".json"):
+            kept = json.loads(file.read_text())
+            kept.pop("chat_template", None)
+            file.write_text(json.dumps(kept))
+        else:
+            file.unlink(missing_ok=True)
+    few = settings(judge="shorter", prompts__per_generation=10, prompts__held_out=10)
+    short = settings(policy__model=str(folder), policy__max_length=64)
+    (note,) = check_run(mnpo(rows(PLAIN), *few, *short)).notes
+    assert "has no chat template" in note
 
 
 @pytest.mark.parametrize("verb", ["plan", "run"])

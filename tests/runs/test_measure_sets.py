@@ -477,3 +477,32 @@ def test_whom_a_set_would_choose_keeps_its_weights(tmp_path):
             )
             run.ledger.finish(f"benchmark/dev/{n}", age, "benchmark", result.facts(), 0.0)
         assert [str(player) for player in _best_so_far(opened)] == ["policy@1"]
+
+
+def test_a_set_that_is_asked_again_shows_what_it_had(run, sums):
+    """Though another measurement has its name meanwhile."""
+    first = run.evaluate(sums, judge="exact", settings={"limit": 2})
+    run.evaluate(sums, judge="exact", settings={"limit": 1})
+    again = run.evaluate(sums, judge="exact", settings={"limit": 2})
+    assert scores(again) == scores(first)
+    assert [row.result for row in run.beside_start(again)] == again
+
+
+def test_an_edited_judge_judges_anew(run, sums, tmp_path):
+    def judged(body):
+        (tmp_path / "edited_judge.py").write_text(f"def mine(prompt, text):\n    return {body}\n")
+        results = run.evaluate(sums, judge=str(tmp_path / "edited_judge.py"))
+        return {each.score.mean for each in results}, {each.judge for each in results}
+
+    (zeros, first), (ones, second), (again, third) = map(judged, ("0.0", "1.00", "0.0"))
+    assert (zeros, ones, again) == ({0.0}, {1.0}, {0.0})
+    assert first == third != second
+
+
+@pytest.mark.parametrize(
+    "judge", [lambda prompt, text: 1.0, 3, ["exact"]], ids=["function", "number", "list"]
+)
+def test_a_judge_that_is_neither_named_nor_one_is_refused(run, sums, judge):
+    for ask in (lambda: run.evaluate(sums, judge=judge), lambda: run.rejudge(judge)):
+        with pytest.raises(ConfigError, match=r"'file\.py:function'"):
+            ask()

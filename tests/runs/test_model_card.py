@@ -6,7 +6,7 @@ import json
 
 import pytest
 from huggingface_hub import DatasetCard, ModelCard
-from small import FINITE, SMALL, settings
+from small import FINITE, SMALL, quickstart, settings
 
 from equipoise.models.adapters import published_name
 from equipoise.prompts.hub import Hub
@@ -157,3 +157,11 @@ def test_the_command_is_recorded(command, rows, tmp_path):
     assert "| data | `prompts.jsonl` |" in card.text
     assert str(tmp_path) not in card.text
     assert json.dumps(card.data.to_dict())
+
+
+def test_a_cards_command_has_every_word_of_it(tmp_path):
+    given = "equipoise run '/tmp/a b/first.yaml' -s prompts.path=/data/p.csv -s judge=/me/j.py"
+    with RunDirectory.create(quickstart(), tmp_path / "run", command=given) as run:
+        run.ledger.finish("0/turn", 0, "turn", {"learn": ["policy"]}, 0.0)
+        card = str(model_card(run, PlayerId("policy", 1)))
+    assert "equipoise run first.yaml -s prompts.path=p.csv -s judge=j.py" in card

@@ -21,7 +21,7 @@ from equipoise.errors import ConfigError
 from equipoise.games.base import Ask, Game, Referee
 from equipoise.judges.base import Judge
 from equipoise.prompts.base import Prompts, PromptSource
-from equipoise.types import Judgement, Match, Prompt, View, record_id
+from equipoise.types import Judgement, Match, Prompt, record_id
 
 FormName = Literal["whole", "bracket", "tagged", "boxed"]
 
@@ -169,21 +169,6 @@ class Deals(Prompts):
             ids = [record_id("deal", part, number) for number in range(size)]
             parts.append([Prompt(name, (), {"deal": next(deal)}, "deals") for name in ids])
         return PromptSource(*parts)
-
-
-# -- scripted players, to be named in `call` of a player of kind scripted
-
-
-def any_legal_move(view: View, seed: int) -> str:
-    """A legal move, each as likely as any other: OpenSpiel's uniform policy."""
-    return view.actions[int(seeds.generator(seed).integers(len(view.actions)))]
-
-
-def any_move_in_brackets(view: View, seed: int) -> str:
-    """One of the moves in square brackets in the player's messages, as TextArena writes them."""
-    texts = [message.content for message in view.messages if message.role == "user"]
-    moves = re.findall(r"\[[^\[\]\n]{1,40}\]", "\n".join(texts)) or ["[pass]"]
-    return moves[int(seeds.generator(seed).integers(len(moves)))]
 
 
 # -- moves and libraries

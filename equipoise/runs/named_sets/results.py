@@ -79,14 +79,14 @@ def stage_key(name: str, player: PlayerId, digest: str) -> str:
     return f"{STAGE}/{name}/{player}/{digest}"
 
 
-def recorded_results(ledger: Ledger) -> list[RecordedResult]:
+def recorded_results(ledger: Ledger, *, every: bool = False) -> list[RecordedResult]:
     """The newest result of every set, judge, player and source; sets by first measurement."""
     newest: dict[tuple[str, ...], RecordedResult] = {}
     order: dict[str, int] = {}
     for key, _, _, facts, _ in ledger.stages(STAGE):
         result = BenchmarkResult.read(facts)
         order.setdefault(result.name, len(order))
-        measured = (result.name, result.judge, result.player, result.source)
+        measured = (result.name, result.judge, result.player, result.source, result.key * every)
         newest[measured] = RecordedResult(key, result)
     return sorted(
         newest.values(),
@@ -99,17 +99,17 @@ def results(ledger: Ledger) -> list[BenchmarkResult]:
     return [recorded.result for recorded in recorded_results(ledger)]
 
 
-def against_start(ledger: Ledger) -> Iterator[AgainstStart]:
+def against_start(ledger: Ledger, *, every: bool = False) -> Iterator[AgainstStart]:
     """Every newest result beside that of its player's generation 0."""
-    recorded = recorded_results(ledger)
+    recorded = recorded_results(ledger, every=every)
     starts = {
-        _of_player(result): (key, result)
+        (*_of_player(result), result.key * every): (key, result)
         for key, result in recorded
         if PlayerId.parse(result.player).generation == 0
     }
     for key, result in recorded:
         player = PlayerId.parse(result.player)
-        stage, start = starts.get(_of_player(result), ("", None))
+        stage, start = starts.get((*_of_player(result), result.key * every), ("", None))
         if start is None or player.generation == 0 or start.key != result.key:
             yield AgainstStart(result, None, {})
             continue

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from equipoise import seeds
 from equipoise.component import Settings, nearest
 from equipoise.data.pairs import PairMaker
-from equipoise.errors import ConfigError, UserError, first_line, shorten
+from equipoise.errors import ConfigError, DataError, UserError, first_line, shorten
 from equipoise.games.answers import Answers
 from equipoise.judges.base import Judge, JudgeContext
 from equipoise.matches.base import MatchContext
@@ -30,6 +30,7 @@ from equipoise.matches.schedule import SelfPlay
 from equipoise.models.loading import MASKED
 from equipoise.models.resources import Resources
 from equipoise.players.endpoint import Endpoint
+from equipoise.players.local_settings import LocalSettings
 from equipoise.prompts.split import PromptSplit, fit_counts, split_source
 from equipoise.runs.config import RunConfig
 from equipoise.runs.executors.ray_cluster import RayCluster
@@ -58,7 +59,12 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     cannot be used, ConfigError with all faults, one a line.
     """
     config.game.check()
-    source = config.prompts.load()
+    try:
+        source = config.prompts.load()
+    except DataError as error:
+        if others := list(dict.fromkeys(_faults_of_parts(config))):
+            raise ConfigError("\n".join([str(error), *others])) from error
+        raise
     prompts, notes = fit_counts(config.prompts, source, config.generations)
     config = config.model_copy(update={"prompts": prompts})
     split = split_source(source, prompts, config.generations, config.seed)
@@ -73,8 +79,21 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
     stand_ins = chain.from_iterable(shaping.notes() for shaping in config.shaping)
     learners = (config.learner_of(name) for name in config.learning)
     of_learners = dict.fromkeys(chain.from_iterable(learner.notes() for learner in learners))
-    noted = (*dropped, *notes, *few, *unjudged, *stand_ins, *of_learners, *_unshared(config))
+    of_players = (*_without_template(config), *_unshared(config))
+    noted = (*dropped, *notes, *few, *unjudged, *stand_ins, *of_learners, *of_players)
     return CheckedRun(config, split, noted)
+
+
+def _without_template(config: RunConfig) -> Iterator[str]:
+    """A note for each player that is asked in a layout of ours, its model having none."""
+    for name, player in config.players.items():
+        if not isinstance(player, LocalSettings) or player.template is not None:
+            continue
+        if not player.encoding().tokenizer.chat_template:
+            yield (
+                f"players.{name}: model '{player.model}' has no chat template, so chats are "
+                f"written plainly; players.{name}.template names a Jinja file"
+            )
 
 
 def _unshared(config: RunConfig) -> Iterator[str]:

@@ -392,11 +392,6 @@ def stage_times(stages: Iterable[FinishedStage]) -> dict[str, StageTime]:
     return {name: time for name, time in times.items() if time.seconds}
 
 
-def total_seconds(times: Mapping[str, StageTime]) -> float:
-    """The seconds of all stages."""
-    return sum(time.seconds for time in times.values())
-
-
 # The game's name stands before the turns of a record, so that these stay unread.
 IS_MEETING = f"""instr(substr(record, 1, 400), '"game":"{MEETING}"') > 0"""
 
@@ -433,7 +428,7 @@ def counts(run: RunDirectory, stages: Sequence[StageRecord]) -> dict[str, int | 
         **cut,
         **({"episodes": records["episodes"]} if records["episodes"] else {}),
         "log-probabilities kept": records["logprobs"],
-        "seconds": round(total_seconds(stage_times(run.ledger.stages()))),
+        "seconds": round(sum(t.seconds for t in stage_times(run.ledger.stages()).values())),
     }
 
 

@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 from judge_context import TestContext
+from movers import any_legal_move
 
-from equipoise.environments.text_games.game import (
-    FORMS,
-    Deals,
-    GameOutcome,
-    any_legal_move,
-    legal_index,
-)
+from equipoise.environments.text_games.game import FORMS, Deals, GameOutcome, legal_index
 from equipoise.environments.text_games.open_spiel import (
     OpenSpiel,
     _draw,

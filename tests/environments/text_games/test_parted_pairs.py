@@ -6,9 +6,9 @@ from statistics import fmean
 
 import numpy as np
 import pytest
+from movers import any_legal_move
 from test_open_spiel import DEALS, judged, played
 
-from equipoise.environments.text_games.game import any_legal_move
 from equipoise.environments.text_games.game_tree import Reading, game_tree
 from equipoise.environments.text_games.open_spiel import OpenSpiel
 from equipoise.environments.text_games.parted_pairs import MeanOutcomes, PartedTrajectories

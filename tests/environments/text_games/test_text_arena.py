@@ -8,7 +8,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from equipoise.environments.text_games.game import Deals, any_move_in_brackets
+from benchmarks.text_games import any_move_in_brackets
+from equipoise.environments.text_games.game import Deals
 from equipoise.environments.text_games.text_arena import TextArena
 from equipoise.errors import ConfigError
 from equipoise.matches.base import Planned
