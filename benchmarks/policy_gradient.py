@@ -135,7 +135,7 @@ def bandit(o: argparse.Namespace) -> None:
                 continue
             own = {}
             if title == "plain" and method["estimator"] == "group_relative":
-                own = {"scale_by_group": False}
+                own = {"estimator": {"kind": "group_relative", "scale_by_group": False}}
             result = _bandits(o, {**method, **settings, **own})
             print(f"{title}  {name:24}", result, flush=True)
 

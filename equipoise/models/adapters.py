@@ -214,8 +214,8 @@ def _is_copy(first: str, second: str) -> bool:
     if first == second or not (Path(first).is_dir() and Path(second).is_dir()):
         return first == second
     sizes = [{f.name: f.stat().st_size for f in Path(p).glob("*model*")} for p in (first, second)]
-    same = filecmp.cmp(Path(first, "config.json"), Path(second, "config.json"), shallow=False)
-    return same and sizes[0] == sizes[1]
+    files = [Path(p, "config.json") for p in (first, second)]
+    return sizes[0] == sizes[1] != {} and filecmp.cmp(*files, shallow=False)
 
 
 def _check_adapter(folder: Path, config: Any, modules: Iterable[str]) -> None:

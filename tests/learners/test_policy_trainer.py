@@ -29,6 +29,7 @@ from equipoise.players.base import Player
 from equipoise.types import Episode, Turn, View, user
 
 SLOW = pytest.mark.slow
+UNDIMMED = {"kind": "gae", "lam": 1.0}
 # every estimator and every critic, with the KL in the one place or, among the slow tests, in the
 # other
 ESTIMATORS = [
@@ -518,7 +519,7 @@ def test_what_lies_behind_a_move_is_in_no_distance(make):
 
 @pytest.mark.parametrize(("floor", "whitened"), [(0.5, True), (0.51, False)])
 def test_rewards_that_differ_just_enough_are_whitened(make, floor, whitened):
-    policy_trainer = make(critic="head", lam=1.0, kl=0, whiten_floor=floor)
+    policy_trainer = make(critic="head", estimator=UNDIMMED, kl=0, whiten_floor=floor)
     taught = played(policy_trainer)
     assert policy_trainer._assess(policy_trainer.prepare(*taught))["whitened"] == whitened
     batch = batch_of(policy_trainer, taught)
@@ -529,7 +530,9 @@ def test_rewards_that_differ_just_enough_are_whitened(make, floor, whitened):
 @pytest.mark.parametrize("place", ["reward", "loss"])
 def test_the_distance_is_charged_in_one_place(make, place):
     """A reference one nat a token less likely, at half a reward a nat."""
-    policy_trainer = make(critic="head", lam=1.0, kl=0.5, kl_in=place, whiten_advantages=False)
+    policy_trainer = make(
+        critic="head", estimator=UNDIMMED, kl=0.5, kl_in=place, whiten_advantages=False
+    )
     batch = policy_trainer.prepare(*played(policy_trainer, answers=2))
     batch.reference_BT = batch.old_BT - 1.0 * batch.mask_BT
     policy_trainer._estimate(batch)
@@ -919,7 +922,7 @@ def test_the_models_own_likelihood_is_weighed_by_what_sampled(make, correction):
 
 def test_the_critic_is_taught_the_return_and_the_policy_what_exceeded_it(make):
     """A critic that expects ½ of every move: over λ = 1 the return is what was paid."""
-    settings = {"critic": "head", "lam": 1.0, "kl": 0}
+    settings = {"critic": "head", "estimator": UNDIMMED, "kl": 0}
     policy_trainer = make(**settings, whiten_advantages=False)
     torch.nn.init.constant_(policy_trainer.critic.head.bias, 0.5)
     taught = played(policy_trainer, answers=2, pays=lambda n: float(n))
@@ -935,7 +938,7 @@ def test_a_batch_without_a_success_is_not_whitened(make, paid):
     """A critic that is a little off: noise where nothing succeeded, and only there."""
 
     def learned(**settings):
-        policy_trainer = make(critic="model", lam=1.0, kl=0, **settings)
+        policy_trainer = make(critic="model", estimator=UNDIMMED, kl=0, **settings)
         torch.nn.init.normal_(policy_trainer.critic.head.weight, std=0.02)
         taught = played(policy_trainer, pays=lambda n: paid * (n == 0))
         batch = batch_of(policy_trainer, taught)
@@ -970,7 +973,11 @@ def test_the_reward_to_go_is_normalised_where_rewards_differ(make, paid):
 @pytest.mark.long
 def test_the_critic_learns_what_moves_are_paid(make):
     policy_trainer = make(
-        critic="head", learning_rate=1e-6, critic_learning_rate=3e-2, value_clip=10.0, lam=1.0
+        critic="head",
+        learning_rate=1e-6,
+        critic_learning_rate=3e-2,
+        value_clip=10.0,
+        estimator=UNDIMMED,
     )
     losses = [
         learn(policy_trainer, played(policy_trainer, seed, pays=lambda n: 1.0))["value_loss"]

@@ -86,10 +86,9 @@ def check_run(config: RunConfig, *, has_begun: bool = False) -> CheckedRun:
 
 def _without_template(config: RunConfig) -> Iterator[str]:
     """A note for each player that is asked in a layout of ours, its model having none."""
-    for name, player in config.players.items():
-        if not isinstance(player, LocalSettings) or player.template is not None:
-            continue
-        if not player.encoding().tokenizer.chat_template:
+    own = ((n, p) for n, p in config.players.items() if isinstance(p, LocalSettings))
+    for name, player in own:
+        if player.template is None and not player.encoding().tokenizer.chat_template:
             yield (
                 f"players.{name}: model '{player.model}' has no chat template, so chats are "
                 f"written plainly; players.{name}.template names a Jinja file"
