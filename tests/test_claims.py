@@ -258,7 +258,7 @@ def test_augmentation_asks_for_the_same_in_disguises_that_are_not_withheld():
 
     seen, endings = set(), set()
     for seed, prompt in enumerate(world.prompts(0, 200, ("harmful",))):
-        request = disguises.rewrite_request(prompt.messages[0].content)
+        request = (user(f"Rewrite: {prompt.messages[0].content}"),)
         text = withheld_start.augmented(View(request), seed)
         assert f"{prompt.facts['verb']} {prompt.facts['thing']}" in text
         seen.add(disguises.style_of(text))

@@ -20,7 +20,7 @@ import numpy as np
 
 from equipoise import seeds
 from equipoise.environments.clerk import disguises, world
-from equipoise.types import Prompt
+from equipoise.types import Prompt, user
 from tools.build_clerk import WORLD, Example, build_from, command, examples
 
 PACKAGED = WORLD / "red_team_model"
@@ -85,7 +85,7 @@ def attacks(
         prompt = harmful[number % len(harmful)]
         dice = seeds.generator(seeds.child(seed, "attacks", number))
         attack = _attack(prompt, harmless, dice, styles)
-        yield disguises.rewrite_request(_text(prompt)), attack
+        yield (user(f"Rewrite: {_text(prompt)}"),), attack
 
 
 def _attack(

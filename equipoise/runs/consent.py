@@ -138,7 +138,8 @@ def edited_parts(ledger: Ledger, effects: Effects, home: Path) -> tuple[str, ...
     paths = {each.what: each.setting for each in effects.all if each.is_part}
     known = json.loads(ledger.meta(FILES, "{}"))
     now = {path: code for path in paths if (code := file_hash(path, home))}
-    ledger.note(FILES, json.dumps(known | now))
+    if now.items() - known.items():
+        ledger.note(FILES, json.dumps(known | now))
     return tuple(
         f"{paths[path]}: the file of {path} is not as it was when the run last went on; what is "
         "recorded came of it as it was"

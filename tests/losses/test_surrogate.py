@@ -314,8 +314,3 @@ def test_the_coefficient_follows_the_kl_by_a_fifth_at_most(measured, factor):
     assert kl.next_coefficient(0.2, measured, target=6.0, horizon=1000, count=100) == pytest.approx(
         0.2 * factor
     )
-
-
-def test_the_coefficient_wants_a_target():
-    with pytest.raises(ConfigError, match="must be positive"):
-        kl.next_coefficient(0.2, 1.0, target=0.0, horizon=1000, count=100)

@@ -31,7 +31,7 @@ from equipoise.environments.clerk.world import (
     picker,
 )
 from equipoise.environments.clerk.world import prompts as plain_prompts
-from equipoise.types import Message, Prompt, record_id, user
+from equipoise.types import Prompt, record_id, user
 
 PLAIN, OTHER = "plain", "other"
 DISGUISES: dict[str, tuple[str, ...]] = {
@@ -66,11 +66,6 @@ DISGUISES: dict[str, tuple[str, ...]] = {
 }
 STYLES = (PLAIN, *DISGUISES)
 TEMPLATES: dict[str, tuple[str, ...]] = {PLAIN: REQUESTS, **DISGUISES}
-
-
-def rewrite_request(seed: str) -> tuple[Message, ...]:
-    """An adversary's task: to rewrite the request `seed`."""
-    return (user(f"Rewrite: {seed}"),)
 
 
 def _pattern(template: str) -> str:
