@@ -217,9 +217,7 @@ def load_model(
 
 
 def _without_dropout(model: Any) -> None:
-    """Take out a model's own dropout: what learns is then the player that opponents' numbers and
-    ratios are of. An adapter's is `lora.dropout`.
-    """
+    """Take out a model's own dropout, without which opponents' numbers and ratios are taken."""
     for module in model.modules():
         for name, value in vars(module).items():
             if isinstance(value, float) and ("drop" in name or "Dropout" in type(module).__name__):

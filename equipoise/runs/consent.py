@@ -132,9 +132,7 @@ def record_parts(ledger: Ledger, config: RunConfig) -> None:
 
 
 def edited_parts(ledger: Ledger, effects: Effects, home: Path) -> tuple[str, ...]:
-    """Notes on files of a user's parts that were others when they were last run; keeps what they
-    hold now.
-    """
+    """Notes on files of a user's parts that were others when last run; keeps what they hold."""
     paths = {each.what: each.setting for each in effects.all if each.is_part}
     known = json.loads(ledger.meta(FILES, "{}"))
     now = {path: code for path in paths if (code := file_hash(path, home))}

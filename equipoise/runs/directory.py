@@ -94,12 +94,17 @@ class RunDirectory:
         """
         with only_reading():
             config = recipe_loader.build(self.settings, str(self.folder / "config.yaml"))
-        home = home or self._home or self._starting_folder() or Path.cwd()
-        return effects_of(config, home, self.folder)
+        return effects_of(config, home or self._parts_home(), self.folder)
+
+    def _parts_home(self) -> Path:
+        return self._home or self._starting_folder() or Path.cwd()
 
     def agree(self, trust: bool, announce: Announce) -> None:
         """Announce the run's effects, then let its own parts be imported. Raises RunError."""
-        announce(consent.check_consent(self.ledger, self.effects(), trust, self._writable))
+        effects = self.effects()
+        announce(consent.check_consent(self.ledger, effects, trust, self._writable))
+        if self._writable:
+            announce(consent.edited_parts(self.ledger, effects, self._parts_home()))
         self._plays = True
         vars(self).pop("config", None)
 
@@ -263,8 +268,6 @@ class RunDirectory:
             check_unchanged(folder / "config.yaml", run.settings, run.ledger)
             run.agree(trust, announce)
             consent.record_parts(run.ledger, run.config)
-            place = home or run._starting_folder() or Path.cwd()
-            announce(consent.edited_parts(run.ledger, run.effects(), place))
             run._restore_metrics()
             adopt(folder, run.ledger, run.config.utility)
             yield run

@@ -178,13 +178,12 @@ class Benchmark(Component):
         for item in items:
             beside = others.get(item.id, ())
             for i, answer in enumerate(answers[item.id]):
-                other = None
-                if self.compares:
-                    other = beside[i].text if beside else item.reference[-1]
-                question = question_of(item, answer, len(item.turns), other)
+                other, error = None, ""
                 if self.compares and beside:
-                    question = msgspec.structs.replace(question, other_error=beside[i].error)
-                questions.append(question)
+                    other, error = beside[i].text, beside[i].error
+                elif self.compares:
+                    other = item.reference[-1]
+                questions.append(question_of(item, answer, len(item.turns), other, error))
         return questions
 
     def summary(self, scores: Sequence[ItemScores], items: Items) -> BenchmarkResult:
@@ -217,7 +216,9 @@ class Benchmark(Component):
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
-def question_of(item: Item, answer: Answer, turn: int, other: str | None = None) -> JudgeQuestion:
+def question_of(
+    item: Item, answer: Answer, turn: int, other: str | None = None, other_error: str = ""
+) -> JudgeQuestion:
     """A judge's question on the answer to `turn` (0 is the item's prompt, n its n-th further turn):
     the chat up to there as the prompt, with the item's facts.
     """
@@ -226,7 +227,8 @@ def question_of(item: Item, answer: Answer, turn: int, other: str | None = None)
     if messages != prompt.messages:
         identity = record_id("turn", prompt.id, turn, *(m.content for m in messages))
         prompt = Prompt(identity, tuple(messages), prompt.facts, prompt.source)
-    return JudgeQuestion(item.id, answer.sample, turn, prompt, answer.moves[turn], other)
+    move = answer.moves[turn]
+    return JudgeQuestion(item.id, answer.sample, turn, prompt, move, other, other_error)
 
 
 TURNS = "further_turns"  # the fact of a prompt that holds them

@@ -103,14 +103,14 @@ def against_start(ledger: Ledger, *, every: bool = False) -> Iterator[AgainstSta
     """Every newest result beside that of its player's generation 0."""
     recorded = recorded_results(ledger, every=every)
     starts = {
-        (*_of_player(result), result.key * every): (key, result)
+        _of_player(result): (key, result)
         for key, result in recorded
         if PlayerId.parse(result.player).generation == 0
     }
     for key, result in recorded:
         player = PlayerId.parse(result.player)
-        stage, start = starts.get((*_of_player(result), result.key * every), ("", None))
-        if start is None or player.generation == 0 or start.key != result.key:
+        stage, start = starts.get(_of_player(result), ("", None))
+        if start is None or player.generation == 0:
             yield AgainstStart(result, None, {})
             continue
         scores, others = ledger.benchmark_scores(key), ledger.benchmark_scores(stage)
@@ -120,10 +120,9 @@ def against_start(ledger: Ledger, *, every: bool = False) -> Iterator[AgainstSta
 def set_criterion(ledger: Ledger, name: str, named_set: Benchmark) -> Criterion:
     """Every player's headline on a named set of the run, to choose the best of them by."""
     settings = fixed_settings(named_set.settings())
-    every = (BenchmarkResult.read(stage.facts) for stage in ledger.stages(STAGE))
     of_set = [
         result
-        for result in every
+        for _, result in recorded_results(ledger, every=True)
         if result.name == name and fixed_settings(result.settings) == settings
     ]
     scores = {PlayerId.parse(result.player): result.score.interval for result in of_set}
@@ -134,7 +133,7 @@ def set_criterion(ledger: Ledger, name: str, named_set: Benchmark) -> Criterion:
 def _of_player(result: BenchmarkResult) -> tuple[str, ...]:
     """The key that the results of all generations of a player on a set have in common."""
     name = PlayerId.parse(result.player).name
-    return (result.name, result.judge, name, result.source)
+    return (result.name, result.judge, name, result.source, result.key)
 
 
 BENCHMARKS = columns(
