@@ -9,7 +9,7 @@
               pairs of two independent answers, 16 generations
     sparta    six clerks whose grades are sampled integers, so that judges abstain by ties; start
               reputations from their scores; eight generations of 400 duels
-    gpo       800 updates of every defender, 400 of an adversary by GRPO with four rewrites; then a
+    gpo       120 updates of every defender, 60 of an adversary by GRPO with four rewrites; then a
               fresh attacker of 400 such updates against each
     gtalign   WildGuard's rows under the published windows and judges, a small model from nothing,
               which then meets AdvBench's too
@@ -126,13 +126,13 @@ SPARTA = replace(
 )
 
 BY_GROUPS = "estimator: group_relative, critic: null, critic_learning_rate: null"
-# Chosen on seed 100 by what 50 updates of an adversary add to its success on the start's defender,
-# +22 points: with the recipe's rate of the defender (1e-4) it loses 49 to 61, having nothing left to
-# learn from. After 200 updates, at KL .3, it loses 47 here, too, the defender having won.
 FOUR = ["game.rewrites=4", f"learners.adversary={{learning_rate: 2.4e-4, kl: 0.03, {BY_GROUPS}}}"]
-SLOW = ["learner.learning_rate=1.0e-5"]  # of the defender, in all arms
-# 4 of 6 generations are the defender's: 800 of 1200, and 400 of the adversary.
-TURNS = ["turns.steps={defender: 4, adversary: 2}"]
+# Chosen on seed 100, by what an adversary adds to the start's success on the start's defender, 55 %:
+# 84 % after 50 of its updates, 82 after 66, 73 after 83 and 10 after 100, by when the defender has
+# won and diversity alone is paid. At the recipe's rate of the defender (1e-4) it only ever loses.
+COMMON = [FOUR[0], "learner.learning_rate=1.0e-5"]  # of all arms: four answers a prompt, the rate
+# 4 of 6 generations are the defender's: 120 of 180, and 60 of the adversary.
+TURNS = ["turns.steps={defender: 4, adversary: 2}", "learners.adversary.kl=0.1"]
 LENGTHS = {"gpo": 3, "gpo no diversity": 3}  # of half the generations of the others' updates
 GPO_ARMS = {
     **{arm: red_team.ARMS[arm] for arm in ("rlhf", "frozen adversary", "self play")},
@@ -143,7 +143,9 @@ GPO_ARMS = {
 
 
 def gpo_play(seed: int, place: Path, o: Options) -> None:
-    """Every arm of a seed with as many updates of its defender, and a fresh attacker of each."""
+    """Every arm of a seed with as many updates of its defender, each from as many of its answers, and
+    a fresh attacker of each.
+    """
     for arm, own in ((arm, GPO_ARMS[arm]) for arm in o.arms):
         length = o.generations * LENGTHS.get(arm, 2) // 2
         models = [f"players.{role}.model={o.start}" for role in ("defender", "adversary")]
@@ -155,7 +157,7 @@ def gpo_play(seed: int, place: Path, o: Options) -> None:
             red_team.RECIPE,
             place / name_of(arm, seed),
             seed,
-            [f"generations={length}", *SLOW, *models, *own],
+            [f"generations={length}", *COMMON, *models, *own],
         )
     for arm, model in red_team.models(seed, place, o).items():
         own = [f"generations={o.answers}", *red_team.roles(o.start), *red_team.RESPONSE, *FOUR]
@@ -174,7 +176,7 @@ GPO = replace(
     name="trial_gpo",
     doc=__doc__,
     arms=GPO_ARMS,
-    generations=800,
+    generations=120,
     play=gpo_play,
     columns=("on the start", *red_team.COLUMNS),
     add=gpo_options,

@@ -131,12 +131,13 @@ def test_the_clerks_trial_has_prompts_for_all_its_generations(monkeypatch):
 
 
 @pytest.mark.parametrize("arm", trials.GPO_ARMS)
-def test_every_arm_of_the_gpo_trial_has_as_many_updates_of_its_defender(arm):
-    config = recipe_loader.load("gpo_clerks", trials.GPO_ARMS[arm])
+def test_every_arm_of_the_gpo_trial_has_as_many_updates_and_answers_of_its_defender(arm):
+    config = recipe_loader.load("gpo_clerks", [*trials.COMMON, *trials.GPO_ARMS[arm]])
+    assert config.game.settings()["rewrites"] == 4
     steps = config.turns.settings().get("steps", {})
     share = steps["defender"] / sum(steps.values()) if steps else 1
-    length = 800 * trials.LENGTHS.get(arm, 2) // 2
-    assert share * length == 800
+    updates = trials.GPO.generations
+    assert share * (updates * trials.LENGTHS.get(arm, 2) // 2) == updates
 
 
 def test_every_arm_of_the_sparta_trial_is_accepted():
