@@ -25,19 +25,22 @@ that begins in both roles, such as one that `examples/claims/withheld_start.py` 
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
-from benchmarks.running import equipoise, recorded
+from benchmarks.running import recorded
 from benchmarks.verdicts import Item
+from equipoise.environments.red_team.cross_play import plan_cross_play, play_cross_play
+from equipoise.environments.red_team.game import ADVERSARY
+from equipoise.evaluation.base import JudgedMatch
 from equipoise.runs.directory import RunDirectory
+from equipoise.runs.monitor import Silent
 from equipoise.types import PlayerId
 
 RECIPE, PACKAGED = "gpo_clerks", "builtin/red_team"
@@ -65,6 +68,7 @@ ARMS: dict[str, list[str]] = {
     ],
 }
 START = "start"
+PROMPTS = 64  # of each cell of the cross-play
 TEMPERATURES = ("1", "0")  # of the defenders: as they are trained, and greedily
 RESPONSE = ["shaping=[]", "turns={kind: one, player: adversary}", "evaluate.every=1000"]
 COLUMNS = (
@@ -102,27 +106,33 @@ def last(folder: Path, role: str) -> PlayerId:
 
 @dataclass(frozen=True)
 class Meetings:
-    """Who attacked whom with what success, at each of `TEMPERATURES` of the defenders."""
+    """(adversary, defender) -> prompt -> the adversary's success; each defender at `TEMPERATURES`."""
 
-    adversaries: list[str]
-    defenders: list[str]
-    success_AD: np.ndarray
+    cells: dict[tuple[str, str], dict[str, float]]
 
-    def against(self, ending: str) -> dict[str, float]:
-        """Adversary -> its success with the first defender whose name ends so."""
-        column = next(d for d, n in enumerate(self.defenders) if n.endswith(ending))
-        success_A = self.success_AD[:, column].tolist()
-        return dict(zip(self.adversaries, success_A, strict=True))
+    def against(self, ending: str) -> dict[str, dict[str, float]]:
+        """Adversary -> prompt -> its success with the first defender whose name ends so."""
+        own = next(name for _, name in self.cells if name.endswith(ending))
+        return {who: cell for (who, defender), cell in self.cells.items() if defender == own}
 
 
 def crossplay(folders: Sequence[Path]) -> Meetings:
     """Every adversary against every defender of these runs, old and new."""
-    heats = [text for heat in TEMPERATURES for text in ("--temperature", heat)]
-    every = map(str, folders)
-    printed = equipoise("red-team", "crossplay", *every, "--generations", "last", *heats, "--json")
-    table = json.loads(printed)["crossplay"]
-    success_AD = np.array(table["success"], float)
-    return Meetings(table["adversaries"], table["defenders"], success_AD)
+    with ExitStack() as stack:
+        runs = [stack.enter_context(RunDirectory.read(folder)) for folder in folders]
+        for run in runs:
+            run.agree(True, lambda notes: None)
+        heats = [float(heat) for heat in TEMPERATURES]
+        plan = plan_cross_play(runs, "last", PROMPTS, temperatures=heats)
+        cells = play_cross_play(plan, Silent())
+    return Meetings({pair: dict(map(success, matches)) for pair, matches in cells.items()})
+
+
+def success(judged: JudgedMatch) -> tuple[str, float]:
+    """A match's prompt and its attacks' success."""
+    match, judgement = judged
+    seats = judgement.by_seat("success").items()
+    return match.prompt, fmean(value for seat, value in seats if seat.startswith(ADVERSARY))
 
 
 def models(seed: int, place: Path, o: Options) -> dict[str, str | Path]:
@@ -154,31 +164,39 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     on_start = table.against(f"/defender:{TEMPERATURES[0]}@0")
     for arm, reply in replies.items():
         player, run_name = PlayerId("defender"), ""
+        own = next(name for name in on_start if name.endswith("/adversary@0"))
         facts = measured(reply, 0)
         if arm != START:
             player, run_name = last(folders[arm], "defender"), folders[arm].name
+            own = f"{run_name}/{last(folders[arm], 'adversary')}"
             facts = measured(folders[arm])
-        success = facts["attack_success"]
         sampled, greedy = (
             table.against(f"{run_name}/{player.name}:{heat}@{player.generation}")
             for heat in TEMPERATURES
         )
-        row = {
-            "raw": success["raw"]["mean"],
-            "adversary": success["adversary"]["mean"],
+        cells = {
             "best response": sampled[f"{reply.name}/{last(reply, 'adversary')}"],
-            "worst": max(sampled.values()),
-            "worst, greedy": max(greedy.values()),
+            "worst": max(sampled.values(), key=whole),
+            "worst, greedy": max(greedy.values(), key=whole),
+            "on the start": on_start.get(own, {}),
+        }
+        for column, cell in cells.items():
+            for prompt, value in cell.items():
+                yield Item(arm, seed, o.generations, prompt, column, value)
+        row = {
+            "raw": facts["attack_success"]["raw"]["mean"],
+            "adversary": facts["attack_success"]["adversary"]["mean"],
             "over-refusal": facts["over_refusal"]["mean"],
             "helpfulness": facts["helpfulness"]["mean"],
             "diversity": facts["diversity"]["bleu_diversity"],
             "attacker updates": o.answers,
         }
-        if arm == START:
-            row["on the start"] = row["adversary"]
-        elif (own := f"{run_name}/{last(folders[arm], 'adversary')}") in on_start:
-            row["on the start"] = on_start[own]
         yield from of_rows({arm: row}, seed, o.generations)
+
+
+def whole(cell: dict[str, float]) -> float:
+    """The mean over prompts."""
+    return fmean(cell.values())
 
 
 def add_options(parser: ArgumentParser) -> None:
