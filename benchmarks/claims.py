@@ -17,13 +17,15 @@ from benchmarks.comparing import Claimed, power
 class Dose:
     """What must have been given for a verdict to mean anything.
 
-    Args: kind: `least`: |column of `arm`, less that of `other`| is at least so much; `found`: a
-    difference that was planted is found, its interval above `least`; `swept`: `arm` and `other` each
-    have the best of the same settings, on reserved seeds; `given`: by construction, as `what` says.
+    Args: kind: `least`: |column of `arm`, less that of `other`| is at least so much; `changed`: at
+    least such a share of its values differ from those of `other` for the same prompts; `found`: a
+    difference that was planted is found, its interval above `least`; `told`: that argument of the
+    benchmark is at least so much; `swept`: `arm` and `other` each have the best of the same
+    settings, on reserved seeds; `given`: by construction, as `what` says.
     """
 
     what: str
-    kind: Literal["least", "found", "swept", "given"] = "least"
+    kind: Literal["least", "changed", "found", "told", "swept", "given"] = "least"
     arm: str = ""
     column: str = ""
     least: float = 0.0
@@ -33,7 +35,7 @@ class Dose:
 @dataclass(frozen=True)
 class Claim:
     """A claim about a raw result: `first` has more, less or as much of `column` as `second`; of
-    either, "ARM:COLUMN" is another column.
+    either, "ARM:COLUMN" is another column; a second one "=0.5" is that number.
 
     Args: name: of the page and the claim; margin: within which two are equal; share: shown in
     points; withdrawn: why the doses fail in the result that is there.
@@ -102,9 +104,11 @@ HISTORY = Trial(
             "cyclic, last",
         ),
         _exact("last_three", "… three past policies than two", "three", "two", "cyclic, last"),
+        _exact("last_start", "… with two less than its start", "two", "start", "cyclic, last"),
+        _exact("last_uniform", "… than the uniform policy", "two", "uniform", "cyclic, last"),
         _exact(
             "own_step",
-            "… each at the step that is best for it on reserved games",
+            "… two against one, each at the step that is best for it on reserved games",
             "two, own step",
             "one, own step",
             "cyclic, last",
@@ -114,6 +118,13 @@ HISTORY = Trial(
             "… three past policies against one, each at its best step",
             "three, own step",
             "one, own step",
+            "cyclic, last",
+        ),
+        _exact(
+            "own_last_uniform",
+            "… less than the uniform policy, too",
+            "three, own step",
+            "uniform",
             "cyclic, last",
         ),
         _exact(
@@ -146,12 +157,17 @@ HISTORY = Trial(
 TRIALS: dict[str, Trial] = {"history": HISTORY}
 
 MOVED = 0.05  # points, as a share, by which training must have moved what is sampled
+CHANGED = 0.5  # of greedy answers, that training must have changed
 
 
 def _moved(arm: str, column: str, start: str) -> Dose:
     return Dose(
         f"what {arm} moved from its start", arm=arm, column=column, least=MOVED, other=start
     )
+
+
+def _changed(arm: str, column: str, start: str, least: float = CHANGED) -> Dose:
+    return Dose(f"the share of answers that {arm} changed", "changed", arm, column, least, start)
 
 
 FOLLOW = "SmolLM2-135M-Instruct, LoRA, greedy"
@@ -165,12 +181,12 @@ INSTRUCTIONS = Trial(
             "mnpo",
             other,
             "strict, greedy",
-            doses=(_moved("mnpo", "strict, greedy", "start"), *more),
+            doses=(_changed("mnpo", "start_logprob, greedy", "start"),),
         )
-        for name, text, other, more in (
-            ("follows", "MNPO follows instructions better than its start", "start", ()),
-            ("dpo", "… than DPO at equal samples, which was not tuned", "dpo", ()),
-            ("grpo", "… than GRPO, which was not tuned", "grpo", ()),
+        for name, text, other in (
+            ("follows", "MNPO follows instructions better than its start", "start"),
+            ("dpo", "… than DPO at equal samples, which was not tuned", "dpo"),
+            ("grpo", "… than GRPO, which was not tuned", "grpo"),
         )
     )
 )
@@ -212,11 +228,11 @@ WILDGUARD = Trial(
             "mnpo",
             "sft start",
             "greedy",
-            doses=(_moved("mnpo", "score", "sft start"),),
+            doses=(_changed("mnpo", "greedy", "sft start", 0.1),),
         ),
         Claim(
             "mnpo.wildguard",
-            "… better than DPO",
+            "… better than DPO (primary)",
             "WildGuard's prompts, 1.2 M parameters, greedy",
             "wildguard",
             "mnpo",
@@ -235,12 +251,20 @@ WILDGUARD = Trial(
 RIGHT_JUDGE = Dose(
     "what a right judge adds", "found", "world judges", "mean after, greedy", 0.05, "sparta"
 )
+WEIGHED = Dose(
+    "pairs whose winner the weights change", arm="sparta", column="winners changed", least=0.05
+)
+SPREAD = Dose("spread of reputations", arm="sparta", column="reputation spread", least=10)
+HANDICAPPED = Dose(
+    "share of members handicapped", arm="static scores", column="handicapped", least=0.25
+)
 POOL_WORLD = "six clerks on one base, greedy"
 POOL = Trial(
     (
         Claim(
             "sparta.alone",
-            "A SPARTA pool that judges itself ends above members alone",
+            "A SPARTA pool that judges itself ends above members alone, who write six times as many "
+            "answers",
             POOL_WORLD,
             "pool",
             "sparta",
@@ -286,14 +310,7 @@ POOL = Trial(
             "sparta",
             "equal weights",
             "mean after, greedy",
-            doses=(
-                Dose(
-                    "pairs whose winner the weights change",
-                    arm="sparta",
-                    column="winners changed",
-                    least=0.05,
-                ),
-            ),
+            doses=(WEIGHED,),
             withdrawn="they changed the winner of 0 of 120 pairs (reputations 99.1 to 101.2)",
         ),
         Claim(
@@ -304,9 +321,7 @@ POOL = Trial(
             "sparta",
             "random matching",
             "mean after, greedy",
-            doses=(
-                Dose("spread of reputations", arm="sparta", column="reputation spread", least=10),
-            ),
+            doses=(SPREAD,),
             withdrawn="reputations did not spread, so that neighbours are as good as drawn",
         ),
         Claim(
@@ -314,17 +329,10 @@ POOL = Trial(
             "… static or dynamic scores",
             POOL_WORLD,
             "pool",
-            "sparta",
             "static scores",
+            "sparta",
             "mean after, greedy",
-            doses=(
-                Dose(
-                    "share of members handicapped",
-                    arm="static scores",
-                    column="handicapped",
-                    least=0.25,
-                ),
-            ),
+            doses=(HANDICAPPED,),
             withdrawn="handicaps touched one member once",
         ),
     )
@@ -400,6 +408,7 @@ RED_TEAM = Trial(
         ),
     )
 )
+FRESH = Dose("updates of the fresh attacker", "told", column="updates", least=400)
 LATER = Trial(
     (
         Claim(
@@ -411,7 +420,7 @@ LATER = Trial(
             "gpo:at its start",
             "best response",
             "equal",
-            doses=(Dose("what 400 updates add", arm="gpo", column="best response", least=0.2),),
+            doses=(FRESH,),
             margin=0.2,
         ),
     )
@@ -462,7 +471,8 @@ CLERK = "a clerk, greedy"
 
 
 def _clerk(name: str, text: str, first: str, second: str, column: str, **more: str) -> Claim:
-    doses = (_moved("cobb_douglas", "right", "start"),)
+    trained = "welfare" if column.startswith("right") else "right"  # another than is claimed
+    doses = (_moved("cobb_douglas", trained, "start"),)
     if other := more.get("withdrawn"):
         doses = (
             Dose(
@@ -661,25 +671,35 @@ TRIAL_CLERKS = Trial(
             "clerks",
             name,
             text,
-            name,
+            first,
             other,
             "last",
             claimed="less",
-            doses=(_swept(name, other), MEASURES, _moves(name), _moves(other)),
+            doses=(_swept(first, *arms), MEASURES, *map(_moves, [first, *arms][: 2 * len(arms)])),
             share=False,
             named=f"mnpo.trial_{name}",
             world="clerks, each method at its best step of three" if name == "two" else "",
         )
-        for name, text, other in (
+        for name, text, first, other in (
             (
                 "two",
                 "Two past policies leave the last one less exploited than one (primary)",
+                "two",
                 "one",
             ),
-            ("three", "… three less than one", "one"),
-            ("optimistic", "… the optimistic update less than two past policies", "two"),
-            ("dpo", "… iterated DPO less than one past policy", "one"),
+            ("three", "… three less than one", "three", "one"),
+            (
+                "optimistic",
+                "… the optimistic update less than two past policies",
+                "optimistic",
+                "two",
+            ),
+            ("dpo", "… iterated DPO less than one past policy", "dpo", "one"),
+            ("start", "… two past policies less than their start", "two", "start"),
+            ("uniform", "… two less than the uniform policy", "two", "uniform"),
         )
+        # How far an arm went matters between arms; one that moves little cannot do much harm either.
+        for arms in [[other] if other not in ("start", "uniform") else []]
     ),
     seeds=range(20, 30),
     swept={f"η {eta:g}": _step(eta) for eta in (0.3, 1.0, 3.0)},
@@ -714,43 +734,35 @@ TRIAL_SPARTA = Trial(
             "sparta",
             name,
             text,
-            "sparta",
+            first,
             other,
             "mean after, greedy",
-            doses=(dose, TOGETHER, RIGHT_JUDGE),
+            doses=(*doses, TOGETHER, RIGHT_JUDGE),
             named=f"sparta.trial_{name}",
             world="six clerks, sampled integer grades, 8 generations" if name == "weights" else "",
         )
-        for name, text, other, dose in (
+        for name, text, first, other, *doses in (
             (
                 "weights",
                 "Judges weighted by reputation teach more than judges weighted alike (primary)",
+                "sparta",
                 "equal weights",
-                Dose(
-                    "pairs whose winner the weights change",
-                    arm="sparta",
-                    column="winners changed",
-                    least=0.05,
-                ),
+                WEIGHED,
             ),
             (
                 "matching",
                 "… matching by reputation more than drawing opponents",
+                "sparta",
                 "random matching",
-                Dose("spread of reputations", arm="sparta", column="reputation spread", least=10),
+                SPREAD,
             ),
+            ("scores", "… static handicaps more than none", "static scores", "sparta", HANDICAPPED),
             (
-                "scores",
-                "… static handicaps more than none",
-                "static scores",
-                Dose(
-                    "share of members handicapped",
-                    arm="static scores",
-                    column="handicapped",
-                    least=0.25,
-                ),
+                "alone",
+                "… a pool more than members alone, who write six times as many answers",
+                "sparta",
+                "alone",
             ),
-            ("alone", "… a pool more than members alone", "alone", RIGHT_JUDGE),
         )
     ),
     seeds=range(10, 20),
@@ -777,11 +789,13 @@ TRIAL_GPO = Trial(
             "best response",
             claimed="less",
             doses=(LEARNED, WORKS, _updates("gpo")),
+            named=f"gpo.trial_{name}",
+            world="clerks, 120 updates of each defender, sampled" if name == "frozen" else "",
         )
         for name, text, other in (
             (
                 "frozen",
-                "a fresh attacker of 400 updates beats a defender that met a learning adversary less "
+                "A fresh attacker of 400 updates beats a defender that met a learning adversary less "
                 "often than one that met a frozen one (primary)",
                 "frozen adversary",
             ),
@@ -846,7 +860,7 @@ TRIAL_GTALIGN = Trial(
             "gtalign",
             name,
             text,
-            "cobb_douglas",
+            first,
             other,
             COMPLIES,
             claimed=claimed,
@@ -855,17 +869,48 @@ TRIAL_GTALIGN = Trial(
             named=f"gtalign.trial_{name}",
             world="WildGuard's requests at the published windows, greedy" if margin == 0 else "",
         )
-        for name, text, other, claimed, margin in (
+        for name, text, first, other, claimed, margin in (
             (
                 "user",
                 "Trained for the product an assistant complies with fewer harmful requests than for "
                 "the user alone (primary)",
+                "cobb_douglas",
                 "user_only",
                 "less",
                 0,
             ),
-            ("sum", "… as many as for the sum, within 3 points", "utilitarian", "equal", 0.03),
-            ("model", "… as for the model alone, within 3 points", "llm_only", "equal", 0.03),
+            (
+                "half",
+                "… for the user alone with half of them, within 10 points (stated beforehand)",
+                "user_only",
+                "=0.5",
+                "equal",
+                0.1,
+            ),
+            (
+                "none",
+                "… for the product with none, within 10 points (stated beforehand)",
+                "cobb_douglas",
+                "=0",
+                "equal",
+                0.1,
+            ),
+            (
+                "sum",
+                "… with as many as for the sum, within 3 points",
+                "cobb_douglas",
+                "utilitarian",
+                "equal",
+                0.03,
+            ),
+            (
+                "model",
+                "… as for the model alone, within 3 points",
+                "cobb_douglas",
+                "llm_only",
+                "equal",
+                0.03,
+            ),
         )
     ),
     seeds=range(10, 13),
@@ -886,7 +931,7 @@ TRIAL_INSTRUCTIONS = Trial(
             claimed=claimed,
             margin=margin,
             share=column != "relevance, greedy",
-            doses=(_swept("mnpo"), _moved("mnpo", FOLLOWED, "start")),
+            doses=(_swept("mnpo"), _changed("mnpo", "start_logprob, greedy", "start")),
             named=f"mnpo.trial_{name}",
             world="SmolLM2, paid for relevance and freshness, too" if not margin else "",
         )
@@ -921,24 +966,28 @@ RIVALS = Trial(
         _trial_claim(
             "instructions",
             other,
-            f"MNPO is worth more than {other}",
+            f"… worth more than {name}",
             "mnpo",
             other,
             "welfare, greedy",
-            doses=(_swept("mnpo", other), _moved("mnpo", FOLLOWED, "start")),
+            doses=(_swept("mnpo", other), _changed("mnpo", "start_logprob, greedy", "start")),
+            named=f"mnpo.rival_{other}",
         )
-        for other in ("dpo", "grpo", "ipo", "sppo", "inpo", "simpo")
+        for other, name in {
+            "dpo": "DPO",
+            "grpo": "GRPO",
+            "ipo": "IPO",
+            "sppo": "SPPO",
+            "inpo": "INPO",
+            "simpo": "SimPO",
+        }.items()
     ),
     seeds=TRIAL_INSTRUCTIONS.seeds,
     effect=0.1,
     spread=0.05,
 )
-TRIALS["trial_sparta"] = TRIAL_SPARTA
-DESIGNED = {  # and not yet, or not wholly, played
-    "trial_gpo": TRIAL_GPO,
-    "red_team_questions": TRIAL_BEHAVIOURS,
-    "trial_instructions, rivals": RIVALS,
-}
+TRIALS |= {"trial_instructions, rivals": RIVALS, "trial_sparta": TRIAL_SPARTA}
+DESIGNED = {"trial_gpo": TRIAL_GPO, "red_team_questions": TRIAL_BEHAVIOURS}  # and not yet played
 WORLD = "tiny models of the built-in world"
 
 

@@ -34,6 +34,7 @@ Row = Mapping[str, float]
 Options = argparse.Namespace
 WIDTH = 150  # of what is printed into a file
 WHENCE = ("commit", "command", "date")
+UNCOMPARED = {"seeds", "joined", "chosen"}  # of the arguments of two results that are joined
 AT = " @ "  # between an arm and the swept settings that it has
 
 
@@ -98,12 +99,11 @@ class Experiment:
         o = self.parser().parse_args(argv)
         decides = [*self.decides, *(["set"] if getattr(o, "set", None) else [])]
         told = {"generations": o.generations, **{name: plain(o, name) for name in decides}}
-        if getattr(o, "sweep", False) and self.trial and self.trial.swept:
+        if sweeping(o) and self.trial and self.trial.swept:
             o.arms = [AT.join(pair) for pair in itertools.product(o.arms, self.trial.swept)]
             o.seeds = list(self.trial.reserved)
         elif getattr(o, "swept", None):
-            told["swept"] = json.loads(o.swept.read_text())["arguments"]["chosen"]
-            o.at = told["swept"]
+            o.at = told["swept"] = chosen(o.swept)
         scores = self.scores(o, told)
         show(self.table(scores))
         for line in self.differences(scores):
@@ -117,7 +117,7 @@ class Experiment:
         """Of the runs that are asked for and of the results that are joined; written after each
         seed.
         """
-        items, former = joined(o.join, told)
+        items, former = joined(o.join, told, sweeping(o))
         seeds = sorted({item.seed for item in items})
         with (
             tempfile.TemporaryDirectory(prefix="arms-") as spare,
@@ -175,14 +175,14 @@ class Experiment:
         """Write the figures and the items, and of a sweep the best setting of each arm."""
         if not o.json:
             return
-        scores, chosen = Scores(items), {}
-        if getattr(o, "sweep", False) and self.trial:
-            chosen = {"chosen": best_settings(scores, self.trial)}
+        scores, best = Scores(items), {}
+        if sweeping(o) and self.trial:
+            best = {"chosen": best_settings(scores, self.trial)}
         figures = {
             arm: [{"seed": seed, **row} for seed, row in sorted(rows.items())]
             for arm, rows in scores.figures().items()
         }
-        write_results(o.json, figures, seeds=list(seeds), **told, **chosen)
+        write_results(o.json, figures, seeds=list(seeds), **told, **best)
         write_items(o.json, items)
 
     def differences(self, scores: Scores) -> Iterator[str]:
@@ -281,15 +281,23 @@ def written(values: Mapping[str, Any], file: Path) -> str:
 
 def played(recipe: str, folder: Path, seed: int, overrides: Iterable[str]) -> Path:
     """A run of the recipe with these overrides, in a process, to its end; one that is there goes
-    on where it has fewer generations.
+    on where it has fewer generations. Ends the benchmark where it was played otherwise.
     """
     settings = [*overrides, f"seed={seed}"]
+    asked = folder.with_name(f"{folder.name}.settings")
+    told = [recipe, *(s for s in settings if not s.startswith("generations="))]
     if not (folder / "config.yaml").exists():
         equipoise("run", recipe, "--out", str(folder), "--json", *with_settings(settings))
+        asked.write_text("\n".join(told))
         return folder
+    if asked.exists() and asked.read_text().split("\n") != told:
+        raise SystemExit(f"{folder}: was played with other settings, {asked}; take another --out")
     longer = [setting for setting in settings if setting.startswith("generations=")]
     with RunDirectory.read(folder) as run:
-        more = [s for s in longer if int(s.partition("=")[2]) > run.config.generations]
+        count, own = run.config.generations, run.config.seed
+    more = [s for s in longer if int(s.partition("=")[2]) > count]
+    if own != seed or any(int(s.partition("=")[2]) < count for s in longer):
+        raise SystemExit(f"{folder}: has seed {own} and {count} generations; take another --out")
     if more or not (folder / "report.html").exists():
         equipoise("resume", str(folder), "--json", *with_settings(more))
     return folder
@@ -308,7 +316,26 @@ def show(what: Table | str) -> None:
     Console(width=None if sys.stdout.isatty() else WIDTH).print(what, highlight=False)
 
 
-def joined(files: Sequence[Path], settings: Mapping[str, Any]) -> tuple[list[Item], dict[str, Any]]:
+def sweeping(o: Options) -> bool:
+    """Whether every arm is played at every swept setting."""
+    return getattr(o, "sweep", False)
+
+
+def chosen(file: Path) -> dict[str, str]:
+    """Arm -> its best setting in a sweep. Ends the benchmark for a file that is no sweep, or one that
+    chose by what is reported.
+    """
+    told = json.loads(file.read_text())["arguments"]
+    if "chosen" not in told:
+        raise SystemExit(f"--swept {file}: is not what --sweep writes")
+    if not told.get("dev", True):
+        raise SystemExit(f"--swept {file}: chose without --dev, by the part that is reported")
+    return told["chosen"]
+
+
+def joined(
+    files: Sequence[Path], settings: Mapping[str, Any], sweep: bool = False
+) -> tuple[list[Item], dict[str, Any]]:
     """The items of raw results, and what says where they come from.
 
     Ends the benchmark where one was measured otherwise than these settings say.
@@ -318,9 +345,15 @@ def joined(files: Sequence[Path], settings: Mapping[str, Any]) -> tuple[list[Ite
     for file in files:
         earlier = json.loads(file.read_text())
         told = earlier.get("arguments", earlier)  # older ones hold them at the top
-        for name in settings.keys() & told.keys():
-            if told[name] != settings[name]:
-                raise SystemExit(f"{file}: {name} is {told[name]}, not {settings[name]}")
+        names = settings.keys() | (told.keys() if "arguments" in earlier else set())
+        for name in sorted(names - UNCOMPARED):
+            own, other = settings.get(name), told.get(name)
+            if name == "swept" and own and other:  # arms may have been added
+                own = {arm: own.get(arm) for arm in other}
+            if own != other and (name in told or "arguments" in earlier):
+                raise SystemExit(f"{file}: {name} is {other}, not {own}")
+        if ("chosen" in told) != sweep:
+            raise SystemExit(f"{file}: a sweep joins a sweep")
         own = read_items(file)
         new = {(item.arm, item.seed) for item in own}
         items = [item for item in items if (item.arm, item.seed) not in new] + own

@@ -17,7 +17,7 @@ Static and dynamic scores differ from the plain ones from the third generation o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ from benchmarks.controls import decoded
 from benchmarks.experiment import Experiment, Options, name_of, of_rows, of_run, played
 from benchmarks.running import recorded
 from benchmarks.verdicts import GREEDY, Item
+from equipoise.ratings.base import Ratings
+from equipoise.ratings.reputation import Reputation, player_weights
 from equipoise.runs.directory import RunDirectory
 from equipoise.types import PlayerId
 
@@ -130,27 +132,33 @@ def outcome(folder: Path) -> dict[str, Any]:
         rated = [facts["ratings"] for facts in recorded(run, "rate")]
         (selected,) = recorded(run, "select")
         judged = [stage for stage in run.ledger.stages("judge") if "/judge/" in stage.key]
-        changed = [winners_changed(run, t, ratings) for t, ratings in enumerate(rated)]
+        ends = [{rating["name"]: rating["value"] for rating in ratings} for ratings in rated]
+        rates = run.config.training_ratings
+        factors, changed = handicapped(rates, ends), []
+        if isinstance(rates, Reputation):
+            # As in the run, a generation's judges weigh by the reputations before it.
+            before = [rates.initial_ratings(list(run.config.players)), *ends[:-1]]
+            changed = [winners_changed(run, t, weights) for t, weights in enumerate(before)]
     return {
         "scores": [
             {PlayerId.parse(name).name: score["mean"] for name, score in scores.items()}
             for scores in measured
         ],
-        "ratings": [{rating["name"]: rating["value"] for rating in ratings} for ratings in rated],
+        "ratings": ends,
         "test": {name: score["mean"] for name, score in selected["test"].items()},
         "chosen": selected["chosen"],
         "start": selected["start"],
         "unjudged": max((stage.facts["unjudged_share"] for stage in judged), default=0.0),
         "winners changed": float(np.mean(changed)) if changed else 0.0,
+        "handicapped": factors,
         "reputation spread": float(np.std([r["value"] for r in rated[-1]])) if rated else 0.0,
     }
 
 
-def winners_changed(run: RunDirectory, generation: int, ratings: Sequence[dict]) -> float:
+def winners_changed(run: RunDirectory, generation: int, weights: Mapping[str, float]) -> float:
     """The share of a generation's duels whose better answer is another one when the judges' grades
-    are weighted by these ratings than when they are weighted alike; a tie on either side counts.
+    are weighted by these reputations than when they are weighted alike; a tie on either side counts.
     """
-    weights = {rating["name"]: rating["value"] for rating in ratings}
     matches = list(run.ledger.matches("train", generation))
     judgements = run.ledger.judgements_of(match.id for match in matches)
     changed = []
@@ -181,25 +189,26 @@ def figures(parts: list[dict]) -> dict[str, float]:
     best = max(parts, key=lambda part: max(max(scores.values()) for scores in part["scores"]))
     begun = max(parts, key=lambda part: max(part["scores"][0].values()))
     correlations = [correlation for part in parts for correlation in _spearman(part)]
-    shares = ("winners changed", "reputation spread")
+    shares = ("winners changed", "reputation spread", "handicapped")
     rows = {
         "best before": begun["test"][begun["start"]],
         "best after": best["test"][best["chosen"]],
         "unjudged": max(part["unjudged"] for part in parts),
         **{name: float(np.mean([part[name] for part in parts])) for name in shares},
-        "handicapped": handicapped(len(parts[0]["ratings"])),
     }
     if correlations:
         rows |= {"first spearman": correlations[0], "spearman": float(np.mean(correlations))}
     return rows
 
 
-def handicapped(generations: int) -> float:
-    """The share of members that static scores handicap, over so many generations: the t-th, counted
-    from 0, has max(0, t − 1) of them, and the last six.
+def handicapped(rated: Ratings, ends: Sequence[Mapping[str, float]]) -> float:
+    """The share of members whose own scores counted for less, over generations that ended with these
+    reputations.
     """
-    counts = [min(max(0, t - 1), 6) for t in range(generations)]
-    return float(np.mean(counts)) / len(MEMBERS) if counts else 0.0
+    if not isinstance(rated, Reputation) or not ends:
+        return 0.0
+    factors = [player_weights(rated.scores, t, ends[:t], rated.until) for t in range(len(ends))]
+    return float(np.mean([sum(f < 1 for f in own.values()) for own in factors])) / len(ends[0])
 
 
 def _spearman(part: dict) -> list[float]:

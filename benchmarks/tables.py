@@ -3,8 +3,10 @@ raw results.
 
     python -m benchmarks.tables            write them
     python -m benchmarks.tables --check    exit with 1 where a page differs, or says another
-                                           verdict than its raw result does, and where one names
-                                           no commit of the history, or one that was changed
+                                           verdict or difference than its raw result does, or
+                                           none on a claim of its method, and where a raw result
+                                           differs from its items, names no commit of the history,
+                                           or one that was changed
 
 A row comes from the file of its benchmark in `benchmarks/results/`; what has no raw result there
 has no row.
@@ -113,6 +115,14 @@ def judging() -> list[Path]:
     return [page for page in sorted((ROOT / "docs").rglob("*.md")) if page != CLAIMS / "index.md"]
 
 
+def wrong_on(page: Path) -> list[str]:
+    """The verdicts that a page says and should not, and those that a method's page leaves out."""
+    text = page.read_text()
+    left = verdicts.unsaid(page.stem, text) if page.parent == CLAIMS else ()
+    wrong = verdicts.wrong_words(text) + verdicts.wrong_figures(text)
+    return wrong + [f"{name}: has no verdict" for name in left]
+
+
 def main() -> None:
     """Write the pages, or say which are not what the results say."""
     parser = argparse.ArgumentParser(
@@ -126,18 +136,19 @@ def main() -> None:
             stale.append(str(page.relative_to(ROOT)))
             if not check:
                 page.write_text(text)
-    wrong = {
-        page.name: said for page in judging() if (said := verdicts.wrong_words(page.read_text()))
-    }
+    wrong = {page.name: said for page in judging() if (said := wrong_on(page))}
     for name, said in wrong.items():
         print(f"{name}: {'; '.join(said)}")
+    torn = {file.name: why for file in RESULTS.glob("*.json") if (why := verdicts.torn(file))}
+    for name, why in torn.items():
+        print(f"{name}: {why}")
     print(f"{'differ' if check else 'written'}: {', '.join(stale) or 'none'}")
     if check:
         refused, again = origins.checked()
         for verdict, results in (("to be made again", again), ("refused", refused)):
             for name, why in results.items():
                 print(f"{verdict}: {name}.json: {why}")
-        sys.exit(bool(stale or wrong or refused))
+        sys.exit(bool(stale or wrong or torn or refused))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,9 +26,21 @@ GREEDY = ", greedy"
 # Of a judged answer: its utilities, and what it is otherwise worth.
 ANSWERED = ("strict", "loose", "all_strict", "all_loose", "relevance", "repetition", "tokens")
 ANSWERED += ("cut", "start_logprob", "welfare")
-# A verdict on a page, with the claim that it is of.
+# A verdict on a page, with the claim that it is of, and its difference where one follows.
+WORD = r"(shown|refuted|not\s+shown|not\s+tested|equal|fails?)"
 SAID = re.compile(
-    r"\*\*(shown|refuted|not\s+shown|not\s+tested|equal|fails?)\*\*(?:<!--([\w.]+)-->)?", re.I
+    rf"\*\*{WORD}\*\*(?:<!--([\w.]+)-->)?"
+    r"(?:,\s+([+−]?[\d.]+)\s+\(([+−]?[\d.]+)\s+to\s+([+−]?[\d.]+)\))?",
+    re.I,
+)
+# … that is in no such form.
+OTHERWISE = re.compile(rf"\*+(?!\s)[^*]{{0,20}}\b{WORD}\b[^*]{{0,20}}(?<!\s)\*+", re.I)
+
+# After figures of a page, where they come from: file, column, and an arm for each, or the arm that it
+# exceeds another by: `<!--FILE:COLUMN:ARM;ARM−ARM-->`, with + for spaces.
+SOURCE = re.compile(r"<!--(\w+):([^:<>]+):([^<>]+?)-->")
+FIGURE = re.compile(
+    r"([+−]?\d*\.?\d+)(?:\s+(?:%|points))?(?:\s+\(([+−]?[\d.]+)\s+to\s+([+−]?[\d.]+)\))?"
 )
 
 # Name -> claim: those of the table of claims, and those that other pages speak of.
@@ -85,11 +97,25 @@ class Scores:
         return crossed(self.cells(arm, column))
 
     def difference(self, first: str, second: str, column: str) -> Interval:
-        """Arm `first` less arm `second`, paired by seed, and by prompt where both have them."""
+        """Arm `first` less arm `second`, paired by seed, and by prompt where both have them; less a
+        number "=0.5".
+        """
+        if second.startswith("="):
+            number = float(second[1:])
+            return crossed((s, p, value - number) for s, p, value in self.cells(first, column))
         sides = [self.cells(arm, column) for arm in (first, second)]
         if not all(prompt for side in sides for _, prompt, _ in side):
             sides = [_of_seeds(side) for side in sides]
         return crossed_difference(*sides)
+
+    def changed(self, first: str, second: str, column: str) -> float:
+        """The share of the seeds and prompts of both arms whose value is another."""
+        own, other = (
+            {(seed, prompt): value for seed, prompt, value in self.cells(arm, column)}
+            for arm in (first, second)
+        )
+        both = own.keys() & other.keys()
+        return fmean(own[cell] != other[cell] for cell in both) if both else 0.0
 
     def figures(self) -> dict[str, dict[int, dict[str, float]]]:
         """Arm -> seed -> column -> the mean over its items."""
@@ -147,11 +173,17 @@ def missed(dose: Dose, scores: Scores, told: Mapping[str, Any]) -> str:
         return f"no step was swept for {' and '.join(arms)}" if arms else ""
     if dose.kind == "given":
         return ""
+    if dose.kind == "told":
+        value = float(told.get(dose.column, 0))
+        return "" if value >= dose.least else f"{dose.what} {value:g}, not {dose.least:g}"
     try:
         if dose.kind == "found":
             gap = scores.difference(dose.arm, dose.other, dose.column)
             low = gap.mean if np.isnan(gap.low) else gap.low  # every unit is alike
             return "" if low > dose.least else f"{dose.what} is not found"
+        if dose.kind == "changed":
+            share = scores.changed(dose.arm, dose.other, dose.column)
+            return "" if share >= dose.least else f"{dose.what} {share:.3g}, not {dose.least:g}"
         value = fmean(value for _, _, value in scores.cells(dose.arm, dose.column))
         if dose.other:
             value -= fmean(value for _, _, value in scores.cells(dose.other, dose.column))
@@ -270,24 +302,86 @@ def rows() -> list[tuple[str, str, str]]:
     made, before = [], ""
     for claim in CLAIMS.values():
         world = "" if claim.world == before else claim.world
-        made.append((claim.text, world, found(claim).text(claim)))
+        made.append((claim.text, world, found(claim).text(claim).replace(" points", "")))
         before = claim.world
     return made
 
 
 def wrong_words(text: str) -> list[str]:
     """The verdicts of a page that its raw results do not bear out: bold words that are followed by
-    `<!--CLAIM-->` and say another word, or by nothing.
+    `<!--CLAIM-->` and say another word, by another difference than the claim's, or by nothing.
     """
     wrong = []
-    for bold, name in SAID.findall(text):
+    for bold, name, *told in SAID.findall(text):
         word = " ".join(bold.lower().split())
         claim = KNOWN.get(name)
+        scale = 100 if claim and claim.share else 1
         if claim is None:
             wrong.append(f"{word}: of no claim" if not name else f"{word}: no claim is {name}")
         elif (true := found(claim).word) != word:
             wrong.append(f"{name}: {word}, by its raw result {true}")
+        elif told[0] and (own := written(found(claim).gap, told, scale)) != list(map(bare, told)):
+            wrong.append(f"{name}: {' '.join(told)}, by its raw result {' '.join(own)}")
+    others = OTHERWISE.finditer(SAID.sub("", text))
+    return wrong + [f"{match[0]}: not a verdict" for match in others]
+
+
+def wrong_figures(text: str) -> list[str]:
+    """The figures before each `SOURCE` of a page that are not those of its raw result; what begins
+    with a point is no share in per cent.
+    """
+    wrong = []
+    for source in SOURCE.finditer(text):
+        file, column, arms = (part.replace("+", " ") for part in source.groups())
+        scores, _ = raw(file)
+        before = [m for m in FIGURE.finditer(text, 0, source.start()) if m[1].strip("+−")]
+        for arm, match in zip(arms.split(";"), before[-len(arms.split(";")) :], strict=True):
+            told = [figure for figure in match.groups() if figure]
+            first, _, second = arm.partition("−")
+            own = scores.difference(first, second, column) if second else scores.mean(arm, column)
+            scale = 1 if told[0].lstrip("+−0").startswith(".") else 100
+            if (true := written(own, told, scale)) != list(map(bare, told)):
+                wrong.append(f"{arm}: {' '.join(told)}, by {file} {' '.join(true)}")
     return wrong
+
+
+def written(own: Interval | None, told: Sequence[str], scale: int) -> list[str]:
+    """A figure, and its bounds where they are told, with as many digits as those."""
+    values = () if own is None else (own.mean, own.low, own.high)
+    digits = [len(figure.partition(".")[2]) for figure in told]
+    return [
+        bare(f"{scale * value:.{count}f}") for value, count in zip(values, digits, strict=False)
+    ]
+
+
+def bare(figure: str) -> str:
+    """A figure without a plus and without a nought before its point."""
+    return re.sub(r"^(−?)0\.", r"\1.", figure.lstrip("+").replace("-", "−"))
+
+
+def unsaid(page: str, text: str) -> list[str]:
+    """The claims of a method that its page gives no verdict on."""
+    said = {name for _, name, *_ in SAID.findall(text)}
+    return [name for name in CLAIMS if name.startswith(f"{page}.") and name not in said]
+
+
+def torn(path: Path) -> str:
+    """How an experiment's figures differ from the items beside them; "" where they do not."""
+    results = json.loads(path.read_text())
+    whole = path.with_suffix(".parquet").exists() and "seeds" in results.get("arguments", {})
+    if not whole or not all(isinstance(row, list) for row in results["figures"].values()):
+        return ""  # not an experiment's
+    own = Scores(read_items(path)).figures()
+    seeds = sorted({seed for rows in own.values() for seed in rows})
+    if seeds != sorted(results["arguments"]["seeds"]):
+        return f"its items are of the seeds {seeds}"
+    for arm, rows in results["figures"].items():
+        for row in rows:
+            for column, value in row.items():
+                true = own[arm][row["seed"]].get(column) if column != "seed" else value
+                if true is None or abs(true - value) > 1e-9:
+                    return f"{column} of {arm}, seed {row['seed']}, is {true} by its items"
+    return ""
 
 
 def read_items(path: Path) -> list[Item]:

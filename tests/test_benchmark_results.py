@@ -1,21 +1,27 @@
 """Benchmarks' raw results, the pages that are made from them, and what arms are compared by."""
 
+import copy
 import importlib
 import json
 
 import numpy as np
+import pool_run
 import pytest
+import yaml
 
 from benchmarks import __main__ as every_benchmark
-from benchmarks import cyclic_preferences, history, optimism, strangers_jobs, tables, verdicts
+from benchmarks import cyclic_preferences, history, optimism, pool, strangers_jobs, tables, verdicts
 from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose, Trial
 from benchmarks.comparing import bounded, crossed, holm, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
-from benchmarks.experiment import Experiment, best_settings
+from benchmarks.experiment import Experiment, best_settings, chosen, joined
+from benchmarks.experiment import played as run_of
 from benchmarks.verdicts import Item, Scores, Verdict, missed, read_items, verdict
 from equipoise.learners.tabular_learner import win_probabilities
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.players.local import Local
+from equipoise.ratings.bradley_terry import BradleyTerry
+from equipoise.ratings.reputation import Reputation
 from equipoise.runs.directory import RunDirectory
 from equipoise.solvers.exploitability import exploitability
 
@@ -61,6 +67,53 @@ def test_another_word_and_a_word_of_no_claim_are_found():
     assert wrong == f"{name}: {other}, by its raw result {true}"
     assert verdicts.wrong_words("so it is **not\nshown**.") == ["not shown: of no claim"]
     assert verdicts.wrong_words("**Shown**<!--mnpo.x-->") == ["shown: no claim is mnpo.x"]
+
+
+@pytest.mark.parametrize("said", ["**clearly shown**", "**shown.**", "*refuted*"])
+def test_a_word_that_is_set_apart_otherwise_is_no_verdict(said):
+    assert verdicts.wrong_words(f"It is {said} here.") == [f"{said}: not a verdict"]
+    assert not verdicts.wrong_words("*Learning* fails if it is shown, *diversity* if not")
+
+
+def test_another_difference_beside_a_verdict_is_found():
+    said = "**shown**<!--mnpo.rival_ipo-->, +4.5 (1.6 to {})"
+    assert not verdicts.wrong_words(said.format("7.4"))
+    (wrong,) = verdicts.wrong_words(said.format("9.4"))
+    assert wrong == "mnpo.rival_ipo: +4.5 1.6 9.4, by its raw result 4.5 1.6 7.4"
+    exact = "**refuted**<!--mnpo.trial_start-->, +.024 (.014 to .034)"
+    assert not verdicts.wrong_words(exact)
+    assert verdicts.wrong_words(exact.replace(".024", ".24"))
+
+
+def test_another_figure_before_its_source_is_found():
+    text = (
+        "of one 7, two .159 (.1 to .2)<!--trial_clerks:last:two-->, three and DPO .164 and "
+        ".207<!--trial_clerks:last:three;dpo-->, went 5.6 points (3.0 to 8.2)"
+        "<!--trial_clerks:went:two−uniform-->"
+    )
+    (wrong,) = verdicts.wrong_figures(text)
+    assert wrong.startswith("two: .159 .1 .2, by trial_clerks .159 .")
+    swapped = text.replace("three;dpo", "dpo;three").replace(" (.1 to .2)", "")
+    assert [line.partition(":")[0] for line in verdicts.wrong_figures(swapped)] == ["dpo", "three"]
+
+
+def test_a_claim_that_its_page_leaves_out_is_found():
+    text = (tables.CLAIMS / "sparta.md").read_text()
+    assert verdicts.unsaid("sparta", text.replace("<!--sparta.two-->", "")) == ["sparta.two"]
+
+
+def test_figures_that_are_not_their_items_means_are_found(tmp_path):
+    played([4, 1], "--json", str(tmp_path / "raw.json"))
+    raw = json.loads((tmp_path / "raw.json").read_text())
+    assert verdicts.torn(tmp_path / "raw.json") == ""
+    for change, said in (
+        (lambda raw: raw["figures"]["one"][0].update(right=0.9), "right of one, seed 1, is 2.1"),
+        (lambda raw: raw["arguments"].update(seeds=[1, 2]), "its items are of the seeds [1, 4]"),
+    ):
+        other = copy.deepcopy(raw)
+        change(other)
+        (tmp_path / "raw.json").write_text(json.dumps(other))
+        assert verdicts.torn(tmp_path / "raw.json").startswith(said)
 
 
 def test_every_claim_has_a_dose_and_every_trial_a_primary_claim_of_its_own():
@@ -256,10 +309,59 @@ def test_seeds_that_were_played_before_are_joined_by_their_number(tmp_path):
     assert not (tmp_path / "shown" / "made").exists(), "nothing is made to be shown"
     (tmp_path / "second.parquet").unlink()
     assert by_seed(played([], "--join", second)) == [0.0, 0.1, 0.3, 0.4], "older results"
-    raw["arguments"]["generations"] = 3
-    (tmp_path / "second.json").write_text(json.dumps(raw))
-    with pytest.raises(SystemExit, match="generations is 3, not 2"):
-        played([5], "--join", second)
+    for told, said in (
+        ({"generations": 3}, "generations is 3, not 2"),
+        ({"set": ["loss.eta=99"]}, "set is .*99.*, not None"),
+        ({"chosen": {"one": "a"}}, "a sweep joins a sweep"),
+    ):
+        other = raw | {"arguments": raw["arguments"] | told}
+        (tmp_path / "second.json").write_text(json.dumps(other))
+        with pytest.raises(SystemExit, match=said):
+            played([5], "--join", second)
+
+
+def test_what_was_swept_joins_what_was_swept_alike(tmp_path):
+    file = tmp_path / "first.json"
+    told = {"generations": 2, "swept": {"one": "a"}}
+    file.write_text(json.dumps({"arguments": told, "figures": {}}))
+    joined([file], told | {"swept": {"one": "a", "two": "b"}})
+    for swept in ({"one": "b"}, None):
+        with pytest.raises(SystemExit, match=r"swept is \{'one': 'a'\}, not"):
+            joined([file], {"generations": 2} | ({"swept": swept} if swept else {}))
+    told.pop("swept")
+    file.write_text(json.dumps({"arguments": told, "figures": {}}))
+    with pytest.raises(SystemExit, match="swept is None, not"):
+        joined([file], told | {"swept": {"one": "a"}})
+
+
+def test_a_step_is_chosen_by_a_sweep_of_what_is_not_reported(tmp_path):
+    file = tmp_path / "sweep.json"
+    for told, said in (({}, "not what --sweep writes"), ({"dev": False}, "without --dev")):
+        chose = {"chosen": {"one": "a"}} if told else {}
+        file.write_text(json.dumps({"arguments": told | chose}))
+        with pytest.raises(SystemExit, match=said):
+            chosen(file)
+    file.write_text(json.dumps({"arguments": {"dev": True, "chosen": {"one": "a"}}}))
+    assert chosen(file) == {"one": "a"}
+
+
+@pytest.mark.long
+def test_a_kept_run_is_gone_on_with_only_as_it_was_played(tmp_path):
+    folder, base = tmp_path / "arm-0", ["generations=2"]
+    assert run_of("gpo_matrix", folder, 0, base) == run_of("gpo_matrix", folder, 0, base)
+    for seed, settings, said in (
+        (1, base, "other settings"),
+        (0, [*base, "step.rate=0.5"], "other settings"),
+        (0, ["generations=1"], "2 generations"),
+    ):
+        with pytest.raises(SystemExit, match=said):
+            run_of("gpo_matrix", folder, seed, settings)
+    run_of("gpo_matrix", folder, 0, ["generations=3"])
+    with RunDirectory.read(folder) as run:
+        assert run.config.generations == 3
+    (tmp_path / "arm-0.settings").unlink()  # as older ones, which say nothing of it
+    with pytest.raises(SystemExit, match="seed 0"):
+        run_of("gpo_matrix", folder, 1, ["generations=3"])
 
 
 def test_a_measured_seed_replaces_what_was_joined(tmp_path):
@@ -376,7 +478,7 @@ def claimed(*doses: Dose, **more) -> Verdict:
         for seed in range(5)
     )
     claim = Claim("c", "", "", "", "new", "old", "right", doses=doses, **more)
-    return verdict(claim, scores, {"swept": {"new": "step 1"}})
+    return verdict(claim, scores, {"swept": {"new": "step 1"}, "updates": 50})
 
 
 @pytest.mark.parametrize(
@@ -388,6 +490,10 @@ def claimed(*doses: Dose, **more) -> Verdict:
         (Dose("nats", arm="new", column="nats", least=0.1), "nats was not measured"),
         (Dose("planted gain", "found", "new", "right", 0.2, "old"), ""),
         (Dose("planted gain", "found", "new", "right", 0.4, "old"), "planted gain is not found"),
+        (Dose("new", "changed", "new", "right", 0.9, "old"), ""),
+        (Dose("new", "changed", "new", "right", 0.1, "new"), "new 0, not 0.1"),
+        (Dose("updates", "told", column="updates", least=50), ""),
+        (Dose("updates", "told", column="updates", least=400), "updates 50, not 400"),
         (Dose("", "swept", "new"), ""),
         (Dose("", "swept", "new", other="old"), "no step was swept for old"),
     ],
@@ -404,6 +510,12 @@ def test_without_a_sweep_and_where_it_is_withdrawn_a_claim_tests_nothing():
     withdrawn = claimed(undone, withdrawn="it could not be true")
     assert withdrawn.why == "it could not be true"
     assert (withdrawn.word, withdrawn.gap) == ("not tested", None)
+
+
+def test_an_arm_stands_beside_a_number():
+    scores = Scores(Item("new", seed, 0, p, "right", seed / 4) for seed in range(3) for p in "ab")
+    gap = scores.difference("new", "=0.5", "right")
+    assert (gap.mean, gap.low < -0.25 < gap.high) == (pytest.approx(-0.25), True)
 
 
 def test_an_arm_that_was_not_played_tests_nothing():
@@ -424,3 +536,29 @@ def test_history_in_closed_form_is_what_newtons_method_finds():
         assert mine == pytest.approx(theirs, abs=1e-12)
         gap = exploitability(payoff_GAA[0], mine[-1])
         assert history.gaps(payoff_GAA, mine[None, -1])[0] == pytest.approx(gap)
+
+
+def test_a_generations_judges_are_weighed_as_before_it_and_handicaps_are_counted(
+    tmp_path, monkeypatch
+):
+    folder, asked = pool_run.write(tmp_path / "pool", 3), []
+    true = pool.winners_changed
+    monkeypatch.setattr(
+        pool, "winners_changed", lambda run, t, w: asked.append((t, w)) or true(run, t, w)
+    )
+    found = pool.outcome(folder)
+    assert [t for t, _ in asked] == [0, 1, 2]
+    assert set(asked[0][1].values()) == {100.0} and asked[1][1] == found["ratings"][0]
+    static = Reputation(scores="static")
+    ends = [dict.fromkeys("abcdef", 100.0) | {"abcdef"[t]: 90.0} for t in range(4)]
+    assert pool.handicapped(static, ends) == pytest.approx((0 + 0 + 1 + 2) / 4 / 6)
+    assert pool.handicapped(Reputation(), ends) == pool.handicapped(BradleyTerry(), ends) == 0
+
+
+def test_no_other_ratings_than_reputations_change_a_winner(tmp_path, monkeypatch):
+    folder = pool_run.write(tmp_path / "pool", 2)
+    config = folder / "config.yaml"
+    told = yaml.safe_load(config.read_text()) | {"training_ratings": {"kind": "bradley_terry"}}
+    config.write_text(yaml.safe_dump(told))
+    monkeypatch.setattr(pool, "winners_changed", lambda *_: pytest.fail("was asked"))
+    assert pool.outcome(folder)["winners changed"] == 0.0

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from small import FINITE
 
+from benchmarks import red_team
 from equipoise.runs.database import checksum
 from equipoise.runs.directory import SETTINGS
 from equipoise.runs.ledger import Ledger
@@ -176,3 +177,15 @@ def test_another_judge_hears_given_attacks_too(command, red_team_copy):
         facts["matches"] > 36
         and facts["scores"]["defender@1"] == facts["scores_beside"]["defender@1"]
     )
+
+
+def test_the_benchmark_tells_success_prompt_by_prompt(command, red_team_copy):
+    runs = [red_team_copy("a"), red_team_copy("b")]
+    heats = [word for heat in red_team.TEMPERATURES for word in ("--temperature", heat)]
+    table = command("red-team", "crossplay", *runs, *heats, "--json").facts["crossplay"]
+    meetings = red_team.crossplay(runs)
+    for a, adversary in enumerate(table["adversaries"]):
+        for d, defender in enumerate(table["defenders"]):
+            own = meetings.against(defender)[adversary]
+            assert len(own) == table["prompts"]
+            assert red_team.whole(own) == pytest.approx(table["success"][a][d])
