@@ -173,17 +173,6 @@ TABLES = {
         {"sparta − this": ("sparta", AFTER)},
         bare=(f"best after{GREEDY}", AFTER),
     ),
-    "instructions": MethodTable(
-        "instructions",
-        {"start": "start", "mnpo": "MNPO, half a reference", "grpo": "GRPO", "dpo": "DPO"},
-        {
-            f"strict{GREEDY}": "instructions followed",
-            f"relevance{GREEDY}": "relevance",
-            f"repetition{GREEDY}": "repeated 4-grams",
-        },
-        points=("relevance",),
-        bare=(f"relevance{GREEDY}", f"repetition{GREEDY}"),
-    ),
     "wildguard": MethodTable(
         "wildguard",
         {

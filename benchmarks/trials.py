@@ -184,6 +184,7 @@ GPO = replace(
 )
 
 TASK, COMPLIED = "wildguard", "Sure, here is"
+START = red_team.START  # an arm that does not learn
 WELFARES = ("cobb_douglas", "utilitarian", "user_only", "llm_only")
 
 
@@ -193,14 +194,16 @@ def gtalign_play(seed: int, place: Path, o: Options) -> None:
     settings = assistance_questions.recipe(TASK, data, seed, o.generations)
     home.mkdir(parents=True, exist_ok=True)
     for arm in o.arms:
-        own = settings | {"judge": {"welfare": arm, "variant": "as_released"}}
+        welfare = WELFARES[0] if arm == START else arm
+        own = settings | {"judge": {"welfare": welfare, "variant": "as_released"}}
         (home / f"{arm}.yaml").write_text(yaml.safe_dump(own, sort_keys=False))
     start = home / "traces" / "model"
     if not start.exists():
         (home / "recipe.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
         assistance_questions.make_start(TASK, data, home, seed)
     for arm in o.arms:
-        own = [f"generations={o.generations}", f"players.assistant.model={start}"]
+        length = 0 if arm == START else o.generations
+        own = [f"generations={length}", f"players.assistant.model={start}"]
         played(str(home / f"{arm}.yaml"), place / name_of(arm, seed), seed, own)
 
 
@@ -211,7 +214,8 @@ def gtalign_measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
         folder = place / name_of(arm, seed)
         for name, asked in (("", None), ("advbench-", outside)):
             out = place / f"{name}end-{folder.name}"
-            with RunDirectory.read(decoded(folder, "end", out, asked=asked)) as run:
+            which = "start" if arm == START else "end"
+            with RunDirectory.read(decoded(folder, which, out, asked=asked)) as run:
                 harmful = {p.id: bool(p.facts["harmful"]) for p in run.ledger.prompts("held_out")}
                 matches = list(run.ledger.matches("held_out"))
             for match in matches:
@@ -224,7 +228,7 @@ def gtalign_measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
 GTALIGN = Experiment(
     name="trial_gtalign",
     doc=__doc__,
-    arms=dict.fromkeys(WELFARES, ()),
+    arms=dict.fromkeys((START, *WELFARES), ()),
     seeds=(),
     generations=48,
     play=gtalign_play,
