@@ -21,7 +21,6 @@ from benchmarks.verdicts import GREEDY, raw
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 Results = Mapping[str, Any]
-LEAGUES = "the league's"
 LONGER = "best_response_400"
 SHOWN = {"start": "start", "mnpo": "MNPO", "dpo": "DPO", "simpo": "SimPO"}
 
@@ -70,40 +69,6 @@ def quickstart(results: Results) -> Row:
         f"{gain(', greedy')}: sums {gain(', greedy', 'sum')}, harmful questions "
         f"{gain(', greedy', 'harmful')}",
         "python -m benchmarks.quickstart",
-        results["date"],
-    )
-
-
-def cyclic_preferences(results: Results) -> Row:
-    """The cyclic games by their size, beside the uniform policy."""
-    figures = results["figures"]
-    gap_SGM2 = np.array(figures["gap_FSGM2"])[figures["families"].index("cyclic")]
-    labels = figures["rows"]
-    average_SGM = gap_SGM2[..., 1]
-    columns = {
-        "MNPO ½ ½": "MNPO, λ = ½ ½",
-        "INPO": "INPO, τ/η = 0.05",
-        "DPO online": "DPO, online",
-        "uniform": "the uniform policy",
-    }
-    by_size, against = [], []
-    uniform_SG = average_SGM[..., labels.index("the uniform policy")]
-    for size, average_GM, uniform_G in zip(figures["sizes"], average_SGM, uniform_SG, strict=True):
-        means = [
-            f"{name} {average_GM[:, labels.index(label)].mean():.3f}"
-            for name, label in columns.items()
-        ]
-        by_size.append(f"{size} actions: {', '.join(means[:-1])}")
-        mnpo = paired(average_GM[:, labels.index("MNPO, λ = ½ ½")], uniform_G)
-        against.append(f"{size} actions: {means[-1]}, MNPO − uniform {mnpo.text()}")
-    games = average_SGM.shape[1]
-    updates = results["arguments"]["updates"]
-    return Row(
-        f"duality gap of the average policy where preferences cycle, {games} games of "
-        f"each size, {updates} exact updates",
-        "; ".join(by_size),
-        "; ".join(against) + ". These intervals are not corrected for the number of comparisons",
-        f"python -m benchmarks.cyclic_preferences --families cyclic --repeats {games}",
         results["date"],
     )
 
@@ -175,21 +140,6 @@ class Arms:
     def gain(self, first: str, second: str, name: str) -> str:
         """By how many points the first arm ends above the second."""
         return points(self.column(first, name), self.column(second, name))
-
-
-def best_response(results: Results) -> Row:
-    """Both defenders' best responses, beside what else was tried against them."""
-    arms = Arms(results["figures"])
-    return Row(
-        "what still beats a tiny clerk's defender: a fresh adversary, "
-        f"{results['arguments']['updates']} updates against it, frozen; "
-        f"{seeds_text(results)}",
-        f"attack success {arms.each('best response')}",
-        f"before it learned {arms.each('at its start')}; the most that the run's own "
-        f"adversaries had {arms.each(LEAGUES)}; over-refusal {arms.each('over-refusal')}",
-        "python -m benchmarks.best_response",
-        results["date"],
-    )
 
 
 def pool(results: Results) -> Row:
