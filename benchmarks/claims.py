@@ -200,7 +200,7 @@ MEASURES = Dose(
     "how much less the uniform policy is exploited", "found", "start", "last", 0.02, "uniform"
 )
 STEPS = (
-    "its η was a tenth of the exact world's step and swept for no arm; at η 1 a seed ends at .133"
+    "its step 1/η was ten times the exact world's and swept for no arm; at η 1 a seed ends at .133"
 )
 CYCLING = Trial(
     (
@@ -228,7 +228,9 @@ WILDGUARD = Trial(
             "mnpo",
             "sft start",
             "greedy",
-            doses=(_changed("mnpo", "greedy", "sft start", 0.1),),
+            doses=(
+                Dose("nats between what it learned from", arm="mnpo", column="margin", least=1),
+            ),
         ),
         Claim(
             "mnpo.wildguard",
@@ -249,7 +251,12 @@ WILDGUARD = Trial(
     spread=0.065,
 )
 RIGHT_JUDGE = Dose(
-    "what a right judge adds", "found", "world judges", "mean after, greedy", 0.05, "sparta"
+    "what a right judge adds",
+    "found",
+    "world judges",
+    "mean after, greedy",
+    0.05,
+    "world judges:mean before, greedy",
 )
 WEIGHED = Dose(
     "pairs whose winner the weights change", arm="sparta", column="winners changed", least=0.05
@@ -326,7 +333,7 @@ POOL = Trial(
         ),
         Claim(
             "sparta.scores",
-            "… static or dynamic scores",
+            "… static handicaps",
             POOL_WORLD,
             "pool",
             "static scores",
@@ -337,7 +344,7 @@ POOL = Trial(
         ),
     )
 )
-TEACHES = Dose("what a right judge adds", "found", "world judges", "foreign", 0.1, "honest judges")
+TEACHES = Dose("what a right judge adds", "found", "world judges", "foreign", 0.1, "start")
 DISJOINT = Trial(
     (
         Claim(
@@ -353,7 +360,7 @@ DISJOINT = Trial(
         Claim(
             "sparta.abstain",
             "… where judges abstain on what they do not know",
-            "five clerks, two bad judges",
+            "without the two",
             "disjoint",
             "abstaining",
             "constant",
@@ -363,7 +370,7 @@ DISJOINT = Trial(
         Claim(
             "sparta.keeps",
             "… and keep what they know (as much of their own topics as at the start)",
-            "five clerks, two bad judges",
+            "with the two",
             "disjoint",
             "sparta",
             "start",
@@ -630,7 +637,7 @@ UNTESTED = Trial(
                 "gpo.found",
                 "GPO's adversary finds disguises by exploring",
                 "one run",
-                "none was found; `examples/claims/withheld.yaml`",
+                "one run of which no raw file is kept; none was found; `examples/claims/withheld.yaml`",
             ),
         )
     )
@@ -661,7 +668,7 @@ def _trial_claim(
 
 def _moves(arm: str) -> Dose:
     """An arm that stands still is exploited as little as its start."""
-    what = f"how far {arm} went from its start"
+    what = f"that {arm} surely went 5 points farther from its start than chance"
     return Dose(what, "found", arm, "went", 0.05, "uniform")
 
 
@@ -695,8 +702,8 @@ TRIAL_CLERKS = Trial(
                 "two",
             ),
             ("dpo", "… iterated DPO less than one past policy", "dpo", "one"),
-            ("start", "… two past policies less than their start", "two", "start"),
-            ("uniform", "… two less than the uniform policy", "two", "uniform"),
+            ("start", "… two less than their start (asked afterwards)", "two", "start"),
+            ("uniform", "… two less than the uniform policy (asked afterwards)", "two", "uniform"),
         )
         # How far an arm went matters between arms; one that moves little cannot do much harm either.
         for arms in [[other] if other not in ("start", "uniform") else []]
@@ -881,16 +888,18 @@ TRIAL_GTALIGN = Trial(
             ),
             (
                 "half",
-                "… for the user alone with half of them, within 10 points (stated beforehand)",
+                "… for the user alone with half of them (stated beforehand; within 10 points, set "
+                "afterwards)",
                 "user_only",
                 "=0.5",
                 "equal",
                 0.1,
             ),
+            ("none", "… for the product with none (alike)", "cobb_douglas", "=0", "equal", 0.1),
             (
-                "none",
-                "… for the product with none, within 10 points (stated beforehand)",
-                "cobb_douglas",
+                "model_none",
+                "… for the model alone with none (alike)",
+                "llm_only",
                 "=0",
                 "equal",
                 0.1,

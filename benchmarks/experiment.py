@@ -285,10 +285,13 @@ def played(recipe: str, folder: Path, seed: int, overrides: Iterable[str]) -> Pa
     """
     settings = [*overrides, f"seed={seed}"]
     asked = folder.with_name(f"{folder.name}.settings")
-    told = [recipe, *(s for s in settings if not s.startswith("generations="))]
+    written = Path(recipe).read_text().splitlines() if Path(recipe).is_file() else [recipe]
+    kept = ("generations", "generations=", "generations:")  # may grow
+    told = [line for line in (*written, *settings) if not line.startswith(kept)]
     if not (folder / "config.yaml").exists():
-        equipoise("run", recipe, "--out", str(folder), "--json", *with_settings(settings))
+        folder.parent.mkdir(parents=True, exist_ok=True)
         asked.write_text("\n".join(told))
+        equipoise("run", recipe, "--out", str(folder), "--json", *with_settings(settings))
         return folder
     if asked.exists() and asked.read_text().split("\n") != told:
         raise SystemExit(f"{folder}: was played with other settings, {asked}; take another --out")

@@ -5,6 +5,7 @@ was given, and the word that follows.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,11 +31,12 @@ ANSWERED += ("cut", "start_logprob", "welfare")
 WORD = r"(shown|refuted|not\s+shown|not\s+tested|equal|fails?)"
 SAID = re.compile(
     rf"\*\*{WORD}\*\*(?:<!--([\w.]+)-->)?"
-    r"(?:,\s+([+−]?[\d.]+)\s+\(([+−]?[\d.]+)\s+to\s+([+−]?[\d.]+)\))?",
+    r"(?:[,:]\s+([+−]?[\d.]+)"
+    r"(?:(?:\s+points)?\s+\(([+−]?[\d.]+)\s+to\s+([+−]?[\d.]+)\)|\s+points))?",
     re.I,
 )
 # … that is in no such form.
-OTHERWISE = re.compile(rf"\*+(?!\s)[^*]{{0,20}}\b{WORD}\b[^*]{{0,20}}(?<!\s)\*+", re.I)
+OTHERWISE = re.compile(rf"\*+(?![\s)])[^*()]{{0,40}}\b{WORD}\b[^*()]{{0,40}}(?<![\s(])\*+", re.I)
 
 # After figures of a page, where they come from: file, column, and an arm for each, or the arm that it
 # exceeds another by: `<!--FILE:COLUMN:ARM;ARM−ARM-->`, with + for spaces.
@@ -312,7 +314,8 @@ def wrong_words(text: str) -> list[str]:
     `<!--CLAIM-->` and say another word, by another difference than the claim's, or by nothing.
     """
     wrong = []
-    for bold, name, *told in SAID.findall(text):
+    for bold, name, *figures in SAID.findall(text):
+        told = [figure for figure in figures if figure]
         word = " ".join(bold.lower().split())
         claim = KNOWN.get(name)
         scale = 100 if claim and claim.share else 1
@@ -320,15 +323,15 @@ def wrong_words(text: str) -> list[str]:
             wrong.append(f"{word}: of no claim" if not name else f"{word}: no claim is {name}")
         elif (true := found(claim).word) != word:
             wrong.append(f"{name}: {word}, by its raw result {true}")
-        elif told[0] and (own := written(found(claim).gap, told, scale)) != list(map(bare, told)):
+        elif told and (own := written(found(claim).gap, told, scale)) != list(map(bare, told)):
             wrong.append(f"{name}: {' '.join(told)}, by its raw result {' '.join(own)}")
     others = OTHERWISE.finditer(SAID.sub("", text))
     return wrong + [f"{match[0]}: not a verdict" for match in others]
 
 
 def wrong_figures(text: str) -> list[str]:
-    """The figures before each `SOURCE` of a page that are not those of its raw result; what begins
-    with a point is no share in per cent.
+    """The figures before each `SOURCE` of a page that are not those of its raw result, in per cent but
+    for those that begin with a point.
     """
     wrong = []
     for source in SOURCE.finditer(text):
@@ -339,7 +342,7 @@ def wrong_figures(text: str) -> list[str]:
             told = [figure for figure in match.groups() if figure]
             first, _, second = arm.partition("−")
             own = scores.difference(first, second, column) if second else scores.mean(arm, column)
-            scale = 1 if told[0].lstrip("+−0").startswith(".") else 100
+            scale = 1 if told[0].lstrip("+−").startswith(".") else 100
             if (true := written(own, told, scale)) != list(map(bare, told)):
                 wrong.append(f"{arm}: {' '.join(told)}, by {file} {' '.join(true)}")
     return wrong
@@ -368,19 +371,30 @@ def unsaid(page: str, text: str) -> list[str]:
 def torn(path: Path) -> str:
     """How an experiment's figures differ from the items beside them; "" where they do not."""
     results = json.loads(path.read_text())
-    whole = path.with_suffix(".parquet").exists() and "seeds" in results.get("arguments", {})
-    if not whole or not all(isinstance(row, list) for row in results["figures"].values()):
-        return ""  # not an experiment's
-    own = Scores(read_items(path)).figures()
-    seeds = sorted({seed for rows in own.values() for seed in rows})
-    if seeds != sorted(results["arguments"]["seeds"]):
+    told = results.get("arguments", {})
+    if not path.with_suffix(".parquet").exists() or not (told.keys() & {"seeds", "games"}):
+        return ""
+    scores = Scores(read_items(path))
+    own = scores.figures()
+    if "seeds" in told and (seeds := sorted({s for rows in own.values() for s in rows})) != sorted(
+        told["seeds"]
+    ):
         return f"its items are of the seeds {seeds}"
     for arm, rows in results["figures"].items():
-        for row in rows:
-            for column, value in row.items():
-                true = own[arm][row["seed"]].get(column) if column != "seed" else value
-                if true is None or abs(true - value) > 1e-9:
-                    return f"{column} of {arm}, seed {row['seed']}, is {true} by its items"
+        for row in rows if isinstance(rows, list) else [rows]:
+            for column, value in row.items() if isinstance(row, dict) else ():
+                if column == "seed":
+                    continue
+                if "seed" in row:
+                    true = own.get(arm, {}).get(row["seed"], {}).get(column, math.nan)
+                elif "games" in told:
+                    true = scores.mean(arm, column).mean
+                else:
+                    continue
+                if not (abs(true - value) <= 1e-6 or (value != value and true != true)):
+                    return f"{column} of {arm}, seed {row.get('seed')}, is {true} by its items"
+    if "seeds" in told and (more := own.keys() - results["figures"].keys()):
+        return f"its items are of {', '.join(more)}, too"
     return ""
 
 

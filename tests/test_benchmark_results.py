@@ -80,6 +80,14 @@ def test_another_difference_beside_a_verdict_is_found():
     assert not verdicts.wrong_words(said.format("7.4"))
     (wrong,) = verdicts.wrong_words(said.format("9.4"))
     assert wrong == "mnpo.rival_ipo: +4.5 1.6 9.4, by its raw result 4.5 1.6 7.4"
+    for form in (
+        ", +4.5 points (1.6 to 7.4)",
+        ": +4.5 points",
+        ": +9 of them",
+        ", 4.5 (1.6 to 7.4)",
+    ):
+        assert not verdicts.wrong_words(f"**shown**<!--mnpo.rival_ipo-->{form}")
+    assert verdicts.wrong_words("**shown**<!--mnpo.rival_ipo-->, +5.4 points")
     exact = "**refuted**<!--mnpo.trial_start-->, +.024 (.014 to .034)"
     assert not verdicts.wrong_words(exact)
     assert verdicts.wrong_words(exact.replace(".024", ".24"))
@@ -93,6 +101,7 @@ def test_another_figure_before_its_source_is_found():
     )
     (wrong,) = verdicts.wrong_figures(text)
     assert wrong.startswith("two: .159 .1 .2, by trial_clerks .159 .")
+    assert not verdicts.wrong_figures("0.6<!--red_team:over-refusal:gpo--> %")
     swapped = text.replace("three;dpo", "dpo;three").replace(" (.1 to .2)", "")
     assert [line.partition(":")[0] for line in verdicts.wrong_figures(swapped)] == ["dpo", "three"]
 
@@ -109,6 +118,11 @@ def test_figures_that_are_not_their_items_means_are_found(tmp_path):
     for change, said in (
         (lambda raw: raw["figures"]["one"][0].update(right=0.9), "right of one, seed 1, is 2.1"),
         (lambda raw: raw["arguments"].update(seeds=[1, 2]), "its items are of the seeds [1, 4]"),
+        (lambda raw: raw["figures"].pop("one"), "its items are of one, too"),
+        (
+            lambda raw: raw["figures"].update(two=raw["figures"]["one"]),
+            "right of two, seed 1, is nan",
+        ),
     ):
         other = copy.deepcopy(raw)
         change(other)
