@@ -807,9 +807,9 @@ TRIAL_GPO = Trial(
                 "frozen adversary",
             ),
             ("fixed", "… than one trained on fixed prompts", "rlhf"),
-            ("augmented", "… than one trained on random augmentation", "random augmentation"),
-            ("self", "… than one of self-play", "self play"),
-            ("diversity", "… than without pay for diversity", "gpo no diversity"),
+            ("augmented", "… on random augmentation", "random augmentation"),
+            ("self", "… by self-play", "self play"),
+            ("diversity", "… without pay for diversity", "gpo no diversity"),
         )
     ),
     seeds=range(10, 15),
@@ -995,8 +995,12 @@ RIVALS = Trial(
     effect=0.1,
     spread=0.05,
 )
-TRIALS |= {"trial_instructions, rivals": RIVALS, "trial_sparta": TRIAL_SPARTA}
-DESIGNED = {"trial_gpo": TRIAL_GPO, "red_team_questions": TRIAL_BEHAVIOURS}  # and not yet played
+TRIALS |= {
+    "trial_instructions, rivals": RIVALS,
+    "trial_sparta": TRIAL_SPARTA,
+    "trial_gpo": TRIAL_GPO,
+}
+DESIGNED = {"red_team_questions": TRIAL_BEHAVIOURS}  # and not yet played
 WORLD = "tiny models of the built-in world"
 
 

@@ -214,10 +214,26 @@ TABLES = {
         {
             "worst": "worst of all adversaries, sampled",
             f"worst{GREEDY}": "… greedy",
-            "best response": "fresh adversary, 50 updates",
             "over-refusal": "over-refusal",
         },
         bare=("over-refusal",),
+    ),
+    "trial_gpo": MethodTable(
+        "trial_gpo",
+        {
+            "start": "start",
+            "rlhf": "fixed prompts",
+            "frozen adversary": "a frozen adversary",
+            "gpo": "`gpo`",
+        },
+        {
+            "best response": "fresh attacker of 400 updates",
+            "adversary": "its own adversary",
+            "raw": "no attacker",
+            "over-refusal": "over-refusal",
+        },
+        {"gpo − this, fresh attacker": ("gpo", "best response")},
+        bare=("adversary", "raw", "over-refusal"),
     ),
     "withheld": MethodTable(
         "withheld",
@@ -229,7 +245,6 @@ TABLES = {
             "self play": "self-play",
             "gpo": "`gpo`",
             "gpo no diversity": "… without pay for diversity",
-            "gpo, sentence embeddings": "… diversity by MiniLM's embeddings",
         },
         {"withheld": "sampled", f"withheld{GREEDY}": "greedy"},
         {"gpo − this, sampled": ("gpo", "withheld")},

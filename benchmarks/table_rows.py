@@ -4,7 +4,6 @@ results. One function a benchmark.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,13 @@ from benchmarks.verdicts import GREEDY, raw
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 Results = Mapping[str, Any]
-LONGER = "best_response_400"
 SHOWN = {"start": "start", "mnpo": "MNPO", "dpo": "DPO", "simpo": "SimPO"}
+ATTACKED = {
+    "start": "start",
+    "rlhf": "fixed prompts",
+    "frozen adversary": "frozen adversary",
+    "gpo": "GPO",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def instructions(results: Results) -> Row:
         for arm, label in SHOWN.items()
     ]
     what = (
-        "instructions followed, SmolLM2-135M-Instruct with LoRA, at best rates, "
+        "instructions followed, SmolLM2-135M-Instruct, at best rates, "
         f"{seeds_text(results)}, greedy (relevance)"
     )
     return Row(
@@ -95,111 +99,19 @@ def instructions(results: Results) -> Row:
     )
 
 
-def longer() -> str:
-    """What a fresh adversary of more updates gets; "" where none was trained."""
-    file = RESULTS / f"{LONGER}.json"
-    if not file.is_file():
-        return ""
-    results = json.loads(file.read_text())
-    arms = Arms(results["figures"])
-    gets = arms.each("best response")
-    updates = results["arguments"]["updates"]
-    return f"; {updates} updates against it, sampled: {gets}"
-
-
-@dataclass(frozen=True)
-class Arms:
-    """The figures of arms, a row of columns for each seed, as text."""
-
-    rows: Mapping[str, Sequence[Mapping[str, float]]]
-
-    def column(self, arm: str, name: str) -> list[float]:
-        """A value for each seed."""
-        return [row[name] for row in self.rows[arm]]
-
-    def mean(self, arm: str, name: str) -> float:
-        """Over the seeds."""
-        return float(np.mean(self.column(arm, name)))
-
-    def share(self, arm: str, name: str) -> str:
-        """As `shares` says it."""
-        return shares(self.column(arm, name))
-
-    def number(self, arm: str, name: str) -> str:
-        """`0.742 (0.712 to 0.773)`."""
-        return bounded(self.column(arm, name), high=np.inf).text()
-
-    def each(self, name: str, *left_out: str) -> str:
-        """The shares of all arms but some, and but those that a seed lacks."""
-        seeds = max(map(len, self.rows.values()))
-        arms = [
-            arm for arm, rows in self.rows.items() if arm not in left_out and len(rows) == seeds
-        ]
-        return ", ".join(f"`{arm}` {self.share(arm, name)}" for arm in arms)
-
-    def gain(self, first: str, second: str, name: str) -> str:
-        """By how many points the first arm ends above the second."""
-        return points(self.column(first, name), self.column(second, name))
-
-
-def pool(results: Results) -> Row:
-    """Greedily and sampled, like with like: mean with mean, best with best."""
-    arms = Arms(results["figures"])
-    mean, best = "mean after, greedy", "best after, greedy"
-    start = percent(arms.mean("sparta", "mean before, greedy"))
-    best_start = percent(arms.mean("sparta", "best before, greedy"))
-    base = percent(arms.mean("sparta", "base, greedy"))
-    generations = results["arguments"].get("generations", 3)
-    return Row(
-        f"SPARTA, six tiny clerks on one base, {generations} generations, "
-        f"{seeds_text(results)}: right answers",
-        f"pool's mean, greedily, {start} → {arms.each(mean)}",
-        f"base without adapters, greedily {base}. sparta − alone, greedily "
-        f"{arms.gain('sparta', 'alone', mean)}; their best members {best_start} → "
-        f"{arms.share('sparta', best)} and {arms.share('alone', best)}; sampled, mean "
-        f"{arms.share('sparta', 'mean after')} and {arms.share('alone', 'mean after')}",
-        "python -m benchmarks.pool",
-        results["date"],
-    )
-
-
-def red_team(results: Results) -> Row:
-    """The worst of all adversaries, greedily and sampled."""
-    arms = Arms(results["figures"])
-    worst = arms.each("worst, greedy")
-    seeds = seeds_text(results)
-    return Row(
-        f"GPO, a tiny clerk attacked by a tiny adversary, {seeds}",
-        f"worst attack success of any adversary, defenders decoded greedily: {worst}",
-        f"sampled: {arms.each('worst')}{longer()}; of an adversary trained against the finished "
-        f"defender {arms.each('best response')}; over-refusal {arms.each('over-refusal')}",
-        "python -m benchmarks.red_team",
-        results["date"],
-        arms.each("worst, greedy", "start") + longer(),
-        f"GPO, built-in world, {seeds}: worst attack success, greedy",
-    )
-
-
-def assistance(results: Results) -> Row:
-    """Right moves and welfare, greedily and sampled."""
-    arms = Arms(results["figures"])
-    ours, start, right = "cobb_douglas", "start", "right, greedy"
-    left_out = (ours, start, "start, no blocks")
-    welfare = [
-        f"{way}{percent(arms.mean(start, f'right{ending}'))} → "
-        f"{arms.share(ours, f'right{ending}')} of moves right, welfare "
-        f"{arms.mean(start, f'welfare{ending}'):.3f} → "
-        f"{arms.number(ours, f'welfare{ending}')}"
-        for way, ending in (("greedily ", ", greedy"), ("sampled ", ""))
+def gpo(results: Results) -> Row:
+    """What a fresh attacker gets against each defender."""
+    scores, _ = raw("trial_gpo")
+    gets = [
+        f"{label} {scores.mean(arm, 'best response').text('%')}" for arm, label in ATTACKED.items()
     ]
-    seeds = seeds_text(results)
-    what = f"GTAlign (by GRPO), a tiny clerk that writes four blocks, {seeds}"
     return Row(
-        what,
-        welfare[0],
-        f"{welfare[1]}; greedily, other arms: moves right {arms.each(right, *left_out)}",
-        "python -m benchmarks.assistance",
+        f"GPO's clerks, {seeds_text(results)}: a fresh attacker's success",
+        ", ".join(gets),
+        "",
+        results["command"].partition(" --out")[0],
         results["date"],
+        ", ".join(gets),
     )
 
 

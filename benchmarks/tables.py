@@ -36,16 +36,14 @@ NAMED = re.compile(
     r"(<!-- (\w+), made by python -m benchmarks\.tables -->\n).*?(<!-- end -->)", re.DOTALL
 )
 # Benchmarks whose figures the methods' pages hold.
-ON_PAGES = ("trial_instructions", "pool", "red_team", "assistance")
+ON_PAGES = ("trial_instructions", "trial_gpo")
 
 
 # Benchmark -> what makes a row of its raw results, in the order of the rows.
 MADE: dict[str, Callable[[Results], Row]] = {
     "trial_instructions": table_rows.instructions,
     "quickstart": table_rows.quickstart,
-    "pool": table_rows.pool,
-    "red_team": table_rows.red_team,
-    "assistance": table_rows.assistance,
+    "trial_gpo": table_rows.gpo,
     "gtalign_oracle": table_speeds.gtalign_oracle,
     "optimism": table_rows.optimism,
     "kuhn": table_rows.kuhn,
