@@ -109,7 +109,7 @@ def gpo(results: Results) -> Row:
         f"GPO's clerks, {seeds_text(results)}: a fresh attacker's success",
         ", ".join(gets),
         "",
-        results["command"].partition(" --out")[0],
+        "python -m benchmarks.trials gpo --arms gpo 'frozen adversary' rlhf",
         results["date"],
         ", ".join(gets),
     )
