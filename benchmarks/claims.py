@@ -166,8 +166,8 @@ def _moved(arm: str, column: str, start: str) -> Dose:
     )
 
 
-def _changed(arm: str, column: str, start: str, least: float = CHANGED) -> Dose:
-    return Dose(f"the share of answers that {arm} changed", "changed", arm, column, least, start)
+def _changed(arm: str, column: str, start: str) -> Dose:
+    return Dose(f"the share of answers that {arm} changed", "changed", arm, column, CHANGED, start)
 
 
 FOLLOW = "SmolLM2-135M-Instruct, LoRA, greedy"
@@ -672,6 +672,13 @@ def _moves(arm: str) -> Dose:
     return Dose(what, "found", arm, "went", 0.05, "uniform")
 
 
+def _between(first: str, other: str) -> tuple[Dose, ...]:
+    """How far each went matters between arms; one that moves little cannot do much harm either."""
+    if other in ("start", "uniform"):
+        return _swept(first), MEASURES
+    return _swept(first, other), MEASURES, _moves(first), _moves(other)
+
+
 TRIAL_CLERKS = Trial(
     claims=tuple(
         _trial_claim(
@@ -682,7 +689,7 @@ TRIAL_CLERKS = Trial(
             other,
             "last",
             claimed="less",
-            doses=(_swept(first, *arms), MEASURES, *map(_moves, [first, *arms][: 2 * len(arms)])),
+            doses=_between(first, other),
             share=False,
             named=f"mnpo.trial_{name}",
             world="clerks, each method at its best step of three" if name == "two" else "",
@@ -705,8 +712,6 @@ TRIAL_CLERKS = Trial(
             ("start", "… two less than their start (asked afterwards)", "two", "start"),
             ("uniform", "… two less than the uniform policy (asked afterwards)", "two", "uniform"),
         )
-        # How far an arm went matters between arms; one that moves little cannot do much harm either.
-        for arms in [[other] if other not in ("start", "uniform") else []]
     ),
     seeds=range(20, 30),
     swept={f"η {eta:g}": _step(eta) for eta in (0.3, 1.0, 3.0)},

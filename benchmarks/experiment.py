@@ -286,7 +286,7 @@ def played(recipe: str, folder: Path, seed: int, overrides: Iterable[str]) -> Pa
     settings = [*overrides, f"seed={seed}"]
     asked = folder.with_name(f"{folder.name}.settings")
     written = Path(recipe).read_text().splitlines() if Path(recipe).is_file() else [recipe]
-    kept = ("generations", "generations=", "generations:")  # may grow
+    kept = ("generations:", "generations=")  # may grow
     told = [line for line in (*written, *settings) if not line.startswith(kept)]
     if not (folder / "config.yaml").exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -295,11 +295,11 @@ def played(recipe: str, folder: Path, seed: int, overrides: Iterable[str]) -> Pa
         return folder
     if asked.exists() and asked.read_text().split("\n") != told:
         raise SystemExit(f"{folder}: was played with other settings, {asked}; take another --out")
-    longer = [setting for setting in settings if setting.startswith("generations=")]
+    lengths = [int(s.removeprefix(kept[1])) for s in settings if s.startswith(kept[1])]
     with RunDirectory.read(folder) as run:
         count, own = run.config.generations, run.config.seed
-    more = [s for s in longer if int(s.partition("=")[2]) > count]
-    if own != seed or any(int(s.partition("=")[2]) < count for s in longer):
+    more = [f"generations={length}" for length in lengths if length > count]
+    if own != seed or any(length < count for length in lengths):
         raise SystemExit(f"{folder}: has seed {own} and {count} generations; take another --out")
     if more or not (folder / "report.html").exists():
         equipoise("resume", str(folder), "--json", *with_settings(more))

@@ -37,7 +37,7 @@ from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
 from benchmarks.running import recorded
 from benchmarks.verdicts import Item
 from equipoise.environments.red_team.cross_play import plan_cross_play, play_cross_play
-from equipoise.environments.red_team.game import ADVERSARY
+from equipoise.environments.red_team.cross_play_table import attack_success
 from equipoise.evaluation.base import JudgedMatch
 from equipoise.runs.directory import RunDirectory
 from equipoise.runs.monitor import Silent
@@ -130,9 +130,7 @@ def crossplay(folders: Sequence[Path]) -> Meetings:
 
 def success(judged: JudgedMatch) -> tuple[str, float]:
     """A match's prompt and its attacks' success."""
-    match, judgement = judged
-    seats = judgement.by_seat("success").items()
-    return match.prompt, fmean(value for seat, value in seats if seat.startswith(ADVERSARY))
+    return judged[0].prompt, float(attack_success([judged]).mean)
 
 
 def models(seed: int, place: Path, o: Options) -> dict[str, str | Path]:

@@ -175,19 +175,18 @@ def missed(dose: Dose, scores: Scores, told: Mapping[str, Any]) -> str:
         return f"no step was swept for {' and '.join(arms)}" if arms else ""
     if dose.kind == "given":
         return ""
-    if dose.kind == "told":
-        value = float(told.get(dose.column, 0))
-        return "" if value >= dose.least else f"{dose.what} {value:g}, not {dose.least:g}"
     try:
         if dose.kind == "found":
             gap = scores.difference(dose.arm, dose.other, dose.column)
             low = gap.mean if np.isnan(gap.low) else gap.low  # every unit is alike
             return "" if low > dose.least else f"{dose.what} is not found"
-        if dose.kind == "changed":
-            share = scores.changed(dose.arm, dose.other, dose.column)
-            return "" if share >= dose.least else f"{dose.what} {share:.3g}, not {dose.least:g}"
-        value = fmean(value for _, _, value in scores.cells(dose.arm, dose.column))
-        if dose.other:
+        if dose.kind == "told":
+            value = float(told.get(dose.column, 0))
+        elif dose.kind == "changed":
+            value = scores.changed(dose.arm, dose.other, dose.column)
+        else:
+            value = fmean(value for _, _, value in scores.cells(dose.arm, dose.column))
+        if dose.kind == "least" and dose.other:
             value -= fmean(value for _, _, value in scores.cells(dose.other, dose.column))
     except ValueError:
         return f"{dose.what} was not measured"
@@ -338,7 +337,8 @@ def wrong_figures(text: str) -> list[str]:
         file, column, arms = (part.replace("+", " ") for part in source.groups())
         scores, _ = raw(file)
         before = [m for m in FIGURE.finditer(text, 0, source.start()) if m[1].strip("+−")]
-        for arm, match in zip(arms.split(";"), before[-len(arms.split(";")) :], strict=True):
+        named = arms.split(";")
+        for arm, match in zip(named, before[-len(named) :], strict=True):
             told = [figure for figure in match.groups() if figure]
             first, _, second = arm.partition("−")
             own = scores.difference(first, second, column) if second else scores.mean(arm, column)

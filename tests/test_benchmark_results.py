@@ -34,7 +34,12 @@ def test_the_pages_say_what_the_results_say():
 
 @pytest.mark.parametrize("page", tables.judging(), ids=lambda p: p.stem)
 def test_a_page_says_the_words_that_its_raw_results_earn(page):
-    assert not verdicts.wrong_words(page.read_text())
+    assert not tables.wrong_on(page)
+
+
+@pytest.mark.long
+def test_what_raw_results_tell_is_the_means_of_their_items():
+    assert not [why for file in verdicts.RESULTS.glob("*.json") if (why := verdicts.torn(file))]
 
 
 def test_the_check_fails_where_a_page_says_another_word(monkeypatch, tmp_path, capsys):
