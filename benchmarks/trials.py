@@ -33,7 +33,7 @@ from scipy.stats import spearmanr
 from benchmarks import assistance_questions, cycling, instructions, pool, red_team, withheld
 from benchmarks.claims import DESIGNED, TRIALS
 from benchmarks.controls import decoded
-from benchmarks.experiment import Experiment, Options, name_of, of_rows, played
+from benchmarks.experiment import AT, Experiment, Options, name_of, of_rows, played
 from benchmarks.running import importable, recorded
 from benchmarks.verdicts import GREEDY, Item
 from equipoise.environments.clerk.clerk_answers import rate
@@ -146,12 +146,13 @@ def gpo_play(seed: int, place: Path, o: Options) -> None:
     """Every arm of a seed with as many updates of its defender, each from as many of its answers, and
     a fresh attacker of each.
     """
-    for arm, own in ((arm, GPO_ARMS[arm]) for arm in o.arms):
-        length = o.generations * LENGTHS.get(arm, 2) // 2
+    for arm in o.arms:
+        name, own = arm.partition(AT)[0], GPO.settings(arm, getattr(o, "at", {}))
+        length = o.generations * LENGTHS.get(name, 2) // 2
         models = [f"players.{role}.model={o.start}" for role in ("defender", "adversary")]
-        if arm == "self play":
+        if name == "self play":
             models = []
-        elif arm == withheld.AUGMENTATION:
+        elif name == withheld.AUGMENTATION:
             models = models[:1]
         played(
             red_team.RECIPE,
