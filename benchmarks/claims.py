@@ -265,85 +265,6 @@ SPREAD = Dose("spread of reputations", arm="sparta", column="reputation spread",
 HANDICAPPED = Dose(
     "share of members handicapped", arm="static scores", column="handicapped", least=0.25
 )
-POOL_WORLD = "six clerks on one base, greedy"
-POOL = Trial(
-    (
-        Claim(
-            "sparta.alone",
-            "A SPARTA pool that judges itself ends above members alone, who write six times as many "
-            "answers",
-            POOL_WORLD,
-            "pool",
-            "sparta",
-            "alone",
-            "mean after, greedy",
-            doses=(RIGHT_JUDGE,),
-        ),
-        Claim(
-            "sparta.learns",
-            "… its members learn what neither they nor the base did",
-            POOL_WORLD,
-            "pool",
-            "sparta:mean after, greedy",
-            "sparta:mean before, greedy",
-            "",
-            doses=(RIGHT_JUDGE,),
-        ),
-        Claim(
-            "sparta.two",
-            "… six members above pools of two",
-            POOL_WORLD,
-            "pool",
-            "sparta",
-            "pools of two",
-            "mean after, greedy",
-            doses=(RIGHT_JUDGE,),
-        ),
-        Claim(
-            "sparta.judge",
-            "… a judge who is right teaches more",
-            POOL_WORLD,
-            "pool",
-            "world judges",
-            "sparta",
-            "mean after, greedy",
-            doses=(Dose("a right judge's grades", "given"),),
-        ),
-        Claim(
-            "sparta.weights",
-            "… reputation weights",
-            POOL_WORLD,
-            "pool",
-            "sparta",
-            "equal weights",
-            "mean after, greedy",
-            doses=(WEIGHED,),
-            withdrawn="they changed the winner of 0 of 120 pairs (reputations 99.1 to 101.2)",
-        ),
-        Claim(
-            "sparta.matching",
-            "… matching by reputation",
-            POOL_WORLD,
-            "pool",
-            "sparta",
-            "random matching",
-            "mean after, greedy",
-            doses=(SPREAD,),
-            withdrawn="reputations did not spread, so that neighbours are as good as drawn",
-        ),
-        Claim(
-            "sparta.scores",
-            "… static handicaps",
-            POOL_WORLD,
-            "pool",
-            "static scores",
-            "sparta",
-            "mean after, greedy",
-            doses=(HANDICAPPED,),
-            withdrawn="handicaps touched one member once",
-        ),
-    )
-)
 TEACHES = Dose("what a right judge adds", "found", "world judges", "foreign", 0.1, "start")
 DISJOINT = Trial(
     (
@@ -726,7 +647,6 @@ TRIALS |= {
     "cycling": CYCLING,
     "trial_clerks": TRIAL_CLERKS,
     "wildguard": WILDGUARD,
-    "pool": POOL,
     "disjoint": DISJOINT,
     "red_team": RED_TEAM,
     "best_response_400": LATER,
@@ -775,6 +695,13 @@ TRIAL_SPARTA = Trial(
                 "sparta",
                 "alone",
             ),
+            (
+                "learns",
+                "… its members learn what they did not know",
+                "sparta",
+                "sparta:mean before, greedy",
+            ),
+            ("judge", "… a judge who is right teaches more", "world judges", "sparta"),
         )
     ),
     seeds=range(10, 20),

@@ -161,17 +161,19 @@ TABLES = {
         },
         bare=("permuted, response", "stays"),
     ),
-    "pool": MethodTable(
-        "pool",
+    "trial_sparta": MethodTable(
+        "trial_sparta",
         {
-            "sparta": "pool that judges itself",
-            "pools of two": "three pools of two",
+            "sparta": "pool, weights by reputation",
+            "equal weights": "judges weighted alike",
+            "random matching": "random opponents",
+            "static scores": "static handicaps",
             "alone": "each alone",
             "world judges": "the world judges",
         },
         {AFTER: "end", f"best after{GREEDY}": "best member"},
         {"sparta − this": ("sparta", AFTER)},
-        bare=(f"best after{GREEDY}", AFTER),
+        bare=(f"best after{GREEDY}",),
     ),
     "wildguard": MethodTable(
         "wildguard",

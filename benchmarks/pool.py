@@ -49,9 +49,6 @@ ARMS: dict[str, list[str]] = {
         "training_ratings=bradley_terry",
     ],
 }
-# Pools of two: no third member is left to judge.
-PAIRS = (("sums", "guard"), ("asker", "helper"), ("veteran", "novice"))
-TWO = ["judge.who=self"]
 # One member without its adapter, by itself: the base that all members share.
 BASE = {
     **{f"players.{name}": None for name in MEMBERS[1:]},
@@ -63,16 +60,6 @@ ONCE = {"evaluate.samples": 1}  # greedy answers to a question are all alike
 MEAN = "mean"  # of the members' shares of right answers
 
 
-def runs(arm: str) -> dict[str, list[str]]:
-    """The runs that make an arm: name -> overrides."""
-    if arm != "pools of two":
-        return {arm: ARMS[arm]}
-    return {
-        "+".join(pair): [*TWO, *(f"players.{name}=null" for name in MEMBERS if name not in pair)]
-        for pair in PAIRS
-    }
-
-
 def sizes(scale: float, generations: int) -> list[str]:
     """The settings that every run has; `scale` is that of its prompts."""
     counts = {name: max(8, round(count * scale)) for name, count in PROMPTS.items()}
@@ -81,46 +68,32 @@ def sizes(scale: float, generations: int) -> list[str]:
     return [f"generations={generations}", "evaluate.samples=2", *prompts]
 
 
-def folders(arm: str, seed: int, place: Path) -> dict[str, Path]:
-    """Run -> its folder, of those that make an arm."""
-    several = len(runs(arm)) > 1
-    return {name: place / name_of(f"{arm} {name}" if several else arm, seed) for name in runs(arm)}
-
-
 def play(seed: int, place: Path, o: Options) -> None:
     """Every arm of a seed, where it has not been played yet."""
     for arm in o.arms:
-        for name, folder in folders(arm, seed, place).items():
-            settings = [*sizes(o.scale, o.generations), *runs(arm)[name]]
-            played("sparta_clerks", folder, seed, settings)
+        settings = [*sizes(o.scale, o.generations), *ARMS[arm]]
+        played("sparta_clerks", place / name_of(arm, seed), seed, settings)
 
 
 def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     """Every arm of a seed: the pool's answers, sampled and greedy, and the figures of whole runs.
-    The start of a whole pool is the same for every arm.
+    The start is the same for every arm.
     """
+    begun = place / f"start-{seed}-pool"
     for arm in o.arms:
-        homes = folders(arm, seed, place)
-        sampled, before, after = [], [], []
-        for name, folder in homes.items():
-            sampled.append(outcome(folder))
-            yield from of_run(
-                folder, arm, seed, {0: f"{MEAN} before", -1: f"{MEAN} after"}, MEMBERS
-            )
-            same = "pool" if len(homes) == 1 else name
-            begun = decoded(folder, "start", place / f"start-{seed}-{same}", settings=ONCE)
-            ended = decoded(folder, "end", place / f"end-{folder.name}", settings=ONCE)
-            for greedy, when, kept in ((begun, "before", before), (ended, "after", after)):
-                kept.append(outcome(greedy))
-                yield from of_run(greedy, arm, seed, {0: f"{MEAN} {when}"}, MEMBERS, GREEDY)
-        rows = figures(sampled)
-        for when, parts in (("before", before), ("after", after)):
-            best = max(parts, key=lambda part: max(part["scores"][0].values()))
-            rows[f"best {when}{GREEDY}"] = best["test"][best["chosen"]]
+        folder = place / name_of(arm, seed)
+        yield from of_run(folder, arm, seed, {0: f"{MEAN} before", -1: f"{MEAN} after"}, MEMBERS)
+        rows = figures(outcome(folder))
+        for which, when, out in (
+            ("start", "before", begun),
+            ("end", "after", place / f"end-{folder.name}"),
+        ):
+            greedy = decoded(folder, which, out, settings=ONCE)
+            yield from of_run(greedy, arm, seed, {0: f"{MEAN} {when}"}, MEMBERS, GREEDY)
+            told = outcome(greedy)
+            rows[f"best {when}{GREEDY}"] = told["test"][told["chosen"]]
         yield from of_rows({arm: rows}, seed)
-        if len(homes) == 1:
-            (folder,) = homes.values()
-            yield from base_items(folder, place / f"base-{seed}", arm, seed)
+        yield from base_items(folder, place / f"base-{seed}", arm, seed)
 
 
 def outcome(folder: Path) -> dict[str, Any]:
@@ -184,19 +157,15 @@ def base_items(folder: Path, out: Path, arm: str, seed: int) -> Iterator[Item]:
     return of_run(bare, arm, seed, {0: "base"}, MEMBERS, GREEDY)
 
 
-def figures(parts: list[dict]) -> dict[str, float]:
-    """An arm's figures of whole runs in a seed; an arm of several pools is taken together."""
-    best = max(parts, key=lambda part: max(max(scores.values()) for scores in part["scores"]))
-    begun = max(parts, key=lambda part: max(part["scores"][0].values()))
-    correlations = [correlation for part in parts for correlation in _spearman(part)]
-    shares = ("winners changed", "reputation spread", "handicapped")
+def figures(told: Mapping[str, Any]) -> dict[str, float]:
+    """An arm's figures of whole runs in a seed."""
+    names = ("unjudged", "winners changed", "reputation spread", "handicapped")
     rows = {
-        "best before": begun["test"][begun["start"]],
-        "best after": best["test"][best["chosen"]],
-        "unjudged": max(part["unjudged"] for part in parts),
-        **{name: float(np.mean([part[name] for part in parts])) for name in shares},
+        "best before": told["test"][told["start"]],
+        "best after": told["test"][told["chosen"]],
+        **{name: float(told[name]) for name in names},
     }
-    if correlations:
+    if correlations := _spearman(told):
         rows |= {"first spearman": correlations[0], "spearman": float(np.mean(correlations))}
     return rows
 
@@ -211,14 +180,14 @@ def handicapped(rated: Ratings, ends: Sequence[Mapping[str, float]]) -> float:
     return float(np.mean([sum(f < 1 for f in own.values()) for own in factors])) / len(ends[0])
 
 
-def _spearman(part: dict) -> list[float]:
+def _spearman(told: Mapping[str, Any]) -> list[float]:
     """Rank correlations of reputations and scores, generation by generation.
 
     A generation's reputations follow from its own answers, so they are compared with its scores
     before it learned.
     """
     correlations = []
-    for ratings, scores in zip(part["ratings"], part["scores"], strict=False):
+    for ratings, scores in zip(told["ratings"], told["scores"], strict=False):
         if len(ratings) > 2:
             result: Any = spearmanr(list(ratings.values()), [scores[name] for name in ratings])
             correlations.append(float(result.statistic))
@@ -228,7 +197,7 @@ def _spearman(part: dict) -> list[float]:
 EXPERIMENT = Experiment(
     name="pool",
     doc=__doc__,
-    arms={**ARMS, "pools of two": TWO},
+    arms=ARMS,
     seeds=(0, 1, 2, 3, 4),
     generations=3,
     play=play,

@@ -46,7 +46,7 @@ def test_the_check_fails_where_a_page_says_another_word(monkeypatch, tmp_path, c
     page = tmp_path / "sparta.md"
     text = (tables.CLAIMS / "sparta.md").read_text()
     page.write_text(
-        text.replace("**not shown**<!--sparta.alone-->", "**shown**<!--sparta.alone-->")
+        text.replace("**not shown**<!--sparta.passes-->", "**shown**<!--sparta.passes-->")
     )
     monkeypatch.setattr(tables, "judging", lambda: [page])
     monkeypatch.setattr(tables, "pages", dict)
@@ -55,7 +55,7 @@ def test_the_check_fails_where_a_page_says_another_word(monkeypatch, tmp_path, c
     with pytest.raises(SystemExit) as ended:
         tables.main()
     assert ended.value.code == 1
-    assert "sparta.md: sparta.alone: shown, by its raw result not shown" in capsys.readouterr().out
+    assert "sparta.md: sparta.passes: shown, by its raw result not shown" in capsys.readouterr().out
 
 
 def test_no_two_claims_have_the_same_name():
@@ -113,7 +113,7 @@ def test_another_figure_before_its_source_is_found():
 
 def test_a_claim_that_its_page_leaves_out_is_found():
     text = (tables.CLAIMS / "sparta.md").read_text()
-    assert verdicts.unsaid("sparta", text.replace("<!--sparta.two-->", "")) == ["sparta.two"]
+    assert verdicts.unsaid("sparta", text.replace("<!--sparta.passes-->", "")) == ["sparta.passes"]
 
 
 def test_figures_that_are_not_their_items_means_are_found(tmp_path):
