@@ -227,6 +227,7 @@ TABLES = {
             "rlhf": "fixed prompts",
             "frozen adversary": "a frozen adversary",
             "gpo": "`gpo`",
+            "gpo no diversity": "… without pay for diversity",
         },
         {
             "best response": "fresh attacker of 400 updates",

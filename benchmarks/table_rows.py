@@ -109,7 +109,7 @@ def gpo(results: Results) -> Row:
         f"GPO's clerks, {seeds_text(results)}: a fresh attacker's success",
         ", ".join(gets),
         "",
-        "python -m benchmarks.trials gpo --arms gpo 'frozen adversary' rlhf",
+        "python -m benchmarks.trials gpo",
         results["date"],
         ", ".join(gets),
     )
