@@ -172,22 +172,17 @@ def _changed(arm: str, column: str, start: str) -> Dose:
 
 FOLLOW = "SmolLM2-135M-Instruct, LoRA, greedy"
 INSTRUCTIONS = Trial(
-    tuple(
+    (
         Claim(
-            f"mnpo.{name}",
-            text,
+            "mnpo.follows",
+            "MNPO follows instructions better than its start",
             FOLLOW,
             "instructions",
             "mnpo",
-            other,
+            "start",
             "strict, greedy",
             doses=(_changed("mnpo", "start_logprob, greedy", "start"),),
-        )
-        for name, text, other in (
-            ("follows", "MNPO follows instructions better than its start", "start"),
-            ("dpo", "… than DPO at equal samples, which was not tuned", "dpo"),
-            ("grpo", "… than GRPO, which was not tuned", "grpo"),
-        )
+        ),
     )
 )
 
@@ -297,7 +292,7 @@ DISJOINT = Trial(
             "start",
             "own",
             "equal",
-            doses=(TEACHES,),
+            doses=(TEACHES, _swept("sparta")),
             margin=0.05,
         ),
     )
@@ -348,7 +343,7 @@ LATER = Trial(
             "gpo:at its start",
             "best response",
             "equal",
-            doses=(FRESH,),
+            doses=(FRESH, _swept("gpo")),
             margin=0.2,
         ),
     )
@@ -694,6 +689,7 @@ TRIAL_SPARTA = Trial(
                 "… a pool more than members alone, who write six times as many answers",
                 "sparta",
                 "alone",
+                _swept("sparta", "alone"),
             ),
             (
                 "learns",
