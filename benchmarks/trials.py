@@ -72,11 +72,10 @@ def sparta_play(seed: int, place: Path, o: Options) -> None:
     initial = ", ".join(f"{PlayerId.parse(n).name}: {s['mean']:.4f}" for n, s in scores.items())
     rated = [f"training_ratings.initial={{{initial}}}"]
     for arm in o.arms:
-        folder = place / name_of(arm, seed)
-        sizes = pool.sizes(o.scale, o.generations)
-        fair = any(setting.startswith("training_ratings=") for setting in pool.ARMS[arm])
-        own = [*GRADES, *pool.ARMS[arm], *([] if fair else rated)]
-        played("sparta_clerks", folder, seed, [*sizes, *own])
+        sizes, own = pool.sizes(o.scale, o.generations), SPARTA.settings(arm, getattr(o, "at", {}))
+        fair = any(setting.startswith("training_ratings=") for setting in own)
+        settings = [*sizes, *GRADES, *own, *([] if fair else rated)]
+        played("sparta_clerks", place / name_of(arm, seed), seed, settings)
 
 
 def sparta_measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
