@@ -701,7 +701,9 @@ TRIAL_SPARTA = Trial(
         )
     ),
     seeds=range(10, 20),
-    swept={rate: {"": [f"learner.learning_rate={rate}"]} for rate in ("3.0e-4", "1.0e-3", "3.0e-3")},
+    swept={
+        rate: {"": [f"learner.learning_rate={rate}"]} for rate in ("3.0e-4", "1.0e-3", "3.0e-3")
+    },
     reserved=(100,),
     column="mean after, greedy",
     effect=0.03,
