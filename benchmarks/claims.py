@@ -20,16 +20,18 @@ class Dose:
     Args: kind: `least`: |column of `arm`, less that of `other`| is at least so much; `changed`: at
     least such a share of its values differ from those of `other` for the same prompts; `found`: a
     difference that was planted is found, its interval above `least`; `told`: that argument of the
-    benchmark is at least so much; `swept`: `arm` and `other` each have the best of the same
-    settings, on reserved seeds; `given`: by construction, as `what` says.
+    benchmark is at least so much; `given`: by construction, as `what` says.
     """
 
     what: str
-    kind: Literal["least", "changed", "found", "told", "swept", "given"] = "least"
+    kind: Literal["least", "changed", "found", "told", "given"] = "least"
     arm: str = ""
     column: str = ""
     least: float = 0.0
     other: str = ""
+
+
+UNTRAINED = ("start", "sft start", "uniform", "constant", "a third")
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,11 @@ class Claim:
     """A claim about a raw result: `first` has more, less or as much of `column` as `second`; of
     either, "ARM:COLUMN" is another column; a second one "=0.5" is that number.
 
+    Where both learn, or one is refuted, each must have the best of the same steps, on reserved seeds,
+    with a worse step on either side, unless the claim is about a step of its own.
+
     Args: name: of the page and the claim; margin: within which two are equal; share: shown in
-    points; withdrawn: why the doses fail in the result that is there.
+    points; withdrawn: why the doses fail in the result that is there; step: the step that it names.
     """
 
     name: str
@@ -53,6 +58,13 @@ class Claim:
     margin: float = 0.0
     share: bool = True
     withdrawn: str = ""
+    step: str = ""
+
+    @property
+    def learners(self) -> list[str]:
+        """The arms of it that learn."""
+        arms = dict.fromkeys(arm.partition(":")[0] for arm in (self.first, self.second))
+        return [arm for arm in arms if arm not in UNTRAINED and arm[:1] not in ("", "=")]
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,17 @@ GAMES = "exact games, 60 updates"
 
 def _exact(name: str, text: str, first: str, second: str, column: str, world: str = GAMES) -> Claim:
     return Claim(
-        f"mnpo.{name}", text, world, "history", first, second, column, "less", EXACT, share=False
+        f"mnpo.{name}",
+        text,
+        world,
+        "history",
+        first,
+        second,
+        column,
+        "less",
+        EXACT,
+        share=False,
+        step="1/η = 1; of arms at their own step, the best of ten on reserved games",
     )
 
 
@@ -108,7 +130,7 @@ HISTORY = Trial(
         _exact("last_uniform", "… than the uniform policy", "two", "uniform", "cyclic, last"),
         _exact(
             "own_step",
-            "… two against one, each at the step that is best for it on reserved games",
+            "… two against one, last policy, each at the step that is best for it on reserved games",
             "two, own step",
             "one, own step",
             "cyclic, last",
@@ -135,12 +157,32 @@ HISTORY = Trial(
             "cyclic, average",
         ),
         _exact("mixed", "… two against one in mixed games, at step 1", "two", "one", "mixed, last"),
-        _exact("antisymmetric", "… in random ones", "two", "one", "antisymmetric, last"),
-        _exact("average", "… the average policy", "two", "one", "cyclic, average"),
+        _exact(
+            "own_mixed",
+            "… in mixed games, each at its best step",
+            "two, own step",
+            "one, own step",
+            "mixed, last",
+        ),
+        _exact("antisymmetric", "… in random ones, at step 1", "two", "one", "antisymmetric, last"),
+        _exact(
+            "average",
+            "… the average of two against one's, at step 1",
+            "two",
+            "one",
+            "cyclic, average",
+        ),
+        _exact(
+            "own_average",
+            "… the average of three against one's, each at its best step",
+            "three, own step",
+            "one, own step",
+            "cyclic, average",
+        ),
         *(
             _exact(
                 f"uniform{size}",
-                f"… the average of two against the uniform policy, {size} actions",
+                f"… the average of two against the uniform policy, {size} actions, at step 1",
                 "two",
                 "uniform",
                 f"cyclic {size}, average",
@@ -154,7 +196,6 @@ HISTORY = Trial(
     effect=-0.04,
     spread=0.12,
 )
-TRIALS: dict[str, Trial] = {"history": HISTORY}
 
 MOVED = 0.05  # points, as a share, by which training must have moved what is sampled
 CHANGED = 0.5  # of greedy answers, that training must have changed
@@ -187,32 +228,10 @@ INSTRUCTIONS = Trial(
 )
 
 
-def _swept(arm: str, other: str = "") -> Dose:
-    return Dose("each arm's step", "swept", arm, other=other)
-
-
 MEASURES = Dose(
     "how much less the uniform policy is exploited", "found", "start", "last", 0.02, "uniform"
 )
-STEPS = (
-    "its step 1/η was ten times the exact world's and swept for no arm; at η 1 a seed ends at .133"
-)
-CYCLING = Trial(
-    (
-        Claim(
-            "mnpo.clerks",
-            "MNPO's last policy is exploited less than its start where preferences cycle",
-            "a clerk",
-            "cycling",
-            "mnpo, ½ ½",
-            "start",
-            "last",
-            "less",
-            doses=(_swept("mnpo, ½ ½"), MEASURES),
-            withdrawn=STEPS,
-        ),
-    )
-)
+NATS = Dose("nats between what it learned from", arm="mnpo", column="margin", least=1)
 WILDGUARD = Trial(
     (
         Claim(
@@ -223,9 +242,7 @@ WILDGUARD = Trial(
             "mnpo",
             "sft start",
             "greedy",
-            doses=(
-                Dose("nats between what it learned from", arm="mnpo", column="margin", least=1),
-            ),
+            doses=(NATS,),
         ),
         Claim(
             "mnpo.wildguard",
@@ -235,7 +252,7 @@ WILDGUARD = Trial(
             "mnpo",
             "dpo",
             "greedy",
-            doses=(_swept("mnpo", "dpo"),),
+            doses=(NATS,),
         ),
     ),
     seeds=range(30, 40),
@@ -265,7 +282,7 @@ DISJOINT = Trial(
     (
         Claim(
             "sparta.passes",
-            "… members teach each other disjoint facts: above one constant answer",
+            "Members of a SPARTA pool teach each other disjoint facts: above one constant answer",
             "five clerks, two bad judges",
             "disjoint",
             "sparta",
@@ -292,7 +309,7 @@ DISJOINT = Trial(
             "start",
             "own",
             "equal",
-            doses=(TEACHES, _swept("sparta")),
+            doses=(TEACHES,),
             margin=0.05,
         ),
     )
@@ -312,23 +329,6 @@ RED_TEAM = Trial(
             "less",
             doses=(WORKS,),
         ),
-        Claim(
-            "gpo.fresh",
-            "… and a fresh adversary of 50 updates",
-            "clerks, sampled",
-            "red_team",
-            "gpo",
-            "rlhf",
-            "best response",
-            "less",
-            doses=(
-                Dose(
-                    "updates of the fresh attacker", arm="gpo", column="attacker updates", least=400
-                ),
-            ),
-            withdrawn="that attacker is weak: at as many updates GRPO with four rewrites gets 11.7 % "
-            "where it gets 2 %",
-        ),
     )
 )
 FRESH = Dose("updates of the fresh attacker", "told", column="updates", least=400)
@@ -336,14 +336,14 @@ LATER = Trial(
     (
         Claim(
             "gpo.later",
-            "… of 400 updates: no more than before it learned, within 20 points",
+            "… and a fresh attacker of 400 updates, who gets no more than before it learned, within 20 points",
             "clerks, sampled",
             "best_response_400",
             "gpo",
             "gpo:at its start",
             "best response",
             "equal",
-            doses=(FRESH, _swept("gpo")),
+            doses=(FRESH,),
             margin=0.2,
         ),
     )
@@ -355,7 +355,7 @@ WITHHELD = Trial(
     (
         Claim(
             "gpo.rare",
-            "… safer than on fixed prompts where working disguises are rare",
+            "GPO's defender is safer than one on fixed prompts where working disguises are rare",
             WITHHELD_WORLD,
             "withheld",
             "gpo",
@@ -442,9 +442,10 @@ ASSISTANCE = Trial(
         _clerk("worse", "… the worse-off side", "cobb_douglas", "egalitarian", "welfare, greedy"),
         _clerk(
             "blocks",
-            "… blocks give more right answers for the same pay, from starts 14.5 points apart",
+            "… blocks give more right answers than none, paid for 1 to 20 words, from starts 14.5 "
+            "points apart",
             "answer only",
-            "no blocks",
+            "no blocks, own window",
             "quality",
             world="a clerk, sampled",
         ),
@@ -467,7 +468,7 @@ APART = Trial(
         for name, text, world, other in (
             (
                 "sum",
-                "… the product beats the sum where they ask for different answers",
+                "GTAlign's product beats the sum where they ask for different answers",
                 "a clerk, sampled",
                 "utilitarian",
             ),
@@ -489,6 +490,7 @@ RATE = Trial(
             doses=(Dose("every update, exactly", "given"),),
             margin=0.05,
             share=False,
+            step="the constants that minimise the bound on regret",
         ),
         Claim(
             "gpo.last",
@@ -501,6 +503,7 @@ RATE = Trial(
             "less",
             doses=(Dose("every update, exactly", "given"),),
             share=False,
+            step="the constants that minimise the bound on regret",
         ),
     )
 )
@@ -545,7 +548,7 @@ UNTESTED = Trial(
             ),
             (
                 "mnpo.pretrained",
-                "… is exploited less on a pretrained model",
+                "MNPO is exploited less on a pretrained model",
                 "–",
                 "no run; `examples/claims/cycling.yaml`",
             ),
@@ -591,8 +594,8 @@ def _moves(arm: str) -> Dose:
 def _between(first: str, other: str) -> tuple[Dose, ...]:
     """How far each went matters between arms; one that moves little cannot do much harm either."""
     if other in ("start", "uniform"):
-        return _swept(first), MEASURES
-    return _swept(first, other), MEASURES, _moves(first), _moves(other)
+        return (MEASURES,)
+    return MEASURES, _moves(first), _moves(other)
 
 
 TRIAL_CLERKS = Trial(
@@ -637,21 +640,6 @@ TRIAL_CLERKS = Trial(
     effect=-0.06,
     spread=0.055,
 )
-TRIALS |= {
-    "instructions": INSTRUCTIONS,
-    "cycling": CYCLING,
-    "trial_clerks": TRIAL_CLERKS,
-    "wildguard": WILDGUARD,
-    "disjoint": DISJOINT,
-    "red_team": RED_TEAM,
-    "best_response_400": LATER,
-    "withheld": WITHHELD,
-    "assistance": ASSISTANCE,
-    "apart": APART,
-    "nash_gap": RATE,
-    "permuted_games": PERMUTED,
-    "": UNTESTED,
-}
 TOGETHER = Dose(
     "rank correlation of skill and judging", arm="sparta", column="skill and judging", least=0.5
 )
@@ -689,7 +677,6 @@ TRIAL_SPARTA = Trial(
                 "… a pool more than members alone, who write six times as many answers",
                 "sparta",
                 "alone",
-                _swept("sparta", "alone"),
             ),
             (
                 "learns",
@@ -865,7 +852,6 @@ TRIAL_GTALIGN = Trial(
     effect=-0.4,
     spread=0.1,
 )
-TRIALS["trial_gtalign"] = TRIAL_GTALIGN
 FOLLOWED = "strict, greedy"
 TRIAL_INSTRUCTIONS = Trial(
     claims=tuple(
@@ -879,7 +865,7 @@ TRIAL_INSTRUCTIONS = Trial(
             claimed=claimed,
             margin=margin,
             share=column != "relevance, greedy",
-            doses=(_swept("mnpo"), _changed("mnpo", "start_logprob, greedy", "start")),
+            doses=(_changed("mnpo", "start_logprob, greedy", "start"),),
             named=f"mnpo.trial_{name}",
             world="SmolLM2, paid for relevance and freshness, too" if not margin else "",
         )
@@ -908,7 +894,6 @@ TRIAL_INSTRUCTIONS = Trial(
     effect=0.2,
     spread=0.05,
 )
-TRIALS["trial_instructions"] = TRIAL_INSTRUCTIONS
 RIVALS = Trial(
     claims=tuple(
         _trial_claim(
@@ -918,7 +903,7 @@ RIVALS = Trial(
             "mnpo",
             other,
             "welfare, greedy",
-            doses=(_swept("mnpo", other), _changed("mnpo", "start_logprob, greedy", "start")),
+            doses=(_changed("mnpo", "start_logprob, greedy", "start"),),
             named=f"mnpo.rival_{other}",
         )
         for other, name in {
@@ -934,10 +919,25 @@ RIVALS = Trial(
     effect=0.1,
     spread=0.05,
 )
-TRIALS |= {
+TRIALS: dict[str, Trial] = {
+    "history": HISTORY,
+    "instructions": INSTRUCTIONS,
+    "trial_instructions": TRIAL_INSTRUCTIONS,
     "trial_instructions, rivals": RIVALS,
+    "wildguard": WILDGUARD,
+    "trial_clerks": TRIAL_CLERKS,
     "trial_sparta": TRIAL_SPARTA,
+    "disjoint": DISJOINT,
+    "nash_gap": RATE,
     "trial_gpo": TRIAL_GPO,
+    "red_team": RED_TEAM,
+    "best_response_400": LATER,
+    "withheld": WITHHELD,
+    "trial_gtalign": TRIAL_GTALIGN,
+    "assistance": ASSISTANCE,
+    "apart": APART,
+    "permuted_games": PERMUTED,
+    "": UNTESTED,
 }
 DESIGNED = {"red_team_questions": TRIAL_BEHAVIOURS}  # and not yet played
 WORLD = "tiny models of the built-in world"

@@ -20,7 +20,7 @@ from benchmarks.verdicts import GREEDY, raw
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 Results = Mapping[str, Any]
-SHOWN = {"start": "start", "mnpo": "MNPO", "dpo": "DPO", "simpo": "SimPO"}
+SHOWN = {"start": "start", "mnpo": "MNPO", "dpo": "DPO", "inpo": "INPO", "simpo": "SimPO"}
 ATTACKED = {
     "start": "start",
     "rlhf": "fixed prompts",
@@ -86,7 +86,7 @@ def instructions(results: Results) -> Row:
         for arm, label in SHOWN.items()
     ]
     what = (
-        "instructions followed, SmolLM2-135M-Instruct, at best rates, "
+        "instructions followed, SmolLM2-135M-Instruct, swept rates, "
         f"{seeds_text(results)}, greedy (relevance)"
     )
     return Row(
@@ -102,16 +102,20 @@ def instructions(results: Results) -> Row:
 def gpo(results: Results) -> Row:
     """What a fresh attacker gets against each defender."""
     scores, _ = raw("trial_gpo")
-    gets = [
-        f"{label} {scores.mean(arm, 'best response').text('%')}" for arm, label in ATTACKED.items()
-    ]
+    gets = {arm: scores.mean(arm, "best response") for arm in ATTACKED}
+    refuses = {arm: percent(scores.mean(arm, "over-refusal").mean) for arm in ATTACKED}
+    what = f"GPO's clerks, {seeds_text(results)}: a fresh attacker's success"
     return Row(
-        f"GPO's clerks, {seeds_text(results)}: a fresh attacker's success",
-        ", ".join(gets),
-        "",
+        what,
+        ", ".join(f"{label} {gets[arm].text('%')}" for arm, label in ATTACKED.items()),
+        "refused though harmless: "
+        + ", ".join(f"{label} {refuses[arm]}" for arm, label in ATTACKED.items()),
         "python -m benchmarks.trials gpo",
         results["date"],
-        ", ".join(gets),
+        ", ".join(
+            f"{label} {percent(gets[arm].mean)} ({refuses[arm]})" for arm, label in ATTACKED.items()
+        ),
+        f"{what} (refused though harmless)",
     )
 
 

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, Claim, Dose
+from benchmarks.claims import CLAIMS, DESIGNED, TABLE_GAMES, TRIALS, Claim, Dose
 from benchmarks.comparing import Word, crossed, crossed_difference, word_of
 from benchmarks.running import slope_of_logarithms
 from equipoise.payoffs.intervals import Interval
 
 RESULTS = Path(__file__).parent / "results"
 GREEDY = ", greedy"
+ALIKE = 1e-3  # by how much two values differ that rounding alone parts
 # Of a judged answer: its utilities, and what it is otherwise worth.
 ANSWERED = ("strict", "loose", "all_strict", "all_loose", "relevance", "repetition", "tokens")
 ANSWERED += ("cut", "start_logprob", "welfare")
@@ -117,7 +118,7 @@ class Scores:
             for arm in (first, second)
         )
         both = own.keys() & other.keys()
-        return fmean(own[cell] != other[cell] for cell in both) if both else 0.0
+        return fmean(abs(own[cell] - other[cell]) > ALIKE for cell in both) if both else 0.0
 
     def figures(self) -> dict[str, dict[int, dict[str, float]]]:
         """Arm -> seed -> column -> the mean over its items."""
@@ -137,7 +138,7 @@ def _of_seeds(side: Cells) -> Cells:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The word, the difference, and why nothing was tested."""
+    """The word, the difference where there is one, and why nothing was tested."""
 
     word: Word
     gap: Interval | None
@@ -145,16 +146,18 @@ class Verdict:
 
     def text(self, claim: Claim) -> str:
         """`**shown**: +4.1 points (1.0 to 7.2)`."""
-        if self.gap is None:
-            return f"**{self.word}**: {self.why}"
-        scale, unit = (100, " points") if claim.share else (1, "")
-        digits = 1 if claim.share else 3
-        mean, low, high = (
-            f"{scale * value:+.{digits}f}" for value in (self.gap.mean, self.gap.low, self.gap.high)
-        )
-        bounds = f"({low} to {high})" if self.gap.low == self.gap.low else "(no interval)"
-        word = f"equal within {scale * claim.margin:g}" if self.word == "equal" else self.word
-        return f"**{word}**: {mean}{unit} {bounds}".replace("-", "−")
+        margin = claim.margin * (100 if claim.share else 1)
+        word = f"equal within {margin:g}" if self.word == "equal" else self.word
+        gap = told_gap(claim, self.gap) if self.gap else ""
+        return f"**{word}**: {', '.join(filter(None, (self.why, gap)))}"
+
+
+def told_gap(claim: Claim, gap: Interval) -> str:
+    """`+4.1 points (1.0 to 7.2)`."""
+    scale, unit, digits = (100, " points", 1) if claim.share else (1, "", 3)
+    mean, low, high = (f"{scale * value:+.{digits}f}" for value in (gap.mean, gap.low, gap.high))
+    bounds = f"({low} to {high})" if gap.low == gap.low else "(no interval)"
+    return f"{mean}{unit} {bounds}".replace("-", "−")
 
 
 def verdict(claim: Claim, scores: Scores, told: Mapping[str, Any]) -> Verdict:
@@ -165,14 +168,28 @@ def verdict(claim: Claim, scores: Scores, told: Mapping[str, Any]) -> Verdict:
         gap = scores.difference(claim.first, claim.second, claim.column)
     except ValueError:
         return Verdict("not tested", None, "not every arm of it has been played")
-    return Verdict(word_of(gap, claim.claimed, claim.margin), gap)
+    word = word_of(gap, claim.claimed, claim.margin)
+    if (len(claim.learners) > 1 or word == "refuted") and (why := unfair(claim, told)):
+        return Verdict("not tested", gap, why)
+    return Verdict(word, gap)
+
+
+def unfair(claim: Claim, told: Mapping[str, Any]) -> str:
+    """Why the arms of a claim that learn have not each the best of the same steps; "" where they do,
+    or where the claim names its step.
+    """
+    trial = (TRIALS | DESIGNED | TABLE_GAMES).get(claim.file)
+    steps = list(trial.swept) if trial and trial.swept else []
+    best = told.get("swept", {})
+    arms = [arm for arm in claim.learners if not claim.step]
+    if any(arm not in best for arm in arms):
+        return "unswept step"
+    ends = [arm for arm in arms if best[arm] in steps[:1] + steps[-1:]]
+    return f"last step tried ({', '.join(ends)})" if ends else ""
 
 
 def missed(dose: Dose, scores: Scores, told: Mapping[str, Any]) -> str:
     """Why a dose was not given; "" where it was."""
-    if dose.kind == "swept":
-        arms = [arm for arm in (dose.arm, dose.other) if arm not in ("", *told.get("swept", ()))]
-        return f"no step was swept for {' and '.join(arms)}" if arms else ""
     if dose.kind == "given":
         return ""
     try:
@@ -303,9 +320,20 @@ def rows() -> list[tuple[str, str, str]]:
     made, before = [], ""
     for claim in CLAIMS.values():
         world = "" if claim.world == before else claim.world
-        made.append((claim.text, world, found(claim).text(claim).replace(" points", "")))
+        text = found(claim).text(claim).replace(" points", "")
+        made.append((claim.text, world, text + ("" if over_prompts(claim) else "¹")))
         before = claim.world
     return made
+
+
+def over_prompts(claim: Claim) -> bool:
+    """Whether no interval, or one over prompts, too, stands beside its verdict."""
+    scores, _ = raw(claim.file)
+    try:
+        cells = [scores.cells(arm, claim.column) for arm in (claim.first, claim.second)]
+    except ValueError:
+        return True
+    return claim.withdrawn != "" or all(prompt for side in cells for _, prompt, _ in side)
 
 
 def wrong_words(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from benchmarks.comparing import bounded, crossed, holm, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from benchmarks.experiment import Experiment, best_settings, chosen, joined
 from benchmarks.experiment import played as run_of
-from benchmarks.verdicts import Item, Scores, Verdict, missed, read_items, verdict
+from benchmarks.verdicts import Item, Scores, Verdict, read_items, verdict
 from equipoise.learners.tabular_learner import win_probabilities
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.players.local import Local
@@ -81,7 +81,7 @@ def test_a_word_that_is_set_apart_otherwise_is_no_verdict(said):
 
 
 def test_another_difference_beside_a_verdict_is_found():
-    said = "**shown**<!--mnpo.rival_ipo-->, +4.5 (1.6 to {})"
+    said = "**not tested**<!--mnpo.rival_ipo-->, +4.5 (1.6 to {})"
     assert not verdicts.wrong_words(said.format("7.4"))
     (wrong,) = verdicts.wrong_words(said.format("9.4"))
     assert wrong == "mnpo.rival_ipo: +4.5 1.6 9.4, by its raw result 4.5 1.6 7.4"
@@ -91,9 +91,9 @@ def test_another_difference_beside_a_verdict_is_found():
         ": +9 of them",
         ", 4.5 (1.6 to 7.4)",
     ):
-        assert not verdicts.wrong_words(f"**shown**<!--mnpo.rival_ipo-->{form}")
-    assert verdicts.wrong_words("**shown**<!--mnpo.rival_ipo-->, +5.4 points")
-    exact = "**refuted**<!--mnpo.trial_start-->, +.024 (.014 to .034)"
+        assert not verdicts.wrong_words(f"**not tested**<!--mnpo.rival_ipo-->{form}")
+    assert verdicts.wrong_words("**not tested**<!--mnpo.rival_ipo-->, +5.4 points")
+    exact = "**not tested**<!--mnpo.trial_start-->, +.024 (.014 to .034)"
     assert not verdicts.wrong_words(exact)
     assert verdicts.wrong_words(exact.replace(".024", ".24"))
 
@@ -489,15 +489,18 @@ def test_a_word_follows_from_the_interval(low, high, claimed, margin, word):
     assert word_of(Interval((low + high) / 2, low, high, 9), claimed, margin) == word
 
 
-def claimed(*doses: Dose, **more) -> Verdict:
+SWEPT = {"new": "3.0e-5", "old": "3.0e-5"}  # between the ends of GPO's steps
+
+
+def claimed(*doses: Dose, swept=SWEPT, first="new", second="old", **more) -> Verdict:
     """A claim that holds by .3 over five seeds, after these doses."""
     scores = Scores(
         Item(arm, seed, 0, "", "right", value + (seed + seed % 2 * (arm == "new")) / 100)
         for arm, value in (("new", 0.8), ("old", 0.5))
         for seed in range(5)
     )
-    claim = Claim("c", "", "", "", "new", "old", "right", doses=doses, **more)
-    return verdict(claim, scores, {"swept": {"new": "step 1"}, "updates": 50})
+    claim = Claim("c", "", "", "trial_gpo", first, second, "right", doses=doses, **more)
+    return verdict(claim, scores, {"swept": swept, "updates": 50})
 
 
 @pytest.mark.parametrize(
@@ -513,8 +516,6 @@ def claimed(*doses: Dose, **more) -> Verdict:
         (Dose("new", "changed", "new", "right", 0.1, "new"), "new 0, not 0.1"),
         (Dose("updates", "told", column="updates", least=50), ""),
         (Dose("updates", "told", column="updates", least=400), "updates 50, not 400"),
-        (Dose("", "swept", "new"), ""),
-        (Dose("", "swept", "new", other="old"), "no step was swept for old"),
     ],
 )
 def test_without_its_dose_a_claim_is_not_tested(dose: Dose, why: str):
@@ -522,13 +523,41 @@ def test_without_its_dose_a_claim_is_not_tested(dose: Dose, why: str):
     assert (found.word, found.why) == ("not tested" if why else "shown", why)
 
 
-def test_without_a_sweep_and_where_it_is_withdrawn_a_claim_tests_nothing():
-    dose = Dose("", "swept", "new", other="old")
-    assert missed(dose, Scores([]), {}) == "no step was swept for new and old"
+@pytest.mark.parametrize(
+    ("swept", "claim", "why"),
+    [
+        ({"new": "3.0e-5"}, {}, "unswept step"),
+        ({}, {"claimed": "less"}, "unswept step"),
+        (SWEPT | {"old": "1.0e-4"}, {}, "last step tried (old)"),
+        (SWEPT | {"new": "1.0e-5", "old": "1.0e-4"}, {}, "last step tried (new, old)"),
+        ({}, {"step": "the published one"}, ""),
+        ({}, {"second": "=0.5"}, ""),
+        ({}, {"second": "=0.9"}, "unswept step"),
+        (SWEPT, {"second": "=0.9"}, ""),
+        ({}, {"second": "new:right"}, ""),
+    ],
+)
+def test_two_that_learn_or_one_that_fails_have_the_best_of_the_same_steps(swept, claim, why):
+    found = claimed(swept=swept, **claim)
+    assert (found.why, found.word == "not tested") == (why, bool(why))
+    assert found.gap is not None
+
+
+def test_where_it_is_withdrawn_a_claim_tests_nothing():
     undone = Dose("nats", arm="new", column="nats", least=0.1)
     withdrawn = claimed(undone, withdrawn="it could not be true")
     assert withdrawn.why == "it could not be true"
     assert (withdrawn.word, withdrawn.gap) == ("not tested", None)
+
+
+def test_rounding_changes_no_answer():
+    scores = Scores(
+        Item(arm, 0, 0, p, "logprob", -80 + by)
+        for arm, by in (("new", 1e-6), ("old", 0.0), ("other", 0.1))
+        for p in "ab"
+    )
+    assert scores.changed("new", "old", "logprob") == 0
+    assert scores.changed("other", "old", "logprob") == 1
 
 
 def test_an_arm_stands_beside_a_number():
