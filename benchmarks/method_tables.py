@@ -225,6 +225,7 @@ TABLES = {
         {
             "start": "start",
             "rlhf": "fixed prompts",
+            "random augmentation": "random augmentation",
             "frozen adversary": "a frozen adversary",
             "gpo": "`gpo`",
             "gpo no diversity": "… without pay for diversity",
