@@ -849,6 +849,11 @@ TRIAL_GTALIGN = Trial(
         )
     ),
     seeds=range(10, 13),
+    swept={
+        rate: {"": [f"learner.learning_rate={rate}"]} for rate in ("2.0e-4", "5.0e-4", "1.0e-3")
+    },
+    reserved=(9,),
+    column="pay",
     effect=-0.4,
     spread=0.1,
 )

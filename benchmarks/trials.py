@@ -33,7 +33,7 @@ from scipy.stats import spearmanr
 from benchmarks import assistance_questions, cycling, instructions, pool, red_team, withheld
 from benchmarks.claims import DESIGNED, TRIALS
 from benchmarks.controls import decoded
-from benchmarks.experiment import AT, Experiment, Options, name_of, of_rows, played
+from benchmarks.experiment import AT, Experiment, Options, name_of, of_rows, of_run, played
 from benchmarks.running import importable, recorded
 from benchmarks.verdicts import GREEDY, Item
 from equipoise.environments.clerk.clerk_answers import rate
@@ -194,7 +194,7 @@ def gtalign_play(seed: int, place: Path, o: Options) -> None:
     settings = assistance_questions.recipe(TASK, data, seed, o.generations)
     home.mkdir(parents=True, exist_ok=True)
     for arm in o.arms:
-        welfare = WELFARES[0] if arm == START else arm
+        welfare = WELFARES[0] if arm == START else arm.partition(AT)[0]
         own = settings | {"judge": {"welfare": welfare, "variant": "as_released"}}
         (home / f"{arm}.yaml").write_text(yaml.safe_dump(own, sort_keys=False))
     start = home / "traces" / "model"
@@ -204,14 +204,18 @@ def gtalign_play(seed: int, place: Path, o: Options) -> None:
     for arm in o.arms:
         length = 0 if arm == START else o.generations
         own = [f"generations={length}", f"players.assistant.model={start}"]
+        own += GTALIGN.settings(arm, getattr(o, "at", {}))
         played(str(home / f"{arm}.yaml"), place / name_of(arm, seed), seed, own)
 
 
 def gtalign_measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
-    """With which held-out requests an assistant complies, greedily, and which of AdvBench's."""
+    """What an assistant is paid for its last training answers, by its own welfare; with which held-out
+    requests it complies, greedily, and with which of AdvBench's.
+    """
     outside = o.data.resolve() / "advbench" / "test.parquet"
     for arm in o.arms:
         folder = place / name_of(arm, seed)
+        yield from of_run(folder, arm, seed, {-2: "pay"}, ("assistant",), part="train")
         for name, asked in (("", None), ("advbench-", outside)):
             out = place / f"{name}end-{folder.name}"
             which = "start" if arm == START else "end"
@@ -233,7 +237,11 @@ GTALIGN = Experiment(
     generations=48,
     play=gtalign_play,
     measure=gtalign_measure,
-    columns=tuple(f"complies {w}{GREEDY}" for w in ("with harm", "otherwise", "with AdvBench")),
+    columns=(
+        "pay",
+        *(f"complies {w}{GREEDY}" for w in ("with harm", "otherwise", "with AdvBench")),
+    ),
+    points=("pay",),
     add=lambda parser: parser.add_argument(
         "--data", type=Path, default=Path("../shared/data/gtalign"), help="the tasks' folders"
     ),
