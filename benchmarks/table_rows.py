@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import nash_gap as nash_gaps
 from benchmarks.claims import FOLLOWED
 from benchmarks.comparing import bounded, paired
 from benchmarks.kuhn_table import kuhn_claim
@@ -116,25 +115,6 @@ def gpo(results: Results) -> Row:
             f"{label} {percent(gets[arm].mean)} ({refuses[arm]})" for arm, label in ATTACKED.items()
         ),
         f"{what} (refused though harmless)",
-    )
-
-
-def nash_gap(results: Results) -> Row:
-    """The exponents of both games, both players at once."""
-    rows = results["figures"]
-
-    def exponents(game: str, variant: str) -> str:
-        own = nash_gaps.of_variant(rows, game, variant, nash_gaps.TURNS[0])
-        averages, last = (nash_gaps.exponent(own, policies) for policies in nash_gaps.POLICIES)
-        return f"averaged policies {averages.text()}, last {last.text()}"
-
-    return Row(
-        "Nash gap of GPO's idealised algorithm against T, "
-        f"{results['arguments']['games']} random games, exponent of the mean gap",
-        f"the defender sees the prompt: {exponents('contextual', 'played')}",
-        f"exact games, nothing is sampled; both move at once: {exponents('simultaneous', 'plain')}",
-        "python -m benchmarks.nash_gap",
-        results["date"],
     )
 
 

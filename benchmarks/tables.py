@@ -47,7 +47,6 @@ MADE: dict[str, Callable[[Results], Row]] = {
     "gtalign_oracle": table_speeds.gtalign_oracle,
     "optimism": table_rows.optimism,
     "kuhn": table_rows.kuhn,
-    "nash_gap": table_rows.nash_gap,
     "steering": table_speeds.steering,
     "serving": table_speeds.serving,
     "policy_gradient": table_speeds.policy_gradient,
