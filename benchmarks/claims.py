@@ -734,7 +734,8 @@ TRIAL_GPO = Trial(
     ),
     seeds=range(10, 15),
     swept={
-        rate: {"": [f"learner.learning_rate={rate}"]} for rate in ("1.0e-5", "3.0e-5", "1.0e-4")
+        rate: {"": [f"learner.learning_rate={rate}"]}
+        for rate in ("3.0e-6", "1.0e-5", "3.0e-5", "1.0e-4")
     },
     reserved=(100,),
     column="best response",
