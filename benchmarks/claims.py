@@ -71,7 +71,7 @@ class Claim:
 class Trial:
     """What is set before an experiment is run: its claims, the primary one first; a sweep, label ->
     settings of every arm ("") or of one that says the same in another way, on reserved seeds, the
-    best by `best` of `column`; `spread`, the standard deviation between seeds that is expected of
+    best by `best` of `column`, `usual` the one that arms have without; `spread`, the standard deviation between seeds that is expected of
     the primary difference, and the `effect` that is to be found.
     """
 
@@ -81,6 +81,7 @@ class Trial:
     reserved: Sequence[int] = ()
     column: str = ""
     best: Literal["most", "least"] = "most"
+    usual: str = ""
     effect: float = 0.0
     spread: float = 1.0
 
@@ -693,6 +694,7 @@ TRIAL_SPARTA = Trial(
     },
     reserved=(100,),
     column="mean after, greedy",
+    usual="1.0e-3",
     effect=0.03,
     spread=0.022,
 )
@@ -740,6 +742,7 @@ TRIAL_GPO = Trial(
     reserved=(100,),
     column="best response",
     best="least",
+    usual="1.0e-5",
     effect=-0.2,
     spread=0.06,
 )
@@ -855,6 +858,7 @@ TRIAL_GTALIGN = Trial(
     },
     reserved=(9,),
     column="pay",
+    usual="5.0e-4",
     effect=-0.4,
     spread=0.1,
 )

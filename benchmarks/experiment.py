@@ -117,7 +117,8 @@ class Experiment:
         """Of the runs that are asked for and of the results that are joined; written after each
         seed.
         """
-        items, former = joined(o.join, told, sweeping(o))
+        usual = self.trial.usual if self.trial else ""
+        items, former = joined(o.join, told, sweeping(o), usual)
         seeds = sorted({item.seed for item in items})
         with (
             tempfile.TemporaryDirectory(prefix="arms-") as spare,
@@ -337,9 +338,10 @@ def chosen(file: Path) -> dict[str, str]:
 
 
 def joined(
-    files: Sequence[Path], settings: Mapping[str, Any], sweep: bool = False
+    files: Sequence[Path], settings: Mapping[str, Any], sweep: bool = False, usual: str = ""
 ) -> tuple[list[Item], dict[str, Any]]:
-    """The items of raw results, and what says where they come from.
+    """The items of raw results, and what says where they come from. Of one that was played at the
+    `usual` step the arms that are best at another are left out.
 
     Ends the benchmark where one was measured otherwise than these settings say.
     """
@@ -349,7 +351,8 @@ def joined(
         earlier = json.loads(file.read_text())
         told = earlier.get("arguments", earlier)  # older ones hold them at the top
         names = settings.keys() | (told.keys() if "arguments" in earlier else set())
-        for name in sorted(names - UNCOMPARED):
+        best = settings.get("swept", {}) if usual and "swept" not in told else {}
+        for name in sorted(names - UNCOMPARED - ({"swept"} if best else set())):
             own, other = settings.get(name), told.get(name)
             if name == "swept" and own and other:  # arms may have been added
                 own = {arm: own.get(arm) for arm in other}
@@ -357,7 +360,7 @@ def joined(
                 raise SystemExit(f"{file}: {name} is {other}, not {own}")
         if ("chosen" in told) != sweep:
             raise SystemExit(f"{file}: a sweep joins a sweep")
-        own = read_items(file)
+        own = [item for item in read_items(file) if best.get(item.arm, usual) == usual]
         new = {(item.arm, item.seed) for item in own}
         items = [item for item in items if (item.arm, item.seed) not in new] + own
         former += [*told.get("joined", []), {k: earlier.get(k, "") for k in WHENCE}]

@@ -16,7 +16,7 @@ from benchmarks.comparing import bounded, crossed, holm, paired, word_of
 from benchmarks.controls import Decoded, decoded, held_out_scores
 from benchmarks.experiment import Experiment, best_settings, chosen, joined
 from benchmarks.experiment import played as run_of
-from benchmarks.verdicts import Item, Scores, Verdict, read_items, verdict
+from benchmarks.verdicts import Item, Scores, Verdict, read_items, verdict, write_items
 from equipoise.learners.tabular_learner import win_probabilities
 from equipoise.payoffs.intervals import Interval, over_seeds
 from equipoise.players.local import Local
@@ -353,6 +353,21 @@ def test_what_was_swept_joins_what_was_swept_alike(tmp_path):
         joined([file], told | {"swept": {"one": "a"}})
 
 
+def test_of_unswept_arms_those_join_that_are_best_at_the_step_they_had(tmp_path):
+    file, told = tmp_path / "first.json", {"generations": 2}
+    file.write_text(json.dumps({"arguments": told, "figures": {}}))
+    write_items(file, [Item(arm, 0, 2, "", "x", 1.0) for arm in ("one", "two", "start")])
+    chosen = told | {"swept": {"one": "a", "two": "b"}}
+    items, _ = joined([file], chosen, usual="a")
+    assert [item.arm for item in items] == ["one", "start"]
+    with pytest.raises(SystemExit, match="generations is 2, not 3"):
+        joined([file], chosen | {"generations": 3}, usual="a")
+    swept = {"arguments": told | {"swept": {"one": "b"}}, "figures": {}}
+    file.write_text(json.dumps(swept))
+    with pytest.raises(SystemExit, match=r"swept is \{'one': 'b'\}, not"):
+        joined([file], chosen, usual="a")
+
+
 def test_a_step_is_chosen_by_a_sweep_of_what_is_not_reported(tmp_path):
     file = tmp_path / "sweep.json"
     for told, said in (({}, "not what --sweep writes"), ({"dev": False}, "without --dev")):
@@ -489,7 +504,8 @@ def test_a_word_follows_from_the_interval(low, high, claimed, margin, word):
     assert word_of(Interval((low + high) / 2, low, high, 9), claimed, margin) == word
 
 
-SWEPT = {"new": "3.0e-5", "old": "3.0e-5"}  # between the ends of GPO's steps
+LEAST, STEP, *_, MOST = TRIALS["trial_gpo"].swept or ()
+SWEPT = {"new": STEP, "old": STEP}
 
 
 def claimed(*doses: Dose, swept=SWEPT, first="new", second="old", **more) -> Verdict:
@@ -526,10 +542,10 @@ def test_without_its_dose_a_claim_is_not_tested(dose: Dose, why: str):
 @pytest.mark.parametrize(
     ("swept", "claim", "why"),
     [
-        ({"new": "3.0e-5"}, {}, "unswept step"),
+        ({"new": STEP}, {}, "unswept step"),
         ({}, {"claimed": "less"}, "unswept step"),
-        (SWEPT | {"old": "1.0e-4"}, {}, "last step tried (old)"),
-        (SWEPT | {"new": "1.0e-5", "old": "1.0e-4"}, {}, "last step tried (new, old)"),
+        (SWEPT | {"old": MOST}, {}, "last step tried (old)"),
+        (SWEPT | {"new": LEAST, "old": MOST}, {}, "last step tried (new, old)"),
         ({}, {"step": "the published one"}, ""),
         ({}, {"second": "=0.5"}, ""),
         ({}, {"second": "=0.9"}, "unswept step"),

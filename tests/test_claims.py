@@ -392,3 +392,14 @@ def test_how_far_answers_went_is_told_of_all_prompts_together():
     }
     assert [found[t, "went"] for t in range(3)] == pytest.approx([0, 0, 0.1])
     assert [found[t, "largest"] for t in range(3)] == pytest.approx([0.5, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("name", "arm", "settings"), [("sparta", "sparta", []), ("gpo", "gpo", trials.COMMON)]
+)
+def test_the_usual_step_is_what_an_arm_has_without_a_sweep(name, arm, settings):
+    made, trial = trials.EXPERIMENTS[name], TRIALS[f"trial_{name}"]
+    recipe = {"sparta": "sparta_clerks", "gpo": "gpo_clerks"}[name]
+    plain = recipe_loader.load(recipe, [*settings, *made.settings(arm, {})])
+    chosen = recipe_loader.load(recipe, [*settings, *made.settings(arm, {arm: trial.usual})])
+    assert plain == chosen
