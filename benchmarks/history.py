@@ -18,7 +18,7 @@ at steps 8/√T.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -37,10 +37,14 @@ SIZES = (3, 9, 49)
 LENGTHS = {"one": 1, "two": 2, "three": 3, "four": 4}
 PLANTED = "one, planted"
 UPDATES, STEP = 60, 1.0
-STEPS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+STEPS = (0.015625, 0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 FIRST = 300  # game; those before were looked at when the comparisons were chosen
 RESERVED = range(1000, 1040)
 ROUNDS = (16, 32, 64, 128, 256)
+POLICIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "last": lambda policy_TGA: policy_TGA[-1],
+    "average": lambda policy_TGA: policy_TGA.mean(axis=0),
+}
 
 
 def games(family: str, size: int, numbers: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -95,14 +99,18 @@ def measured(family: str, size: int, numbers: Sequence[int], chosen: dict) -> It
         for number, value in zip(numbers, value_G, strict=True):
             yield Item(arm, number, UPDATES, "", f"{family} {size}, {name}", round(float(value), 7))
 
-    arms = {name: (past, STEP, 0.0) for name, past in LENGTHS.items()}
-    arms |= {f"{n}, own step": (p, chosen[family, size, n], 0.0) for n, p in LENGTHS.items()}
-    for arm, (past, step, reference) in (arms | {PLANTED: (1, STEP, 0.05)}).items():
-        policy_TGA = iterates(payoff_GAA, start_GA, past, UPDATES, step, reference)
-        moved_TGA = np.abs(np.diff(np.log(np.maximum(policy_TGA, 1e-300)), axis=0))
-        yield from items(arm, "last", gaps(payoff_GAA, policy_TGA[-1]))
-        yield from items(arm, "average", gaps(payoff_GAA, policy_TGA.mean(axis=0)))
-        yield from items(arm, "nats", moved_TGA.mean(axis=(0, 2)))
+    arms = {name: (past, dict.fromkeys(POLICIES, STEP), 0.0) for name, past in LENGTHS.items()}
+    for name, past in LENGTHS.items():
+        own = {policies: chosen[family, size, name, policies] for policies in POLICIES}
+        arms[f"{name}, own step"] = (past, own, 0.0)
+    arms[PLANTED] = (1, dict.fromkeys(POLICIES, STEP), 0.05)
+    for arm, (past, steps, reference) in arms.items():
+        for policies, step in steps.items():
+            policy_TGA = iterates(payoff_GAA, start_GA, past, UPDATES, step, reference)
+            yield from items(arm, policies, gaps(payoff_GAA, POLICIES[policies](policy_TGA)))
+            if policies == "last":
+                moved_TGA = np.abs(np.diff(np.log(np.maximum(policy_TGA, 1e-300)), axis=0))
+                yield from items(arm, "nats", moved_TGA.mean(axis=(0, 2)))
     for arm, policy_GA in (
         ("start", probabilities(start_GA)),
         ("uniform", np.full_like(start_GA, 1 / size)),
@@ -111,14 +119,16 @@ def measured(family: str, size: int, numbers: Sequence[int], chosen: dict) -> It
             yield from items(arm, name, gaps(payoff_GAA, policy_GA))
 
 
-def best_step(family: str, size: int, past: int) -> float:
-    """That of `STEPS` with which the last policy's mean gap is least on the reserved games."""
+def best_steps(family: str, size: int, past: int) -> dict[str, float]:
+    """Those of `STEPS` with which the last and the average policy's mean gaps are least on the
+    reserved games.
+    """
     payoff_GAA, start_GA = games(family, size, RESERVED)
-    found = {
-        step: gaps(payoff_GAA, iterates(payoff_GAA, start_GA, past, UPDATES, step)[-1]).mean()
-        for step in STEPS
+    played = {step: iterates(payoff_GAA, start_GA, past, UPDATES, step) for step in STEPS}
+    return {
+        name: min(STEPS, key=lambda step: gaps(payoff_GAA, of(played[step])).mean())
+        for name, of in POLICIES.items()
     }
-    return min(found, key=found.__getitem__)
 
 
 def exponents(size: int, numbers: Sequence[int]) -> Iterator[Item]:
@@ -169,10 +179,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     o = parser.parse_args(argv)
     numbers = range(FIRST, FIRST + o.games)
     chosen = {
-        (family, size, name): best_step(family, size, past)
+        (family, size, name, policies): step
         for family in FAMILIES
         for size in o.sizes
         for name, past in LENGTHS.items()
+        for policies, step in best_steps(family, size, past).items()
     }
     items: list[Item] = []
     for family in FAMILIES:
@@ -185,7 +196,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     console = Console(width=170)
     for family in FAMILIES:
         console.print(table(scores, family, o.sizes))
-    swept = {f"{family} {size}, {name}": step for (family, size, name), step in chosen.items()}
+    swept = {f"{k[0]} {k[1]}, {', '.join(k[2:])}": step for k, step in chosen.items()}
     told = {"sizes": o.sizes, "games": o.games, "updates": UPDATES, "step": STEP, "swept": swept}
     if o.sizes == list(SIZES):
         for claim in TRIALS["history"].claims:
