@@ -63,7 +63,8 @@ class Claim:
     @property
     def learners(self) -> list[str]:
         """The arms of it that learn."""
-        arms = dict.fromkeys(arm.partition(":")[0] for arm in (self.first, self.second))
+        named = (arm.partition(":")[0] for arm in (self.first, self.second))
+        arms = dict.fromkeys(arm.removeprefix("fresh, ") for arm in named)
         return [arm for arm in arms if arm not in UNTRAINED and arm[:1] not in ("", "=")]
 
 

@@ -27,15 +27,19 @@ from rich.table import Table
 
 from benchmarks.claims import DESIGNED, TABLE_GAMES, TRIALS, Trial
 from benchmarks.running import equipoise, with_settings, write_results
-from benchmarks.verdicts import GREEDY, Item, Scores, read_items, verdict, write_items
+from benchmarks.verdicts import AT, GREEDY, Item, Scores, read_items, verdict, write_items
 from equipoise.runs.directory import RunDirectory
 
 Row = Mapping[str, float]
 Options = argparse.Namespace
 WIDTH = 150  # of what is printed into a file
 WHENCE = ("commit", "command", "date")
-UNCOMPARED = {"seeds", "joined", "chosen"}  # of the arguments of two results that are joined
-AT = " @ "  # between an arm and the swept settings that it has
+UNCOMPARED = {
+    "seeds",
+    "joined",
+    "chosen",
+    "swept",
+}  # of the arguments of two results that are joined
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class Experiment:
             o.arms = [AT.join(pair) for pair in itertools.product(o.arms, self.trial.swept)]
             o.seeds = list(self.trial.reserved)
         elif getattr(o, "swept", None):
-            o.at = told["swept"] = chosen(o.swept)
+            o.at = told["swept"] = chosen(o.swept, self.trial, o.generations)
         scores = self.scores(o, told)
         show(self.table(scores))
         for line in self.differences(scores):
@@ -325,23 +329,27 @@ def sweeping(o: Options) -> bool:
     return getattr(o, "sweep", False)
 
 
-def chosen(file: Path) -> dict[str, str]:
+def chosen(file: Path, trial: Trial | None, generations: int) -> dict[str, str]:
     """Arm -> its best setting in a sweep. Ends the benchmark for a file that is no sweep, or one that
-    chose by what is reported.
+    chose by what is reported or by shorter runs.
     """
     told = json.loads(file.read_text())["arguments"]
     if "chosen" not in told:
         raise SystemExit(f"--swept {file}: is not what --sweep writes")
     if not told.get("dev", True):
         raise SystemExit(f"--swept {file}: chose without --dev, by the part that is reported")
+    if trial and not set(told["seeds"]) <= set(trial.reserved):
+        raise SystemExit(f"--swept {file}: chose by seeds {told['seeds']}, not by reserved ones")
+    if told["generations"] != generations:
+        raise SystemExit(f"--swept {file}: chose by {told['generations']} generations")
     return told["chosen"]
 
 
 def joined(
     files: Sequence[Path], settings: Mapping[str, Any], sweep: bool = False, usual: str = ""
 ) -> tuple[list[Item], dict[str, Any]]:
-    """The items of raw results, and what says where they come from. Of one that was played at the
-    `usual` step the arms that are best at another are left out.
+    """The items of raw results, and what says where they come from, without those of arms that were
+    played at another step than now; one that was not swept was played at the `usual` one.
 
     Ends the benchmark where one was measured otherwise than these settings say.
     """
@@ -351,16 +359,18 @@ def joined(
         earlier = json.loads(file.read_text())
         told = earlier.get("arguments", earlier)  # older ones hold them at the top
         names = settings.keys() | (told.keys() if "arguments" in earlier else set())
-        best = settings.get("swept", {}) if usual and "swept" not in told else {}
-        for name in sorted(names - UNCOMPARED - ({"swept"} if best else set())):
+        for name in sorted(names - UNCOMPARED):
             own, other = settings.get(name), told.get(name)
-            if name == "swept" and own and other:  # arms may have been added
-                own = {arm: own.get(arm) for arm in other}
             if own != other and (name in told or "arguments" in earlier):
                 raise SystemExit(f"{file}: {name} is {other}, not {own}")
         if ("chosen" in told) != sweep:
             raise SystemExit(f"{file}: a sweep joins a sweep")
-        own = [item for item in read_items(file) if best.get(item.arm, usual) == usual]
+        now, then = settings.get("swept", {}), told.get("swept", {})
+        every = read_items(file)
+        moved = {i.arm for i in every if now.get(i.arm, usual) != then.get(i.arm, usual)}
+        own = [item for item in every if item.arm not in moved]
+        if moved:
+            show(f"{file}: left out, played at another step: {', '.join(sorted(moved))}")
         new = {(item.arm, item.seed) for item in own}
         items = [item for item in items if (item.arm, item.seed) not in new] + own
         former += [*told.get("joined", []), {k: earlier.get(k, "") for k in WHENCE}]

@@ -9,7 +9,7 @@ Beside every arm stands what could refute it: its members decoded greedily, befo
 the model that they all are adapters on, without an adapter. Arms are compared like with like, best
 with best and mean with mean, paired over the seeds.
 
-Static and dynamic scores differ from the plain ones from the third generation on.
+Static scores differ from the plain ones from the third generation on.
 
     python -m benchmarks.pool [--seeds 0 1 2 3 4] [--arms sparta alone …] [--jobs 2]
         [--scale 1]
@@ -40,7 +40,6 @@ ARMS: dict[str, list[str]] = {
     "equal weights": ["judge.weights=equal", "training_ratings.judge_weights=equal"],
     "random matching": ["schedule.alpha=1"],
     "static scores": ["training_ratings.scores=static"],
-    "dynamic scores": ["training_ratings.scores=dynamic"],
     "world judges": ["judge=clerk", "training_ratings=bradley_terry"],
     "alone": [
         "schedule=self_play",

@@ -194,7 +194,8 @@ def gtalign_play(seed: int, place: Path, o: Options) -> None:
     settings = assistance_questions.recipe(TASK, data, seed, o.generations)
     home.mkdir(parents=True, exist_ok=True)
     for arm in o.arms:
-        welfare = WELFARES[0] if arm == START else arm.partition(AT)[0]
+        name = arm.partition(AT)[0]
+        welfare = WELFARES[0] if name == START else name
         own = settings | {"judge": {"welfare": welfare, "variant": "as_released"}}
         (home / f"{arm}.yaml").write_text(yaml.safe_dump(own, sort_keys=False))
     start = home / "traces" / "model"
@@ -202,7 +203,7 @@ def gtalign_play(seed: int, place: Path, o: Options) -> None:
         (home / "recipe.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
         assistance_questions.make_start(TASK, data, home, seed)
     for arm in o.arms:
-        length = 0 if arm == START else o.generations
+        length = 0 if arm.startswith(START) else o.generations
         own = [f"generations={length}", f"players.assistant.model={start}"]
         own += GTALIGN.settings(arm, getattr(o, "at", {}))
         played(str(home / f"{arm}.yaml"), place / name_of(arm, seed), seed, own)
@@ -215,10 +216,11 @@ def gtalign_measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     outside = o.data.resolve() / "advbench" / "test.parquet"
     for arm in o.arms:
         folder = place / name_of(arm, seed)
-        yield from of_run(folder, arm, seed, {-2: "pay"}, ("assistant",), part="train")
+        if not arm.startswith(START):
+            yield from of_run(folder, arm, seed, {-2: "pay"}, ("assistant",), part="train")
         for name, asked in (("", None), ("advbench-", outside)):
             out = place / f"{name}end-{folder.name}"
-            which = "start" if arm == START else "end"
+            which = "start" if arm.startswith(START) else "end"
             with RunDirectory.read(decoded(folder, which, out, asked=asked)) as run:
                 harmful = {p.id: bool(p.facts["harmful"]) for p in run.ledger.prompts("held_out")}
                 matches = list(run.ledger.matches("held_out"))

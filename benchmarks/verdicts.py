@@ -24,6 +24,7 @@ from equipoise.payoffs.intervals import Interval
 
 RESULTS = Path(__file__).parent / "results"
 GREEDY = ", greedy"
+AT = " @ "  # between an arm and the swept settings that it has
 ALIKE = 1e-3  # by how much two values differ that rounding alone parts
 # Of a judged answer: its utilities, and what it is otherwise worth.
 ANSWERED = ("strict", "loose", "all_strict", "all_loose", "relevance", "repetition", "tokens")
@@ -178,14 +179,24 @@ def unfair(claim: Claim, told: Mapping[str, Any]) -> str:
     """Why the arms of a claim that learn have not each the best of the same steps; "" where they do,
     or where the claim names its step.
     """
-    trial = (TRIALS | DESIGNED | TABLE_GAMES).get(claim.file)
-    steps = list(trial.swept) if trial and trial.swept else []
-    best = told.get("swept", {})
-    arms = [arm for arm in claim.learners if not claim.step]
-    if any(arm not in best for arm in arms):
+    if claim.step:
+        return ""
+    best = {arm: told.get("swept", {}).get(arm) for arm in claim.learners}
+    steps = {arm: tried(claim.file, arm) for arm in best}
+    if any(step not in steps[arm] for arm, step in best.items()):
         return "unswept step"
-    ends = [arm for arm in arms if best[arm] in steps[:1] + steps[-1:]]
+    ends = [arm for arm, step in best.items() if step in (steps[arm][0], steps[arm][-1])]
     return f"last step tried ({', '.join(ends)})" if ends else ""
+
+
+@cache
+def tried(file: str, arm: str) -> list[str]:
+    """The labels at which the sweep of a raw result played an arm, in their order."""
+    sweep, trial = RESULTS / f"{file}_sweep.json", (TRIALS | DESIGNED).get(file)
+    if not trial or not trial.swept or not sweep.exists():
+        return []
+    played = json.loads(sweep.read_text())["figures"]
+    return [label for label in trial.swept if arm + AT + label in played]
 
 
 def missed(dose: Dose, scores: Scores, told: Mapping[str, Any]) -> str:
@@ -320,7 +331,7 @@ def rows() -> list[tuple[str, str, str]]:
     made, before = [], ""
     for claim in CLAIMS.values():
         world = "" if claim.world == before else claim.world
-        text = found(claim).text(claim).replace(" points", "")
+        text = found(claim).text(claim).replace(" points (", " (")
         made.append((claim.text, world, text + ("" if over_prompts(claim) else "¹")))
         before = claim.world
     return made

@@ -343,40 +343,44 @@ def test_what_was_swept_joins_what_was_swept_alike(tmp_path):
     file = tmp_path / "first.json"
     told = {"generations": 2, "swept": {"one": "a"}}
     file.write_text(json.dumps({"arguments": told, "figures": {}}))
-    joined([file], told | {"swept": {"one": "a", "two": "b"}})
-    for swept in ({"one": "b"}, None):
-        with pytest.raises(SystemExit, match=r"swept is \{'one': 'a'\}, not"):
-            joined([file], {"generations": 2} | ({"swept": swept} if swept else {}))
+    write_items(file, [Item(arm, 0, 2, "", "x", 1.0) for arm in ("one", "two", "start")])
+
+    def arms(usual: str = "", **swept: str) -> list[str]:
+        items, _ = joined([file], {"generations": 2, "swept": swept}, usual=usual)
+        return [item.arm for item in items]
+
+    assert arms(one="a") == ["one", "two", "start"]
+    assert arms(one="a", two="b") == ["one", "start"]
+    assert arms(one="a", two="b", usual="b") == ["one", "two", "start"]
+    assert arms(one="b") == ["two", "start"] == arms()
     told.pop("swept")
     file.write_text(json.dumps({"arguments": told, "figures": {}}))
-    with pytest.raises(SystemExit, match="swept is None, not"):
-        joined([file], told | {"swept": {"one": "a"}})
-
-
-def test_of_unswept_arms_those_join_that_are_best_at_the_step_they_had(tmp_path):
-    file, told = tmp_path / "first.json", {"generations": 2}
-    file.write_text(json.dumps({"arguments": told, "figures": {}}))
-    write_items(file, [Item(arm, 0, 2, "", "x", 1.0) for arm in ("one", "two", "start")])
-    chosen = told | {"swept": {"one": "a", "two": "b"}}
-    items, _ = joined([file], chosen, usual="a")
-    assert [item.arm for item in items] == ["one", "start"]
+    assert arms(one="a") == ["two", "start"]
+    assert arms(one="a", two="b", usual="a") == ["one", "start"]
     with pytest.raises(SystemExit, match="generations is 2, not 3"):
-        joined([file], chosen | {"generations": 3}, usual="a")
-    swept = {"arguments": told | {"swept": {"one": "b"}}, "figures": {}}
-    file.write_text(json.dumps(swept))
-    with pytest.raises(SystemExit, match=r"swept is \{'one': 'b'\}, not"):
-        joined([file], chosen, usual="a")
+        joined([file], {"generations": 3})
 
 
-def test_a_step_is_chosen_by_a_sweep_of_what_is_not_reported(tmp_path):
-    file = tmp_path / "sweep.json"
-    for told, said in (({}, "not what --sweep writes"), ({"dev": False}, "without --dev")):
-        chose = {"chosen": {"one": "a"}} if told else {}
-        file.write_text(json.dumps({"arguments": told | chose}))
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"chosen": None}, "not what --sweep writes"),
+        ({"dev": False}, "without --dev"),
+        ({"seeds": [9, 10]}, r"seeds \[9, 10\], not by reserved ones"),
+        ({"generations": 1}, "by 1 generations"),
+        ({"dev": None}, ""),
+    ],
+)
+def test_a_step_is_chosen_by_a_sweep_of_what_is_not_reported(changed, said, tmp_path):
+    file, trial = tmp_path / "sweep.json", Trial((), seeds=(10, 11), reserved=(8, 9))
+    told = {"dev": True, "seeds": [9], "generations": 2, "chosen": {"one": "a"}} | changed
+    told = {name: value for name, value in told.items() if value is not None}
+    file.write_text(json.dumps({"arguments": told}))
+    if said:
         with pytest.raises(SystemExit, match=said):
-            chosen(file)
-    file.write_text(json.dumps({"arguments": {"dev": True, "chosen": {"one": "a"}}}))
-    assert chosen(file) == {"one": "a"}
+            chosen(file, trial, 2)
+    else:
+        assert chosen(file, trial, 2) == {"one": "a"}
 
 
 @pytest.mark.long
@@ -504,8 +508,7 @@ def test_a_word_follows_from_the_interval(low, high, claimed, margin, word):
     assert word_of(Interval((low + high) / 2, low, high, 9), claimed, margin) == word
 
 
-LEAST, STEP, *_, MOST = TRIALS["trial_gpo"].swept or ()
-SWEPT = {"new": STEP, "old": STEP}
+SWEPT = {"new": "2", "old": "3"}  # of 1 to 4
 
 
 def claimed(*doses: Dose, swept=SWEPT, first="new", second="old", **more) -> Verdict:
@@ -515,8 +518,18 @@ def claimed(*doses: Dose, swept=SWEPT, first="new", second="old", **more) -> Ver
         for arm, value in (("new", 0.8), ("old", 0.5))
         for seed in range(5)
     )
-    claim = Claim("c", "", "", "trial_gpo", first, second, "right", doses=doses, **more)
+    claim = Claim("c", "", "", "swept", first, second, "right", doses=doses, **more)
     return verdict(claim, scores, {"swept": swept, "updates": 50})
+
+
+@pytest.fixture(autouse=True)
+def tried(monkeypatch):
+    """The steps of a sweep that is nowhere on disk."""
+    true = verdicts.tried
+    steps = ["1", "2", "3", "4"]
+    monkeypatch.setattr(
+        verdicts, "tried", lambda file, arm: steps if file == "swept" else true(file, arm)
+    )
 
 
 @pytest.mark.parametrize(
@@ -542,10 +555,11 @@ def test_without_its_dose_a_claim_is_not_tested(dose: Dose, why: str):
 @pytest.mark.parametrize(
     ("swept", "claim", "why"),
     [
-        ({"new": STEP}, {}, "unswept step"),
+        ({"new": "2"}, {}, "unswept step"),
+        (SWEPT | {"old": "2.5"}, {}, "unswept step"),
         ({}, {"claimed": "less"}, "unswept step"),
-        (SWEPT | {"old": MOST}, {}, "last step tried (old)"),
-        (SWEPT | {"new": LEAST, "old": MOST}, {}, "last step tried (new, old)"),
+        (SWEPT | {"old": "4"}, {}, "last step tried (old)"),
+        (SWEPT | {"new": "1", "old": "4"}, {}, "last step tried (new, old)"),
         ({}, {"step": "the published one"}, ""),
         ({}, {"second": "=0.5"}, ""),
         ({}, {"second": "=0.9"}, "unswept step"),
