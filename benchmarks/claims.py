@@ -487,7 +487,7 @@ RATE = Trial(
         Claim(
             "gpo.rate",
             "GPO's averaged play reaches the equilibrium as T^(−½)",
-            "exact games, the defender sees the prompt",
+            "exact games, the defender sees the prompt, step by the bound on regret",
             "nash_gap",
             "average",
             "−½",
@@ -501,7 +501,7 @@ RATE = Trial(
         Claim(
             "gpo.last",
             "… the last policies do not converge slower",
-            "exact games, the defender sees the prompt",
+            "exact games, the defender sees the prompt, step by the bound on regret",
             "nash_gap",
             "last",
             "average",
