@@ -14,7 +14,6 @@ from benchmarks import stand_ins
 
 SHORT: dict[str, list[str]] = {
     "ledger": [],
-    "cyclic_preferences": [],
     "history": ["--sizes", "3", "--games", "2"],
     "optimism": ["--games", "20", "--reserved", "5", "--sizes", "3"],
     "nash_gap": ["--games", "6", "--rounds", "11"],

@@ -35,7 +35,7 @@ from scipy.special import expit, logsumexp, wrightomega
 from scipy.stats import ttest_rel
 
 from benchmarks.comparing import bounded, holm
-from benchmarks.cyclic_preferences import LEVEL, game
+from benchmarks.cyclic_preferences import game
 from benchmarks.running import write_results
 from equipoise import seeds
 from equipoise.solvers.dynamics import proximal_step, softmax
@@ -45,6 +45,7 @@ STEPS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 PULLS = (0.01, 0.05, 0.2)
 RESERVED = 100_000  # the first seed of the games on which steps are chosen
 COLUMNS = ("last", "average")
+LEVEL = 0.05
 
 
 class Games(NamedTuple):

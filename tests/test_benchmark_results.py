@@ -176,7 +176,7 @@ def test_the_closed_forms_of_optimism_are_the_members_own_minimisers(label):
     for _ in range(3):
         logit_GA = method.move(games, past, 2.0, cyclic_preferences.SHARE)
         past.append(np.log(optimism.softmax(logit_GA)))
-    member = cyclic_preferences.Member(label, cyclic_preferences.PAST, kind, step, more)
+    member = cyclic_preferences.Member(kind, step, more)
     for g in range(2):
         game = games.win_GAA[g], games.start_GA[g]
         made_TA = cyclic_preferences.iterates(member, *game, 3 * method.evaluations, 2.0)
@@ -240,26 +240,6 @@ def test_arms_are_paired_seed_by_seed():
     assert paired([0.5, 0.7], [0.4, 0.6]).mean == pytest.approx(0.1)
     with pytest.raises(ValueError, match=r"shorter|longer"):
         paired([0.5], [0.4, 0.6])
-
-
-def test_the_uniform_policy_stands_beside_the_members_of_a_game():
-    payoff_AA = cyclic_preferences.game("cyclic", 3, 0)
-    start, uniform = cyclic_preferences.gaps("cyclic", 3, 0, 1)[-2:]
-    assert uniform == pytest.approx([payoff_AA.mean(1).max()] * 2)
-    assert start[0] > 0 != uniform[0]
-
-
-def test_a_member_is_marked_by_what_is_shown_after_the_correction():
-    rows = len(cyclic_preferences.MEMBERS) + 2
-    dice = np.random.default_rng(0)
-    gap_FSGM2 = 0.5 + 0.01 * dice.normal(size=(1, 2, 8, rows, 2))
-    best = next(i for i, m in enumerate(cyclic_preferences.MEMBERS) if m.label == "SPPO")
-    gap_FSGM2[:, 0, :, best] -= 0.3  # in games of the first size alone
-    compared = cyclic_preferences.comparisons(gap_FSGM2)
-    for size, expected in ((0, "<"), (1, "=")):
-        for against in cyclic_preferences.AGAINST.values():
-            results = [compared[0, size, best, 1, other] for other in against]
-            assert cyclic_preferences.mark(results) == expected
 
 
 @pytest.mark.long
@@ -608,7 +588,7 @@ def test_history_in_closed_form_is_what_newtons_method_finds():
     for past, reference in ((1, 0.0), (3, 0.0), (2, 0.05)):
         mine = history.iterates(payoff_GAA, start_GA, past, 4, 2.0, reference)[:, 0]
         more = {"weights": [1] * past, "ratio": reference}
-        member = cyclic_preferences.Member("", "", "mnpo", "1/eta", more)
+        member = cyclic_preferences.Member("mnpo", "1/eta", more)
         win_AA = win_probabilities(payoff_GAA[0])
         theirs = cyclic_preferences.iterates(member, win_AA, start_GA[0], 4, 2.0)
         assert mine == pytest.approx(theirs, abs=1e-12)
