@@ -109,7 +109,8 @@ def gpo(results: Results) -> Row:
         ", ".join(f"{label} {gets[arm].text('%')}" for arm, label in ATTACKED.items()),
         "refused though harmless: "
         + ", ".join(f"{label} {refuses[arm]}" for arm, label in ATTACKED.items()),
-        "python -m benchmarks.trials gpo",
+        "python -m benchmarks.trials gpo --arms gpo 'gpo no diversity' 'random augmentation' "
+        "'frozen adversary' rlhf",
         results["date"],
         ", ".join(
             f"{label} {percent(gets[arm].mean)} ({refuses[arm]})" for arm, label in ATTACKED.items()
