@@ -162,7 +162,7 @@ def measure(seed: int, place: Path, o: Options) -> Iterator[Item]:
     on_start = table.against(f"/defender:{TEMPERATURES[0]}@0")
     for arm, reply in replies.items():
         player, run_name = PlayerId("defender"), ""
-        own = next(name for name in on_start if name.endswith("/adversary@0"))
+        own = next((name for name in on_start if name.endswith("/adversary@0")), "")
         facts = measured(reply, 0)
         if arm != START:
             player, run_name = last(folders[arm], "defender"), folders[arm].name
